@@ -1,0 +1,27 @@
+import { now, type Statement, sql } from "../engine/index.ts";
+import type { SearchResult } from "../providers/index.ts";
+
+/** What was found about a keyword. */
+export interface Research {
+  id: string;
+  tenantId: string;
+  brand: string;
+  keyword: string;
+  sources: SearchResult[];
+}
+
+export function insertResearch(research: Research): Statement {
+  return sql`
+    INSERT INTO research (id, tenant_id, brand, keyword, sources, researched_at)
+    VALUES (${research.id}, ${research.tenantId}, ${research.brand}, ${research.keyword}, ${JSON.stringify(research.sources)}, ${now})`;
+}
+
+/** The research a tenant owns under this id. Throws when it is missing: whoever announced it stored it first. */
+export async function loadResearch(db: D1Database, tenantId: string, id: string): Promise<Research> {
+  const row = await db
+    .prepare("SELECT * FROM research WHERE id = ?1 AND tenant_id = ?2")
+    .bind(id, tenantId)
+    .first<Record<string, string>>();
+  if (!row) throw new Error(`There is no research ${id}.`);
+  return { id, tenantId, brand: String(row.brand), keyword: String(row.keyword), sources: JSON.parse(String(row.sources)) };
+}

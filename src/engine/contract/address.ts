@@ -1,0 +1,42 @@
+import type { Envelope } from "./envelope.ts";
+import { MillraceError } from "./errors.ts";
+import type { Draft } from "./message.ts";
+import { packPayload } from "./payload.ts";
+
+/** Whose message it is and what caused it: everything an envelope says beyond what the message itself says. */
+export interface Address {
+  tenantId: string;
+  source: string;
+  correlationId: string;
+  causationId: string;
+  traceparent: string;
+  /** Names the message if its definition derives no key, or overrides what it derives. */
+  idempotencyKey?: string | undefined;
+  /** Unique name under which a payload too large to travel is stored. */
+  owner: string;
+}
+
+/** Puts a message in its envelope; a payload too large to travel goes to R2. Errors: `invalid_payload` when the derived key is empty or too long. */
+export async function address(bucket: R2Bucket, draft: Draft, to: Address): Promise<Envelope> {
+  return {
+    schema_version: draft.version,
+    message_type: draft.type,
+    kind: draft.kind,
+    source: to.source,
+    correlation_id: to.correlationId,
+    causation_id: to.causationId.slice(0, 300),
+    idempotency_key: checkedKey(draft.type, to.idempotencyKey ?? draft.key ?? to.owner),
+    subject: draft.subject,
+    tenant_id: to.tenantId,
+    created_at: new Date().toISOString(),
+    traceparent: to.traceparent,
+    ...(await packPayload(bucket, to.tenantId, to.owner, draft.payload)),
+  };
+}
+
+function checkedKey(type: string, key: string): string {
+  if (key.length >= 1 && key.length <= 500) return key;
+  throw new MillraceError("invalid_payload", `The idempotency key of ${type} must have 1 to 500 characters; this one has ${key.length}.`, {
+    issues: [{ path: "idempotency_key", message: "must have 1 to 500 characters" }],
+  });
+}

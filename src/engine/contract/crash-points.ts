@@ -1,0 +1,32 @@
+/** The windows of ARCHITECTURE.md's crash table in which a test can let the code die. */
+export type CrashPoint =
+  | "A01 before accept commits"
+  | "A02 accept committed, not answered"
+  | "A03 accept committed, not enqueued"
+  | "Q03 created, not acknowledged"
+  | "Q05 dead letter not yet stored"
+  | "W01 claimed, effect not started"
+  | "W03 effect done, not recorded"
+  | "W04 committed, caller saw an error"
+  | "W05 recorded, step result lost"
+  | "W06 about to record"
+  | "O01 committed, not relayed"
+  | "O02 relayed, not confirmed"
+  | "retry promised, not applied";
+
+declare const MILLRACE_CRASH_POINTS: boolean | undefined;
+
+declare global {
+  /** Set by tests only: called at each crash point; what it throws is the death. */
+  var millraceCrashPoint: ((point: CrashPoint) => void | Promise<void>) | undefined;
+}
+
+/** Compiled to nothing unless the bundle defines MILLRACE_CRASH_POINTS. */
+export async function crashPoint(point: CrashPoint): Promise<void> {
+  if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) await globalThis.millraceCrashPoint?.(point);
+}
+
+/** True for the error a crash point threw: a dead process runs no catch block, so ours let it pass. */
+export function isSimulatedDeath(error: unknown): boolean {
+  return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS && error instanceof Error && error.name === "SimulatedDeath";
+}

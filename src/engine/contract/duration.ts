@@ -1,0 +1,23 @@
+import { MillraceError } from "./errors.ts";
+
+/** Cloudflare's own spelling of a length of time: `"30 seconds"`, or a number of milliseconds. */
+export type Duration = `${number} ${"second" | "minute" | "hour" | "day" | "week"}${"" | "s"}` | number;
+
+const UNIT_MS: Record<string, number> = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
+
+/** Milliseconds in a duration. Errors: `config_invalid` for a unit it does not know. */
+export function durationMs(duration: Duration): number {
+  if (typeof duration === "number") return duration;
+  const [amount, unit = ""] = duration.split(" ");
+  const unitMs = UNIT_MS[unit.replace(/s$/, "")];
+  if (unitMs === undefined || !(Number(amount) >= 0)) {
+    throw new MillraceError("config_invalid", `"${duration}" is not a duration. Write it like "30 seconds" or "5 minutes".`);
+  }
+  return Number(amount) * unitMs;
+}
+
+/** Exponential back-off with jitter: `min(initial × 2^(attempt-1), max)`, then up to 10% more so that retries do not march in step. `attempt` is 1-based. */
+export function backoffMs(attempt: number, initialMs: number, maxMs: number, random: () => number = Math.random): number {
+  const base = Math.min(initialMs * 2 ** (attempt - 1), maxMs);
+  return Math.round(base * (1 + 0.1 * random()));
+}

@@ -1,0 +1,54 @@
+import * as z from "zod";
+import { type Issue, MillraceError } from "./errors.ts";
+
+/** Names a person or a system chose: printable, bounded. */
+const name = (max: number) => z.string().min(1).max(max);
+
+/** What every message carries, on every hop. See docs/messages.md for each field's rule. */
+export const envelopeSchema = z
+  .strictObject({
+    schema_version: z.int().min(1),
+    message_type: z
+      .string()
+      .max(100)
+      .regex(/^[a-z][a-z0-9_]*(\.[a-z][a-z0-9_]*)+$/, "must be dotted lower case, such as `content.publish`"),
+    kind: z.enum(["command", "event"]),
+    source: name(200),
+    correlation_id: name(200),
+    causation_id: name(300),
+    idempotency_key: name(500),
+    subject: name(500),
+    tenant_id: z
+      .string()
+      .max(64)
+      .regex(/^[a-z0-9][a-z0-9_-]*$/, "must be lower case letters, digits, - or _"),
+    created_at: z.iso.datetime(),
+    sequence: z.int().min(0).optional(),
+    payload_inline: z.unknown().optional(),
+    payload_ref: z
+      .string()
+      .max(500)
+      .regex(/^r2:\/\/.+/, "must be an R2 reference, `r2://…`")
+      .optional(),
+    traceparent: z.string().regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent"),
+  })
+  .refine((e) => (e.payload_inline === undefined) !== (e.payload_ref === undefined), {
+    path: ["payload_inline"],
+    message: "exactly one of payload_inline and payload_ref must be present",
+  });
+
+export type Envelope = z.infer<typeof envelopeSchema>;
+
+/** Reads an envelope. Errors: `invalid_envelope` with one issue per wrong field. */
+export function parseEnvelope(value: unknown): Envelope {
+  const parsed = envelopeSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw new MillraceError("invalid_envelope", "The message is not a valid envelope: correct the listed fields and send it again.", {
+    issues: issuesOf(parsed.error),
+  });
+}
+
+/** Zod's issues as ours: a dotted path and a sentence. */
+export function issuesOf(error: z.ZodError, prefix: string[] = []): Issue[] {
+  return error.issues.slice(0, 50).map((issue) => ({ path: [...prefix, ...issue.path.map(String)].join("."), message: issue.message }));
+}

@@ -1,0 +1,93 @@
+/** Every failure the engine can name. The literal is the identity: it survives RPC and the platform's own error wrapping. */
+export type ErrorCode =
+  | "invalid_json"
+  | "invalid_envelope"
+  | "invalid_payload"
+  | "payload_too_large"
+  | "payload_missing"
+  | "unknown_message_type"
+  | "idempotency_key_reused"
+  | "instance_not_found"
+  | "effect_not_found"
+  | "dead_letter_not_found"
+  | "invalid_transition"
+  | "lease_lost"
+  | "in_doubt"
+  | "step_failed"
+  | "step_timeout"
+  | "wait_timeout"
+  | "retry_after"
+  | "upstream_refused"
+  | "not_retryable"
+  | "output_too_large"
+  | "output_not_serializable"
+  | "nondeterministic_steps"
+  | "unauthorized"
+  | "forbidden"
+  | "rate_limited"
+  | "unavailable"
+  | "config_invalid"
+  | "invariant";
+
+/** One thing wrong with one field of the input. `path` is dotted, such as `payload.keyword`. */
+export interface Issue {
+  path: string;
+  message: string;
+}
+
+export interface ErrorDetail {
+  /** What is wrong with which field. */
+  issues?: Issue[];
+  /** Milliseconds to wait before the next try. */
+  delayMs?: number;
+  /** The HTTP status an upstream answered with. */
+  upstreamStatus?: number;
+  /** Another name the caller probably meant. */
+  didYouMean?: string;
+  from?: string;
+  to?: string;
+  cause?: unknown;
+}
+
+/** The engine's one error class. `message` says what happened and what to do next, in words fit for the person who reads it. */
+export class MillraceError extends Error {
+  override readonly name = "MillraceError";
+
+  constructor(
+    readonly code: ErrorCode,
+    message: string,
+    readonly detail: ErrorDetail = {},
+  ) {
+    super(message, { cause: detail.cause });
+  }
+}
+
+/** The upstream asked us to come back later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`. The effect did not happen. */
+export function retryAfter(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
+  return new MillraceError("retry_after", message, { delayMs, upstreamStatus });
+}
+
+/** The upstream answered that it did nothing (most 4xx). Retried by the step's policy; a `once` effect may run again, because nothing happened. */
+export function upstreamRefused(message: string, upstreamStatus?: number): MillraceError {
+  return new MillraceError("upstream_refused", message, { upstreamStatus });
+}
+
+/** Trying again cannot help (bad credentials, a rejected request). Ends the step at once; the effect did not happen. */
+export function notRetryable(message: string, upstreamStatus?: number): MillraceError {
+  return new MillraceError("not_retryable", message, { upstreamStatus });
+}
+
+/** True for errors that say for certain the effect did not happen, so that even a `once` effect may be tried again. */
+export function isDefiniteRefusal(error: unknown): boolean {
+  return codeOf(error) === "retry_after" || codeOf(error) === "upstream_refused" || codeOf(error) === "not_retryable";
+}
+
+/** The code of any error, also after it crossed an RPC boundary; undefined for errors that are not ours. */
+export function codeOf(error: unknown): ErrorCode | undefined {
+  return error instanceof Error && "code" in error && typeof error.code === "string" ? (error.code as ErrorCode) : undefined;
+}
+
+/** The message of anything thrown. */
+export function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error);
+}

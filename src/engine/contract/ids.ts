@@ -1,0 +1,77 @@
+import { createHash, createHmac, randomBytes } from "node:crypto";
+import canonicalize from "canonicalize";
+import type { Envelope } from "./envelope.ts";
+
+/**
+ * The instance's name: 32 lowercase hex characters, a pure function of whose work it is, which workflow does it and its key.
+ * Hashed because the platform allows 100 characters of a small alphabet, and business keys are longer and freer than that.
+ */
+export function instanceId(tenantId: string, workflow: string, idempotencyKey: string): string {
+  return digest("instance", tenantId, workflow, idempotencyKey);
+}
+
+/** The id of the nth event a step emits: the same at every attempt, restart and relay, so that whoever reads it can tell a repeat. */
+export function eventKey(entry: EntryKey, index: number): string {
+  return `${entry.instanceId}.${digest("event", entry.instanceId, entry.step, entry.item, String(entry.generation), String(index)).slice(0, 16)}`;
+}
+
+/** A message's own id: its sender keeps it in the outbox under this name, its consumer confirms it by the same. */
+export function messageId(envelope: Pick<Envelope, "tenant_id" | "message_type" | "idempotency_key" | "causation_id">): string {
+  return digest("message", envelope.tenant_id, envelope.message_type, envelope.idempotency_key, envelope.causation_id);
+}
+
+/** The id of a captured dead letter: one row however often the queue delivers the message. */
+export function deadLetterId(queue: string, messageId: string): string {
+  return digest("dead-letter", queue, messageId);
+}
+
+/** SHA-256 of the canonical (RFC 8785) payload: tells a repeated request from a reused key. */
+export function fingerprintOf(payload: unknown): string {
+  return createHash("sha256")
+    .update(canonicalize(payload) ?? "null")
+    .digest("hex");
+}
+
+/** Names one inbox entry: which step of which instance, for which item, in which generation. No attempt number: every attempt is the same work. */
+export interface EntryKey {
+  instanceId: string;
+  step: string;
+  /** The data key that tells parallel calls of one step apart; "" for a step that runs once. */
+  item: string;
+  /** Starts at 1; grows only when an operator asks for the effect again. */
+  generation: number;
+}
+
+/** An entry as one opaque, URL-safe text: the id people use to resolve a doubt. */
+export function formatEntryKey(key: EntryKey): string {
+  return Buffer.from(JSON.stringify([key.instanceId, key.step, key.item, key.generation])).toString("base64url");
+}
+
+/** The reverse of `formatEntryKey`; undefined for anything it did not write. */
+export function parseEntryKey(text: string): EntryKey | undefined {
+  try {
+    const [id, step, item, generation] = JSON.parse(Buffer.from(text, "base64url").toString());
+    if (typeof id !== "string" || typeof step !== "string" || typeof item !== "string" || typeof generation !== "number") return undefined;
+    return { instanceId: id, step, item, generation };
+  } catch {
+    return undefined;
+  }
+}
+
+/** The idempotency key an upstream gets: an HMAC, so that no outsider can guess a key and spend it first. 32 hex characters. */
+export function upstreamKey(secret: string, entry: EntryKey): string {
+  return createHmac("sha256", secret)
+    .update(JSON.stringify([entry.instanceId, entry.step, entry.item, entry.generation]))
+    .digest("hex")
+    .slice(0, 32);
+}
+
+/** A token that marks whose attempt wrote a row. */
+export function attemptToken(): string {
+  return randomBytes(12).toString("hex");
+}
+
+/** 32 hex characters over parts that cannot run into each other. */
+export function digest(...parts: string[]): string {
+  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32);
+}

@@ -1,0 +1,60 @@
+import { type Issue, MillraceError } from "./errors.ts";
+
+/** What the door lets in. A body past one of these is refused before anything is parsed further or stored. */
+export const INTAKE_LIMITS = {
+  /** Bytes of one command as it arrives over HTTP. */
+  maxBytes: 4 * 1024 * 1024,
+  /** Levels of nesting. JSON.parse takes thousands; `queue.send` and `create` overflow on them. */
+  maxDepth: 64,
+  /** Keys and array items in all. */
+  maxKeys: 50_000,
+} as const;
+
+const FORBIDDEN_KEYS = new Set(["__proto__", "constructor", "prototype"]);
+
+/** Parses a body from outside. Errors: `payload_too_large` (413), `invalid_json`, `invalid_payload` with the path of the offending key. */
+export function parseBounded(text: string, maxBytes: number = INTAKE_LIMITS.maxBytes): unknown {
+  if (byteLength(text) > maxBytes) {
+    throw new MillraceError(
+      "payload_too_large",
+      `The body is larger than ${maxBytes} bytes. Store it yourself and send a reference to it.`,
+    );
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    throw new MillraceError("invalid_json", "The body is not JSON. Send one JSON object with `Content-Type: application/json`.");
+  }
+  assertBounded(value);
+  return value;
+}
+
+/** Refuses values nested deeper, or holding more keys, than the limits, and keys that could reach a prototype. Iterative, so depth cannot overflow it. */
+export function assertBounded(root: unknown): void {
+  const pending: { value: unknown; path: string; depth: number }[] = [{ value: root, path: "", depth: 0 }];
+  let keys = 0;
+  for (let at = pending.pop(); at; at = pending.pop()) {
+    if (typeof at.value !== "object" || at.value === null) continue;
+    if (at.depth >= INTAKE_LIMITS.maxDepth) {
+      refuse({ path: at.path, message: `nested deeper than ${INTAKE_LIMITS.maxDepth} levels: flatten it or send it as one string` });
+    }
+    for (const [key, value] of Object.entries(at.value)) {
+      const path = at.path ? `${at.path}.${key}` : key;
+      if (FORBIDDEN_KEYS.has(key)) refuse({ path, message: `the key "${key}" is not allowed: rename it` });
+      if (++keys > INTAKE_LIMITS.maxKeys) refuse({ path, message: `more than ${INTAKE_LIMITS.maxKeys} keys: send the data by reference` });
+      pending.push({ value, path, depth: at.depth + 1 });
+    }
+  }
+}
+
+/** UTF-8 bytes of a text: what the platform's limits count. */
+export function byteLength(text: string): number {
+  return Buffer.byteLength(text, "utf8");
+}
+
+function refuse(issue: Issue): never {
+  throw new MillraceError("invalid_payload", `Refused at ${issue.path.slice(0, 200) || "the root"}: ${issue.message}.`, {
+    issues: [issue],
+  });
+}

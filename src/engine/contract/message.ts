@@ -1,0 +1,122 @@
+import type * as z from "zod";
+import { type Envelope, issuesOf } from "./envelope.ts";
+import { type Issue, MillraceError } from "./errors.ts";
+import type { QueueDefinition } from "./queue.ts";
+
+/** Brings a payload of one version to the next. */
+export type Upcast = (payload: never) => unknown;
+
+/** One message type: the single source of its type, validation, key, subject and queue. */
+export interface MessageDefinition<Payload = unknown> {
+  readonly kind: Envelope["kind"];
+  readonly type: string;
+  /** The version `payload` describes. Older ones are upcast, newer ones refused. */
+  readonly version: number;
+  readonly payload: z.ZodType<Payload>;
+  /** The business identity of the work. Required for commands; an event is identified by the step that emitted it. */
+  readonly key: ((payload: Payload) => string) | undefined;
+  readonly subject: (payload: Payload) => string;
+  readonly queue: QueueDefinition;
+  /** `{ 1: (v1) => v2, … }`: how each older version becomes the next. */
+  readonly upcasts: Readonly<Record<number, Upcast>>;
+  /** A message of this type, checked against the schema, to be emitted or enqueued. Errors: `invalid_payload`. */
+  from(payload: Payload, options?: DraftOptions): Draft;
+}
+
+export interface DraftOptions {
+  /** Seconds the queue holds the message back; at most 12 hours. */
+  delaySeconds?: number;
+}
+
+/** A message before it has an envelope: what it says, not yet whose it is or what caused it. */
+export interface Draft {
+  readonly kind: Envelope["kind"];
+  readonly type: string;
+  readonly version: number;
+  readonly payload: unknown;
+  /** The business key; absent for events, which are identified by the step that emits them. */
+  readonly key: string | undefined;
+  readonly subject: string;
+  readonly queue: QueueDefinition;
+  readonly delaySeconds: number;
+}
+
+interface Options<Payload> {
+  type: string;
+  version?: number;
+  payload: z.ZodType<Payload>;
+  subject: (payload: Payload) => string;
+  queue: QueueDefinition;
+  upcasts?: Record<number, Upcast>;
+}
+
+/** Declares a command: something asked of one owner. `key` names the work from its business identity, so that asking twice is asking once. */
+export function defineCommand<Payload>(options: Options<Payload> & { key: (payload: Payload) => string }): MessageDefinition<Payload> {
+  return define("command", options);
+}
+
+/** Declares an event: something that happened, told to whoever subscribed. */
+export function defineEvent<Payload>(options: Options<Payload>): MessageDefinition<Payload> {
+  return define("event", options);
+}
+
+function define<Payload>(
+  kind: Envelope["kind"],
+  options: Options<Payload> & { key?: (payload: Payload) => string },
+): MessageDefinition<Payload> {
+  const definition: MessageDefinition<Payload> = {
+    kind,
+    type: options.type,
+    version: options.version ?? 1,
+    payload: options.payload,
+    key: options.key,
+    subject: options.subject,
+    queue: options.queue,
+    upcasts: options.upcasts ?? {},
+    from(raw, { delaySeconds = 0 } = {}) {
+      const { kind, type, version, queue } = definition;
+      const payload = decodePayload(definition, version, raw);
+      return { kind, type, version, payload, key: definition.key?.(payload), subject: definition.subject(payload), queue, delaySeconds };
+    },
+  };
+  for (let version = 1; version < definition.version; version++) {
+    if (!definition.upcasts[version]) {
+      throw new MillraceError(
+        "config_invalid",
+        `${definition.type} is at version ${definition.version}: say in \`upcasts\` how version ${version} becomes ${version + 1}.`,
+      );
+    }
+  }
+  return definition;
+}
+
+/** Upcasts a payload to the definition's version and validates it. Errors: `invalid_envelope` for a newer version, `invalid_payload` with the issues. */
+export function decodePayload<Payload>(definition: MessageDefinition<Payload>, version: number, raw: unknown): Payload {
+  if (version > definition.version) {
+    throw new MillraceError(
+      "invalid_envelope",
+      `${definition.type} version ${version} is newer than this deployment knows (${definition.version}): deploy the consumer before the producer.`,
+      { issues: [{ path: "schema_version", message: `must be at most ${definition.version}` }] },
+    );
+  }
+  const parsed = definition.payload.safeParse(upcast(definition, version, raw));
+  if (parsed.success) return parsed.data;
+  throw invalidPayload(definition.type, issuesOf(parsed.error, ["payload"]));
+}
+
+function upcast(definition: Pick<MessageDefinition, "type" | "version" | "upcasts">, version: number, raw: unknown): unknown {
+  let payload = raw;
+  for (let from = version; from < definition.version; from++) {
+    try {
+      payload = definition.upcasts[from]?.(payload as never);
+    } catch {
+      throw invalidPayload(definition.type, [{ path: "payload", message: `is not a version ${from} payload` }]);
+    }
+  }
+  return payload;
+}
+
+function invalidPayload(type: string, issues: Issue[]): MillraceError {
+  const first = issues[0];
+  return new MillraceError("invalid_payload", `The payload of ${type} is not valid: ${first?.path} ${first?.message}.`, { issues });
+}

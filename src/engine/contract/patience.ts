@@ -1,0 +1,5 @@
+/** How long a row may stay untouched before the keeper looks why. */
+export const KEEPER_PATIENCE_MS = 10_000;
+
+/** How long a committed message may take to be confirmed by its consumer before the keeper sends it again. */
+export const CONFIRM_WITHIN_MS = 10_000;

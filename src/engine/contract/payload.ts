@@ -1,0 +1,58 @@
+import type { Envelope } from "./envelope.ts";
+import { MillraceError } from "./errors.ts";
+import { fingerprintOf } from "./ids.ts";
+import { byteLength } from "./limits.ts";
+import { decodePayload, type MessageDefinition } from "./message.ts";
+
+/** Payloads above this many bytes travel by reference. Queues cap a message at 128 KB; small messages are the cheap ones. */
+export const INLINE_PAYLOAD_BYTES = 32 * 1024;
+
+type PayloadFields = Pick<Envelope, "payload_inline"> | Pick<Envelope, "payload_ref">;
+
+/** Puts a payload where the envelope can carry it: inline when small, otherwise in R2 under the owner's name, once written never changed. */
+export async function packPayload(bucket: R2Bucket, tenantId: string, owner: string, payload: unknown): Promise<PayloadFields> {
+  const text = JSON.stringify(payload);
+  if (byteLength(text) <= INLINE_PAYLOAD_BYTES) return { payload_inline: payload };
+  const path = `payloads/${tenantId}/${owner}/${fingerprintOf(payload)}`;
+  await bucket.put(path, text, { httpMetadata: { contentType: "application/json" } });
+  return { payload_ref: `r2://${path}` };
+}
+
+/** The payload of a message, fetched if it travels by reference, upcast and validated. Errors: `payload_missing`, `invalid_payload`. */
+export async function unpackPayload<Payload>(
+  bucket: R2Bucket,
+  definition: MessageDefinition<Payload>,
+  envelope: Envelope,
+): Promise<Payload> {
+  return decodePayload(definition, envelope.schema_version, await rawPayload(bucket, envelope));
+}
+
+/** The payload as it was sent. A reference outside the tenant's own folder is treated as missing. */
+export async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown> {
+  if (envelope.payload_ref === undefined) return envelope.payload_inline;
+  const path = pathOf(envelope.payload_ref);
+  const object = path.startsWith(`payloads/${envelope.tenant_id}/`) ? await bucket.get(path) : null;
+  if (!object) {
+    throw new MillraceError(
+      "payload_missing",
+      `The payload at ${envelope.payload_ref} is gone: put it back, or replay the message with a new one.`,
+    );
+  }
+  return object.json();
+}
+
+/** Tells a repeated message from a reused key, without fetching: a reference ends with its payload's own fingerprint. */
+export function payloadFingerprint(envelope: Envelope): string {
+  if (envelope.payload_ref === undefined) return fingerprintOf(envelope.payload_inline);
+  const last = envelope.payload_ref.split("/").at(-1) ?? "";
+  return /^[0-9a-f]{64}$/.test(last) ? last : fingerprintOf(envelope.payload_ref);
+}
+
+/** Removes a payload after its last use. */
+export async function dropPayload(bucket: R2Bucket, envelope: Envelope): Promise<void> {
+  if (envelope.payload_ref !== undefined) await bucket.delete(pathOf(envelope.payload_ref));
+}
+
+function pathOf(ref: string): string {
+  return ref.slice("r2://".length);
+}

@@ -1,0 +1,27 @@
+/** One SQL statement with its parameters, as plain data: it can cross into the object that commits it. */
+export interface Statement {
+  readonly text: string;
+  readonly params: readonly SqlValue[];
+}
+
+export type SqlValue = string | number | null;
+
+/** A piece of SQL written by us, such as `now`: the only thing that enters a statement as text. */
+export interface Fragment {
+  readonly fragment: string;
+}
+
+/** The database's clock in milliseconds: the one clock that leases and due times are measured by. */
+export const now: Fragment = { fragment: "CAST(unixepoch('subsec') * 1000 AS INTEGER)" };
+
+/** Writes a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. */
+export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragment)[]): Statement {
+  const params: SqlValue[] = [];
+  let text = strings[0] ?? "";
+  values.forEach((value, index) => {
+    if (typeof value === "object" && value !== null) text += value.fragment;
+    else text += `?${params.push(value)}`;
+    text += strings[index + 1];
+  });
+  return { text, params };
+}

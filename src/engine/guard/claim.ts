@@ -1,0 +1,78 @@
+import { crashPoint, isSimulatedDeath } from "../contract/crash-points.ts";
+import { durationMs } from "../contract/duration.ts";
+import { isDefiniteRefusal } from "../contract/errors.ts";
+import { formatEntryKey } from "../contract/ids.ts";
+import type { RecorderClient } from "../recorder/client.ts";
+import type { Attempt } from "../recorder/entry.ts";
+import { describeFailure } from "./failure.ts";
+import { type Settled, stored } from "./record.ts";
+import type { Place, Run } from "./run.ts";
+import { DEFAULT_TIMEOUT, HEARTBEAT_MS, LEASE_MS, type StepDefinition } from "./step.ts";
+
+/** How much of a claimed effect's input is kept for the operator's eyes. */
+const SHOWN_INPUT_CHARACTERS = 4096;
+
+/** A key that this attempt holds, and whether an earlier attempt may have reached the upstream; or what there is instead. */
+type Claimed = { attempt: Attempt; repeats: boolean } | { settled: Settled };
+
+/** Takes the key before the effect. While another attempt holds it and gives signs of life, waits for that one. */
+export async function claim(run: Run, first: Attempt, input: unknown): Promise<Claimed> {
+  let attempt = first;
+  for (;;) {
+    const { mine, entry } = await run.recorder.claim(attempt, LEASE_MS, shown(input));
+    run.noteAnnounced();
+    if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1 };
+    if (entry.state === "done") return { settled: stored(entry) };
+    const key = { ...attempt.key, generation: entry.generation };
+    if (entry.state === "in_doubt") return { settled: { inDoubt: formatEntryKey(key) } };
+    if (entry.state === "claimed") await scheduler.wait(Math.max(20, entry.lease_left_ms + 20));
+    attempt = { ...attempt, key };
+  }
+}
+
+/**
+ * Runs an effect while its claim is kept alive. If the effect throws, the claim ends truthfully: the upstream refused,
+ * so the key is free again; or nobody knows, so a `lookup` will ask first and a `once` waits for a person.
+ */
+export async function underLease<Input, Output>(
+  run: Run,
+  place: Place,
+  platformAttempt: number,
+  attempt: Attempt,
+  definition: StepDefinition<Input, Output>,
+  effect: (lost: AbortSignal) => Promise<Output>,
+): Promise<{ output: Output } | { settled: Settled }> {
+  await crashPoint("W01 claimed, effect not started");
+  const heartbeat = startHeartbeat(run.recorder, attempt, durationMs(definition.timeout ?? DEFAULT_TIMEOUT));
+  try {
+    return { output: await effect(heartbeat.lost) };
+  } catch (error) {
+    if (isSimulatedDeath(error)) throw error;
+    const ending = isDefiniteRefusal(error) ? "failed" : definition.effect === "once" ? "in_doubt" : "expired";
+    await run.recorder.giveUp(attempt, ending, JSON.stringify(describeFailure(place.label, platformAttempt, error)));
+    if (ending === "in_doubt") return { settled: { inDoubt: formatEntryKey(attempt.key) } };
+    throw error;
+  } finally {
+    heartbeat.stop();
+  }
+}
+
+/** Extends the lease while the effect runs; at most for the step's time-out and a little, so that an effect that hangs for ever does not hold its key for ever. */
+function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: number): { lost: AbortSignal; stop: () => void } {
+  const lost = new AbortController();
+  const endsAt = Date.now() + timeoutMs + HEARTBEAT_MS;
+  const timer = setInterval(async () => {
+    if (Date.now() > endsAt) return clearInterval(timer);
+    const held = await recorder.extend(attempt, LEASE_MS).catch(() => true);
+    if (!held) lost.abort(new Error("Another attempt has taken this effect over."));
+  }, HEARTBEAT_MS);
+  return { lost: lost.signal, stop: () => clearInterval(timer) };
+}
+
+function shown(input: unknown): string | null {
+  try {
+    return JSON.stringify(input)?.slice(0, SHOWN_INPUT_CHARACTERS) ?? null;
+  } catch {
+    return null;
+  }
+}

@@ -1,0 +1,57 @@
+import { NonRetryableError } from "cloudflare:workflows";
+import { backoffMs, durationMs } from "../contract/duration.ts";
+import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import type { Retries } from "./step.ts";
+
+/** Why a step, and with it an instance, stopped: what the operator reads. */
+export interface Failure {
+  /** The step as the platform names it; empty when the workflow's own code threw between steps. */
+  step: string;
+  code: ErrorCode;
+  message: string;
+  attempts: number;
+  upstreamStatus?: number | undefined;
+}
+
+const TERMINAL: ReadonlySet<ErrorCode> = new Set([
+  "not_retryable",
+  "output_too_large",
+  "output_not_serializable",
+  "nondeterministic_steps",
+  "invalid_payload",
+  "invalid_envelope",
+  "config_invalid",
+]);
+
+/** True for errors that another attempt cannot cure. Errors nobody classified are retried. */
+export function isTerminal(error: unknown): boolean {
+  const code = codeOf(error);
+  return error instanceof NonRetryableError || (code !== undefined && TERMINAL.has(code));
+}
+
+/** Describes an attempt's error for people and for the database. Messages are bounded; stacks and payloads stay out. */
+export function describeFailure(step: string, attempts: number, error: unknown): Failure {
+  const code = codeOf(error) ?? "step_failed";
+  const upstreamStatus = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
+  return { step, code, message: messageOf(error).slice(0, 1000), attempts, ...(upstreamStatus !== undefined && { upstreamStatus }) };
+}
+
+/** The error as the platform should see it: one that must not be retried ends the step at once. */
+export function asPlatformError(error: unknown): unknown {
+  return isTerminal(error) && !(error instanceof NonRetryableError) ? new NonRetryableError(messageOf(error), codeOf(error)) : error;
+}
+
+/** Milliseconds before the next attempt: what the upstream asked for, or else the policy's own back-off, capped at an hour. */
+export function nextDelayMs(retries: Retries, attempt: number, error: unknown): number {
+  const asked = error instanceof MillraceError ? error.detail.delayMs : undefined;
+  if (asked !== undefined) return asked;
+  const delayMs = durationMs(retries.delay);
+  switch (retries.backoff ?? "exponential") {
+    case "constant":
+      return delayMs;
+    case "linear":
+      return Math.min(delayMs * attempt, 3_600_000);
+    case "exponential":
+      return backoffMs(attempt, delayMs, 3_600_000);
+  }
+}

@@ -1,0 +1,54 @@
+import { MillraceError } from "../contract/errors.ts";
+import { byteLength } from "../contract/limits.ts";
+
+/** Outputs above this many bytes are kept in R2 and referred to. The platform takes at most 1 MiB as a step's result, D1 2 MB as a value. */
+export const INLINE_OUTPUT_BYTES = 128 * 1024;
+
+/** Largest output that is kept at all. */
+const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
+
+/** An output as it is stored: JSON, or a reference to JSON. Both null for `undefined`. */
+export interface PackedOutput {
+  readonly output: string | null;
+  readonly outputRef: string | null;
+}
+
+/** Makes an output storable. Errors: `output_not_serializable`, `output_too_large`. */
+export async function packOutput(bucket: R2Bucket, path: string, value: unknown): Promise<PackedOutput> {
+  if (value === undefined) return { output: null, outputRef: null };
+  const text = serialize(value);
+  if (byteLength(text) <= INLINE_OUTPUT_BYTES) return { output: text, outputRef: null };
+  if (byteLength(text) > MAX_OUTPUT_BYTES) {
+    throw new MillraceError(
+      "output_too_large",
+      `The step's output is larger than ${MAX_OUTPUT_BYTES} bytes: store it in the step and return where it is.`,
+    );
+  }
+  const outputRef = `outputs/${path}`;
+  await bucket.put(outputRef, text, { httpMetadata: { contentType: "application/json" } });
+  return { output: null, outputRef };
+}
+
+/** The value again. Errors: `payload_missing` when a referred output is gone. */
+export async function unpackOutput(bucket: R2Bucket, packed: PackedOutput): Promise<unknown> {
+  if (packed.output !== null) return JSON.parse(packed.output);
+  if (packed.outputRef === null) return undefined;
+  const object = await bucket.get(packed.outputRef);
+  if (!object)
+    throw new MillraceError("payload_missing", `The step's output at ${packed.outputRef} is gone from R2: restore it, then retry.`);
+  return object.json();
+}
+
+function serialize(value: unknown): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(value);
+  } catch (cause) {
+    throw new MillraceError("output_not_serializable", "The step's output is not JSON (a cycle or a BigInt): return plain data.", {
+      cause,
+    });
+  }
+  if (text === undefined)
+    throw new MillraceError("output_not_serializable", "The step's output is a function or a symbol: return plain data.");
+  return text;
+}

@@ -1,0 +1,58 @@
+import { crashPoint } from "../contract/crash-points.ts";
+import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { digest } from "../contract/ids.ts";
+import type { Attempt, Entry } from "../recorder/entry.ts";
+import { addressEmitted } from "./emit.ts";
+import { type PackedOutput, packOutput } from "./output.ts";
+import type { Place, Run } from "./run.ts";
+import type { Writes } from "./step.ts";
+
+/** How an attempt ended: with an output, or with a doubt that a person must resolve, named by its entry. */
+export type Settled = PackedOutput | { readonly inDoubt: string };
+
+/**
+ * Writes the outcome, the app's rows and the messages in one atomic write. If another attempt was first, its output is
+ * the truth and is answered instead. An output that cannot be kept is recorded as such before the step fails, because its effect did happen.
+ */
+export async function record<Output>(
+  run: Run,
+  place: Place,
+  attempt: Attempt,
+  output: Output,
+  writes: (output: Output) => Writes,
+): Promise<Settled> {
+  await crashPoint("W03 effect done, not recorded");
+  const { packed, problem } = await pack(run, attempt, output);
+  const { statements = [], emit = [] } = problem ? {} : writes(output);
+  const messages = await addressEmitted(run.env.PAYLOADS, run.envelope, `workflow:${run.workflow}`, attempt.key, emit);
+  await crashPoint("W06 about to record");
+  const error = problem ? JSON.stringify({ step: place.label, code: codeOf(problem), message: messageOf(problem) }) : null;
+  const { mine, entry } = await run.recorder.record(attempt, { ...packed, statements, messages, error });
+  run.noteAnnounced();
+  await crashPoint("W05 recorded, step result lost");
+  if (!mine && entry.state !== "done") {
+    throw new MillraceError("lease_lost", `Another attempt has taken over "${place.label}"; this one's outcome was not recorded.`);
+  }
+  return stored(entry);
+}
+
+/** A recorded outcome as the step's result. Throws the recorded problem if the output could not be kept. */
+export function stored(entry: Entry): PackedOutput {
+  if (entry.error !== null && entry.output === null && entry.output_ref === null) {
+    const { code, message } = JSON.parse(entry.error) as { code: ErrorCode; message: string };
+    if (code === "output_too_large" || code === "output_not_serializable") {
+      throw new MillraceError(code, `${message} The effect itself happened and is not repeated: confirm it with an output, then retry.`);
+    }
+  }
+  return { output: entry.output, outputRef: entry.output_ref };
+}
+
+async function pack(run: Run, attempt: Attempt, output: unknown): Promise<{ packed: PackedOutput; problem?: unknown }> {
+  try {
+    const path = `${run.envelope.tenant_id}/${run.instanceId}/${digest(attempt.key.step, attempt.key.item, attempt.token)}`;
+    return { packed: await packOutput(run.env.PAYLOADS, path, output) };
+  } catch (problem) {
+    if (codeOf(problem) !== "output_too_large" && codeOf(problem) !== "output_not_serializable") throw problem;
+    return { packed: { output: null, outputRef: null }, problem };
+  }
+}

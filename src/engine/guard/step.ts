@@ -1,0 +1,70 @@
+import { type Duration, durationMs } from "../contract/duration.ts";
+import { MillraceError } from "../contract/errors.ts";
+import type { Draft } from "../contract/message.ts";
+import type { Statement } from "../contract/sql.ts";
+
+/** What an effect promises; see the guarantees table in README.md. `commit` and `read` need no definition: they are calls on `step`. */
+export type EffectClass = "keyed" | "lookup" | "natural" | "once";
+
+/** What a step's code is given. */
+export interface EffectCall<Input> {
+  readonly input: Input;
+  /** The upstream's idempotency key: the same at every attempt, restart and replay of this effect. 32 hex characters. */
+  readonly key: string;
+  /** Aborts when the step's time is up: pass it to `fetch`. */
+  readonly signal: AbortSignal;
+  readonly env: Cloudflare.Env;
+}
+
+/** Cloudflare's retry policy, in Cloudflare's words. */
+export interface Retries {
+  /** Tries after the first. */
+  limit: number;
+  delay: Duration;
+  backoff?: "constant" | "linear" | "exponential";
+}
+
+interface Common<Input, Output> {
+  /** Default: 5 retries from 10 seconds, exponential. */
+  retries?: Retries;
+  /** How long one attempt may take. Default 30 seconds, at most 10 minutes. */
+  timeout?: Duration;
+  /** Does it, and answers what the upstream said. JSON values only. */
+  run: (call: EffectCall<Input>) => Promise<Output>;
+}
+
+/** A guarded effect, shared by chains. Only `lookup` has, and must have, a way to ask whether it already happened. */
+export type StepDefinition<Input, Output> =
+  | (Common<Input, Output> & { effect: "keyed" | "natural" | "once" })
+  | (Common<Input, Output> & {
+      effect: "lookup";
+      /** Asks the upstream for what an earlier attempt did; undefined when it did nothing. */
+      lookup: (call: EffectCall<Input>) => Promise<Output | undefined>;
+    });
+
+/** Declares a guarded effect. Errors: `config_invalid` for a time-out beyond 10 minutes. */
+export function defineStep<Input, Output>(definition: StepDefinition<Input, Output>): StepDefinition<Input, Output> {
+  if (durationMs(definition.timeout ?? DEFAULT_TIMEOUT) > MAX_TIMEOUT_MS) {
+    throw new MillraceError(
+      "config_invalid",
+      "A step's timeout is at most 10 minutes: start a batch upstream and wait for its event instead.",
+    );
+  }
+  return definition;
+}
+
+/** What is written with a step's outcome, in the same atomic write. */
+export interface Writes {
+  /** The app's own rows, in this order: sql`UPDATE …`. */
+  statements?: readonly Statement[];
+  /** The messages that follow from it. */
+  emit?: readonly Draft[];
+}
+
+export const DEFAULT_RETRIES: Retries = { limit: 5, delay: "10 seconds", backoff: "exponential" };
+export const DEFAULT_TIMEOUT: Duration = "30 seconds";
+const MAX_TIMEOUT_MS = 600_000;
+
+/** How long a claim holds without a sign of life from its attempt, and how often that sign is given. */
+export const LEASE_MS = 15_000;
+export const HEARTBEAT_MS = 5_000;

@@ -1,0 +1,51 @@
+// The engine's public door. Everything an app may use is named here; everything else is the engine's own.
+export { bindingName, type EngineEnv } from "./contract/bindings.ts";
+export type { Duration } from "./contract/duration.ts";
+export type { Envelope } from "./contract/envelope.ts";
+export {
+  codeOf,
+  type ErrorCode,
+  type ErrorDetail,
+  type Issue,
+  MillraceError,
+  messageOf,
+  notRetryable,
+  retryAfter,
+  upstreamRefused,
+} from "./contract/errors.ts";
+export { fingerprintOf, formatEntryKey } from "./contract/ids.ts";
+export { INTAKE_LIMITS, parseBounded } from "./contract/limits.ts";
+export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "./contract/message.ts";
+export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
+export { now, type Statement, sql } from "./contract/sql.ts";
+export { defineStep, type EffectCall, type EffectClass, type Retries, type StepDefinition, type Writes } from "./guard/step.ts";
+export type { StepOptions, Steps } from "./guard/steps.ts";
+export { defineWorkflow, entrypoint, type WorkflowCall, type WorkflowDefinition } from "./guard/workflow.ts";
+export { type Consumer, dispatch } from "./intake/batch.ts";
+export { consumeCommands } from "./intake/commands.ts";
+export { consumeDeadLetters } from "./intake/dead-letters.ts";
+export { type Accepted, type CommandRequest, enqueue, type Requester } from "./intake/enqueue.ts";
+export { consumeEvents } from "./intake/events.ts";
+export { armKeeper, keeperOf } from "./keeper/client.ts";
+export { Keeper, type Round } from "./keeper/keeper.ts";
+export type { Operator } from "./operate/audit.ts";
+export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
+export {
+  type Effect,
+  type EmittedMessage,
+  effectsOf,
+  getInstance,
+  type Instance,
+  type InstanceFilter,
+  listEffects,
+  listInstances,
+  messagesOf,
+  type Page,
+  platformStatus,
+} from "./operate/instances.ts";
+export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
+export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
+export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";
+export { Recorder } from "./recorder/recorder.ts";
+export { type Catalog, catalog } from "./topology/catalog.ts";
+export { type EventListener, on, type Route, send, signal, start, type Target, tell } from "./topology/routes.ts";

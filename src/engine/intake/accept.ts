@@ -1,0 +1,91 @@
+import type { Envelope } from "../contract/envelope.ts";
+import { instanceId, messageId } from "../contract/ids.ts";
+import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { payloadFingerprint } from "../contract/payload.ts";
+import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import type { Outgoing } from "../recorder/entry.ts";
+
+/** A message that is about to become an instance. */
+export interface Acceptance {
+  readonly id: string;
+  readonly workflow: string;
+  readonly envelope: Envelope;
+  readonly fingerprint: string;
+  /** The command queue it goes through; null when the instance is started at once. */
+  readonly queue: string | null;
+  readonly delaySeconds: number;
+}
+
+/** What the row of an acceptance says now. */
+export interface AcceptedRow {
+  id: string;
+  status: string;
+  deliveries: number;
+}
+
+/** Names the instance a message becomes: the same message, the same name. */
+export function acceptance(workflow: string, envelope: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
+  return {
+    id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),
+    workflow,
+    envelope,
+    fingerprint: payloadFingerprint(envelope),
+    queue,
+    delaySeconds,
+  };
+}
+
+/** The message that takes an accepted command to its queue. */
+export function outgoing({ envelope, queue, delaySeconds }: Acceptance): Outgoing {
+  return { id: messageId(envelope), queue: queue ?? "", delaySeconds, body: JSON.stringify(envelope) };
+}
+
+/** Columns of a row as `json_each` hands them over: one parameter for any number of rows. */
+const ROWS: Fragment = {
+  fragment: `value->>'id', value->'envelope'->>'tenant_id', value->>'workflow', value->'envelope'->>'message_type', value->'envelope'->>'idempotency_key',
+      value->'envelope'->>'correlation_id', value->'envelope'->>'causation_id', value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue'`,
+};
+
+const COLUMNS: Fragment = {
+  fragment: `id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue,
+      status, deliveries, accepted_at, updated_at, check_at`,
+};
+
+/** Commits commands before their messages are sent. Answers the rows that are new; known and pruned keys change nothing. */
+export function insertAccepted(acceptances: readonly Acceptance[]): Statement {
+  return sql`
+    INSERT INTO instances (${COLUMNS})
+    SELECT ${ROWS}, 'accepted', 0, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS}
+    FROM json_each(${JSON.stringify(acceptances)}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = value->>'id')
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, status, deliveries`;
+}
+
+/**
+ * Takes delivered messages in: new ones become rows, accepted ones become queued, and every delivery is counted.
+ * Answers each row once per delivery; keys that were pruned, or whose payload differs, are not answered.
+ */
+export function takeIn(acceptances: readonly Acceptance[]): Statement {
+  return sql`
+    INSERT INTO instances (${COLUMNS})
+    SELECT ${ROWS}, 'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
+    FROM json_each(${JSON.stringify(acceptances)}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = value->>'id')
+    ON CONFLICT (id) DO UPDATE SET
+      deliveries = instances.deliveries + 1, updated_at = excluded.updated_at,
+      status = iif(instances.status = 'accepted', 'queued', instances.status)
+    WHERE instances.fingerprint = excluded.fingerprint
+    RETURNING id, status, deliveries`;
+}
+
+/** The state of keys, also of pruned ones. */
+export function selectKnown(ids: readonly string[]): Statement {
+  return sql`
+    SELECT id, fingerprint, status, correlation_id FROM instances WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))
+    UNION ALL
+    SELECT id, fingerprint, 'pruned', NULL FROM tombstones WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
+}
+
+/** Messages that were emitted by a step are ours now: their sender need not send them again. */
+export function confirm(messageIds: readonly string[]): Statement {
+  return sql`DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(${JSON.stringify(messageIds)}))`;
+}

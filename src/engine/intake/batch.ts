@@ -1,0 +1,59 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { codeOf, messageOf } from "../contract/errors.ts";
+import { type QueueDefinition, retryDelaySeconds } from "../contract/queue.ts";
+
+/** One queue's consumer, as the Worker's `queue` handler calls it. */
+export interface Consumer {
+  readonly queue: string;
+  handle(batch: MessageBatch, env: EngineEnv): Promise<void>;
+}
+
+/** What a consumer did with one message. */
+export type Outcome = { did: "started" | "duplicate" | "captured" | "routed" } | { did: "retried"; error: unknown };
+
+/** Settles each message by itself: what is durable is acknowledged, the rest comes back after its queue's back-off. */
+export function settle(batch: MessageBatch, queue: QueueDefinition, outcomes: ReadonlyMap<Message, Outcome>): void {
+  const counts: Record<string, number> = {};
+  for (const message of batch.messages) {
+    const outcome = outcomes.get(message) ?? { did: "retried", error: new Error("The batch was not finished.") };
+    counts[outcome.did] = (counts[outcome.did] ?? 0) + 1;
+    if (outcome.did === "retried") {
+      message.retry({ delaySeconds: retryDelaySeconds(queue, message.attempts) });
+      console.warn(
+        JSON.stringify({
+          log: "delivery",
+          queue: queue.name,
+          ...named(message),
+          outcome: "retried",
+          code: codeOf(outcome.error),
+          error: messageOf(outcome.error),
+        }),
+      );
+    } else {
+      message.ack();
+      if (outcome.did === "captured")
+        console.warn(JSON.stringify({ log: "delivery", queue: queue.name, ...named(message), outcome: "captured" }));
+    }
+  }
+  console.log(JSON.stringify({ log: "batch", queue: queue.name, messages: batch.messages.length, ...counts }));
+}
+
+/** Chooses the consumer of a batch by its queue, for `export default { queue }`. A batch nobody consumes goes back, loudly, instead of being lost. */
+export function dispatch(consumers: readonly Consumer[]): (batch: MessageBatch, env: EngineEnv) => Promise<void> {
+  const byQueue = new Map(consumers.map((consumer) => [consumer.queue, consumer]));
+  return async (batch, env) => {
+    const consumer = byQueue.get(batch.queue);
+    if (consumer) return consumer.handle(batch, env);
+    console.error(
+      JSON.stringify({ log: "config_invalid", queue: batch.queue, error: "No consumer is wired for this queue: add one in worker.ts." }),
+    );
+    batch.retryAll({ delaySeconds: 60 });
+  };
+}
+
+/** What a log line may say of a message: names, never its payload. */
+function named(message: Message): Record<string, unknown> {
+  const body = (typeof message.body === "object" && message.body !== null ? message.body : {}) as Record<string, unknown>;
+  const { correlation_id, idempotency_key, message_type, subject } = body;
+  return { delivery_id: message.id, attempt: message.attempts, correlation_id, idempotency_key, message_type, subject };
+}

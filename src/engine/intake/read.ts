@@ -1,0 +1,58 @@
+import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { assertBounded } from "../contract/limits.ts";
+import { decodePayload, type MessageDefinition } from "../contract/message.ts";
+
+/** A delivered message whose envelope and payload hold. */
+export interface ReadMessage {
+  readonly message: Message;
+  readonly envelope: Envelope;
+  readonly definition: MessageDefinition;
+}
+
+/** One that does not, and why. */
+export interface RefusedMessage {
+  readonly message: Message;
+  readonly error: unknown;
+}
+
+/** Parses a batch. `definitionOf` answers the definition of a type, or throws why there is none. */
+export function readMessages(
+  messages: readonly Message[],
+  definitionOf: (type: string) => MessageDefinition,
+): { read: ReadMessage[]; refused: RefusedMessage[] } {
+  const read: ReadMessage[] = [];
+  const refused: RefusedMessage[] = [];
+  for (const message of messages) {
+    try {
+      read.push({ message, ...readMessage(message.body, definitionOf) });
+    } catch (error) {
+      refused.push({ message, error });
+    }
+  }
+  return { read, refused };
+}
+
+/**
+ * Parses one message: bounds, envelope, definition, then the payload, upcast to the present version. A payload that
+ * travels by reference is validated where it is fetched, in the instance. Errors: `invalid_envelope`, `unknown_message_type`, `invalid_payload`.
+ */
+export function readMessage(
+  body: unknown,
+  definitionOf: (type: string) => MessageDefinition,
+): { envelope: Envelope; definition: MessageDefinition } {
+  assertBounded(body);
+  const envelope = parseEnvelope(body);
+  const definition = definitionOf(envelope.message_type);
+  if (definition.kind !== envelope.kind) {
+    throw new MillraceError(
+      "invalid_envelope",
+      `${definition.type} is ${definition.kind === "event" ? "an event" : "a command"}: set kind to "${definition.kind}".`,
+      {
+        issues: [{ path: "kind", message: `must be "${definition.kind}"` }],
+      },
+    );
+  }
+  if (envelope.payload_ref === undefined) decodePayload(definition, envelope.schema_version, envelope.payload_inline);
+  return { envelope, definition };
+}

@@ -1,0 +1,58 @@
+import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { byteLength } from "../contract/limits.ts";
+
+/** An instance to be created on the platform. */
+export interface Startable {
+  readonly id: string;
+  readonly workflow: string;
+  readonly envelope: Envelope;
+}
+
+/** One `createBatch` takes at most 100 instances or 1 MiB. */
+const MAX_INSTANCES = 100;
+const MAX_BYTES = 900_000;
+
+/**
+ * Creates instances, many in one call. That one exists already is success: its name is its key. Answers the error of
+ * each instance that could not be created; never throws.
+ */
+export async function startInstances(env: EngineEnv, instances: readonly Startable[]): Promise<Map<string, string>> {
+  const failed = new Map<string, string>();
+  const unique = [...new Map(instances.map((instance) => [instance.id, instance])).values()];
+  for (const [workflow, group] of Map.groupBy(unique, (instance) => instance.workflow)) {
+    for (const chunk of chunks(group)) {
+      try {
+        const { errors } = await workflowBinding(env, workflow).createBatch({
+          instances: chunk.map(({ id, envelope }) => ({ id, params: envelope })),
+        });
+        for (const { index, message } of errors) {
+          const id = chunk[index]?.id;
+          if (id && !isExists(message)) failed.set(id, message);
+        }
+      } catch (error) {
+        if (!isExists(String(error))) for (const { id } of chunk) failed.set(id, String(error));
+      }
+    }
+  }
+  return failed;
+}
+
+function isExists(message: string): boolean {
+  return /already.exists/i.test(message);
+}
+
+function chunks(instances: readonly Startable[]): Startable[][] {
+  const all: Startable[][] = [[]];
+  let bytes = 0;
+  for (const instance of instances) {
+    const size = byteLength(JSON.stringify(instance.envelope));
+    if (all.at(-1)?.length === MAX_INSTANCES || bytes + size > MAX_BYTES) {
+      all.push([]);
+      bytes = 0;
+    }
+    all.at(-1)?.push(instance);
+    bytes += size;
+  }
+  return all.filter((chunk) => chunk.length > 0);
+}

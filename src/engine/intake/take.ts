@@ -1,0 +1,37 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { messageId } from "../contract/ids.ts";
+import type { QueueDefinition } from "../contract/queue.ts";
+import type { Statement } from "../contract/sql.ts";
+import { batch as atomic } from "../store/retry.ts";
+import { type Acceptance, type AcceptedRow, confirm, takeIn } from "./accept.ts";
+import { captureReusedKeys, type DeadLetter, insertDeadLetters } from "./capture.ts";
+
+/** What became of a batch's keys. */
+export interface Taken {
+  /** Still to be created on the platform: new, or taken in by an earlier delivery that may have died before it created anything. */
+  mustStart(id: string): boolean;
+  outcomeOf(id: string): "started" | "duplicate" | "captured";
+}
+
+/** Takes a whole batch in by one atomic write: instances, dead letters for what cannot become one, and the confirmation of what a step emitted. */
+export async function takeBatchIn(
+  env: EngineEnv,
+  queue: QueueDefinition,
+  batch: { instances: readonly Acceptance[]; refused: readonly DeadLetter[]; confirmed: readonly Envelope[]; also?: readonly Statement[] },
+): Promise<Taken & { also: Record<string, unknown>[][] }> {
+  const [rows = [], reused = [], , , ...also] = await atomic(env.DB, [
+    takeIn(batch.instances),
+    captureReusedKeys(queue.name, batch.instances),
+    insertDeadLetters(batch.refused),
+    confirm(batch.confirmed.map(messageId)),
+    ...(batch.also ?? []),
+  ]);
+  const byId = new Map((rows as unknown as AcceptedRow[]).map((row) => [row.id, row]));
+  const captured = new Set(reused.map((row) => row.instance_id));
+  return {
+    mustStart: (id) => byId.get(id)?.status === "queued",
+    outcomeOf: (id) => (captured.has(id) ? "captured" : byId.get(id)?.deliveries === 1 ? "started" : "duplicate"),
+    also: also,
+  };
+}

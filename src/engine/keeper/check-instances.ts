@@ -1,0 +1,126 @@
+import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { now, sql } from "../contract/sql.ts";
+import { startInstances } from "../intake/start.ts";
+import { finishInstance, markRunning } from "../recorder/inbox.ts";
+import { type Assigned, wake } from "../signals/assign.ts";
+import { batch, query } from "../store/retry.ts";
+import { oldestWaiting } from "./backlog.ts";
+
+/** Instances looked at in one round. */
+const ROWS = 200;
+/** Longest pause between two looks at one instance. */
+const MAX_PAUSE_MS = 300_000;
+/** An accepted command may wait this long in a backlog before the keeper starts it past the queue. */
+const MAX_QUEUED_MS = 900_000;
+
+interface Row {
+  id: string;
+  workflow: string;
+  envelope: string;
+  status: string;
+  queue: string | null;
+  accepted_at: number;
+  age_ms: number;
+}
+
+/** What a row turned out to need. */
+type Finding = "leave" | "start" | "running" | { ended: "complete" | "errored" | "terminated"; error: string | null };
+
+/**
+ * Looks at instances that have been open for a while: starts those that never started or that the platform has lost, and
+ * writes down the end of those that ended unseen. Each look doubles the pause to the next.
+ */
+export async function checkInstances(env: EngineEnv): Promise<number> {
+  const rows = await dueRows(env);
+  if (rows.length === 0) return 0;
+  const backlog = await oldestWaiting(
+    env,
+    rows.filter((row) => row.status === "accepted").flatMap((row) => row.queue ?? []),
+  );
+  const findings = await Promise.all(rows.map((row) => find(env, row, backlog)));
+  const having = (wanted: Finding) => rows.filter((_, index) => findings[index] === wanted);
+
+  await startInstances(
+    env,
+    having("start").map((row) => ({ ...row, envelope: JSON.parse(row.envelope) as Envelope })),
+  );
+  await wakeWaiting(
+    env,
+    rows.filter((row) => row.status === "waiting"),
+  );
+  await batch(env.DB, [
+    sql`
+      UPDATE instances SET check_at = ${now} + max(${KEEPER_PATIENCE_MS}, min((${now} - accepted_at) / 2, ${MAX_PAUSE_MS}))
+      WHERE check_at IS NOT NULL AND id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
+    ...having("running").map((row) => markRunning(row.id)),
+    ...findings.flatMap((finding, index) =>
+      typeof finding === "object" ? [finishInstance(rows[index]?.id ?? "", finding.ended, finding.error)] : [],
+    ),
+  ]);
+  return findings.filter((finding) => finding !== "leave").length;
+}
+
+function dueRows(env: EngineEnv): Promise<Row[]> {
+  return query<Row>(
+    env.DB,
+    sql`
+      SELECT id, workflow, envelope, status, queue, accepted_at, ${now} - accepted_at AS age_ms FROM instances
+      WHERE check_at <= ${now} AND NOT EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id)
+      ORDER BY check_at LIMIT ${ROWS}`,
+  );
+}
+
+async function find(env: EngineEnv, row: Row, backlog: ReadonlyMap<string, number>): Promise<Finding> {
+  if (row.status === "accepted") {
+    const oldest = backlog.get(row.queue ?? "") ?? Number.POSITIVE_INFINITY;
+    return oldest <= row.accepted_at + 1000 && row.age_ms < MAX_QUEUED_MS ? "leave" : "start";
+  }
+  const { status, error } = await statusOf(env, row);
+  switch (status) {
+    case "unknown":
+      return "start";
+    case "complete":
+      return { ended: "complete", error: null };
+    case "terminated":
+      return { ended: "terminated", error: null };
+    case "errored":
+      return {
+        ended: "errored",
+        error: JSON.stringify({ step: "", code: "step_failed", message: error?.slice(0, 1000) ?? "The platform ended it.", attempts: 0 }),
+      };
+    default:
+      await nudge(env, row);
+      return row.status === "queued" && status !== "queued" ? "running" : "leave";
+  }
+}
+
+async function statusOf(env: EngineEnv, row: Row): Promise<{ status: string; error?: string | undefined }> {
+  try {
+    const { status, error } = await (await workflowBinding(env, row.workflow).get(row.id)).status();
+    return { status, error: error?.message };
+  } catch (error) {
+    // Only "there is no such instance" means lost; anything else says nothing about it, and the next round asks again.
+    return { status: /not.?found|does not exist/i.test(String(error)) ? "unknown" : "unreachable" };
+  }
+}
+
+/** Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event will do; nobody waits for this one. */
+async function nudge(env: EngineEnv & { KEEPER_NUDGES?: string }, row: Row): Promise<void> {
+  if (env.KEEPER_NUDGES !== "true") return;
+  const instance = await workflowBinding(env, row.workflow).get(row.id);
+  await instance.sendEvent({ type: "keeper-nudge", payload: {} }).catch(() => undefined);
+}
+
+/** Tells waiting instances again of the event their wait already holds, in case the first telling was lost. */
+async function wakeWaiting(env: EngineEnv, rows: readonly Row[]): Promise<void> {
+  if (rows.length === 0) return;
+  const held = await query<Assigned>(
+    env.DB,
+    sql`
+      SELECT w.instance_id, w.workflow, w.event_type, w.signal_id, s.envelope FROM waits w JOIN signals s ON s.id = w.signal_id
+      WHERE w.instance_id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
+  );
+  await wake(env, held);
+}

@@ -1,0 +1,61 @@
+import { DurableObject } from "cloudflare:workers";
+import type { EngineEnv } from "../contract/bindings.ts";
+import { applyOpenActions } from "../operate/apply.ts";
+import { checkInstances } from "./check-instances.ts";
+import { prune } from "./prune.ts";
+import { resendOutbox } from "./resend-outbox.ts";
+
+/** Milliseconds between two rounds; `KEEPER_PERIOD_MS` in the env overrides it. */
+const PERIOD_MS = 10_000;
+
+/** What one round did. */
+export interface Round {
+  applied: number;
+  resent: number;
+  checked: number;
+  pruned: number;
+}
+
+/**
+ * The self-repair clock: one object whose alarm survives every crash. Each round it finishes what a dead process left behind:
+ * operator actions not yet carried out, messages committed and not confirmed, instances accepted and not started, lost, or ended unseen.
+ */
+export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: string }> {
+  /** Starts the clock if it does not run; every Worker isolate calls this once. */
+  async arm(): Promise<void> {
+    if ((await this.ctx.storage.getAlarm()) === null) await this.#next();
+  }
+
+  override async alarm(): Promise<void> {
+    try {
+      await this.round();
+    } finally {
+      // Alarms are given up after six failures: a new one in every case keeps the clock going.
+      await this.#next();
+    }
+  }
+
+  /** One round. A part that fails is logged and leaves the others their turn; every part is safe to repeat. */
+  async round(): Promise<Round> {
+    const part = async (name: string, run: () => Promise<number>): Promise<number> => {
+      try {
+        return await run();
+      } catch (error) {
+        console.error(JSON.stringify({ log: "keeper", part: name, error: String(error) }));
+        return 0;
+      }
+    };
+    const did: Round = {
+      applied: await part("actions", () => applyOpenActions(this.env)),
+      resent: await part("outbox", () => resendOutbox(this.env)),
+      checked: await part("instances", () => checkInstances(this.env)),
+      pruned: await part("prune", () => prune(this.env)),
+    };
+    if (Object.values(did).some((count) => count > 0)) console.log(JSON.stringify({ log: "keeper", ...did }));
+    return did;
+  }
+
+  #next(): Promise<void> {
+    return this.ctx.storage.setAlarm(Date.now() + Number(this.env.KEEPER_PERIOD_MS ?? PERIOD_MS));
+  }
+}

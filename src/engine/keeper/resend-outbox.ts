@@ -1,0 +1,48 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
+import { now, sql } from "../contract/sql.ts";
+import type { Outgoing } from "../recorder/entry.ts";
+import { relay } from "../recorder/relay.ts";
+import { batch, query } from "../store/retry.ts";
+import { oldestWaiting } from "./backlog.ts";
+
+/** Rows of one round: bounded, so that a round ends; oldest first, so that none is forgotten. */
+const ROWS = 500;
+/** Longest pause between two sends of one message. */
+const MAX_PAUSE_MS = 600_000;
+
+interface OutboxRow {
+  id: string;
+  queue: string;
+  body: string;
+  due_at: number;
+}
+
+/**
+ * Sends committed messages that no consumer has confirmed. Each row backs off by itself, so that one no queue will take holds
+ * back none of the others. A message that may simply still be waiting in a long queue is left alone.
+ */
+export async function resendOutbox(env: EngineEnv): Promise<number> {
+  const rows = await query<OutboxRow>(
+    env.DB,
+    sql`SELECT id, queue, body, due_at FROM outbox WHERE due_at <= ${now} ORDER BY due_at LIMIT ${ROWS}`,
+  );
+  if (rows.length === 0) return 0;
+  const oldest = await oldestWaiting(
+    env,
+    rows.map((row) => row.queue),
+  );
+  const lost = rows.filter((row) => row.due_at - CONFIRM_WITHIN_MS < (oldest.get(row.queue) ?? Number.POSITIVE_INFINITY));
+  const failures = await relay(
+    env,
+    lost.map((row): Outgoing => ({ id: row.id, queue: row.queue, delaySeconds: 0, body: row.body })),
+  );
+  const errors = Object.fromEntries(failures.map(({ id, error }) => [id, error.slice(0, 500)]));
+  await batch(env.DB, [
+    sql`
+      UPDATE outbox SET attempts = attempts + 1, error = json_extract(${JSON.stringify(errors)}, '$."' || id || '"'),
+        due_at = ${now} + min(${CONFIRM_WITHIN_MS} * (1 << min(attempts, 6)), ${MAX_PAUSE_MS})
+      WHERE id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
+  ]);
+  return lost.length - failures.length;
+}

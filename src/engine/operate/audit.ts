@@ -1,0 +1,36 @@
+import { now, type SqlValue, type Statement, sql } from "../contract/sql.ts";
+
+/** Who acts, for which tenant, and why. */
+export interface Operator {
+  tenantId: string;
+  /** The token's name, for the audit. */
+  actor: string;
+}
+
+/** One operator action as it is recorded. */
+export interface Action {
+  id: string;
+  verb: "retry" | "confirm" | "reject" | "retry_anyway" | "replay" | "skip";
+  target: string;
+  instanceId: string | null;
+  reason: string;
+  detail?: Record<string, unknown>;
+}
+
+/**
+ * Audits an action, right behind the statement that carries it out: whether that one changed its row is the action's result.
+ * An applied action that the platform must still hear of stays open (`applied_at` is empty) until it has.
+ */
+export function audit(by: Operator, action: Action, tellsPlatform: boolean): Statement {
+  const appliedAt: SqlValue = tellsPlatform ? null : 0;
+  return sql`
+    INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, applied_at)
+    SELECT ${action.id}, ${by.tenantId}, ${by.actor}, ${action.verb}, ${action.target}, ${action.instanceId}, ${action.reason},
+      ${action.detail ? JSON.stringify(action.detail) : null}, iif(changes() = 1, 'applied', 'no_change'), ${now},
+      iif(changes() = 1 AND ${appliedAt} IS NULL, NULL, ${now})`;
+}
+
+/** True once the action stands as applied: the condition of everything else in its batch. */
+export function applied(actionId: string): Statement {
+  return sql`SELECT result FROM actions WHERE id = ${actionId}`;
+}

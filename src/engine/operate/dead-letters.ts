@@ -1,0 +1,104 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { type Issue, MillraceError } from "../contract/errors.ts";
+import { type Fragment, now, sql } from "../contract/sql.ts";
+import { query } from "../store/retry.ts";
+import type { Operator } from "./audit.ts";
+import type { Page } from "./instances.ts";
+
+/** A dead letter, as people read it. */
+export interface DeadLetterRow {
+  id: string;
+  queue: string;
+  messageType: string | null;
+  idempotencyKey: string | null;
+  correlationId: string | null;
+  instanceId: string | null;
+  /** A code of errors.ts, or `exhausted`. */
+  reason: string;
+  error: string | null;
+  issues: Issue[] | null;
+  attempts: number;
+  firstAt: number;
+  capturedAt: number;
+  state: "open" | "replayed" | "skipped";
+  /** The message as it came; only when one letter is asked for. */
+  body?: unknown;
+}
+
+/** Whose dead letters: the tenant's; and those that name no tenant, for operators whose token may see them. */
+export interface DeadLetterReader extends Operator {
+  seesUnattributed: boolean;
+}
+
+const COLUMNS: Fragment = {
+  fragment: `id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, reason, error, issues, attempts, first_at, captured_at, state`,
+};
+
+/** Dead letters in one state, newest first. */
+export async function listDeadLetters(
+  env: EngineEnv,
+  by: DeadLetterReader,
+  filter: {
+    state?: string | undefined;
+    queue?: string | undefined;
+    reason?: string | undefined;
+    cursor?: string | undefined;
+    limit?: number | undefined;
+  },
+): Promise<Page<DeadLetterRow>> {
+  const limit = Math.min(filter.limit ?? 50, 200);
+  const [at, id] = (filter.cursor ?? "").split(".");
+  const before = at && id && Number.isSafeInteger(Number(at)) ? Number(at) : Number.MAX_SAFE_INTEGER;
+  const rows = await query(
+    env.DB,
+    sql`
+      SELECT ${COLUMNS} FROM dead_letters
+      WHERE (tenant_id = ${by.tenantId} OR (tenant_id IS NULL AND ${by.seesUnattributed ? 1 : 0} = 1))
+        AND state = ${filter.state ?? "open"}
+        AND (${filter.queue ?? null} IS NULL OR queue = ${filter.queue ?? null})
+        AND (${filter.reason ?? null} IS NULL OR reason = ${filter.reason ?? null})
+        AND (captured_at, id) < (${before}, ${id ?? ""})
+      ORDER BY captured_at DESC, id DESC LIMIT ${limit + 1}`,
+  );
+  const found = rows ?? [];
+  const items = found.slice(0, limit).map(asRow);
+  const last = items.at(-1);
+  return { items, next: found.length > limit && last ? `${last.capturedAt}.${last.id}` : null };
+}
+
+/** One dead letter with its message. Errors: `dead_letter_not_found`, also for another tenant's. */
+export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: string): Promise<DeadLetterRow> {
+  const rows = await query(
+    env.DB,
+    sql`
+      SELECT ${COLUMNS}, body FROM dead_letters
+      WHERE id = ${id} AND (tenant_id = ${by.tenantId} OR (tenant_id IS NULL AND ${by.seesUnattributed ? 1 : 0} = 1))`,
+  );
+  const row = rows?.[0];
+  if (!row)
+    throw new MillraceError("dead_letter_not_found", `There is no dead letter ${id.slice(0, 64)}. List them with GET /v1/dead-letters.`);
+  return { ...asRow(row), body: JSON.parse(String(row.body)) };
+}
+
+/** Moves an open letter on. Whether it changed a row decides the whole action: a second click finds it settled. */
+export function settleLetter(id: string, state: "replayed" | "skipped") {
+  return sql`UPDATE dead_letters SET state = ${state}, settled_at = ${now} WHERE id = ${id} AND state = 'open'`;
+}
+
+function asRow(row: Record<string, unknown>): DeadLetterRow {
+  return {
+    id: String(row.id),
+    queue: String(row.queue),
+    messageType: row.message_type as string | null,
+    idempotencyKey: row.idempotency_key as string | null,
+    correlationId: row.correlation_id as string | null,
+    instanceId: row.instance_id as string | null,
+    reason: String(row.reason),
+    error: row.error as string | null,
+    issues: row.issues ? (JSON.parse(String(row.issues)) as Issue[]) : null,
+    attempts: Number(row.attempts),
+    firstAt: Number(row.first_at),
+    capturedAt: Number(row.captured_at),
+    state: row.state as DeadLetterRow["state"],
+  };
+}

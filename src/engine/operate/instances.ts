@@ -1,0 +1,202 @@
+import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { formatEntryKey, messageId } from "../contract/ids.ts";
+import { sql } from "../contract/sql.ts";
+import type { Failure } from "../guard/failure.ts";
+import { query } from "../store/retry.ts";
+import type { Operator } from "./audit.ts";
+
+/** One instance, as people read it. */
+export interface Instance {
+  id: string;
+  workflow: string;
+  status: string;
+  messageType: string;
+  idempotencyKey: string;
+  correlationId: string;
+  causationId: string;
+  subject: string;
+  /** How often its message was delivered: more than once is a duplicate that changed nothing. */
+  deliveries: number;
+  /** The last guarded step that wrote something, and its state. */
+  step: string | null;
+  error: Failure | null;
+  acceptedAt: number;
+  updatedAt: number;
+}
+
+export interface Page<T> {
+  items: T[];
+  /** Pass it as `cursor` for the next page; null on the last one. */
+  next: string | null;
+}
+
+export interface InstanceFilter {
+  status?: string | undefined;
+  workflow?: string | undefined;
+  subject?: string | undefined;
+  correlation?: string | undefined;
+  /** Milliseconds since the epoch; only instances accepted then or later. */
+  since?: number | undefined;
+  cursor?: string | undefined;
+  /** Default 50, at most 200. */
+  limit?: number | undefined;
+}
+
+const COLUMNS = {
+  fragment: `id, workflow, status, message_type, idempotency_key, correlation_id, causation_id, subject, deliveries, error, accepted_at, updated_at,
+    (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step`,
+};
+
+/** The tenant's instances, newest first. Errors: none; an unreadable cursor starts from the top. */
+export async function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
+  const limit = Math.min(filter.limit ?? 50, 200);
+  const [before, beforeId] = parseCursor(filter.cursor);
+  const rows = await query(
+    env.DB,
+    sql`
+      SELECT ${COLUMNS} FROM instances
+      WHERE tenant_id = ${by.tenantId}
+        AND (${filter.status ?? null} IS NULL OR status = ${filter.status ?? null})
+        AND (${filter.workflow ?? null} IS NULL OR workflow = ${filter.workflow ?? null})
+        AND (${filter.subject ?? null} IS NULL OR subject = ${filter.subject ?? null})
+        AND (${filter.correlation ?? null} IS NULL OR correlation_id = ${filter.correlation ?? null})
+        AND accepted_at >= ${filter.since ?? 0}
+        AND (accepted_at, id) < (${before}, ${beforeId})
+      ORDER BY accepted_at DESC, id DESC LIMIT ${limit + 1}`,
+  );
+  const found = rows ?? [];
+  const items = found.slice(0, limit).map(asInstance);
+  const last = items.at(-1);
+  return { items, next: found.length > limit && last ? `${last.acceptedAt}.${last.id}` : null };
+}
+
+/** One instance. Errors: `instance_not_found`, also for another tenant's. */
+export async function getInstance(env: EngineEnv, by: Operator, id: string): Promise<Instance> {
+  const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`);
+  const row = rows?.[0];
+  if (!row) throw new MillraceError("instance_not_found", `There is no instance ${id.slice(0, 64)}. List them with GET /v1/instances.`);
+  return asInstance(row);
+}
+
+/** What the platform itself says of an instance; "unknown" when it has none. */
+export async function platformStatus(env: EngineEnv, instance: Pick<Instance, "id" | "workflow">): Promise<string> {
+  try {
+    return (await (await workflowBinding(env, instance.workflow).get(instance.id)).status()).status;
+  } catch {
+    return "unknown";
+  }
+}
+
+/** One guarded effect, as people read it. */
+export interface Effect {
+  /** Names the effect in `POST /v1/effects/{key}/…`. */
+  key: string;
+  instanceId: string;
+  step: string;
+  item: string;
+  generation: number;
+  class: string;
+  state: string;
+  epoch: number;
+  /** What was sent, cut to 4 KB; kept for `lookup` and `once` effects only. */
+  input: string | null;
+  /** The recorded output as JSON, or where it is kept. */
+  output: string | null;
+  outputRef: string | null;
+  error: Failure | null;
+  updatedAt: number;
+}
+
+const EFFECT = {
+  fragment: `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.epoch, e.input, e.output, e.output_ref, e.error, e.updated_at`,
+};
+
+/** The effects of an instance in the order of its steps. */
+export async function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
+  const rows = await query(
+    env.DB,
+    sql`
+      SELECT ${EFFECT} FROM inbox e JOIN instances i ON i.id = e.instance_id
+      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position, e.item, e.generation`,
+  );
+  return (rows ?? []).map(asEffect);
+}
+
+/** Effects in one state across the tenant's instances, oldest first; meant for `in_doubt`. */
+export async function listEffects(env: EngineEnv, by: Operator, filter: { state: string; limit?: number | undefined }): Promise<Effect[]> {
+  const rows = await query(
+    env.DB,
+    sql`
+      SELECT ${EFFECT} FROM inbox e JOIN instances i ON i.id = e.instance_id
+      WHERE e.state = ${filter.state} AND i.tenant_id = ${by.tenantId} ORDER BY e.updated_at LIMIT ${Math.min(filter.limit ?? 50, 200)}`,
+  );
+  return (rows ?? []).map(asEffect);
+}
+
+/** A message an instance's step emitted. */
+export interface EmittedMessage {
+  step: string;
+  envelope: Envelope;
+  /** True once its consumer has taken it. */
+  confirmed: boolean;
+}
+
+/** The messages an instance's steps emitted, in the order of the steps. */
+export async function messagesOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EmittedMessage[]> {
+  const rows = await query(
+    env.DB,
+    sql`
+      SELECT e.step, m.value AS envelope
+      FROM inbox e JOIN instances i ON i.id = e.instance_id, json_each(e.messages) m
+      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position, e.item, m.key`,
+  );
+  const messages = (rows ?? []).map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
+  if (messages.length === 0) return [];
+  const open = await query(
+    env.DB,
+    sql`SELECT id FROM outbox WHERE id IN (SELECT value FROM json_each(${JSON.stringify(messages.map((one) => messageId(one.envelope)))}))`,
+  );
+  const waiting = new Set(open.map((row) => row.id));
+  return messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one.envelope)) }));
+}
+
+function parseCursor(cursor: string | undefined): [number, string] {
+  const [at, id] = (cursor ?? "").split(".");
+  return at && id && Number.isSafeInteger(Number(at)) ? [Number(at), id] : [Number.MAX_SAFE_INTEGER, ""];
+}
+
+function asInstance(row: Record<string, unknown>): Instance {
+  return {
+    id: String(row.id),
+    workflow: String(row.workflow),
+    status: String(row.status),
+    messageType: String(row.message_type),
+    idempotencyKey: String(row.idempotency_key),
+    correlationId: String(row.correlation_id),
+    causationId: String(row.causation_id),
+    subject: String(row.subject),
+    deliveries: Number(row.deliveries),
+    step: row.step === null ? null : String(row.step),
+    error: row.error ? (JSON.parse(String(row.error)) as Failure) : null,
+    acceptedAt: Number(row.accepted_at),
+    updatedAt: Number(row.updated_at),
+  };
+}
+
+function asEffect(row: Record<string, unknown>): Effect {
+  const key = { instanceId: String(row.instance_id), step: String(row.step), item: String(row.item), generation: Number(row.generation) };
+  return {
+    key: formatEntryKey(key),
+    ...key,
+    class: String(row.class),
+    state: String(row.state),
+    epoch: Number(row.epoch),
+    input: row.input as string | null,
+    output: row.output as string | null,
+    outputRef: row.output_ref as string | null,
+    error: row.error ? (JSON.parse(String(row.error)) as Failure) : null,
+    updatedAt: Number(row.updated_at),
+  };
+}

@@ -1,0 +1,84 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { parseEntryKey } from "../contract/ids.ts";
+import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { batch } from "../store/retry.ts";
+import { applyOpenActions } from "./apply.ts";
+import { applied, audit, type Operator } from "./audit.ts";
+
+/**
+ * A person's answer to a doubt.
+ * `confirm`: it happened, with this output · `reject`: it did not happen, run it · `retry_anyway`: run it again as a new generation, knowing that it may happen twice.
+ */
+export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject" } | { verb: "retry_anyway" };
+
+/**
+ * Resolves a doubt and wakes its instance. `confirm` also gives an output to an effect whose own could not be kept.
+ * Errors: `effect_not_found`, `invalid_transition` when the effect is not in doubt (any more).
+ */
+export async function resolveDoubt(
+  env: EngineEnv,
+  by: Operator,
+  entryKey: string,
+  resolution: Resolution,
+  reason: string,
+): Promise<{ actionId: string; instanceId: string }> {
+  const key = parseEntryKey(entryKey);
+  if (!key) throw notFound();
+  const { instanceId, step, item, generation } = key;
+  const actionId = crypto.randomUUID();
+  const found = await batch(env.DB, [
+    sql`
+      SELECT e.state FROM inbox e JOIN instances i ON i.id = e.instance_id
+      WHERE e.instance_id = ${instanceId} AND e.step = ${step} AND e.item = ${item} AND e.generation = ${generation} AND i.tenant_id = ${by.tenantId}`,
+  ]);
+  const state = found[0]?.[0]?.state;
+  if (state === undefined) throw notFound();
+
+  const results = await batch(env.DB, [
+    settle(key, resolution),
+    audit(by, { id: actionId, verb: resolution.verb, target: entryKey, instanceId, reason }, true),
+    ...(resolution.verb === "retry_anyway" ? [nextGeneration(key)] : []),
+    sql`
+      UPDATE instances SET status = 'running', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      WHERE id = ${instanceId} AND status = 'in_doubt' AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`,
+    applied(actionId),
+  ]);
+  if (results.at(-1)?.[0]?.result !== "applied") {
+    throw new MillraceError("invalid_transition", `The effect is ${state}, not in doubt: there is nothing to resolve.`, {
+      from: String(state),
+      to: resolution.verb,
+    });
+  }
+  await applyOpenActions(env, actionId);
+  return { actionId, instanceId };
+}
+
+type Key = NonNullable<ReturnType<typeof parseEntryKey>>;
+
+/** Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. */
+function settle({ instanceId, step, item, generation }: Key, resolution: Resolution): Statement {
+  const state = resolution.verb === "confirm" ? "done" : resolution.verb === "reject" ? "failed" : "superseded";
+  const output = resolution.verb === "confirm" ? (JSON.stringify(resolution.output) ?? null) : null;
+  const lostOutput: Fragment =
+    resolution.verb === "confirm"
+      ? { fragment: "OR (state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)" }
+      : { fragment: "" };
+  return sql`
+    UPDATE inbox SET state = ${state}, output = ${output}, error = NULL, epoch = epoch + 1, token = 'operator', lease_until = NULL, updated_at = ${now}
+    WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation} AND (state = 'in_doubt' ${lostOutput})`;
+}
+
+/** The same effect once more, under a new key: free to be claimed. */
+function nextGeneration({ instanceId, step, item, generation }: Key): Statement {
+  return sql`
+    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, updated_at)
+    SELECT instance_id, step, item, generation + 1, position, class, 'failed', 1, 'operator', input, ${now}
+    FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation} AND state = 'superseded'
+    ON CONFLICT DO NOTHING`;
+}
+
+function notFound(): MillraceError {
+  return new MillraceError("effect_not_found", "There is no such effect. List those in doubt with GET /v1/effects?state=in_doubt.");
+}

@@ -1,0 +1,63 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { now, sql } from "../contract/sql.ts";
+import type { Failure } from "../guard/failure.ts";
+import { batch } from "../store/retry.ts";
+import { applyOpenActions } from "./apply.ts";
+import { applied, audit, type Operator } from "./audit.ts";
+import { effectsOf, getInstance } from "./instances.ts";
+
+/** What a retry would do with each guarded effect. */
+export interface RetryPlan {
+  from: string | null;
+  effects: { step: string; item: string; verdict: "kept" | "runs" | "in_doubt" }[];
+}
+
+/** Says what a retry would do, and does nothing. Errors: `instance_not_found`. */
+export async function planRetry(env: EngineEnv, by: Operator, instanceId: string, from?: string): Promise<RetryPlan> {
+  const instance = await getInstance(env, by, instanceId);
+  const effects = await effectsOf(env, by, instanceId);
+  return {
+    from: from ?? failedStep(instance.error),
+    effects: effects
+      .filter((effect) => effect.state !== "superseded")
+      .map(({ step, item, state }) => ({ step, item, verdict: state === "done" ? "kept" : state === "in_doubt" ? "in_doubt" : "runs" })),
+  };
+}
+
+/**
+ * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts from.
+ * Errors: `instance_not_found`, `invalid_transition` (audited as no change) when the instance is not stopped.
+ */
+export async function retryInstance(
+  env: EngineEnv,
+  by: Operator,
+  instanceId: string,
+  options: { from?: string | undefined; reason: string },
+): Promise<{ actionId: string; from: string | null }> {
+  const instance = await getInstance(env, by, instanceId);
+  const from = options.from ?? failedStep(instance.error);
+  const actionId = crypto.randomUUID();
+  const [, , result] = await batch(env.DB, [
+    sql`
+      UPDATE instances SET status = 'running', error = NULL, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated')`,
+    audit(by, { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail: { from } }, true),
+    applied(actionId),
+  ]);
+  if (result?.[0]?.result !== "applied") {
+    throw new MillraceError("invalid_transition", `The instance is ${instance.status}: only an errored or terminated one can be retried.`, {
+      from: instance.status,
+      to: "running",
+    });
+  }
+  await crashPoint("retry promised, not applied");
+  await applyOpenActions(env, actionId);
+  return { actionId, from };
+}
+
+function failedStep(error: Failure | null): string | null {
+  return error?.step || null;
+}

@@ -1,0 +1,137 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { parseEnvelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { messageId } from "../contract/ids.ts";
+import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { now, type Statement, sql } from "../contract/sql.ts";
+import { type Acceptance, acceptance } from "../intake/accept.ts";
+import { readMessage } from "../intake/read.ts";
+import type { Outgoing } from "../recorder/entry.ts";
+import { relay } from "../recorder/relay.ts";
+import { batch } from "../store/retry.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { applied, audit } from "./audit.ts";
+import { type DeadLetterReader, getDeadLetter, settleLetter } from "./dead-letters.ts";
+
+/** What a replay did: sent the message again, or found nothing left to do. */
+export interface Replayed {
+  actionId: string;
+  instanceId: string | null;
+  /** False when the work had been done meanwhile, or the letter was already settled: nothing was sent. */
+  sent: boolean;
+  why: string;
+}
+
+/**
+ * Sends a dead letter back to its queue under its own key, if wished with a corrected body; it is validated first. The letter,
+ * the audit row and the message move together, so that two clicks are one replay and a crash loses nothing.
+ * Errors: `dead_letter_not_found`, and whatever the message is refused for now: then the letter stays open.
+ */
+export async function replayDeadLetter(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: DeadLetterReader,
+  id: string,
+  options: { reason: string; body?: unknown },
+): Promise<Replayed> {
+  const letter = await getDeadLetter(env, by, id);
+  const actionId = crypto.randomUUID();
+  if (letter.state !== "open") {
+    await batch(env.DB, [
+      settleLetter(id, "replayed"),
+      audit(by, { id: actionId, verb: "replay", target: id, instanceId: letter.instanceId, reason: options.reason }, false),
+    ]);
+    return { actionId, instanceId: letter.instanceId, sent: false, why: `The letter is already ${letter.state}.` };
+  }
+  const body = options.body ?? letter.body;
+  const { envelope } = readMessage(body, (type) => definitionOf(catalog, body, type));
+  if (envelope.tenant_id !== by.tenantId) {
+    throw new MillraceError(
+      "forbidden",
+      "The message belongs to another tenant: set tenant_id to your own, or let that tenant's operator replay it.",
+      {
+        issues: [{ path: "tenant_id", message: "is not yours" }],
+      },
+    );
+  }
+  const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type).name, envelope, letter.queue) : null;
+  const outgoing: Outgoing = { id: messageId(envelope), queue: letter.queue, delaySeconds: 0, body: JSON.stringify(envelope) };
+  const results = await batch(env.DB, [
+    settleLetter(id, "replayed"),
+    audit(
+      by,
+      {
+        id: actionId,
+        verb: "replay",
+        target: id,
+        instanceId: command?.id ?? null,
+        reason: options.reason,
+        detail: { edited: options.body !== undefined },
+      },
+      false,
+    ),
+    ...(command ? acceptAgain(command, actionId) : [sendAgain(outgoing, actionId)]),
+    ...(command ? [sql`SELECT status FROM instances WHERE id = ${command.id}`] : []),
+    applied(actionId),
+  ]);
+  const won = results.at(-1)?.[0]?.result === "applied";
+  const status = command ? String(results.at(-2)?.[0]?.status) : "accepted";
+  const sent = won && status === "accepted";
+  if (sent) await relay(env, [outgoing]);
+  return {
+    actionId,
+    instanceId: command?.id ?? null,
+    sent,
+    why: sent
+      ? "The message is on its queue again."
+      : won
+        ? `Its instance is already ${status}: nothing was sent.`
+        : "Somebody else settled the letter first.",
+  };
+}
+
+/** Gives a dead letter up, on purpose and on record. Its instance, if it never started, is skipped with it. Errors: `dead_letter_not_found`. */
+export async function skipDeadLetter(
+  env: EngineEnv,
+  by: DeadLetterReader,
+  id: string,
+  reason: string,
+): Promise<{ actionId: string; skipped: boolean }> {
+  const letter = await getDeadLetter(env, by, id);
+  const actionId = crypto.randomUUID();
+  const results = await batch(env.DB, [
+    settleLetter(id, "skipped"),
+    audit(by, { id: actionId, verb: "skip", target: id, instanceId: letter.instanceId, reason }, false),
+    sql`
+      UPDATE instances SET status = 'skipped', updated_at = ${now}
+      WHERE id = ${letter.instanceId} AND status = 'dead' AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`,
+    applied(actionId),
+  ]);
+  return { actionId, skipped: results.at(-1)?.[0]?.result === "applied" };
+}
+
+/** Accepts the command once more: a new row for one that never had any, and its own row for one that died before it started. */
+function acceptAgain({ id, workflow, envelope, fingerprint, queue }: Acceptance, actionId: string): Statement[] {
+  return [
+    sql`
+      INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, accepted_at, updated_at, check_at)
+      SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key}, ${envelope.correlation_id}, ${envelope.causation_id},
+        ${envelope.subject}, ${fingerprint}, ${JSON.stringify(envelope)}, ${queue}, 'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
+      WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied') AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = ${id})
+      ON CONFLICT (id) DO UPDATE SET
+        status = 'accepted', envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at, check_at = excluded.check_at
+      WHERE instances.status = 'dead'`,
+  ];
+}
+
+function sendAgain(message: Outgoing, actionId: string): Statement {
+  return sql`
+    INSERT INTO outbox (id, queue, body, due_at)
+    SELECT ${message.id}, ${message.queue}, ${message.body}, ${now} + ${CONFIRM_WITHIN_MS}
+    WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')
+    ON CONFLICT (id) DO NOTHING`;
+}
+
+function definitionOf(catalog: Catalog, body: unknown, type: string) {
+  return parseEnvelope(body).kind === "event" ? catalog.subscribers(type).event : catalog.performer(type).on;
+}

@@ -1,0 +1,54 @@
+import type { EntryKey } from "../contract/ids.ts";
+
+/** The effect classes that write an inbox row. `read` writes none. See the guarantees table in README.md. */
+export type RecordedClass = "commit" | "keyed" | "lookup" | "natural" | "once";
+
+/**
+ * claimed → done        the effect's outcome was recorded by the claim's holder
+ * claimed → failed      the upstream said for certain that nothing happened; may be claimed again
+ * claimed → in_doubt    a `once` effect whose outcome nobody knows; only a person moves it on
+ * in_doubt → done       confirmed · in_doubt → failed rejected · in_doubt → superseded retried anyway, as the next generation
+ */
+export type EntryState = "claimed" | "failed" | "in_doubt" | "done" | "superseded";
+
+/** One inbox row, as the guard reads it. */
+export interface Entry {
+  step: string;
+  item: string;
+  generation: number;
+  /** Which guarded step of the run this is, in the order the code first names them; the determinism check compares it. */
+  position: number;
+  state: EntryState;
+  /** The fencing number: grows with every takeover, never shrinks. */
+  epoch: number;
+  /** Whose attempt wrote the row last. */
+  token: string;
+  /** 1 when an earlier attempt may have reached the upstream. */
+  repeats: number;
+  /** Milliseconds the present claim still holds, by the database's clock; 0 or less when it has run out. */
+  lease_left_ms: number;
+  output: string | null;
+  output_ref: string | null;
+  error: string | null;
+}
+
+/** A message on its way: what the outbox holds and the relay sends. */
+export interface Outgoing {
+  /** The message's own id: a consumer's confirmation names it. */
+  id: string;
+  queue: string;
+  delaySeconds: number;
+  /** The envelope as JSON. */
+  body: string;
+}
+
+/** Whose attempt it is that asks. */
+export interface Attempt {
+  key: EntryKey;
+  position: number;
+  class: RecordedClass;
+  token: string;
+  epoch: number;
+  /** True for the first write of a run: it also says that the instance runs. */
+  startsRun: boolean;
+}

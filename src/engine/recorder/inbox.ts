@@ -1,0 +1,116 @@
+import type { EntryKey } from "../contract/ids.ts";
+import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
+import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import type { Attempt, Outgoing } from "./entry.ts";
+
+const ENTRY: Fragment = {
+  fragment: `step, item, generation, position, state, epoch, token, repeats, lease_until - ${now.fragment} AS lease_left_ms, output, output_ref, error`,
+};
+
+/** All entries of an instance, newest generation last. */
+export function selectEntries(instanceId: string): Statement {
+  return sql`
+    SELECT ${ENTRY}
+    FROM inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
+}
+
+/** The truth about one key: its newest generation. */
+export function selectEntry(key: EntryKey): Statement {
+  return sql`
+    SELECT ${ENTRY}
+    FROM inbox WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} ORDER BY generation DESC LIMIT 1`;
+}
+
+/**
+ * Takes a key before its effect runs: a fresh one, one whose effect certainly did not happen, or one whose claim ran out.
+ * In the last case the upstream may have been reached: a `lookup` effect remembers to ask it (`repeats`), a `once`
+ * effect goes into doubt, because the machine never repeats it. Every takeover grows the epoch. A repeat of the same
+ * call changes nothing, because its token already holds the row.
+ */
+export function claim(attempt: Attempt, leaseMs: number, input: string | null): Statement {
+  const { key } = attempt;
+  return sql`
+    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, lease_until, input, updated_at)
+    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.class}, 'claimed', 1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${now})
+    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
+      state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),
+      repeats = max(inbox.repeats, inbox.state = 'claimed'),
+      epoch = inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, updated_at = excluded.updated_at
+    WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.lease_until <= ${now} AND inbox.token <> excluded.token)`;
+}
+
+/** Keeps a claim alive while its effect is still under way. Answers a row only to the holder. */
+export function extendLease(attempt: Attempt, leaseMs: number): Statement {
+  const { key } = attempt;
+  return sql`
+    UPDATE inbox SET lease_until = ${now} + ${leaseMs}
+    WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND generation = ${key.generation}
+      AND token = ${attempt.token} AND epoch = ${attempt.epoch} AND state = 'claimed'
+    RETURNING 1`;
+}
+
+/** How a claim ends without an outcome: `failed` (nothing happened), `in_doubt` (nobody knows), or `expired` (unknown; the next attempt asks the upstream). */
+export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Statement {
+  const { key } = attempt;
+  return sql`
+    UPDATE inbox SET state = iif(${ending} = 'expired', state, ${ending}), lease_until = ${now}, error = ${error}, updated_at = ${now}
+    WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND generation = ${key.generation}
+      AND token = ${attempt.token} AND epoch = ${attempt.epoch} AND state = 'claimed'`;
+}
+
+/**
+ * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed one moves to done only for the
+ * holder of its token and epoch; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole
+ * batch (the app's statements and the messages with it) is undone. So a repeat of an ambiguous commit is safe too: it is refused,
+ * and reading the row back shows our own token.
+ */
+export function recordOutcome(
+  attempt: Attempt,
+  outcome: { output: string | null; outputRef: string | null; messages: readonly Outgoing[]; error: string | null },
+): Statement {
+  const { key } = attempt;
+  const messages = outcome.messages.length > 0 ? `[${outcome.messages.map((message) => message.body).join(",")}]` : null;
+  return sql`
+    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, messages, error, updated_at)
+    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.class}, 'done', ${attempt.epoch}, ${attempt.token},
+      ${outcome.output}, ${outcome.outputRef}, ${messages}, ${outcome.error}, ${now})
+    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
+      state = CASE WHEN inbox.state = 'claimed' AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done' END,
+      output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages, error = excluded.error,
+      lease_until = NULL, updated_at = excluded.updated_at`;
+}
+
+/** Keeps a message until its consumer confirms it. */
+export function insertOutgoing(message: Outgoing): Statement {
+  return sql`
+    INSERT INTO outbox (id, queue, body, delay_s, due_at)
+    VALUES (${message.id}, ${message.queue}, ${message.body}, ${message.delaySeconds}, ${now} + ${message.delaySeconds * 1000 + CONFIRM_WITHIN_MS})
+    ON CONFLICT (id) DO NOTHING`;
+}
+
+/** The instance is at work (again). */
+export function markRunning(instanceId: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'running', updated_at = ${now}
+    WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'waiting', 'in_doubt')`;
+}
+
+/** The instance waits for a person, if one of its effects is in doubt. */
+export function markInDoubt(instanceId: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'in_doubt', updated_at = ${now}, check_at = NULL
+    WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running', 'waiting')
+      AND EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
+}
+
+/** The run ended. Refused for instances that already ended: only an operator's action moves those. */
+export function finishInstance(instanceId: string, status: "complete" | "errored" | "terminated", error: string | null): Statement {
+  return sql`
+    UPDATE instances SET status = ${status}, error = ${error}, updated_at = ${now}, check_at = NULL
+    WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt')`;
+}
+
+/** True for the refusal `recordOutcome` provokes. */
+export function isFenceRefusal(error: unknown): boolean {
+  return error instanceof Error && error.message.includes("NOT NULL constraint failed: inbox.state");
+}

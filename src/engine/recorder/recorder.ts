@@ -1,0 +1,117 @@
+import { DurableObject } from "cloudflare:workers";
+import type { EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import type { Statement } from "../contract/sql.ts";
+import { GroupCommit } from "../store/group-commit.ts";
+import type { Attempt, Entry, Outgoing } from "./entry.ts";
+import * as inbox from "./inbox.ts";
+import { relay } from "./relay.ts";
+
+/** What one attempt wants written, all of it or nothing. */
+export interface Outcome {
+  output: string | null;
+  outputRef: string | null;
+  /** The app's own rows. */
+  statements: readonly Statement[];
+  messages: readonly Outgoing[];
+  /** Set when the effect happened but its output cannot be kept. */
+  error: string | null;
+}
+
+/** An entry, and whether the attempt that asked holds it. */
+export interface Answer {
+  mine: boolean;
+  entry: Entry;
+}
+
+/**
+ * The one writer of step outcomes: takes what the steps of many instances want recorded, commits it in groups, and
+ * sends the committed messages on their way from memory. It holds nothing that is not also in D1, so it may die at any
+ * moment: callers repeat themselves, the fence sorts repeats out, and the keeper sends what was not sent.
+ */
+export class Recorder extends DurableObject<EngineEnv> {
+  readonly #commits = new GroupCommit(this.env.DB);
+
+  /** Everything recorded for an instance. */
+  entries(instanceId: string): Promise<Entry[]> {
+    return this.#commits.commit({ statements: [inbox.selectEntries(instanceId)], read: ([rows]) => rows as unknown as Entry[] });
+  }
+
+  /** Takes a key before its effect runs, if it may be taken. */
+  async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
+    const doubt = attempt.class === "once" ? [inbox.markInDoubt(attempt.key.instanceId)] : [];
+    const statements = [inbox.claim(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, inbox.selectEntry(attempt.key)];
+    const entry = await this.#commits.commit({ statements, read: (rows) => onlyEntry(rows.at(-1)) });
+    return { mine: entry.state === "claimed" && entry.token === attempt.token, entry };
+  }
+
+  /** Keeps a claim while its effect runs. False when somebody else has taken over. */
+  extend(attempt: Attempt, leaseMs: number): Promise<boolean> {
+    return this.#commits.commit({
+      statements: [inbox.extendLease(attempt, leaseMs)],
+      read: ([rows]) => rows !== undefined && rows.length > 0,
+    });
+  }
+
+  /** Ends a claim whose effect threw. */
+  giveUp(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Promise<void> {
+    const doubt = ending === "in_doubt" ? [inbox.markInDoubt(attempt.key.instanceId)] : [];
+    return this.#commits.commit({ statements: [inbox.giveUpClaim(attempt, ending, error), ...doubt], read: () => undefined });
+  }
+
+  /** Commits an outcome with its rows and messages, then relays the messages. When another attempt was first, answers with what that one stored. */
+  async record(attempt: Attempt, outcome: Outcome): Promise<Answer> {
+    const statements = [
+      inbox.recordOutcome(attempt, outcome),
+      ...outcome.statements,
+      ...outcome.messages.map(inbox.insertOutgoing),
+      ...this.#running(attempt),
+    ];
+    try {
+      await this.#commits.commit({ statements, read: () => undefined });
+    } catch (error) {
+      if (!inbox.isFenceRefusal(error)) throw error;
+      return this.#readBack(attempt);
+    }
+    await crashPoint("O01 committed, not relayed");
+    if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
+    await crashPoint("W04 committed, caller saw an error");
+    return { mine: true, entry: doneEntry(attempt, outcome) };
+  }
+
+  /** Notes that a run ended. Answered before it is committed: if it is lost, the keeper asks the platform and writes it again. */
+  finish(instanceId: string, status: "complete" | "errored", error: string | null): void {
+    const unit = { statements: [inbox.finishInstance(instanceId, status, error)], read: () => undefined };
+    this.ctx.waitUntil(this.#commits.commit(unit).catch(() => undefined));
+  }
+
+  async #readBack(attempt: Attempt): Promise<Answer> {
+    const entry = await this.#commits.commit({ statements: [inbox.selectEntry(attempt.key)], read: ([rows]) => onlyEntry(rows) });
+    return { mine: entry.state === "done" && entry.token === attempt.token, entry };
+  }
+
+  #running(attempt: Attempt): Statement[] {
+    return attempt.startsRun ? [inbox.markRunning(attempt.key.instanceId)] : [];
+  }
+}
+
+function onlyEntry(rows: Record<string, unknown>[] | undefined): Entry {
+  return rows?.[0] as unknown as Entry;
+}
+
+function doneEntry({ key, position, epoch, token }: Attempt, outcome: Outcome): Entry {
+  return {
+    step: key.step,
+    item: key.item,
+    generation: key.generation,
+    position,
+    state: "done",
+    epoch,
+    token,
+    repeats: 0,
+    lease_left_ms: 0,
+    output: outcome.output,
+    output_ref: outcome.outputRef,
+    error: outcome.error,
+  };
+}

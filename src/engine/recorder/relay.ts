@@ -1,0 +1,55 @@
+import { queueBinding } from "../contract/bindings.ts";
+import { byteLength } from "../contract/limits.ts";
+import type { Outgoing } from "./entry.ts";
+
+/** A queue takes at most 100 messages or 256 KB in one call; a little is left for what the platform adds. */
+const MAX_SEND_MESSAGES = 100;
+const MAX_SEND_BYTES = 240_000;
+
+/** What could not be sent, and the queue's word on why. */
+export interface SendFailure {
+  id: string;
+  error: string;
+}
+
+/**
+ * Sends messages in as few calls as the queues allow. A call that fails is repeated message by message, so that one the
+ * queue will not take holds back none of the others. Never throws: what is not sent stays in the outbox, and the keeper comes for it.
+ */
+export async function relay(env: object, messages: readonly Outgoing[]): Promise<SendFailure[]> {
+  const failures: SendFailure[] = [];
+  for (const [queue, group] of Map.groupBy(messages, (message) => message.queue)) {
+    for (const chunk of chunks(group)) failures.push(...(await send(env, queue, chunk)));
+  }
+  return failures;
+}
+
+async function send(env: object, queue: string, chunk: Outgoing[]): Promise<SendFailure[]> {
+  try {
+    await queueBinding(env, queue).sendBatch(
+      chunk.map(({ body, delaySeconds }) => ({ body: JSON.parse(body), contentType: "json", ...(delaySeconds > 0 && { delaySeconds }) })),
+    );
+    return [];
+  } catch (error) {
+    if (chunk.length === 1 && chunk[0]) return [{ id: chunk[0].id, error: String(error) }];
+    const alone = await Promise.all(chunk.map((message) => send(env, queue, [message])));
+    return alone.flat();
+  }
+}
+
+function chunks(messages: readonly Outgoing[]): Outgoing[][] {
+  const all: Outgoing[][] = [];
+  let bytes = Number.POSITIVE_INFINITY;
+  for (const message of messages) {
+    const size = byteLength(message.body);
+    const last = all.at(-1);
+    if (last && last.length < MAX_SEND_MESSAGES && bytes + size <= MAX_SEND_BYTES) {
+      last.push(message);
+      bytes += size;
+    } else {
+      all.push([message]);
+      bytes = size;
+    }
+  }
+  return all;
+}

@@ -1,0 +1,76 @@
+import { distance } from "fastest-levenshtein";
+import { MillraceError } from "../contract/errors.ts";
+import type { MessageDefinition } from "../contract/message.ts";
+import type { QueueDefinition } from "../contract/queue.ts";
+import type { AnyWorkflow } from "../guard/workflow.ts";
+import type { Route, Target } from "./routes.ts";
+
+/** Everything a deployment knows: which messages exist, who performs them, what follows from what. */
+export interface Catalog {
+  readonly workflows: readonly AnyWorkflow[];
+  readonly queues: readonly QueueDefinition[];
+  /** The workflow that performs a command. Errors: `unknown_message_type` with the nearest name. */
+  performer(type: string): AnyWorkflow;
+  /** What follows from an event, and its definition. Errors: `unknown_message_type`. */
+  subscribers(type: string): { event: MessageDefinition; targets: readonly Target[] };
+}
+
+/**
+ * Builds the catalog and checks it. Errors: `config_invalid` when two workflows claim one name or command, when a command is
+ * sent that nobody performs, or when a workflow follows an event that no route starts it from.
+ */
+export function catalog(definition: { workflows: readonly AnyWorkflow[]; routes: readonly Route[] }): Catalog {
+  const { workflows } = definition;
+  const routes = new Map(definition.routes.map((route) => [route.event.type, route]));
+  const performers = new Map(
+    workflows.filter((workflow) => workflow.on.kind === "command").map((workflow) => [workflow.on.type, workflow]),
+  );
+  check(workflows, definition.routes, performers);
+  return {
+    workflows,
+    queues: [...new Set([...workflows.map((workflow) => workflow.on.queue), ...definition.routes.map((route) => route.event.queue)])],
+    performer: (type) => performers.get(type) ?? unknown("command", type, performers.keys()),
+    subscribers: (type) =>
+      (routes.get(type) as { event: MessageDefinition; targets: readonly Target[] } | undefined) ?? unknown("event", type, routes.keys()),
+  };
+}
+
+function check(workflows: readonly AnyWorkflow[], routes: readonly Route[], performers: ReadonlyMap<string, AnyWorkflow>): void {
+  const targets = routes.flatMap((route) => route.targets as readonly Target[]);
+  const started = new Set(targets.map((target) => (target.do === "start" ? target.workflow.name : undefined)));
+  const sent = targets.flatMap((target) => (target.do === "send" ? [target.command.type] : []));
+  refuse(twice(workflows.map((workflow) => workflow.name)), (name) => `Two workflows are named "${name}": rename one.`);
+  refuse(
+    twice(workflows.filter((workflow) => workflow.on.kind === "command").map((workflow) => workflow.on.type)),
+    (type) => `Two workflows perform "${type}": a command has one owner; make it an event, or two commands.`,
+  );
+  refuse(twice(routes.map((route) => route.event.type)), (type) => `"${type}" is routed twice: put all its targets into one line.`);
+  refuse(
+    sent.find((type) => !performers.has(type)),
+    (type) => `A route sends "${type}", which no workflow performs: add its workflow to the catalog.`,
+  );
+  refuse(
+    workflows.find((workflow) => workflow.on.kind === "event" && !started.has(workflow.name))?.name,
+    (name) => `"${name}" follows an event, but no route starts it: add on(Event, start(…)).`,
+  );
+}
+
+function refuse(found: string | undefined, say: (found: string) => string): void {
+  if (found !== undefined) throw new MillraceError("config_invalid", say(found));
+}
+
+function twice(names: readonly string[]): string | undefined {
+  return names.find((name, index) => names.indexOf(name) !== index);
+}
+
+function unknown(kind: string, type: string, known: Iterable<string>): never {
+  const [nearest] = [...known].map((name) => ({ name, far: distance(name, type) })).sort((a, b) => a.far - b.far);
+  const guess = nearest && nearest.far <= Math.max(3, type.length / 3) ? nearest.name : undefined;
+  throw new MillraceError(
+    "unknown_message_type",
+    `No ${kind} "${type.slice(0, 100)}" is known here.${guess ? ` Did you mean "${guess}"?` : ""}`,
+    {
+      ...(guess && { didYouMean: guess }),
+    },
+  );
+}

@@ -1,0 +1,86 @@
+interface Source {
+  title: string;
+  url: string;
+  note: string;
+}
+
+const MAX_SECTIONS = 4;
+
+/** The ways a section can open and close; which one a section gets follows from its place, so a prompt has one article. */
+const OPENINGS = [
+  (topic: string) => `The best place to start with ${topic} is with what others have already learned.`,
+  (topic: string) => `Before deciding anything about ${topic}, it helps to look at the evidence.`,
+  (topic: string) => `Some of the most useful lessons about ${topic} are about what not to do.`,
+  (topic: string) => `There is rarely one right way to approach ${topic}, which is why comparing pays.`,
+];
+const CLOSINGS = [
+  "Write down what you try, and the second attempt will cost half as much as the first.",
+  "Read the figures with your own situation beside them: an average describes nobody in particular.",
+  "None of this is hard to avoid once it has a name.",
+  "Choose the approach you can keep up on an ordinary Tuesday.",
+];
+
+/**
+ * Writes an article in Markdown: a title, an introduction, a section for each source named in the prompt, a conclusion,
+ * and the sources. The same prompt always gives the same article.
+ */
+export function composeArticle(prompt: string): string {
+  const topic = topicOf(prompt);
+  const sources = sourcesIn(prompt);
+  const parts = [
+    `# ${capitalized(topic)}: what to know before you start`,
+    introduction(topic, sources.length),
+    ...sources.slice(0, MAX_SECTIONS).flatMap((source, place) => section(topic, source, place)),
+    "## Where to go from here",
+    `Start small, keep what works, and come back to ${topic} with better questions. That is how most people who are good at it began.`,
+  ];
+  if (sources.length > 0) parts.push("## Sources", sources.map(({ title, url }) => `- [${title}](${url})`).join("\n"));
+  return parts.join("\n\n");
+}
+
+function introduction(topic: string, sourceCount: number): string {
+  const basis =
+    sourceCount > 0
+      ? `This article brings together ${sourceCount} ${sourceCount === 1 ? "source" : "sources"}`
+      : "This article sets out the essentials";
+  return `Interest in ${topic} keeps growing, and so does the amount of advice about it. ${basis} and keeps to what a reader can use this week.`;
+}
+
+function section(topic: string, { title, url, note }: Source, place: number): string[] {
+  const opening = OPENINGS[place % OPENINGS.length]?.(topic) ?? "";
+  const closing = CLOSINGS[place % CLOSINGS.length] ?? "";
+  return [`## ${title}`, [opening, note, `([source](${url}))`, closing].filter(Boolean).join(" ")];
+}
+
+/** What the prompt asks for: what it labels as its topic, what it says it is about, or else how it begins. */
+function topicOf(prompt: string): string {
+  const named =
+    /\b(?:keyword|topic|subject)\s*[:=]\s*["“]?([^"”\n]+)/i.exec(prompt)?.[1] ??
+    /\babout\s+["“]([^"”\n]+)/i.exec(prompt)?.[1] ??
+    /\babout\s+([^"“\n.,:;]+)/i.exec(prompt)?.[1] ??
+    prompt.trim().split(/\s+/).slice(0, 8).join(" ");
+  return named.replace(/[\s.,:;]+$/, "") || "this subject";
+}
+
+/** Every line with an address is a source: its title before the address, its note after it or on the next line. */
+function sourcesIn(prompt: string): Source[] {
+  const lines = prompt.split("\n");
+  return lines.flatMap((line, index) => {
+    const [before = "", url, after = ""] = line.split(/(https?:\/\/[^\s<>()[\]"]+)/);
+    if (url === undefined) return [];
+    const next = lines[index + 1] ?? "";
+    return [{ title: plain(before) || new URL(url).hostname, url, note: plain(after) || (next.includes("://") ? "" : plain(next)) }];
+  });
+}
+
+/** The words of a line without its bullet, number, brackets and dashes. */
+function plain(text: string): string {
+  return text
+    .replace(/^[\s\-*•–—:|>)\]]*(?:\[?\d+[.)\]]\s*)?[["“(]*/, "")
+    .replace(/[\s\-–—:|([\]"”)]+$/, "")
+    .trim();
+}
+
+function capitalized(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
+}

@@ -1,0 +1,32 @@
+import { Hono } from "hono";
+import * as z from "zod";
+import { type EmbeddedEnv, ledgerOf } from "./env.ts";
+import { UPSTREAMS } from "./ledger.ts";
+
+const Faults = z.array(
+  z.strictObject({
+    upstream: z.enum(UPSTREAMS),
+    match: z.string(),
+    status: z.int().min(400).max(599),
+    remaining: z.int().min(0).nullable(),
+    retryAfter: z.int().min(0).optional(),
+    afterEffect: z.boolean().optional(),
+  }),
+);
+
+/** What tests and drills hold the embedded programs by: faults to inject, and the ledger of what really happened. */
+export const control = new Hono<{ Bindings: EmbeddedEnv }>()
+  .put("/faults", async (context) => {
+    const faults = Faults.safeParse(await context.req.json().catch(() => undefined));
+    if (!faults.success) return context.json({ error: z.prettifyError(faults.error) }, 422);
+    await ledgerOf(context.env).setFaults(faults.data);
+    return context.body(null, 204);
+  })
+  .delete("/faults", async (context) => {
+    await ledgerOf(context.env).setFaults([]);
+    return context.body(null, 204);
+  })
+  .get("/ledger", async (context) => {
+    const { upstream, match } = context.req.query();
+    return context.json(await ledgerOf(context.env).report({ upstream, match }));
+  });

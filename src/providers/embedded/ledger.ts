@@ -1,0 +1,137 @@
+import { DurableObject } from "cloudflare:workers";
+import { SCHEMA } from "./schema.ts";
+
+export const UPSTREAMS = ["search", "text", "pages", "social"] as const;
+export type UpstreamName = (typeof UPSTREAMS)[number];
+
+/**
+ * What a call did. `charged`: paid work was done. `repeated`: its key was known, the stored answer went out, nothing was
+ * charged. `created`, `replaced`, `unchanged`: what became of a page or a record. `refused`: a fault, nothing happened.
+ */
+export type Outcome = "charged" | "repeated" | "created" | "replaced" | "unchanged" | "refused";
+
+/** One call to an embedded program, as the judge of duplicates sees it. */
+export interface Call {
+  upstream: UpstreamName;
+  /** The idempotency key it came with, if any. */
+  key: string | null;
+  /** What it was about: the query, the prompt's beginning, the page's path, the record key and the post. */
+  subject: string;
+}
+
+export interface RecordedCall extends Call {
+  id: number;
+  /** ISO 8601. */
+  at: string;
+  outcome: Outcome;
+}
+
+/** A rule that makes calls fail. The first that matches and has some left applies. */
+export interface Fault {
+  upstream: UpstreamName;
+  /** A part of the call's path, query or body. Empty matches every call. */
+  match: string;
+  /** The HTTP status answered instead. */
+  status: number;
+  /** How many calls it still hits; null for all. */
+  remaining: number | null;
+  /** Seconds, for the `Retry-After` header. */
+  retryAfter?: number;
+  /** True lets the call do its work and loses only the answer. Default: false, nothing happens. */
+  afterEffect?: boolean;
+}
+
+export interface LedgerReport {
+  calls: RecordedCall[];
+  totals: Record<UpstreamName, Record<Outcome, number>>;
+}
+
+const MAX_SUBJECT_LENGTH = 500;
+
+const RECORD_CALL = `INSERT INTO calls (upstream, key, subject, outcome) VALUES (?, ?, ?, ?)`;
+const FIND_CALLS = `SELECT id, upstream, key, subject, at, outcome FROM calls
+  WHERE (?1 IS NULL OR upstream = ?1) AND (?2 IS NULL OR instr(subject, ?2) > 0 OR key = ?2) ORDER BY id`;
+const FIND_ANSWER = `SELECT fingerprint, body FROM answers WHERE key = ?`;
+const STORE_ANSWER = `INSERT INTO answers (key, fingerprint, body) VALUES (?, ?, ?)`;
+const ADD_FAULT = `INSERT INTO faults (upstream, match, status, remaining, retry_after, after_effect) VALUES (?, ?, ?, ?, ?, ?)`;
+const TAKE_FAULT = `UPDATE faults SET remaining = remaining - 1
+  WHERE id = (SELECT id FROM faults WHERE upstream = ?1 AND instr(?2, match) > 0 AND (remaining IS NULL OR remaining > 0) ORDER BY id LIMIT 1)
+  RETURNING upstream, match, status, remaining, retry_after, after_effect`;
+const OPEN_SESSION = `INSERT INTO sessions (token, did, expires_at) VALUES (?, ?, ?)`;
+const FIND_SESSION = `SELECT did, expires_at FROM sessions WHERE token = ?`;
+const FIND_RECORD = `SELECT cid, value FROM records WHERE uri = ?`;
+const PUT_RECORD = `INSERT INTO records (uri, cid, value) VALUES (?, ?, ?)
+  ON CONFLICT (uri) DO UPDATE SET cid = excluded.cid, value = excluded.value`;
+
+/** The state of the embedded programs. Every method is one synchronous stretch of SQL, so calls cannot interleave. */
+export class EmbeddedLedger extends DurableObject {
+  readonly #sql = this.ctx.storage.sql;
+
+  constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
+    super(ctx, env);
+    this.#sql.exec(SCHEMA);
+  }
+
+  record(call: Call, outcome: Outcome): void {
+    this.#sql.exec(RECORD_CALL, call.upstream, call.key, call.subject.slice(0, MAX_SUBJECT_LENGTH), outcome);
+  }
+
+  report(filter: { upstream?: string; match?: string }): LedgerReport {
+    const calls = this.#sql.exec<Row<RecordedCall>>(FIND_CALLS, filter.upstream ?? null, filter.match ?? null).toArray();
+    const none = { charged: 0, repeated: 0, created: 0, replaced: 0, unchanged: 0, refused: 0 };
+    const totals = { search: { ...none }, text: { ...none }, pages: { ...none }, social: { ...none } };
+    for (const call of calls) totals[call.upstream][call.outcome] += 1;
+    return { calls, totals };
+  }
+
+  /** Charges for an answer, once per key: a known key gets the stored answer; null when it came with another request. */
+  charge(call: Call, fingerprint: string, body: string): string | null {
+    const stored =
+      call.key === null ? undefined : this.#sql.exec<{ fingerprint: string; body: string }>(FIND_ANSWER, call.key).toArray()[0];
+    if (stored && stored.fingerprint !== fingerprint) return null;
+    if (!stored && call.key !== null) this.#sql.exec(STORE_ANSWER, call.key, fingerprint, body);
+    this.record(call, stored ? "repeated" : "charged");
+    return stored?.body ?? body;
+  }
+
+  setFaults(faults: Fault[]): void {
+    this.#sql.exec(`DELETE FROM faults`);
+    for (const { upstream, match, status, remaining, retryAfter, afterEffect } of faults) {
+      this.#sql.exec(ADD_FAULT, upstream, match, status, remaining, retryAfter ?? null, afterEffect ? 1 : 0);
+    }
+  }
+
+  /** Uses up one hit of the first fault that applies to a call with this path and body. */
+  takeFault(call: Call, pathAndBody: string): Fault | null {
+    const [row] = this.#sql.exec<FaultRow>(TAKE_FAULT, call.upstream, pathAndBody).toArray();
+    if (!row) return null;
+    if (!row.after_effect) this.record({ ...call, subject: `${call.subject} (${row.match})` }, "refused");
+    const { retry_after, after_effect, ...fault } = row;
+    return { ...fault, retryAfter: retry_after ?? undefined, afterEffect: after_effect === 1 };
+  }
+
+  openSession(token: string, did: string, expiresAt: number): void {
+    this.#sql.exec(OPEN_SESSION, token, did, expiresAt);
+  }
+
+  /** Who holds the token: their DID, or why nobody does. */
+  sessionOf(token: string): { did: string } | "unknown" | "expired" {
+    const [row] = this.#sql.exec<{ did: string; expires_at: number }>(FIND_SESSION, token).toArray();
+    if (!row) return "unknown";
+    return row.expires_at > Date.now() ? { did: row.did } : "expired";
+  }
+
+  putRecord(call: Call, uri: string, cid: string, value: string): void {
+    const before = this.getRecord(uri);
+    if (before?.cid !== cid) this.#sql.exec(PUT_RECORD, uri, cid, value);
+    this.record(call, before === null ? "created" : before.cid === cid ? "unchanged" : "replaced");
+  }
+
+  getRecord(uri: string): { cid: string; value: string } | null {
+    return this.#sql.exec<{ cid: string; value: string }>(FIND_RECORD, uri).toArray()[0] ?? null;
+  }
+}
+
+/** SQLite rows are plain objects to the type checker; an interface is not one until it is mapped. */
+type Row<T> = { [Column in keyof T]: T[Column] };
+type FaultRow = Row<Omit<Fault, "retryAfter" | "afterEffect">> & { retry_after: number | null; after_effect: number };

@@ -1,0 +1,79 @@
+import { Hono } from "hono";
+import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
+
+const DEFAULT_PUBLIC_URL = "http://localhost:8787";
+/** R2's own limit. */
+const MAX_PATH_BYTES = 1024;
+const CONTENT_TYPE = "text/html; charset=utf-8";
+
+/**
+ * A page shares its origin with the API and the console, and its text came from a model. The sandbox takes that origin
+ * away from it; the rest leaves it text, pictures and its own style.
+ */
+const CONTENT_SECURITY_POLICY = [
+  "default-src 'none'",
+  "style-src 'unsafe-inline'",
+  "img-src 'self' https: data:",
+  "base-uri 'none'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+  "sandbox allow-popups allow-popups-to-escape-sandbox",
+].join("; ");
+
+/** A page store on R2. `PUT` answers 201 for a new page and 200 for one it replaced. */
+export const pages = new Hono<{ Bindings: EmbeddedEnv }>().put("/pages/:path{.+}", async (context) => {
+  if (!hasBearer(context.req, context.env.PAGES_TOKEN)) return context.json(pagesError(401, "The token is not valid."), 401);
+  if (!context.req.header("content-type")?.startsWith("text/html")) return context.json(pagesError(415, "Send text/html."), 415);
+
+  const path = context.req.param("path");
+  const html = await context.req.text();
+  const httpMetadata = { contentType: CONTENT_TYPE };
+  // Asking R2 to write only where nothing is answers "was it new?" without a race between a look and a write.
+  const created = await context.env.PAGES.put(path, html, { httpMetadata, onlyIf: { etagDoesNotMatch: "*" } });
+  const stored = created ?? (await context.env.PAGES.put(path, html, { httpMetadata }));
+
+  const call = { upstream: "pages" as const, key: context.req.header("idempotency-key") ?? null, subject: path };
+  await ledgerOf(context.env).record(call, created ? "created" : "replaced");
+  return context.json({ url: publicUrl(context.env, path), etag: stored.httpEtag }, created ? 201 : 200);
+});
+
+export function pagesError(status: number, detail: string): object {
+  return { status, detail };
+}
+
+/**
+ * Serves a published page to people: null where there is none. Pass the request's headers to answer 304 to a browser
+ * that still has this version.
+ */
+export async function servePage(
+  env: Pick<EmbeddedEnv, "PAGES">,
+  path: string,
+  requestHeaders: Headers = new Headers(),
+): Promise<Response | null> {
+  // A visitor can ask for any path and send any header: R2 throws on a name or a tag it cannot hold.
+  if (new TextEncoder().encode(path).byteLength > MAX_PATH_BYTES) return null;
+  // Only the tags, without the `W/` that compressing proxies add: RFC 9110 compares weakly here, R2 does not know how.
+  const heldVersions = requestHeaders
+    .get("if-none-match")
+    ?.match(/"[^"]*"|\*/g)
+    ?.join(", ");
+  const onlyIf = heldVersions === undefined ? undefined : new Headers({ "if-none-match": heldVersions });
+  const page: R2Object | R2ObjectBody | null = await env.PAGES.get(path, { onlyIf });
+  if (!page) return null;
+
+  const headers = new Headers({
+    "content-type": CONTENT_TYPE,
+    "content-security-policy": CONTENT_SECURITY_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "strict-origin-when-cross-origin",
+    // A page may be replaced at any time: keep it, but ask.
+    "cache-control": "public, max-age=0, must-revalidate",
+    etag: page.httpEtag,
+  });
+  return "body" in page ? new Response(page.body, { headers }) : new Response(null, { status: 304, headers });
+}
+
+function publicUrl(env: EmbeddedEnv, path: string): string {
+  const origin = (env.PUBLIC_URL || DEFAULT_PUBLIC_URL).replace(/\/+$/, "");
+  return `${origin}/pages/${path.split("/").map(encodeURIComponent).join("/")}`;
+}

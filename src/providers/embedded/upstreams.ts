@@ -1,0 +1,58 @@
+import { WorkerEntrypoint } from "cloudflare:workers";
+import { type Context, Hono, type Next } from "hono";
+import { control } from "./control.ts";
+import { type EmbeddedEnv, ledgerOf } from "./env.ts";
+import type { UpstreamName } from "./ledger.ts";
+import { pages, pagesError } from "./pages.ts";
+import { search, searchError } from "./search.ts";
+import { social, socialError } from "./social.ts";
+import { text, textError } from "./text.ts";
+
+/** How each program words an error in its own format. */
+const errorBodies: Record<UpstreamName, (status: number, message: string) => object> = {
+  search: searchError,
+  text: textError,
+  pages: pagesError,
+  social: socialError,
+};
+
+const app = new Hono<{ Bindings: EmbeddedEnv }>({ getPath: hostAndPath })
+  .use("/search.embedded/*", injectFaults("search"))
+  .use("/text.embedded/*", injectFaults("text"))
+  .use("/pages.embedded/*", injectFaults("pages"))
+  .use("/social.embedded/*", injectFaults("social"))
+  .route("/search.embedded", search)
+  .route("/text.embedded", text)
+  .route("/pages.embedded", pages)
+  .route("/social.embedded", social)
+  .route("/control.embedded", control);
+
+/**
+ * The outside world on a fresh machine: programs that speak the providers' wire formats and keep real state. Bind it as
+ * the service `UPSTREAMS`; the host of a request picks the program. Nothing here is reachable from the internet.
+ */
+export class EmbeddedUpstreams extends WorkerEntrypoint<EmbeddedEnv> {
+  override fetch(request: Request): Response | Promise<Response> {
+    return app.fetch(request, this.env);
+  }
+}
+
+function hostAndPath(request: Request): string {
+  const { hostname, pathname } = new URL(request.url);
+  return `/${hostname}${pathname}`;
+}
+
+function injectFaults(upstream: UpstreamName) {
+  return async (context: Context<{ Bindings: EmbeddedEnv }>, next: Next): Promise<void> => {
+    const { pathname, searchParams } = new URL(context.req.url);
+    const call = { upstream, key: context.req.header("idempotency-key") ?? null, subject: `${context.req.method} ${pathname}` };
+    const parts = [decodeURIComponent(pathname), ...searchParams.values(), await context.req.text()];
+
+    const fault = await ledgerOf(context.env).takeFault(call, parts.join("\n"));
+    if (!fault) return next();
+    if (fault.afterEffect) await next();
+
+    const headers = fault.retryAfter === undefined ? undefined : { "retry-after": String(fault.retryAfter) };
+    context.res = Response.json(errorBodies[upstream](fault.status, "A fault was injected here."), { status: fault.status, headers });
+  };
+}

@@ -1,0 +1,31 @@
+/** The part of a post's text that is a link, in the words of `app.bsky.richtext.facet`. Offsets count UTF-8 bytes. */
+export interface LinkFacet {
+  index: { byteStart: number; byteEnd: number };
+  features: [{ $type: "app.bsky.richtext.facet#link"; uri: string }];
+}
+
+const URL_IN_TEXT = /https?:\/\/[^\s<>"]+/g;
+const TRAILING_PUNCTUATION = /[.,;:!?'’”]+$/;
+
+/** Every http(s) address in the text. Bluesky shows an address without a facet as dead text. */
+export function linkFacets(text: string): LinkFacet[] {
+  return Array.from(text.matchAll(URL_IN_TEXT), (match) => {
+    const uri = withoutSentenceEnd(match[0]);
+    const byteStart = byteLength(text.slice(0, match.index));
+    return {
+      index: { byteStart, byteEnd: byteStart + byteLength(uri) },
+      features: [{ $type: "app.bsky.richtext.facet#link", uri }],
+    };
+  });
+}
+
+/** Drops what belongs to the sentence: final punctuation, and a bracket that was opened outside the address. */
+function withoutSentenceEnd(url: string): string {
+  const trimmed = url.replace(TRAILING_PUNCTUATION, "");
+  const closesOutside = trimmed.endsWith(")") && !trimmed.includes("(");
+  return closesOutside ? trimmed.slice(0, -1).replace(TRAILING_PUNCTUATION, "") : trimmed;
+}
+
+function byteLength(text: string): number {
+  return new TextEncoder().encode(text).byteLength;
+}

@@ -1,0 +1,84 @@
+import type * as z from "zod";
+import { MillraceError } from "../engine/contract/errors.ts";
+import { type Answer, type Counterpart, refusal } from "./refusal.ts";
+
+/** What every call to the outside carries. */
+export interface CallOptions {
+  /** Names the logical effect. The same on every attempt, so an upstream that honours keys acts once. */
+  key: string;
+  /** Gives the call up. Whether the upstream acted is then unknown. Default: after 60 seconds. */
+  signal?: AbortSignal;
+}
+
+/** One program outside: where it is, how we prove who we are, and the way there. */
+export interface Upstream extends Counterpart {
+  /** The base address; paths are appended to it. */
+  url: string;
+  fetch(request: Request): Promise<Response>;
+}
+
+export interface UpstreamCall {
+  method: "GET" | "POST" | "PUT";
+  path: string;
+  headers?: Record<string, string>;
+  body?: string;
+  /** Names an answer this upstream means specially. Undefined leaves it to the meaning its status has everywhere. */
+  meaning?(answer: Answer): MillraceError | undefined;
+}
+
+/** Long enough for a model to write an article, short enough to end before the step's lease. */
+const CALL_TIMEOUT_MS = 60_000;
+
+/**
+ * Calls an upstream once and reads its answer.
+ *
+ * @throws `retry_after`, `not_retryable`, `upstream_refused` when the upstream says it did nothing (see `refusal.ts`);
+ * `unavailable` when nobody can say: a network failure, a 5xx, a timeout, or an answer that does not fit `schema`.
+ */
+export async function callUpstream<T>(upstream: Upstream, call: UpstreamCall, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
+  const answer = await exchange(upstream, call, options);
+  if (answer.status < 200 || answer.status > 299) {
+    throw call.meaning?.(answer) ?? refusal(upstream, answer);
+  }
+  return readAnswer(upstream, answer, schema);
+}
+
+async function exchange(upstream: Upstream, call: UpstreamCall, options: CallOptions): Promise<Answer> {
+  const request = new Request(upstream.url.replace(/\/+$/, "") + call.path, {
+    method: call.method,
+    headers: call.headers,
+    body: call.body,
+    // A followed redirect would hand the credential to whatever host it names.
+    redirect: "manual",
+    signal: options.signal ?? AbortSignal.timeout(CALL_TIMEOUT_MS),
+  });
+  try {
+    const response = await upstream.fetch(request);
+    return { status: response.status, headers: response.headers, text: await response.text() };
+  } catch (cause) {
+    throw new MillraceError("unavailable", `${upstream.name} gave no answer. Whether it acted is unknown.`, { cause });
+  }
+}
+
+function readAnswer<T>(upstream: Upstream, answer: Answer, schema: z.ZodType<T>): T {
+  const parsed = schema.safeParse(jsonOf(answer.text));
+  if (parsed.success) return parsed.data;
+
+  // Not a refusal: a 2xx says the upstream acted, so a `once` effect must not run again on the strength of this.
+  const issues = parsed.error.issues.map(({ path, message }) => ({ path: path.join(".") || "(the whole answer)", message }));
+  const [first] = issues;
+  throw new MillraceError(
+    "unavailable",
+    `${upstream.name} answered ${answer.status}, but not in the format this adapter speaks: ${first?.path}: ${first?.message}. ` +
+      "Check that its URL points at the right service.",
+    { issues, upstreamStatus: answer.status },
+  );
+}
+
+function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

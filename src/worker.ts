@@ -1,0 +1,41 @@
+import { app } from "./catalog.ts";
+import { brandEventsConsumer } from "./consumers/brand-events.ts";
+import { gatherfeedCommandsConsumer } from "./consumers/gatherfeed-commands.ts";
+import { publishCommandsConsumer } from "./consumers/publish-commands.ts";
+import { socialCommandsConsumer } from "./consumers/social-commands.ts";
+import { armKeeper, consumeDeadLetters, dispatch, entrypoint } from "./engine/index.ts";
+import { generateArticle } from "./workflows/generate-article.ts";
+import { postToSocial } from "./workflows/post-to-social.ts";
+import { publishArticle } from "./workflows/publish-article.ts";
+import { researchKeyword } from "./workflows/research-keyword.ts";
+
+export { Keeper, Recorder } from "./engine/index.ts";
+export { EmbeddedLedger } from "./providers/embedded/ledger.ts";
+export { EmbeddedUpstreams } from "./providers/embedded/upstreams.ts";
+
+export class ResearchKeyword extends entrypoint(researchKeyword) {}
+export class GenerateArticle extends entrypoint(generateArticle) {}
+export class PublishArticle extends entrypoint(publishArticle) {}
+export class PostToSocial extends entrypoint(postToSocial) {}
+
+const consume = dispatch([
+  gatherfeedCommandsConsumer,
+  publishCommandsConsumer,
+  socialCommandsConsumer,
+  brandEventsConsumer(app),
+  ...consumeDeadLetters(app),
+]);
+
+export default {
+  fetch(_request, env, ctx) {
+    armKeeper(env, ctx);
+    return new Response("soon", { status: 501 });
+  },
+  queue(batch, env, ctx) {
+    armKeeper(env, ctx);
+    return consume(batch, env);
+  },
+  scheduled(_controller, env, ctx) {
+    armKeeper(env, ctx);
+  },
+} satisfies ExportedHandler<Env>;

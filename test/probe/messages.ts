@@ -1,0 +1,55 @@
+import * as z from "zod";
+import { defineCommand, defineEvent, defineQueue } from "../../src/engine/index.ts";
+
+export const probeCommands = defineQueue({ name: "probe-commands", retries: { limit: 2, initial: "1 second", max: "2 seconds" } });
+export const probeEvents = defineQueue({ name: "probe-events", retries: { limit: 2, initial: "1 second", max: "2 seconds" }, batch: { size: 100, waitSeconds: 0 } });
+
+/** One step of a scripted run. `subject` is what the upstream does it to; it defaults to the run's name and the step's. */
+const step = z.object({
+  do: z.enum(["read", "commit", "keyed", "natural", "lookup", "once", "wait"]),
+  name: z.string(),
+  key: z.string().optional(),
+  subject: z.string().optional(),
+  emit: z.boolean().default(false),
+  /** Bytes of output, or an output that is not JSON. */
+  output: z.union([z.int(), z.literal("cycle")]).optional(),
+  retries: z.int().default(3),
+  timeoutMs: z.int().default(5000),
+});
+export type ProbeStep = z.infer<typeof step>;
+
+/** Run the scripted steps in order; steps within an inner list run side by side. */
+export const ProbeRequested = defineCommand({
+  type: "probe.requested",
+  version: 2,
+  payload: z.object({ name: z.string().min(1), steps: z.array(z.union([step, z.array(step)])), note: z.string().default("") }),
+  key: ({ name }) => name,
+  subject: ({ name }) => name,
+  queue: probeCommands,
+  upcasts: { 1: (old: { title: string; steps: unknown }) => ({ name: old.title, steps: old.steps }) },
+});
+
+/** A step of a probe was recorded. Followed by a run of `count-done`, told to a listener, and waited for. */
+export const ProbeDone = defineEvent({
+  type: "probe.done",
+  payload: z.object({ name: z.string(), step: z.string() }),
+  subject: ({ name }) => name,
+  queue: probeEvents,
+});
+
+/** Sent because a probe was done. */
+export const ProbeFollow = defineCommand({
+  type: "probe.follow",
+  payload: z.object({ name: z.string(), step: z.string() }),
+  key: ({ name, step }) => `${name}/${step}`,
+  subject: ({ name }) => name,
+  queue: probeCommands,
+});
+
+/** Something a probe may wait for. */
+export const ProbeSignal = defineEvent({
+  type: "probe.signal",
+  payload: z.object({ about: z.string(), value: z.string() }),
+  subject: ({ about }) => about,
+  queue: probeEvents,
+});

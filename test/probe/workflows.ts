@@ -1,0 +1,107 @@
+import { defineStep, defineWorkflow, type EffectCall, MillraceError, retryAfter, type Steps, sql, upstreamRefused, type Writes } from "../../src/engine/index.ts";
+import { ProbeDone, ProbeFollow, ProbeRequested, ProbeSignal, type ProbeStep } from "./messages.ts";
+
+interface Act {
+  subject: string;
+  output?: number | "cycle" | undefined;
+}
+
+/** Runs the steps its payload lists: the tests write the script. */
+export const probe = defineWorkflow({
+  name: "probe",
+  on: ProbeRequested,
+  async run({ payload, step }) {
+    const outputs: unknown[] = [];
+    for (const one of payload.steps) {
+      outputs.push(Array.isArray(one) ? await Promise.all(one.map((each) => take(step, payload.name, each))) : await take(step, payload.name, one));
+    }
+    return { outputs };
+  },
+});
+
+/** Follows every `probe.done`: a row per event, written exactly once. */
+export const countDone = defineWorkflow({
+  name: "count-done",
+  on: ProbeDone,
+  async run({ payload, step, instanceId }) {
+    await step.commit("count", () => ({ statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'event', ${payload.name})`] }));
+  },
+});
+
+/** Performs the command a `probe.done` leads to. */
+export const followProbe = defineWorkflow({
+  name: "follow-probe",
+  on: ProbeFollow,
+  async run({ payload, step, instanceId }) {
+    await step.commit("follow", () => ({ statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'command', ${payload.name})`] }));
+  },
+});
+
+async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> {
+  const name = stepName(one.name) as never;
+  const options = { ...(one.key && { key: one.key }), retries: { limit: one.retries, delay: 10, backoff: "constant" } as const };
+  const subject = one.subject ?? `${run}/${one.name}${one.key ? `/${one.key}` : ""}`;
+  const writes = (): Writes => (one.emit ? { emit: [ProbeDone.from({ name: run, step: subject })] } : {});
+  switch (one.do) {
+    case "read":
+      return step.read(name, async () => produce(one.output) ?? "read", options);
+    case "commit":
+      return step.commit(
+        name,
+        () => ({
+          statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, 'commit', ${subject})`],
+          output: "committed",
+          ...writes(),
+        }),
+        options,
+      );
+    case "wait":
+      return step.waitFor(name, ProbeSignal, { subject, timeout: "1 hour", ...(one.key && { key: one.key }) });
+    default: {
+      const effect = { ...effects[one.do], retries: options.retries, timeout: one.timeoutMs };
+      const output = await step.effect(name, effect, { subject, output: one.output }, { ...(one.key && { key: one.key }), record: writes });
+      return typeof one.output === "number" ? String(output).length : output;
+    }
+  }
+}
+
+/** Lets a test write a step name that depends on chance, the mistake the engine must catch. */
+function stepName(name: string): string {
+  return name.replace("$RANDOM", () => Math.random().toString(36).slice(2));
+}
+
+const effects = {
+  keyed: defineStep({ effect: "keyed", run: (call: EffectCall<Act>) => act("POST", "keyed", call) }),
+  natural: defineStep({ effect: "natural", run: (call: EffectCall<Act>) => act("PUT", "natural", call) }),
+  once: defineStep({ effect: "once", run: (call: EffectCall<Act>) => act("POST", "plain", call) }),
+  lookup: defineStep({
+    effect: "lookup",
+    run: (call: EffectCall<Act>) => act("POST", "plain", call),
+    async lookup({ input, env, signal }: EffectCall<Act>) {
+      const response = await fetch(`${upstream(env)}/plain/${encodeURIComponent(input.subject)}`, { signal });
+      return response.ok ? ((await response.json()) as { id: string }).id : undefined;
+    },
+  }),
+};
+
+async function act(method: string, kind: string, { input, key, signal, env }: EffectCall<Act>): Promise<unknown> {
+  const response = await fetch(`${upstream(env)}/${kind}/${encodeURIComponent(input.subject)}`, { method, headers: { "idempotency-key": key }, body: "{}", signal });
+  const waitSeconds = Number(response.headers.get("retry-after") ?? "0");
+  if (response.status === 429 || response.status === 409) throw retryAfter(waitSeconds * 1000 || 20, `The upstream answered ${response.status}.`, response.status);
+  if (response.status < 500 && !response.ok) throw upstreamRefused(`The upstream answered ${response.status}.`, response.status);
+  if (!response.ok) throw new MillraceError("unavailable", `The upstream answered ${response.status}.`, { upstreamStatus: response.status });
+  const { id } = (await response.json()) as { id: string };
+  return produce(input.output) ?? id;
+}
+
+function produce(output: Act["output"]): unknown {
+  if (typeof output === "number") return "x".repeat(output);
+  if (output !== "cycle") return undefined;
+  const cycle: { self?: unknown } = {};
+  cycle.self = cycle;
+  return cycle;
+}
+
+function upstream(env: Cloudflare.Env): string {
+  return (env as { UPSTREAM_URL?: string }).UPSTREAM_URL ?? "";
+}

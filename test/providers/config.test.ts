@@ -1,0 +1,27 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { type ProvidersEnv, pages, search, social, text } from "../../src/providers/index.ts";
+
+const url = "https://upstream.example.com";
+
+describe("provider configuration", () => {
+  it.each<[string, (env: ProvidersEnv) => unknown, ProvidersEnv, string]>([
+    ["a search token", search, { SEARCH_URL: url }, "SEARCH_TOKEN"],
+    ["a text token", text, { TEXT_URL: url, TEXT_MODEL: "gpt" }, "TEXT_TOKEN"],
+    ["a model", text, { TEXT_URL: url, TEXT_TOKEN: "t" }, "TEXT_MODEL"],
+    ["a pages token", pages, { PAGES_URL: url }, "PAGES_TOKEN"],
+    ["a handle", social, { SOCIAL_URL: url, SOCIAL_PASSWORD: "p" }, "SOCIAL_HANDLE"],
+    ["a password", social, { SOCIAL_URL: url, SOCIAL_HANDLE: "a.example.com" }, "SOCIAL_PASSWORD"],
+    ["the AI binding", text, { TEXT_PROVIDER: "workers-ai", TEXT_MODEL: "m" }, "AI binding"],
+    ["a known provider", text, { TEXT_PROVIDER: "gpt" }, '"openai" or "workers-ai"'],
+    ["a real address", search, { SEARCH_URL: "ftp://x", SEARCH_TOKEN: "t" }, "SEARCH_URL is not an http(s) address"],
+    ["a way to the embedded program", search, {}, "UPSTREAMS"],
+  ])("says what to set where %s is missing", (_, factory, incomplete, words) => {
+    const attempt = () => factory(incomplete);
+    expect(attempt).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(words) }));
+  });
+
+  it("means the embedded program by an address that begins with embedded:", async () => {
+    expect(await search({ ...env, SEARCH_URL: "embedded:search" }).search("tea", { key: "k" })).toHaveLength(5);
+  });
+});

@@ -1,0 +1,39 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { search } from "../../src/providers/index.ts";
+import { inject, ledger } from "./embedded.ts";
+
+describe("the embedded ledger", () => {
+  it("lists each call with its key, its subject and what it did, in order", async () => {
+    await search(env).search("rooibos", { key: "k1" });
+    const { calls, totals } = await ledger({ upstream: "search", match: "rooibos" });
+    expect(calls).toEqual([
+      {
+        id: expect.any(Number),
+        upstream: "search",
+        key: null,
+        subject: "rooibos",
+        at: expect.stringMatching(/^\d{4}-.*Z$/),
+        outcome: "charged",
+      },
+    ]);
+    expect(totals.text.charged).toBe(0);
+  });
+
+  it("uses fault rules in order, each as often as it says", async () => {
+    await inject(
+      { upstream: "search", match: "mint", status: 429, remaining: 1, retryAfter: 5 },
+      { upstream: "search", match: "mint", status: 500, remaining: 1 },
+    );
+    const ask = () => search(env).search("mint", { key: "k" });
+    await expect(ask()).rejects.toMatchObject({ code: "retry_after" });
+    await expect(ask()).rejects.toMatchObject({ code: "unavailable" });
+    await expect(ask()).resolves.toHaveLength(5);
+  });
+
+  it("refuses fault rules it does not understand", async () => {
+    const answer = await env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "PUT", body: '[{"upstream":"mail"}]' });
+    expect(answer.status).toBe(422);
+    expect(await answer.text()).toContain("upstream");
+  });
+});

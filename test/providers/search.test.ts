@@ -1,0 +1,47 @@
+import { env } from "cloudflare:workers";
+import { afterEach, describe, expect, it } from "vitest";
+import { search } from "../../src/providers/index.ts";
+import { braveSearch } from "../../src/providers/search.ts";
+import { inject, ledger, scripted } from "./embedded.ts";
+
+afterEach(() => inject());
+
+describe("search", () => {
+  it("finds the same five sources for the same query, and is charged each time", async () => {
+    const first = await search(env).search("green tea", { key: "k1" });
+    const second = await search(env).search("green tea", { key: "k1" });
+    expect(first).toHaveLength(5);
+    expect(first[0]).toMatchObject({ title: "Green tea: a practical guide", url: "https://guides.example.com/green-tea" });
+    expect(second).toEqual(first);
+    expect((await ledger({ match: "green tea" })).totals.search.charged).toBe(2);
+  });
+
+  it("works with a query in any script", async () => {
+    const [first] = await search(env).search("緑茶 & más?", { key: "k1" });
+    expect(first?.url).toBe("https://guides.example.com/%E7%B7%91%E8%8C%B6-m%C3%A1s");
+  });
+
+  it("speaks Brave's format", async () => {
+    const brave = scripted(Response.json({ type: "search", web: { results: [{ title: "A", url: "https://a.example.com/" }] } }));
+    const results = await braveSearch(brave).search("tea & cake", { key: "k1" });
+    expect(results).toEqual([{ title: "A", url: "https://a.example.com/", description: "" }]);
+    const [request] = brave.requests;
+    expect(request?.url).toBe("https://upstream.example.com/res/v1/web/search?q=tea+%26+cake&count=5&text_decorations=false");
+    expect(request?.headers.get("x-subscription-token")).toBe("s3cret-token");
+  });
+
+  it("finds nothing where Brave leaves `web` out", async () => {
+    expect(await braveSearch(scripted(Response.json({ type: "search" }))).search("tea", { key: "k" })).toEqual([]);
+  });
+
+  it("is not charged for a call that a fault refused", async () => {
+    await inject({ upstream: "search", match: "white tea", status: 429, remaining: 1, retryAfter: 3 });
+    await expect(search(env).search("white tea", { key: "k1" })).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: 3_000 } });
+    await search(env).search("white tea", { key: "k1" });
+    expect((await ledger({ match: "white tea" })).totals.search).toMatchObject({ refused: 1, charged: 1 });
+  });
+
+  it("refuses a wrong token", async () => {
+    await expect(search({ ...env, SEARCH_TOKEN: "wrong" }).search("tea", { key: "k1" })).rejects.toMatchObject({ code: "not_retryable" });
+  });
+});

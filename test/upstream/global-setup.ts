@@ -1,0 +1,15 @@
+import type { TestProject } from "vitest/node";
+import { startUpstream } from "./start.ts";
+
+declare module "vitest" {
+  interface ProvidedContext {
+    upstreamUrl: string;
+  }
+}
+
+/** One outside world for all test files; each test uses subjects of its own. */
+export default async function setup(project: TestProject): Promise<() => void> {
+  const upstream = await startUpstream();
+  project.provide("upstreamUrl", upstream.url);
+  return upstream.stop;
+}

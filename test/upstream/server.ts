@@ -1,0 +1,105 @@
+import { appendFileSync, fsyncSync, openSync, readFileSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { parseArgs } from "node:util";
+
+// The outside world, in a process of its own: it does effects, writes each into a ledger that outlives it, and is the only
+// judge of how often something happened. Run it with: node test/upstream/server.ts --ledger FILE [--port N]
+
+/** One effect that happened. */
+export interface LedgerEntry {
+  kind: "keyed" | "plain" | "natural";
+  subject: string;
+  key: string;
+  /** The upstream's own id of the effect: what it answers. */
+  id: string;
+}
+
+/** How the upstream treats the next requests about a subject. */
+export interface Behaviour {
+  subject: string;
+  /** `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after `delayMs`. */
+  mode: "refuse" | "drop" | "fail" | "slow";
+  status?: number;
+  retryAfter?: number;
+  delayMs?: number;
+  times: number;
+}
+
+const { values } = parseArgs({ options: { ledger: { type: "string" }, port: { type: "string", default: "0" } } });
+if (!values.ledger) throw new Error("Say where the ledger is kept: --ledger FILE");
+const file = openSync(values.ledger, "a+");
+const ledger: LedgerEntry[] = readFileSync(values.ledger, "utf8")
+  .split("\n")
+  .filter(Boolean)
+  .map((line) => JSON.parse(line));
+const behaviours: Behaviour[] = [];
+const inProgress = new Set<string>();
+
+createServer(async (request, response) => {
+  try {
+    await answer(request, response);
+  } catch (error) {
+    send(response, 500, { error: String(error) });
+  }
+}).listen(Number(values.port), "127.0.0.1", function (this: import("node:net").Server) {
+  console.log(JSON.stringify({ port: (this.address() as { port: number }).port }));
+});
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const url = new URL(request.url ?? "/", "http://upstream");
+  const [, area = "", ...rest] = url.pathname.split("/");
+  const subject = decodeURIComponent(rest.join("/"));
+  const body = await read(request);
+  if (area === "ledger") return send(response, 200, subject ? ledger.filter((entry) => entry.subject === subject) : ledger);
+  if (area === "behaviours") {
+    behaviours.push(...(JSON.parse(body) as Behaviour[]));
+    return send(response, 200, {});
+  }
+  if (request.method === "GET") {
+    const found = ledger.find((entry) => entry.subject === subject);
+    return found ? send(response, 200, { id: found.id }) : send(response, 404, { error: "nothing was done" });
+  }
+  await perform(area as LedgerEntry["kind"], subject, String(request.headers["idempotency-key"] ?? ""), response);
+}
+
+async function perform(kind: LedgerEntry["kind"], subject: string, key: string, response: ServerResponse): Promise<void> {
+  const behaviour = take(subject);
+  if (behaviour?.mode === "refuse") {
+    if (behaviour.retryAfter !== undefined) response.setHeader("retry-after", String(behaviour.retryAfter));
+    return send(response, behaviour.status ?? 503, { error: "refused" });
+  }
+  const known = kind === "keyed" ? ledger.find((entry) => entry.key === key && entry.kind === "keyed") : undefined;
+  if (known) return send(response, 200, { id: known.id });
+  if (kind === "keyed" && inProgress.has(key)) return send(response, 409, { error: "in progress" });
+  inProgress.add(key);
+  if (behaviour?.mode === "slow") await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs ?? 0));
+  const id = `${kind}-${ledger.length + 1}`;
+  const entry: LedgerEntry = { kind, subject, key, id };
+  ledger.push(entry);
+  appendFileSync(file, `${JSON.stringify(entry)}\n`);
+  fsyncSync(file);
+  inProgress.delete(key);
+  if (behaviour?.mode === "drop") return void response.destroy();
+  if (behaviour?.mode === "fail") return send(response, behaviour.status ?? 500, { error: "failed after doing it" });
+  send(response, 200, { id });
+}
+
+function take(subject: string): Behaviour | undefined {
+  const behaviour = behaviours.find((one) => one.subject === subject && one.times > 0);
+  if (behaviour) behaviour.times--;
+  return behaviour;
+}
+
+function read(request: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    request.on("data", (chunk) => (text += chunk));
+    request.on("end", () => resolve(text));
+    request.on("error", reject);
+  });
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify(body));
+}

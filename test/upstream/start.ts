@@ -1,0 +1,26 @@
+import { type ChildProcess, spawn } from "node:child_process";
+import { mkdtempSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+/** The outside world, started as its own process. */
+export interface UpstreamProcess {
+  url: string;
+  stop(): void;
+}
+
+/** Starts the upstream on a free port with a fresh ledger. */
+export function startUpstream(): Promise<UpstreamProcess> {
+  const ledger = join(mkdtempSync(join(tmpdir(), "millrace-upstream-")), "ledger.jsonl");
+  const child: ChildProcess = spawn(process.execPath, [fileURLToPath(new URL("server.ts", import.meta.url)), "--ledger", ledger], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  return new Promise((resolve, reject) => {
+    child.once("exit", (code) => reject(new Error(`The upstream ended with ${code}.`)));
+    child.stdout?.once("data", (line) => {
+      const { port } = JSON.parse(String(line));
+      resolve({ url: `http://127.0.0.1:${port}`, stop: () => child.kill() });
+    });
+  });
+}

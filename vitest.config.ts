@@ -1,0 +1,39 @@
+import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
+import { defineConfig } from "vitest/config";
+
+const migrations = await readD1Migrations("migrations");
+const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe"))];
+
+// Three kinds of tests: the app and the engine run inside workerd on real bindings; what starts processes runs in Node.
+export default defineConfig({
+  test: {
+    projects: [
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "wrangler.jsonc" },
+            miniflare: { bindings: { TEST_MIGRATIONS: migrations, MILLRACE_KEY: "test", EMBEDDED_CONTROL: "true" } },
+          }),
+        ],
+        test: { name: "app", include: ["test/{api,app,providers}/**/*.test.ts"], setupFiles: ["test/migrate.ts"], testTimeout: 30_000 },
+      },
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "test/probe/wrangler.jsonc" },
+            miniflare: { bindings: { TEST_MIGRATIONS: probeMigrations } },
+          }),
+        ],
+        define: { MILLRACE_CRASH_POINTS: "true" },
+        test: {
+          name: "engine",
+          include: ["test/engine/**/*.test.ts"],
+          setupFiles: ["test/migrate.ts"],
+          globalSetup: ["test/upstream/global-setup.ts"],
+          testTimeout: 30_000,
+        },
+      },
+      { test: { name: "node", include: ["test/{cli,house,chaos}/**/*.test.ts"], testTimeout: 180_000, fileParallelism: false } },
+    ],
+  },
+});
