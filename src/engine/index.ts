@@ -28,8 +28,11 @@ export { type Accepted, type CommandRequest, enqueue, type Requester } from "./i
 export { consumeEvents } from "./intake/events.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";
 export { Keeper, type Round } from "./keeper/keeper.ts";
+export { type AuditRow, listActions } from "./operate/actions.ts";
 export type { Operator } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
+export { pingDatabase } from "./operate/health.ts";
+export { type AttemptRecord, type History, historyOf, type StepRecord } from "./operate/history.ts";
 export {
   type Effect,
   type EmittedMessage,
@@ -46,6 +49,8 @@ export {
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
 export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";
+export { findToken, type Grant, mintToken, SCOPES, type Scope, type Token } from "./operate/tokens.ts";
 export { Recorder } from "./recorder/recorder.ts";
+export { isTransient } from "./store/retry.ts";
 export { type Catalog, catalog } from "./topology/catalog.ts";
 export { type EventListener, on, type Route, send, signal, start, type Target, tell } from "./topology/routes.ts";

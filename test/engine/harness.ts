@@ -1,9 +1,10 @@
+import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { inject, vi } from "vitest";
 import type { CrashPoint } from "../../src/engine/contract/crash-points.ts";
-import { type Accepted, type CommandRequest, enqueue, keeperOf, MillraceError } from "../../src/engine/index.ts";
+import { type Accepted, type CommandRequest, type Envelope, enqueue, fingerprintOf, keeperOf, MillraceError } from "../../src/engine/index.ts";
 import type { ProbeStep } from "../probe/messages.ts";
-import { app } from "../probe/worker.ts";
+import worker, { app } from "../probe/worker.ts";
 import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
 
 /** The probe Worker's env. */
@@ -48,7 +49,11 @@ export async function behave(...behaviours: Behaviour[]): Promise<void> {
 }
 
 export async function rows<T = Record<string, unknown>>(sql: string, ...params: unknown[]): Promise<T[]> {
-  return (await env.DB.prepare(sql).bind(...params).all<T>()).results;
+  return (
+    await env.DB.prepare(sql)
+      .bind(...params)
+      .all<T>()
+  ).results;
 }
 
 export async function statusOf(id: string): Promise<string | undefined> {
@@ -70,17 +75,34 @@ export function reaches(id: string, ...statuses: string[]): Promise<string | und
   );
 }
 
-/** Lets the code die at a crash point, the given number of times. Answers how often it did. */
-export function dieAt(point: CrashPoint, times = 1): { deaths: () => number } {
-  let deaths = 0;
+/** Lets the code die at a crash point, once. Answers whether it did. */
+export function dieAt(point: CrashPoint): { died: () => boolean } {
+  const death = new Error(`Died at ${point}.`);
+  death.name = "SimulatedDeath";
+  return failAt(point, death);
+}
+
+/** Throws at a crash point, once. */
+export function failAt(point: CrashPoint, error: Error): { died: () => boolean } {
+  let died = false;
   globalThis.millraceCrashPoint = (at) => {
-    if (at !== point || deaths >= times) return;
-    deaths++;
-    const death = new Error(`Died at ${point}.`);
-    death.name = "SimulatedDeath";
-    throw death;
+    if (at !== point || died) return;
+    died = true;
+    throw error;
   };
-  return { deaths: () => deaths };
+  return { died: () => died };
+}
+
+/** Holds the code at a crash point, once, until it is released: a process that is paused for a while. It polls, because a promise must not cross from one request into another. */
+export function pauseAt(point: CrashPoint): { reached: () => boolean; release: () => void } {
+  let reached = false;
+  let released = false;
+  globalThis.millraceCrashPoint = async (at) => {
+    if (at !== point || reached) return;
+    reached = true;
+    while (!released) await scheduler.wait(10);
+  };
+  return { reached: () => reached, release: () => (released = true) };
 }
 
 /** Makes everything the keeper looks after due now, and lets it do a round. */
@@ -90,6 +112,39 @@ export async function keeperRound(): Promise<void> {
     env.DB.prepare("UPDATE outbox SET due_at = 0"),
   ]);
   await keeperOf(probeEnv).round();
+}
+
+/** An event as a producer outside would send it. */
+export function event(type: "probe.signal" | "probe.done", subject: string, payload: unknown, key = crypto.randomUUID()): Envelope {
+  return {
+    schema_version: 1,
+    message_type: type,
+    kind: "event",
+    source: "test",
+    correlation_id: crypto.randomUUID(),
+    causation_id: "test",
+    idempotency_key: key,
+    subject,
+    tenant_id: "acme",
+    created_at: new Date().toISOString(),
+    traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`,
+    payload_inline: payload,
+  };
+}
+
+/** The envelope of an accepted command, as its queue carries it. */
+export async function envelopeOf(instanceId: string): Promise<Envelope> {
+  const [row] = await rows<{ envelope: string }>("SELECT envelope FROM instances WHERE id = ?1", instanceId);
+  return JSON.parse(row?.envelope ?? "null");
+}
+
+/** Hands a batch to the Worker's queue handler and answers how each message was settled. */
+export async function deliver(queue: string, bodies: unknown[], attempts = 1): Promise<{ acked: number; retried: number }> {
+  const batch = createMessageBatch(queue, bodies.map((body, index) => ({ id: fingerprintOf(body), timestamp: new Date(), attempts, body })));
+  const ctx = createExecutionContext();
+  await worker.queue?.(batch, probeEnv as unknown as Env, ctx);
+  const result = await getQueueResult(batch, ctx);
+  return { acked: result.ackAll ? bodies.length : result.explicitAcks.length, retried: result.retryBatch.retry ? bodies.length : result.retryMessages.length };
 }
 
 /** A claim that ran out, as after a killed process. */

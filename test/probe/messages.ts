@@ -2,7 +2,11 @@ import * as z from "zod";
 import { defineCommand, defineEvent, defineQueue } from "../../src/engine/index.ts";
 
 export const probeCommands = defineQueue({ name: "probe-commands", retries: { limit: 2, initial: "1 second", max: "2 seconds" } });
-export const probeEvents = defineQueue({ name: "probe-events", retries: { limit: 2, initial: "1 second", max: "2 seconds" }, batch: { size: 100, waitSeconds: 0 } });
+export const probeEvents = defineQueue({
+  name: "probe-events",
+  retries: { limit: 2, initial: "1 second", max: "2 seconds" },
+  batch: { size: 100, waitSeconds: 0 },
+});
 
 /** One step of a scripted run. `subject` is what the upstream does it to; it defaults to the run's name and the step's. */
 const step = z.object({

@@ -1,6 +1,20 @@
 import { DurableObject } from "cloudflare:workers";
 // import { createApi } from "../../src/api/app.ts";
-import { armKeeper, catalog, consumeCommands, consumeDeadLetters, consumeEvents, dispatch, type Envelope, entrypoint, on, send, signal, start, tell } from "../../src/engine/index.ts";
+import {
+  armKeeper,
+  catalog,
+  consumeCommands,
+  consumeDeadLetters,
+  consumeEvents,
+  dispatch,
+  type Envelope,
+  entrypoint,
+  on,
+  send,
+  signal,
+  start,
+  tell,
+} from "../../src/engine/index.ts";
 import { ProbeDone, ProbeFollow, ProbeSignal, probeCommands, probeEvents } from "./messages.ts";
 import { countDone, followProbe, probe } from "./workflows.ts";
 

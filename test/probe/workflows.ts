@@ -1,4 +1,14 @@
-import { defineStep, defineWorkflow, type EffectCall, MillraceError, retryAfter, type Steps, sql, upstreamRefused, type Writes } from "../../src/engine/index.ts";
+import {
+  defineStep,
+  defineWorkflow,
+  type EffectCall,
+  MillraceError,
+  retryAfter,
+  type Steps,
+  sql,
+  upstreamRefused,
+  type Writes,
+} from "../../src/engine/index.ts";
 import { ProbeDone, ProbeFollow, ProbeRequested, ProbeSignal, type ProbeStep } from "./messages.ts";
 
 interface Act {
@@ -13,7 +23,9 @@ export const probe = defineWorkflow({
   async run({ payload, step }) {
     const outputs: unknown[] = [];
     for (const one of payload.steps) {
-      outputs.push(Array.isArray(one) ? await Promise.all(one.map((each) => take(step, payload.name, each))) : await take(step, payload.name, one));
+      outputs.push(
+        Array.isArray(one) ? await Promise.all(one.map((each) => take(step, payload.name, each))) : await take(step, payload.name, one),
+      );
     }
     return { outputs };
   },
@@ -24,7 +36,9 @@ export const countDone = defineWorkflow({
   name: "count-done",
   on: ProbeDone,
   async run({ payload, step, instanceId }) {
-    await step.commit("count", () => ({ statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'event', ${payload.name})`] }));
+    await step.commit("count", () => ({
+      statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'event', ${payload.name})`],
+    }));
   },
 });
 
@@ -33,7 +47,9 @@ export const followProbe = defineWorkflow({
   name: "follow-probe",
   on: ProbeFollow,
   async run({ payload, step, instanceId }) {
-    await step.commit("follow", () => ({ statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'command', ${payload.name})`] }));
+    await step.commit("follow", () => ({
+      statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'command', ${payload.name})`],
+    }));
   },
 });
 
@@ -85,11 +101,18 @@ const effects = {
 };
 
 async function act(method: string, kind: string, { input, key, signal, env }: EffectCall<Act>): Promise<unknown> {
-  const response = await fetch(`${upstream(env)}/${kind}/${encodeURIComponent(input.subject)}`, { method, headers: { "idempotency-key": key }, body: "{}", signal });
+  const response = await fetch(`${upstream(env)}/${kind}/${encodeURIComponent(input.subject)}`, {
+    method,
+    headers: { "idempotency-key": key },
+    body: "{}",
+    signal,
+  });
   const waitSeconds = Number(response.headers.get("retry-after") ?? "0");
-  if (response.status === 429 || response.status === 409) throw retryAfter(waitSeconds * 1000 || 20, `The upstream answered ${response.status}.`, response.status);
+  if (response.status === 429 || response.status === 409)
+    throw retryAfter(waitSeconds * 1000 || 20, `The upstream answered ${response.status}.`, response.status);
   if (response.status < 500 && !response.ok) throw upstreamRefused(`The upstream answered ${response.status}.`, response.status);
-  if (!response.ok) throw new MillraceError("unavailable", `The upstream answered ${response.status}.`, { upstreamStatus: response.status });
+  if (!response.ok)
+    throw new MillraceError("unavailable", `The upstream answered ${response.status}.`, { upstreamStatus: response.status });
   const { id } = (await response.json()) as { id: string };
   return produce(input.output) ?? id;
 }

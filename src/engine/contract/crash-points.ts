@@ -12,7 +12,9 @@ export type CrashPoint =
   | "W06 about to record"
   | "O01 committed, not relayed"
   | "O02 relayed, not confirmed"
-  | "retry promised, not applied";
+  | "retry promised, not applied"
+  | "resolved, not told"
+  | "signal kept, not told";
 
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;
 

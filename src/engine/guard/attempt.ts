@@ -24,7 +24,7 @@ export async function attemptEffect<Input, Output>(
     return record(run, place, attempt, output, writes);
   }
 
-  const claimed = await claim(run, attempt, input);
+  const claimed = await claim(run, place, attempt, input);
   if ("settled" in claimed) return claimed.settled;
   const done = await underLease(run, place, platformAttempt, claimed.attempt, definition, async (signal) => {
     const call = effectCall(run, claimed.attempt, definition, input, signal);

@@ -6,26 +6,30 @@ import type { RecorderClient } from "../recorder/client.ts";
 import type { Attempt } from "../recorder/entry.ts";
 import { describeFailure } from "./failure.ts";
 import { type Settled, stored } from "./record.ts";
-import type { Place, Run } from "./run.ts";
+import { movedStep, type Place, type Run } from "./run.ts";
 import { DEFAULT_TIMEOUT, HEARTBEAT_MS, LEASE_MS, type StepDefinition } from "./step.ts";
 
 /** How much of a claimed effect's input is kept for the operator's eyes. */
 const SHOWN_INPUT_CHARACTERS = 4096;
 
+/** How often an attempt looks whether the one that holds its key has finished. */
+const HELD_LOOK_MS = 1000;
+
 /** A key that this attempt holds, and whether an earlier attempt may have reached the upstream; or what there is instead. */
 type Claimed = { attempt: Attempt; repeats: boolean } | { settled: Settled };
 
 /** Takes the key before the effect. While another attempt holds it and gives signs of life, waits for that one. */
-export async function claim(run: Run, first: Attempt, input: unknown): Promise<Claimed> {
+export async function claim(run: Run, place: Place, first: Attempt, input: unknown): Promise<Claimed> {
   let attempt = first;
   for (;;) {
     const { mine, entry } = await run.recorder.claim(attempt, LEASE_MS, shown(input));
     run.noteAnnounced();
+    if (entry === null) throw movedStep(place);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1 };
     if (entry.state === "done") return { settled: stored(entry) };
     const key = { ...attempt.key, generation: entry.generation };
     if (entry.state === "in_doubt") return { settled: { inDoubt: formatEntryKey(key) } };
-    if (entry.state === "claimed") await scheduler.wait(Math.max(20, entry.lease_left_ms + 20));
+    if (entry.state === "claimed") await scheduler.wait(Math.min(Math.max(20, entry.lease_left_ms + 20), HELD_LOOK_MS));
     attempt = { ...attempt, key };
   }
 }

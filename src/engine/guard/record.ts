@@ -4,7 +4,7 @@ import { digest } from "../contract/ids.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { addressEmitted } from "./emit.ts";
 import { type PackedOutput, packOutput } from "./output.ts";
-import type { Place, Run } from "./run.ts";
+import { movedStep, type Place, type Run } from "./run.ts";
 import type { Writes } from "./step.ts";
 
 /** How an attempt ended: with an output, or with a doubt that a person must resolve, named by its entry. */
@@ -30,7 +30,9 @@ export async function record<Output>(
   const { mine, entry } = await run.recorder.record(attempt, { ...packed, statements, messages, error });
   run.noteAnnounced();
   await crashPoint("W05 recorded, step result lost");
-  if (!mine && entry.state !== "done") {
+  if (entry === null) throw movedStep(place);
+  if (!mine) run.noteReplay();
+  if (entry.state !== "done") {
     throw new MillraceError("lease_lost", `Another attempt has taken over "${place.label}"; this one's outcome was not recorded.`);
   }
   return stored(entry);

@@ -64,8 +64,9 @@ export class Run {
     return { name, item, label, position: this.#names.indexOf(name) };
   }
 
-  /** An earlier step was answered by the platform without running: this pass is not the first. */
+  /** An earlier step was answered without running, by the platform or by the inbox: this pass is not the first, and what was believed fresh is not. */
   noteReplay(): void {
+    if (!this.#replayed) this.#entries = undefined;
     this.#replayed = true;
   }
 
@@ -137,9 +138,14 @@ export class Run {
   #assertSameSteps(entries: readonly Entry[], place: Place): void {
     const other = entries.find((entry) => this.#names[entry.position] !== undefined && this.#names[entry.position] !== entry.step);
     if (!other) return;
-    throw new MillraceError(
-      "nondeterministic_steps",
-      `This run calls "${this.#names[other.position]}" where an earlier pass recorded "${other.step}" (at "${place.label}"). Step names must be the same on every pass: use literals, and put data into the key.`,
-    );
+    throw movedStep(place);
   }
+}
+
+/** The error for a step that stands where an earlier pass recorded another one. */
+export function movedStep(place: Place): MillraceError {
+  return new MillraceError(
+    "nondeterministic_steps",
+    `At or before "${place.label}", an earlier pass of this instance recorded another step in this place. Step names must be the same on every pass: use literals, and put data into the key.`,
+  );
 }

@@ -1,5 +1,6 @@
 import { address } from "../contract/address.ts";
 import { bindingName, type EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { messageId } from "../contract/ids.ts";
@@ -56,6 +57,7 @@ export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consume
         );
         const fresh = new Set(sent.map((row) => row.id));
         await relay(env, commands.filter(({ id }) => fresh.has(id)).map(outgoing));
+        await crashPoint("signal kept, not told");
         await wake(env, waits as unknown as Assigned[]);
         for (const plan of planned) {
           const error = plan.instances.map(({ id }) => failed.get(id)).find((found) => found !== undefined);

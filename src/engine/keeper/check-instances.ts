@@ -102,7 +102,7 @@ async function statusOf(env: EngineEnv, row: Row): Promise<{ status: string; err
     return { status, error: error?.message };
   } catch (error) {
     // Only "there is no such instance" means lost; anything else says nothing about it, and the next round asks again.
-    return { status: /not.?found|does not exist/i.test(String(error)) ? "unknown" : "unreachable" };
+    return { status: /not.?found|does not exist|never started/i.test(String(error)) ? "unknown" : "unreachable" };
   }
 }
 

@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { parseEntryKey } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
@@ -51,6 +52,7 @@ export async function resolveDoubt(
       to: resolution.verb,
     });
   }
+  await crashPoint("resolved, not told");
   await applyOpenActions(env, actionId);
   return { actionId, instanceId };
 }

@@ -25,13 +25,15 @@ export function selectEntry(key: EntryKey): Statement {
  * Takes a key before its effect runs: a fresh one, one whose effect certainly did not happen, or one whose claim ran out.
  * In the last case the upstream may have been reached: a `lookup` effect remembers to ask it (`repeats`), a `once`
  * effect goes into doubt, because the machine never repeats it. Every takeover grows the epoch. A repeat of the same
- * call changes nothing, because its token already holds the row.
+ * call changes nothing, because its token already holds the row. Refused, like `recordOutcome`, when another step stands at this position.
  */
 export function claim(attempt: Attempt, leaseMs: number, input: string | null): Statement {
   const { key } = attempt;
   return sql`
     INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, lease_until, input, updated_at)
-    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.class}, 'claimed', 1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${now})
+    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.class},
+      iif(EXISTS (SELECT 1 FROM inbox other WHERE other.instance_id = ${key.instanceId} AND other.position = ${attempt.position} AND other.step <> ${key.step}), NULL, 'claimed'),
+      1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
       state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),
       repeats = max(inbox.repeats, inbox.state = 'claimed'),
@@ -61,7 +63,8 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
 /**
  * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed one moves to done only for the
  * holder of its token and epoch; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole
- * batch (the app's statements and the messages with it) is undone. So a repeat of an ambiguous commit is safe too: it is refused,
+ * batch (the app's statements and the messages with it) is undone. The same refusal meets a step that takes another step's
+ * position, which means that step names depend on time or chance. So a repeat of an ambiguous commit is safe too: it is refused,
  * and reading the row back shows our own token.
  */
 export function recordOutcome(
@@ -72,7 +75,9 @@ export function recordOutcome(
   const messages = outcome.messages.length > 0 ? `[${outcome.messages.map((message) => message.body).join(",")}]` : null;
   return sql`
     INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, messages, error, updated_at)
-    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.class}, 'done', ${attempt.epoch}, ${attempt.token},
+    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.class},
+      iif(EXISTS (SELECT 1 FROM inbox other WHERE other.instance_id = ${key.instanceId} AND other.position = ${attempt.position} AND other.step <> ${key.step}), NULL, 'done'),
+      ${attempt.epoch}, ${attempt.token},
       ${outcome.output}, ${outcome.outputRef}, ${messages}, ${outcome.error}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
       state = CASE WHEN inbox.state = 'claimed' AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done' END,
@@ -110,7 +115,7 @@ export function finishInstance(instanceId: string, status: "complete" | "errored
     WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt')`;
 }
 
-/** True for the refusal `recordOutcome` provokes. */
+/** True for the refusal that `claim` and `recordOutcome` provoke. */
 export function isFenceRefusal(error: unknown): boolean {
   return error instanceof Error && error.message.includes("NOT NULL constraint failed: inbox.state");
 }

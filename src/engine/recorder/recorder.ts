@@ -3,6 +3,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
+import type { Row } from "../store/retry.ts";
 import type { Attempt, Entry, Outgoing } from "./entry.ts";
 import * as inbox from "./inbox.ts";
 import { relay } from "./relay.ts";
@@ -21,7 +22,8 @@ export interface Outcome {
 /** An entry, and whether the attempt that asked holds it. */
 export interface Answer {
   mine: boolean;
-  entry: Entry;
+  /** Null when another step stands at this one's position: the step names are not the same on every pass. */
+  entry: Entry | null;
 }
 
 /**
@@ -41,8 +43,13 @@ export class Recorder extends DurableObject<EngineEnv> {
   async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
     const doubt = attempt.class === "once" ? [inbox.markInDoubt(attempt.key.instanceId)] : [];
     const statements = [inbox.claim(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, inbox.selectEntry(attempt.key)];
-    const entry = await this.#commits.commit({ statements, read: (rows) => onlyEntry(rows.at(-1)) });
-    return { mine: entry.state === "claimed" && entry.token === attempt.token, entry };
+    try {
+      const entry = await this.#commits.commit({ statements, read: (rows) => onlyEntry(rows.at(-1)) });
+      return { mine: entry?.state === "claimed" && entry.token === attempt.token, entry };
+    } catch (error) {
+      if (!inbox.isFenceRefusal(error)) throw error;
+      return { mine: false, entry: null };
+    }
   }
 
   /** Keeps a claim while its effect runs. False when somebody else has taken over. */
@@ -87,7 +94,7 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   async #readBack(attempt: Attempt): Promise<Answer> {
     const entry = await this.#commits.commit({ statements: [inbox.selectEntry(attempt.key)], read: ([rows]) => onlyEntry(rows) });
-    return { mine: entry.state === "done" && entry.token === attempt.token, entry };
+    return { mine: entry?.state === "done" && entry.token === attempt.token, entry };
   }
 
   #running(attempt: Attempt): Statement[] {
@@ -95,8 +102,8 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 }
 
-function onlyEntry(rows: Record<string, unknown>[] | undefined): Entry {
-  return rows?.[0] as unknown as Entry;
+function onlyEntry(rows: Row[] | undefined): Entry | null {
+  return (rows?.[0] ?? null) as Entry | null;
 }
 
 function doneEntry({ key, position, epoch, token }: Attempt, outcome: Outcome): Entry {

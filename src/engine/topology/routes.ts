@@ -40,7 +40,7 @@ export function send<Event, Payload>(command: MessageDefinition<Payload>, payloa
 }
 
 /** Wakes the instances that wait for this event about its subject. */
-export function signal(): Target<never> {
+export function signal(): { readonly do: "signal" } {
   return { do: "signal" };
 }
 

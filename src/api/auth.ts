@@ -1,0 +1,40 @@
+import type { Context, MiddlewareHandler } from "hono";
+import { findToken, MillraceError, type Scope, type Token } from "../engine/index.ts";
+import type { ApiEnv } from "./env.ts";
+
+/** Lets nobody in without a good token. Whose data a request reads and writes follows from its token and from nothing else. */
+export const authenticate: MiddlewareHandler<ApiEnv> = async (context, next) => {
+  const presented = context.req.header("authorization");
+  const caller = await callerOf(context);
+  if (!caller) {
+    context.header("www-authenticate", presented ? 'Bearer realm="millrace", error="invalid_token"' : 'Bearer realm="millrace"');
+    throw new MillraceError(
+      "unauthorized",
+      presented
+        ? "The token is unknown, wrong or expired. Mint a new one."
+        : "Send a token: `Authorization: Bearer mr_…`. The operator of this deployment mints them.",
+    );
+  }
+  context.set("caller", caller);
+  await next();
+};
+
+/** The token a request carries, if it is good. */
+export async function callerOf(context: Context<ApiEnv>): Promise<Token | undefined> {
+  const [, bearer] = /^Bearer +(\S+)$/i.exec(context.req.header("authorization") ?? "") ?? [];
+  return bearer === undefined ? undefined : await findToken(context.env, bearer);
+}
+
+/** What a route says about the token it needs, to the router and to the document. */
+export function needs(scope: Scope): { middleware: MiddlewareHandler<ApiEnv>; security: { bearer: string[] }[] } {
+  return {
+    security: [{ bearer: [scope] }],
+    middleware: async (context, next) => {
+      if (!context.var.caller.scopes.includes(scope)) {
+        context.header("www-authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="${scope}"`);
+        throw new MillraceError("forbidden", `The token lacks the scope \`${scope}\`. Use one that has it.`);
+      }
+      await next();
+    },
+  };
+}

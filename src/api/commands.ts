@@ -1,0 +1,172 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context, HonoRequest } from "hono";
+import { type Accepted, type Catalog, type CommandRequest, enqueue, MillraceError, type Requester } from "../engine/index.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, jsonSchema, parseWith, readBody } from "./body.ts";
+import { CLOUD_EVENT, cloudEventSchema, isCloudEvent, readCloudEvent } from "./cloud-events.ts";
+import type { ApiEnv } from "./env.ts";
+import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
+import { invalidRequest, ProblemSchema, problemOf, problems } from "./problem.ts";
+
+/** Half of what queues allow: the figure that also holds where clocks differ. */
+const MAX_DELAY_SECONDS = 43_200;
+const MAX_BATCH = 100;
+
+const commandSchema = z.strictObject({
+  type: z.string().min(1).max(100).meta({ description: "Which command, such as `content.publish`." }),
+  payload: z.unknown().meta({ description: "What the command's own schema asks for." }),
+  schema_version: z.int().min(1).optional().meta({ description: "The payload's version; default the present one." }),
+  correlation_id: z.string().min(1).max(200).optional().meta({ description: "The job this belongs to; default a new one." }),
+  causation_id: z.string().min(1).max(300).optional().meta({ description: "What caused this." }),
+  delay_seconds: z.int().min(0).max(MAX_DELAY_SECONDS).optional(),
+});
+
+const batchItemSchema = commandSchema.extend({
+  idempotency_key: z.string().min(1).max(MAX_KEY_CHARACTERS).optional(),
+});
+
+/** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
+const batchSchema = z.strictObject({ commands: z.array(batchItemSchema).min(1).max(MAX_BATCH) });
+const unreadBatchSchema = z.strictObject({ commands: z.array(z.unknown()).min(1).max(MAX_BATCH) });
+
+const acceptedShape = {
+  instance_id: z.string(),
+  replayed: z.boolean().openapi({ description: "True when the same command had been accepted before: nothing new was started." }),
+  correlation_id: z.string(),
+};
+const AcceptedSchema = z.object(acceptedShape).openapi("Accepted");
+const BatchResultSchema = z
+  .union([z.object({ status: z.literal(202), ...acceptedShape }), z.object({ status: z.int(), problem: ProblemSchema })])
+  .openapi("BatchResult");
+
+const REFUSALS = [
+  "invalid_json",
+  "unauthorized",
+  "forbidden",
+  "payload_too_large",
+  "unsupported_media_type",
+  "invalid_payload",
+  "rate_limited",
+] as const;
+
+const acceptOne = createRoute({
+  method: "post",
+  path: "/",
+  summary: "Accept a command",
+  description: [
+    "202 means that the command's row is committed: exactly one instance will perform it.",
+    "`Idempotency-Key` names the work; without it the command derives a key from its payload. The same key again answers with the same instance, `replayed`.",
+    "Also takes CloudEvents 1.0, structured and binary: `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid` and `traceparent` are read; `subject` is not, it follows from the payload.",
+  ].join("\n\n"),
+  ...needs("enqueue"),
+  request: {
+    headers: z.object({
+      "idempotency-key": z
+        .string()
+        .optional()
+        .openapi({ description: `1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or quoted.` }),
+      traceparent: z.string().optional().openapi({ description: "W3C trace context; carried on to everything that follows." }),
+    }),
+    body: {
+      required: true,
+      content: { ...jsonBody(commandSchema).content, [CLOUD_EVENT]: { schema: jsonSchema(cloudEventSchema) } },
+    },
+  },
+  responses: {
+    202: {
+      description: "Accepted",
+      headers: { Location: { description: "The instance.", schema: { type: "string" } } },
+      content: { "application/json": { schema: AcceptedSchema } },
+    },
+    ...problems(...REFUSALS, "unknown_message_type", "invalid_envelope", "idempotency_key_reused"),
+  },
+});
+
+const acceptMany = createRoute({
+  method: "post",
+  path: "/batch",
+  summary: "Accept up to 100 commands",
+  description: "Answers each command by itself, in order. Keys go into the items.",
+  ...needs("enqueue"),
+  request: {
+    headers: z.object({ traceparent: z.string().optional() }),
+    body: jsonBody(batchSchema),
+  },
+  responses: {
+    200: {
+      description: "One result per command, in order",
+      content: { "application/json": { schema: z.object({ results: z.array(BatchResultSchema) }) } },
+    },
+    ...problems(...REFUSALS),
+  },
+});
+
+export function commands(catalog: Catalog) {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(acceptOne, async (context) => {
+      const request = await readCommand(context.req);
+      const [result] = await enqueue(context.env, catalog, requester(context), [request]);
+      if (!result || result instanceof MillraceError) throw result;
+      return context.json(accepted(result), 202, { location: `/v1/instances/${result.instanceId}` });
+    })
+    .openapi(acceptMany, async (context) => {
+      const requests = await readBatch(context.req);
+      const asked = requests.filter((one) => !(one instanceof MillraceError));
+      const answers = (await enqueue(context.env, catalog, requester(context), asked)).values();
+      const results = requests.map((one) => (one instanceof MillraceError ? one : (answers.next().value ?? one)));
+      return context.json({ results: results.map(batchResult) }, 200);
+    });
+}
+
+async function readCommand(request: HonoRequest): Promise<CommandRequest> {
+  const key = idempotencyKey(request.header("idempotency-key"));
+  const command = isCloudEvent(request) ? await readCloudEvent(request) : asRequest(await readBody(request, commandSchema));
+  return {
+    ...command,
+    idempotencyKey: key ?? command.idempotencyKey,
+    traceparent: request.header("traceparent") ?? command.traceparent,
+  };
+}
+
+/** The items of a batch, each read or refused. */
+async function readBatch(request: HonoRequest): Promise<(CommandRequest | MillraceError)[]> {
+  if (request.header("idempotency-key") !== undefined) {
+    throw invalidRequest([{ path: "Idempotency-Key", message: "cannot name a whole batch: give each item its `idempotency_key`" }]);
+  }
+  const { commands } = await readBody(request, unreadBatchSchema);
+  return commands.map((item) => {
+    try {
+      const { idempotency_key, ...command } = parseWith(batchItemSchema, item);
+      return { ...asRequest(command), idempotencyKey: idempotency_key, traceparent: request.header("traceparent") };
+    } catch (error) {
+      if (error instanceof MillraceError) return error;
+      throw error;
+    }
+  });
+}
+
+function asRequest(command: z.infer<typeof commandSchema>): CommandRequest {
+  return {
+    type: command.type,
+    payload: command.payload,
+    schemaVersion: command.schema_version,
+    correlationId: command.correlation_id,
+    causationId: command.causation_id,
+    delaySeconds: command.delay_seconds,
+  };
+}
+
+function requester(context: Context<ApiEnv>): Requester {
+  const { tenantId, actor } = context.var.caller;
+  return { tenantId, source: `api/${actor}` };
+}
+
+function accepted({ instanceId, replayed, correlationId }: Accepted): z.infer<typeof AcceptedSchema> {
+  return { instance_id: instanceId, replayed, correlation_id: correlationId };
+}
+
+function batchResult(result: Accepted | MillraceError): z.infer<typeof BatchResultSchema> {
+  if (!(result instanceof MillraceError)) return { status: 202, ...accepted(result) };
+  const problem = problemOf(result);
+  return { status: problem.status, problem };
+}

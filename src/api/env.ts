@@ -1,0 +1,14 @@
+import type { Token } from "../engine/index.ts";
+
+/** Variables that only some deployments set. */
+export interface ApiVars {
+  /** `"true"` lets tokens with the scope `embedded` inject faults into the embedded upstreams and read their ledger. */
+  EMBEDDED_CONTROL?: string;
+}
+
+/** What every handler finds in its context. */
+export interface ApiEnv {
+  Bindings: Env & ApiVars;
+  /** Whose request it is; set for everything under /v1. */
+  Variables: { caller: Token };
+}

@@ -1,0 +1,17 @@
+import { invalidRequest } from "./problem.ts";
+
+export const MAX_KEY_CHARACTERS = 500;
+/** The string of RFC 8941: printable ASCII in quotes, where `\` stands before a quote or itself. */
+const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
+const BARE = /^[\x21-\x7e][\x20-\x7e]*$/;
+
+/** Reads `Idempotency-Key`, bare as most send it or quoted as the draft standard says; undefined where there is none. Errors: `invalid_payload`. */
+export function idempotencyKey(header: string | undefined): string | undefined {
+  if (header === undefined) return undefined;
+  const text = header.trim();
+  const key = text.startsWith('"') ? QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/g, "$1") : BARE.exec(text)?.[0];
+  if (key && key.length <= MAX_KEY_CHARACTERS) return key;
+  throw invalidRequest([
+    { path: "Idempotency-Key", message: `must be 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or in double quotes` },
+  ]);
+}

@@ -1,0 +1,169 @@
+import { z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { codeOf, type ErrorCode, type Issue, isTransient, MillraceError, messageOf } from "../engine/index.ts";
+
+/** What only HTTP can be refused for, beside the engine's own codes. */
+type HttpCode = "route_not_found" | "page_not_found" | "method_not_allowed" | "unsupported_media_type";
+export type ProblemCode = ErrorCode | HttpCode;
+
+const DOCS = "https://millrace.dev/problems";
+/** How long to stay away when the database is in trouble and named no time itself. */
+const RETRY_AFTER_SECONDS = 5;
+const MAX_LOGGED_CHARACTERS = 500;
+
+/** The one table from codes to answers: status, title, and whether the same request may succeed later. */
+const PROBLEMS = {
+  invalid_json: [400, "The body is not JSON", false],
+  unauthorized: [401, "No valid token", false],
+  forbidden: [403, "The token may not do this", false],
+  route_not_found: [404, "No such route", false],
+  page_not_found: [404, "No such page", false],
+  instance_not_found: [404, "No such instance", false],
+  effect_not_found: [404, "No such effect", false],
+  dead_letter_not_found: [404, "No such dead letter", false],
+  unknown_message_type: [404, "No such message type", false],
+  method_not_allowed: [405, "The route does not take this method", false],
+  invalid_transition: [409, "Not possible in its present state", false],
+  in_doubt: [409, "An effect is in doubt", false],
+  lease_lost: [409, "Somebody else holds the step", true],
+  payload_too_large: [413, "The body is too large", false],
+  unsupported_media_type: [415, "The route does not take this content type", false],
+  invalid_envelope: [422, "The message is not valid", false],
+  invalid_payload: [422, "The request is not valid", false],
+  idempotency_key_reused: [422, "The idempotency key is taken", false],
+  output_too_large: [422, "The output is too large", false],
+  output_not_serializable: [422, "The output is not JSON", false],
+  rate_limited: [429, "Too many requests", true],
+  payload_missing: [500, "A stored payload is gone", false],
+  step_failed: [500, "A step failed", false],
+  not_retryable: [500, "A step failed for good", false],
+  nondeterministic_steps: [500, "A workflow changed its steps", false],
+  config_invalid: [500, "The deployment is not configured", false],
+  invariant: [500, "A bug in Millrace", false],
+  upstream_refused: [502, "An upstream refused", true],
+  retry_after: [503, "An upstream asks for patience", true],
+  unavailable: [503, "The database is in trouble", true],
+  step_timeout: [504, "A step took too long", true],
+  wait_timeout: [504, "A wait took too long", true],
+} as const satisfies Record<ProblemCode, readonly [status: number, title: string, retryable: boolean]>;
+
+const IssueSchema = z.object({
+  path: z.string().openapi({ description: "Dotted, such as `payload.keyword`; or the name of a header." }),
+  message: z.string(),
+});
+
+export const ProblemSchema = z
+  .object({
+    type: z.string().openapi({ description: "A page about this code.", example: `${DOCS}/invalid_payload` }),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string().openapi({ description: "What happened, and what to do next." }),
+    code: z.enum(Object.keys(PROBLEMS) as [ProblemCode, ...ProblemCode[]]),
+    retryable: z.boolean().openapi({ description: "True when the same request may succeed later." }),
+    issues: z.array(IssueSchema).optional(),
+    did_you_mean: z.string().optional(),
+    from: z.string().optional().openapi({ description: "For `invalid_transition`: the present state." }),
+    to: z.string().optional(),
+  })
+  .openapi("Problem");
+
+export type Problem = z.infer<typeof ProblemSchema>;
+
+/** A request that HTTP itself refuses. */
+export class HttpRefusal extends Error {
+  constructor(
+    readonly code: HttpCode,
+    message: string,
+    readonly headers: Record<string, string> = {},
+  ) {
+    super(message);
+  }
+}
+
+/** What anything thrown looks like to the caller. An error nobody named keeps its words to itself. */
+export function problemOf(error: unknown): Problem {
+  const code = problemCode(error);
+  const [status, title, retryable] = PROBLEMS[code];
+  const { issues, didYouMean, from, to } = error instanceof MillraceError ? error.detail : {};
+  return {
+    type: `${DOCS}/${code}`,
+    title,
+    status,
+    detail: isNamed(error) ? error.message : UNNAMED[code === "unavailable" ? "unavailable" : "invariant"],
+    code,
+    retryable,
+    ...(issues && { issues }),
+    ...(didYouMean && { did_you_mean: didYouMean }),
+    ...(from && { from }),
+    ...(to && { to }),
+  };
+}
+
+/** Answers a thrown error. What is our fault is logged, by code and message only. */
+export function answerProblem(error: unknown, context: Context): Response {
+  const problem = problemOf(error);
+  if (problem.status >= 500) {
+    const { method, path } = context.req;
+    console.error(
+      JSON.stringify({ log: "api", code: problem.code, message: messageOf(error).slice(0, MAX_LOGGED_CHARACTERS), method, path }),
+    );
+  }
+  // Through the context, which adds the headers that whoever threw had set on it.
+  return context.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, {
+    "content-type": "application/problem+json",
+    ...headersOf(error, problem),
+  });
+}
+
+/** Documents the problems a route may answer, by code. Every route may fail for reasons of ours. */
+export function problems(...codes: ProblemCode[]): Record<never, never> {
+  const byStatus = Map.groupBy<number, ProblemCode>([...codes, "unavailable", "invariant"], (code) => PROBLEMS[code][0]);
+  const content = { "application/problem+json": { schema: ProblemSchema } };
+  const describe = (code: ProblemCode) => `\`${code}\`: ${PROBLEMS[code][1]}`;
+  return Object.fromEntries([...byStatus].map(([status, same]) => [status, { description: same.map(describe).join(" · "), content }]));
+}
+
+const UNNAMED = {
+  unavailable: "The database did not answer. Send the same request again in a few seconds: with the same key it is the same work.",
+  invariant: "This is a bug here, not in your request. Report the route and the time as the page under `type` says.",
+};
+
+function problemCode(error: unknown): ProblemCode {
+  if (isNamed(error)) return error.code;
+  return error instanceof Error && (isTransient(error) || error.message.startsWith("D1_ERROR")) ? "unavailable" : "invariant";
+}
+
+/** True for our own errors: by their code, which must be one of ours, since Node's errors carry codes too. */
+function isNamed(error: unknown): error is Error & { code: ProblemCode } {
+  const code = codeOf(error);
+  return code !== undefined && Object.hasOwn(PROBLEMS, code);
+}
+
+function headersOf(error: unknown, problem: Problem): Record<string, string> {
+  if (error instanceof HttpRefusal) return error.headers;
+  const delayMs = error instanceof MillraceError ? error.detail.delayMs : undefined;
+  if (problem.status === 503 || problem.status === 429) {
+    return { "retry-after": String(delayMs === undefined ? RETRY_AFTER_SECONDS : Math.ceil(delayMs / 1000)) };
+  }
+  return {};
+}
+
+/** Zod's issues as ours: one per wrong field, each saying what to do. */
+export function issuesOf(error: z.core.$ZodError): Issue[] {
+  return error.issues.slice(0, 50).flatMap((issue) => {
+    const path = issue.path.map(String);
+    if (issue.code === "unrecognized_keys") {
+      return issue.keys.map((key) => ({ path: [...path, key].join("."), message: "is not known here: remove it" }));
+    }
+    const missing = issue.message.endsWith("received undefined");
+    return [{ path: path.join("."), message: missing ? "is missing: add it" : issue.message }];
+  });
+}
+
+/** A request that does not fit its schema. */
+export function invalidRequest(issues: Issue[]): MillraceError {
+  const [first] = issues;
+  const where = first ? `${first.path || "the body"}: ${first.message}` : "it does not fit";
+  return new MillraceError("invalid_payload", `The request is not valid at ${where}. /openapi.json says what the route takes.`, { issues });
+}

@@ -1,0 +1,140 @@
+import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import type { Instance } from "./instances.ts";
+
+/** One try of a step. Its number starts at 1 again when the instance is restarted. */
+export interface AttemptRecord {
+  attempt: number;
+  startedAt: number;
+  endedAt: number | null;
+  error: { name: string; message: string } | null;
+  /** What the platform waits before the next attempt. */
+  retryDelayMs: number | null;
+}
+
+/** One step as the platform remembers it. */
+export interface StepRecord {
+  type: "do" | "sleep" | "waitForEvent";
+  name: string;
+  /** Tells calls of one name apart, in the order they were made; 1-based. */
+  count: number;
+  state: "running" | "retrying" | "sleeping" | "waiting" | "complete" | "errored" | "timed_out";
+  startedAt: number;
+  endedAt: number | null;
+  attempts: AttemptRecord[];
+  /** For a sleep: how long. */
+  durationMs: number | null;
+  /** For a wait: for which event. */
+  eventType: string | null;
+}
+
+export interface History {
+  steps: StepRecord[];
+  /** True when there was more than is told here. */
+  truncated: boolean;
+}
+
+/** The platform streams what happened and then what happens. History has ended when nothing came for this long. */
+const QUIET_MS = 50;
+const FIRST_EVENT_MS = 1000;
+const MAX_EVENTS = 500;
+const MAX_MESSAGE_CHARACTERS = 1000;
+
+/** `step_completed` carries a step's output and `workflow_started` the message: neither belongs here, so they are not even read. */
+const WANTED = [
+  "step_started",
+  "step_errored",
+  "attempt_started",
+  "attempt_completed",
+  "attempt_errored",
+  "sleep_started",
+  "sleep_completed",
+  "wait_started",
+  "wait_completed",
+  "wait_timed_out",
+] as const satisfies WorkflowInstanceEventType[];
+
+type StepEvent = Extract<WorkflowInstanceEvent, { type: (typeof WANTED)[number] }>;
+
+/** The instance's steps as the platform remembers them, oldest first. An instance it has forgotten, or never had, has none. */
+export async function historyOf(env: EngineEnv, instance: Pick<Instance, "id" | "workflow">): Promise<History> {
+  const steps = new Map<string, StepRecord>();
+  let events = 0;
+  for await (const event of past(env, instance)) {
+    if (++events > MAX_EVENTS) break;
+    fold(steps, event);
+  }
+  return { steps: [...steps.values()], truncated: events > MAX_EVENTS };
+}
+
+async function* past(env: EngineEnv, { id, workflow }: Pick<Instance, "id" | "workflow">): AsyncGenerator<StepEvent> {
+  const binding = workflowBinding(env, workflow);
+  const subscription = await binding
+    .get(id)
+    .then((instance) => instance.subscribe({ filter: [...WANTED] }))
+    .catch(() => undefined);
+  if (!subscription) return;
+  try {
+    for (let quietMs = FIRST_EVENT_MS; ; quietMs = QUIET_MS) {
+      const next = subscription.next().catch(() => undefined);
+      const event = await Promise.race([next, scheduler.wait(quietMs)]);
+      if (!event || event.done) return;
+      yield event.value as StepEvent;
+    }
+  } finally {
+    subscription[Symbol.dispose]();
+  }
+}
+
+function fold(steps: Map<string, StepRecord>, event: StepEvent): void {
+  const step = steps.get(event.stepName) ?? open(event);
+  steps.set(event.stepName, step);
+  const attempt = step.attempts.at(-1);
+  const at = event.timestamp;
+  switch (event.type) {
+    case "attempt_started":
+      step.attempts.push({ attempt: event.attempt, startedAt: at, endedAt: null, error: null, retryDelayMs: null });
+      return move(step, "running", null);
+    case "attempt_completed":
+      if (attempt) attempt.endedAt = at;
+      return move(step, "complete", at);
+    case "attempt_errored":
+      if (attempt) Object.assign(attempt, { endedAt: at, error: bounded(event.error), retryDelayMs: event.retryDelayMs ?? null });
+      return move(step, "retrying", null);
+    case "step_errored":
+      return move(step, "errored", at);
+    case "sleep_started":
+      step.durationMs = event.durationMs;
+      return move(step, "sleeping", null);
+    case "wait_started":
+      step.eventType = event.eventType;
+      return move(step, "waiting", null);
+    case "sleep_completed":
+    case "wait_completed":
+      return move(step, "complete", at);
+    case "wait_timed_out":
+      return move(step, "timed_out", at);
+  }
+}
+
+function open({ type, stepName, timestamp }: StepEvent): StepRecord {
+  const [, name = stepName, count = "1"] = /^(.*)-(\d+)$/s.exec(stepName) ?? [];
+  return {
+    type: type.startsWith("sleep") ? "sleep" : type.startsWith("wait") ? "waitForEvent" : "do",
+    name,
+    count: Number(count),
+    state: "running",
+    startedAt: timestamp,
+    endedAt: null,
+    attempts: [],
+    durationMs: null,
+    eventType: null,
+  };
+}
+
+function move(step: StepRecord, state: StepRecord["state"], endedAt: number | null): void {
+  Object.assign(step, { state, endedAt });
+}
+
+function bounded({ name, message }: { name: string; message: string }): { name: string; message: string } {
+  return { name: name.slice(0, 100), message: message.slice(0, MAX_MESSAGE_CHARACTERS) };
+}

@@ -1,0 +1,60 @@
+import { type Accepted, enqueue, MillraceError } from "../../src/engine/index.ts";
+import probeWorker, { app, type Listener } from "../probe/worker.ts";
+
+export { CountDone, FollowProbe, Keeper, Listener, Probe, Recorder } from "../probe/worker.ts";
+
+/** The probe Worker with a door: commands come in over HTTP, and the judge asks what the database says. */
+interface ChaosEnv extends Env {
+  LISTENER: DurableObjectNamespace<Listener>;
+}
+
+/** One run's own account of itself: what the judge holds against the upstream's ledger. */
+export interface Account {
+  instances: { id: string; workflow: string; key: string; name: string; status: string; error: string | null }[];
+  inbox: { instance_id: string; step: string; item: string; class: string; state: string; epoch: number; output: string | null }[];
+  rows: { kind: string; name: string; count: number }[];
+  outbox: number;
+  dead_letters: number;
+}
+
+export default {
+  async fetch(request, env, ctx) {
+    await probeWorker.fetch(request, env, ctx);
+    const { pathname, searchParams } = new URL(request.url);
+    if (request.method === "POST" && pathname === "/enqueue") return accept(env, await request.json());
+    if (pathname === "/progress") return Response.json(await progress(env));
+    if (pathname === "/account") return Response.json(await account(env));
+    if (pathname === "/heard") return Response.json(await heard(env, searchParams.get("name") ?? ""));
+    return new Response(null, { status: 404 });
+  },
+  queue: probeWorker.queue,
+} satisfies ExportedHandler<ChaosEnv>;
+
+async function accept(env: ChaosEnv, payload: unknown): Promise<Response> {
+  const [answer] = await enqueue(env, app, { tenantId: "chaos", source: "chaos" }, [{ type: "probe.requested", payload }]);
+  if (answer instanceof MillraceError) return Response.json({ code: answer.code, message: answer.message }, { status: 422 });
+  return Response.json(answer satisfies Accepted | undefined, { status: 202 });
+}
+
+/** Instances by status: enough to see whether work is still open. */
+async function progress(env: ChaosEnv): Promise<{ statuses: Record<string, number>; outbox: number }> {
+  const [statuses, outbox] = await env.DB.batch<{ status: string; n: number }>([
+    env.DB.prepare("SELECT status, count(*) AS n FROM instances GROUP BY status"),
+    env.DB.prepare("SELECT 'outbox' AS status, count(*) AS n FROM outbox"),
+  ]);
+  return { statuses: Object.fromEntries(statuses?.results.map(({ status, n }) => [status, n]) ?? []), outbox: outbox?.results[0]?.n ?? 0 };
+}
+
+async function account(env: ChaosEnv): Promise<Account> {
+  const [instances, inbox, rows, counts] = await env.DB.batch([
+    env.DB.prepare("SELECT id, workflow, idempotency_key AS key, subject AS name, status, error FROM instances"),
+    env.DB.prepare("SELECT instance_id, step, item, class, state, epoch, output FROM inbox"),
+    env.DB.prepare("SELECT kind, name, count(*) AS count FROM probe_rows GROUP BY kind, name"),
+    env.DB.prepare("SELECT (SELECT count(*) FROM outbox) AS outbox, (SELECT count(*) FROM dead_letters) AS dead_letters"),
+  ]);
+  return { instances: instances?.results, inbox: inbox?.results, rows: rows?.results, ...(counts?.results[0] as object) } as Account;
+}
+
+function heard(env: ChaosEnv, name: string): Promise<number> {
+  return env.LISTENER.get(env.LISTENER.idFromName(name)).heard();
+}

@@ -1,0 +1,123 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { effectsOf, listEffects, MillraceError, resolveDoubt, retryInstance } from "../../src/engine/index.ts";
+import { behave, dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "./harness.ts";
+
+/** A once-effect whose request was sent and whose reply was lost. */
+async function doubtful(name = fresh()) {
+  await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
+  const { instanceId } = await start(name, [{ do: "once", name: "mail" }, { do: "commit", name: "after" }]);
+  expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+  const [effect] = (await effectsOf(probeEnv, operator, instanceId)).filter((one) => one.state === "in_doubt");
+  return { name, instanceId, key: effect?.key ?? "", effect };
+}
+
+describe("A once effect whose outcome nobody knows", () => {
+  it("W02 request sent, no reply: it is parked, never repeated, and the operator sees what was sent", async () => {
+    const { name, instanceId, effect } = await doubtful();
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+    expect(effect).toMatchObject({ class: "once", step: "mail", input: JSON.stringify({ subject: `${name}/mail` }) });
+    expect((await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 })).map((one) => one.instanceId)).toContain(instanceId);
+    expect(await listEffects(probeEnv, { tenantId: "globex", actor: "gus" }, { state: "in_doubt" })).toEqual([]);
+  });
+
+  it("W03 reply seen, not recorded: parked when its claim has run out", async () => {
+    const name = fresh();
+    const { died } = dieAt("W03 effect done, not recorded");
+    const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
+    await until(async () => died(), Boolean);
+    await expireLeases(instanceId);
+    expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+  });
+
+  it("W10 timed out while it still ran: parked, one effect", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/mail`, mode: "slow", delayMs: 400, times: 1 });
+    const { instanceId } = await start(name, [{ do: "once", name: "mail", timeoutMs: 100 }]);
+    expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    expect(await until(() => happened(`${name}/mail`), (found) => found.length > 0)).toHaveLength(1);
+  });
+
+  it("W17 confirmed with its output: the run goes on with it, nothing is sent again, and who said so is on record", async () => {
+    const { name, instanceId, key } = await doubtful();
+    await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await (await probeEnv.PROBE.get(instanceId)).status()).output).toEqual({ outputs: ["mail-77", "committed"] });
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+    expect(await rows("SELECT actor, verb, reason, result FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
+      { actor: "tess", verb: "confirm", reason: "seen in the sent folder", result: "applied" },
+    ]);
+  });
+
+  it("W17 rejected: it did not happen, so it runs, in the same generation", async () => {
+    const name = fresh();
+    const { died } = dieAt("W01 claimed, effect not started");
+    const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
+    await until(async () => died(), Boolean);
+    await expireLeases(instanceId);
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "not in the sent folder");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+    expect(await rows("SELECT generation, state FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([{ generation: 1, state: "done" }]);
+  });
+
+  it("W17 retried anyway: a second effect, on purpose, as the next generation", async () => {
+    const { name, instanceId, key } = await doubtful();
+    await resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "better twice than never");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    const effects = await happened(`${name}/mail`);
+    expect(effects).toHaveLength(2);
+    expect(new Set(effects.map((one) => one.key)).size).toBe(2);
+    expect(await rows("SELECT generation, state FROM inbox WHERE instance_id = ?1 AND step = 'mail' ORDER BY generation", instanceId)).toEqual([
+      { generation: 1, state: "superseded" },
+      { generation: 2, state: "done" },
+    ]);
+  });
+
+  it("is resolved once: a second answer is refused, and audited", async () => {
+    const { instanceId, key } = await doubtful();
+    const answers = await Promise.allSettled(["a", "b"].map((output) => resolveDoubt(probeEnv, operator, key, { verb: "confirm", output }, "double click")));
+    expect(answers.filter((answer) => answer.status === "fulfilled")).toHaveLength(1);
+    const refused = answers.find((answer) => answer.status === "rejected");
+    expect(refused?.reason).toBeInstanceOf(MillraceError);
+    expect(refused?.reason.code).toBe("invalid_transition");
+    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1 ORDER BY result", instanceId)).toEqual([{ result: "applied" }, { result: "no_change" }]);
+  });
+
+  it("is another tenant's business: nobody else can see or resolve it", async () => {
+    const { key } = await doubtful();
+    await expect(resolveDoubt(probeEnv, { tenantId: "globex", actor: "gus" }, key, { verb: "reject" }, "mine?")).rejects.toMatchObject({ code: "effect_not_found" });
+  });
+
+  it("resumes although the answer's wake-up call was lost: the keeper carries the action out", async () => {
+    const { instanceId, key } = await doubtful();
+    dieAt("resolved, not told");
+    await expect(resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-1" }, "seen")).rejects.toThrow("Died");
+    await env.DB.prepare("UPDATE instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
+    await keeperRound();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+});
+
+describe("An output that cannot be kept", () => {
+  it("W11 is not JSON: the effect is recorded and never repeated; the operator gives the output, and the run goes on", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "keyed", name: "act", output: "cycle" }, { do: "commit", name: "after" }]);
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    expect(effect?.state).toBe("done");
+    expect(effect?.error?.code).toBe("output_not_serializable");
+
+    await retryInstance(probeEnv, operator, instanceId, { reason: "try" });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+
+    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "given" }, "read it from the upstream");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "has an output now" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+});

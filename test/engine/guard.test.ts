@@ -1,0 +1,201 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import type { Attempt } from "../../src/engine/recorder/entry.ts";
+import { recorderOf } from "../../src/engine/recorder/client.ts";
+import { retryInstance } from "../../src/engine/index.ts";
+import { behave, dieAt, expireLeases, failAt, fresh, happened, operator, pauseAt, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
+
+const entry = (id: string) => rows<{ state: string; epoch: number; output: string }>("SELECT state, epoch, output FROM inbox WHERE instance_id = ?1 ORDER BY generation", id);
+
+describe("A guarded effect", () => {
+  it("W01 claimed, effect not started: taken over at the next epoch, one effect", async () => {
+    const name = fresh();
+    const { died } = dieAt("W01 claimed, effect not started");
+    const { instanceId } = await start(name, [{ do: "lookup", name: "ship" }]);
+    await until(async () => died(), Boolean);
+    await expireLeases(instanceId);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/ship`)).toHaveLength(1);
+    expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 2 }]);
+  });
+
+  describe.each([
+    { do: "keyed" as const, why: "the same key goes out again" },
+    { do: "lookup" as const, why: "the upstream is asked first" },
+  ])("of class $do", ({ do: kind, why }) => {
+    it(`W02 request sent, no reply: ${why}, one effect`, async () => {
+      const name = fresh();
+      await behave({ subject: `${name}/act`, mode: "drop", times: 1 });
+      const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      const effects = await happened(`${name}/act`);
+      expect(effects).toHaveLength(1);
+      expect(await entry(instanceId)).toMatchObject([{ output: JSON.stringify(effects[0]?.id) }]);
+    });
+
+    it("W03 reply seen, not recorded: one effect, and the recorded output is the upstream's", async () => {
+      const name = fresh();
+      const { died } = dieAt("W03 effect done, not recorded");
+      const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
+      await until(async () => died(), Boolean);
+      await expireLeases(instanceId);
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      const effects = await happened(`${name}/act`);
+      expect(effects).toHaveLength(1);
+      expect(await entry(instanceId)).toMatchObject([{ state: "done", output: JSON.stringify(effects[0]?.id) }]);
+    });
+  });
+
+  describe.each(["keyed", "lookup", "once", "commit"] as const)("of class %s", (kind) => {
+    const effects = (name: string) => (kind === "commit" ? rows("SELECT id FROM probe_rows WHERE name = ?1", `${name}/act`) : happened(`${name}/act`));
+
+    it("W04 the record is committed, but its caller sees an error: read back by its token, no second effect, no false failure", async () => {
+      const name = fresh();
+      const { died } = failAt("W04 committed, caller saw an error", new Error("Network connection lost."));
+      const { instanceId } = await start(name, [{ do: kind, name: "act", retries: 0 }]);
+      expect(await reaches(instanceId, "complete", "errored", "in_doubt")).toBe("complete");
+      expect(died()).toBe(true);
+      expect(await effects(name)).toHaveLength(1);
+      expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 1 }]);
+    });
+
+    it("W05 recorded, but the platform loses the step's result: the stored output is answered, no new effect", async () => {
+      const name = fresh();
+      const { died } = dieAt("W05 recorded, step result lost");
+      const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      expect(died()).toBe(true);
+      expect(await effects(name)).toHaveLength(1);
+    });
+
+    it("W15 the whole instance is restarted: the inbox answers, no new effect", async () => {
+      const name = fresh();
+      const { instanceId } = await start(name, [{ do: kind, name: "act", emit: true }]);
+      await reaches(instanceId, "complete");
+      const instance = await probeEnv.PROBE.get(instanceId);
+      await until(async () => (await instance.status()).status, (status) => status === "complete");
+      await instance.restart();
+      expect(await until(async () => (await instance.status()).status, (status) => status === "complete")).toBe("complete");
+      expect(await effects(name)).toHaveLength(1);
+      expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 1 }]);
+    });
+  });
+
+  it("W06 a paused executor wakes after a takeover: its record is refused, one effect", async () => {
+    const name = fresh();
+    const paused = pauseAt("W06 about to record");
+    const { instanceId } = await start(name, [{ do: "lookup", name: "act" }]);
+    await until(async () => paused.reached(), Boolean);
+    await env.DB.prepare("UPDATE inbox SET epoch = epoch + 1, token = 'another', lease_until = 0, repeats = 1 WHERE instance_id = ?1").bind(instanceId).run();
+    paused.release();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const effects = await happened(`${name}/act`);
+    expect(effects).toHaveLength(1);
+    expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 3, output: JSON.stringify(effects[0]?.id) }]);
+  });
+
+  it("W07 two executors, one key: one of them holds it", async () => {
+    const key = { instanceId: "f".repeat(32), step: "act", item: "", generation: 1 };
+    const attempt = (token: string): Attempt => ({ key, position: 0, class: "lookup", token, epoch: 1, startsRun: false });
+    const answers = await Promise.all(["a", "b", "c"].map((token) => recorderOf(probeEnv).claim(attempt(token), 10_000, null)));
+    expect(answers.filter((answer) => answer.mine)).toHaveLength(1);
+    expect(answers.every((answer) => answer.entry?.epoch === 1)).toBe(true);
+  });
+
+  it("W08 an effect slower than its lease keeps it by its heartbeat: no takeover while it lives", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "slow", delayMs: 6000, times: 1 });
+    const { instanceId } = await start(name, [{ do: "lookup", name: "act", timeoutMs: 20_000 }]);
+    await until(() => entry(instanceId), (found) => found.length > 0);
+    await expireLeases(instanceId);
+    const extended = () => rows<{ lease_until: number }>("SELECT lease_until FROM inbox WHERE instance_id = ?1", instanceId);
+    expect((await until(extended, ([row]) => (row?.lease_until ?? 0) > Date.now(), 8000))[0]?.lease_until).toBeGreaterThan(Date.now());
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+    expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 1 }]);
+  });
+
+  it("W10 and W22 a timed-out attempt still runs beside its retry, and the upstream says our key is in progress: back off, one result", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "slow", delayMs: 800, times: 1 });
+    const { instanceId } = await start(name, [{ do: "keyed", name: "act", timeoutMs: 200, retries: 100 }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const effects = await happened(`${name}/act`);
+    expect(effects).toHaveLength(1);
+    expect(await entry(instanceId)).toMatchObject([{ output: JSON.stringify(effects[0]?.id) }]);
+  });
+
+  it("W11 an output too large for the platform is stored by reference; the step is not repeated", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "keyed", name: "act", output: 1_500_000 }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+    expect((await (await probeEnv.PROBE.get(instanceId)).status()).output).toEqual({ outputs: [1_500_000] });
+    const [{ output_ref } = { output_ref: "" }] = await rows<{ output_ref: string }>("SELECT output_ref FROM inbox WHERE instance_id = ?1", instanceId);
+    expect((await env.PAYLOADS.head(output_ref))?.size).toBe(1_500_002);
+  });
+
+  it("W12 a step name that depends on chance is refused when the run passes again", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "commit", name: "first" }, { do: "once", name: "act $RANDOM", subject: `${name}/act` }]);
+    await reaches(instanceId, "complete");
+    const instance = await probeEnv.PROBE.get(instanceId);
+    await until(async () => (await instance.status()).status, (status) => status === "complete");
+    await instance.restart();
+    expect(await until(async () => (await instance.status()).status, (status) => status === "errored")).toBe("errored");
+    expect((await instance.status()).error?.message).toContain("Step names must be the same on every pass");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("W13 side by side over one step name: every item has its own key, and calls without one are refused", async () => {
+    const name = fresh();
+    const items = ["a", "b", "c"];
+    const { instanceId } = await start(name, [items.map((key) => ({ do: "keyed" as const, name: "act", key }))]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const effects = await Promise.all(items.map((key) => happened(`${name}/act/${key}`)));
+    expect(effects.map((found) => found.length)).toEqual([1, 1, 1]);
+    expect(new Set(effects.flat().map((effect) => effect.key)).size).toBe(3);
+
+    const twice = await start(fresh(), [[{ do: "commit", name: "act" }, { do: "commit", name: "act" }]]);
+    expect(await reaches(twice.instanceId, "errored")).toBe("errored");
+    expect(await rows("SELECT error->>'code' AS code FROM instances WHERE id = ?1", twice.instanceId)).toEqual([{ code: "nondeterministic_steps" }]);
+  });
+
+  it("W16 an operator retries a failed step: the same generation, the same key, one effect; what was done before is kept", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 2 });
+    const { instanceId } = await start(name, [{ do: "keyed", name: "before" }, { do: "lookup", name: "act", retries: 1 }, { do: "commit", name: "after" }]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await rows("SELECT error->>'step' AS step, error->>'upstreamStatus' AS status FROM instances WHERE id = ?1", instanceId)).toEqual([{ step: "act", status: 400 }]);
+    expect(await happened(`${name}/act`)).toEqual([]);
+
+    const retried = await retryInstance(probeEnv, operator, instanceId, { reason: "upstream repaired" });
+    expect(retried.from).toBe("act");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+    expect(await happened(`${name}/before`)).toHaveLength(1);
+    expect(await rows("SELECT DISTINCT generation FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([{ generation: 1 }]);
+    expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1", instanceId)).toEqual([{ verb: "retry", result: "applied", reason: "upstream repaired" }]);
+    await expect(retryInstance(probeEnv, operator, instanceId, { reason: "again" })).rejects.toMatchObject({ code: "invalid_transition" });
+  });
+
+  it("waits as long as a busy upstream asks, and does it once", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "refuse", status: 429, retryAfter: 1, times: 1 });
+    const before = Date.now();
+    const { instanceId } = await start(name, [{ do: "once", name: "act" }]);
+    expect(await reaches(instanceId, "complete", "in_doubt")).toBe("complete");
+    expect(Date.now() - before).toBeGreaterThanOrEqual(1000);
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("errors when its tries are used up, and says which step, how often and what the upstream answered", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "refuse", status: 503, times: 9 });
+    const { instanceId } = await start(name, [{ do: "natural", name: "act", retries: 2 }]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "null")).toMatchObject({ step: "act", code: "unavailable", attempts: 3, upstreamStatus: 503 });
+    expect(await statusOf(instanceId)).toBe("errored");
+  });
+});
