@@ -1,3 +1,4 @@
+import { createApi } from "./api/app.ts";
 import { app } from "./catalog.ts";
 import { brandEventsConsumer } from "./consumers/brand-events.ts";
 import { gatherfeedCommandsConsumer } from "./consumers/gatherfeed-commands.ts";
@@ -18,6 +19,8 @@ export class GenerateArticle extends entrypoint(generateArticle) {}
 export class PublishArticle extends entrypoint(publishArticle) {}
 export class PostToSocial extends entrypoint(postToSocial) {}
 
+const api = createApi(app);
+
 const consume = dispatch([
   gatherfeedCommandsConsumer,
   publishCommandsConsumer,
@@ -27,9 +30,9 @@ const consume = dispatch([
 ]);
 
 export default {
-  fetch(_request, env, ctx) {
+  fetch(request, env, ctx) {
     armKeeper(env, ctx);
-    return new Response("soon", { status: 501 });
+    return api.fetch(request, env, ctx);
   },
   queue(batch, env, ctx) {
     armKeeper(env, ctx);

@@ -1,7 +1,8 @@
 import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import { INTAKE_LIMITS, MillraceError, parseBounded } from "../engine/index.ts";
-import { HttpRefusal, invalidRequest, issuesOf } from "./problem.ts";
+import { invalidRequest, issuesOf } from "./invalid-request.ts";
+import { HttpRefusal } from "./problem.ts";
 
 /**
  * Reads a JSON body: its type, its size, its shape, then its schema, in the order of what each costs. The handlers call it

@@ -2,27 +2,26 @@ import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import type { CommandRequest } from "../engine/index.ts";
 import { mediaTypeOf, parseWith, readBody } from "./body.ts";
+import { chosenName } from "./chosen-name.ts";
 import { MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 
 export const CLOUD_EVENT = "application/cloudevents+json";
 
-const attribute = z.string().min(1);
-
 /** CloudEvents 1.0. Extensions are anybody's; those named here are read, others and `subject` are not. */
 export const cloudEventSchema = z.looseObject({
   specversion: z.literal("1.0"),
-  id: attribute,
-  source: attribute.regex(/^\S+$/, "must be a URI reference, without spaces"),
-  type: attribute.max(100),
+  id: chosenName(MAX_KEY_CHARACTERS),
+  source: chosenName(MAX_KEY_CHARACTERS).regex(/^\S+$/, "must be a URI reference, without spaces"),
+  type: chosenName(100),
   data: z.unknown(),
   data_base64: z.undefined("is not taken: send JSON in `data`").optional(),
   datacontenttype: z
     .string()
     .regex(/^application\/([a-z.-]+\+)?json\b/i, "must be JSON")
     .optional(),
-  correlationid: attribute.max(200).optional(),
-  causationid: attribute.max(300).optional(),
-  traceparent: attribute.optional(),
+  correlationid: chosenName(200).optional(),
+  causationid: chosenName(300).optional(),
+  traceparent: z.string().optional(),
 });
 
 const identified = cloudEventSchema.refine(({ source, id }) => keyOf(source, id).length <= MAX_KEY_CHARACTERS, {

@@ -3,26 +3,30 @@ import type { Context, HonoRequest } from "hono";
 import { type Accepted, type Catalog, type CommandRequest, enqueue, MillraceError, type Requester } from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, jsonSchema, parseWith, readBody } from "./body.ts";
+import { chosenName } from "./chosen-name.ts";
 import { CLOUD_EVENT, cloudEventSchema, isCloudEvent, readCloudEvent } from "./cloud-events.ts";
 import type { ApiEnv } from "./env.ts";
 import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
-import { invalidRequest, ProblemSchema, problemOf, problems } from "./problem.ts";
+import { invalidRequest } from "./invalid-request.ts";
+import { ProblemSchema, problemOf, problems } from "./problem.ts";
 
-/** Half of what queues allow: the figure that also holds where clocks differ. */
+/** 12 hours: the longest delay that is safe to ask a queue for. */
 const MAX_DELAY_SECONDS = 43_200;
 const MAX_BATCH = 100;
+/** A batch is committed as one value, and D1 takes values of 2 MB. */
+const MAX_BATCH_BYTES = 1024 * 1024;
 
 const commandSchema = z.strictObject({
   type: z.string().min(1).max(100).meta({ description: "Which command, such as `content.publish`." }),
   payload: z.unknown().meta({ description: "What the command's own schema asks for." }),
   schema_version: z.int().min(1).optional().meta({ description: "The payload's version; default the present one." }),
-  correlation_id: z.string().min(1).max(200).optional().meta({ description: "The job this belongs to; default a new one." }),
-  causation_id: z.string().min(1).max(300).optional().meta({ description: "What caused this." }),
+  correlation_id: chosenName(200).optional().meta({ description: "The job this belongs to; default a new one." }),
+  causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
   delay_seconds: z.int().min(0).max(MAX_DELAY_SECONDS).optional(),
 });
 
 const batchItemSchema = commandSchema.extend({
-  idempotency_key: z.string().min(1).max(MAX_KEY_CHARACTERS).optional(),
+  idempotency_key: chosenName(MAX_KEY_CHARACTERS).optional(),
 });
 
 /** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
@@ -39,19 +43,11 @@ const BatchResultSchema = z
   .union([z.object({ status: z.literal(202), ...acceptedShape }), z.object({ status: z.int(), problem: ProblemSchema })])
   .openapi("BatchResult");
 
-const REFUSALS = [
-  "invalid_json",
-  "unauthorized",
-  "forbidden",
-  "payload_too_large",
-  "unsupported_media_type",
-  "invalid_payload",
-  "rate_limited",
-] as const;
+const REFUSALS = ["invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"] as const;
 
 const acceptOne = createRoute({
   method: "post",
-  path: "/",
+  path: "/v1/commands",
   summary: "Accept a command",
   description: [
     "202 means that the command's row is committed: exactly one instance will perform it.",
@@ -84,7 +80,7 @@ const acceptOne = createRoute({
 
 const acceptMany = createRoute({
   method: "post",
-  path: "/batch",
+  path: "/v1/commands/batch",
   summary: "Accept up to 100 commands",
   description: "Answers each command by itself, in order. Keys go into the items.",
   ...needs("enqueue"),
@@ -111,9 +107,9 @@ export function commands(catalog: Catalog) {
     })
     .openapi(acceptMany, async (context) => {
       const requests = await readBatch(context.req);
-      const asked = requests.filter((one) => !(one instanceof MillraceError));
-      const answers = (await enqueue(context.env, catalog, requester(context), asked)).values();
-      const results = requests.map((one) => (one instanceof MillraceError ? one : (answers.next().value ?? one)));
+      const asked = requests.filter((one): one is CommandRequest => !(one instanceof MillraceError));
+      const answered = await enqueue(context.env, catalog, requester(context), asked);
+      const results = requests.map((one) => (one instanceof MillraceError ? one : answered.shift()));
       return context.json({ results: results.map(batchResult) }, 200);
     });
 }
@@ -133,7 +129,7 @@ async function readBatch(request: HonoRequest): Promise<(CommandRequest | Millra
   if (request.header("idempotency-key") !== undefined) {
     throw invalidRequest([{ path: "Idempotency-Key", message: "cannot name a whole batch: give each item its `idempotency_key`" }]);
   }
-  const { commands } = await readBody(request, unreadBatchSchema);
+  const { commands } = await readBody(request, unreadBatchSchema, { maxBytes: MAX_BATCH_BYTES });
   return commands.map((item) => {
     try {
       const { idempotency_key, ...command } = parseWith(batchItemSchema, item);
@@ -165,8 +161,8 @@ function accepted({ instanceId, replayed, correlationId }: Accepted): z.infer<ty
   return { instance_id: instanceId, replayed, correlation_id: correlationId };
 }
 
-function batchResult(result: Accepted | MillraceError): z.infer<typeof BatchResultSchema> {
-  if (!(result instanceof MillraceError)) return { status: 202, ...accepted(result) };
+function batchResult(result: Accepted | MillraceError | undefined): z.infer<typeof BatchResultSchema> {
+  if (result && !(result instanceof MillraceError)) return { status: 202, ...accepted(result) };
   const problem = problemOf(result);
   return { status: problem.status, problem };
 }

@@ -1,7 +1,7 @@
 import type { Token } from "../engine/index.ts";
 
 /** Variables that only some deployments set. */
-export interface ApiVars {
+interface ApiVars {
   /** `"true"` lets tokens with the scope `embedded` inject faults into the embedded upstreams and read their ledger. */
   EMBEDDED_CONTROL?: string;
 }

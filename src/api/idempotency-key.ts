@@ -1,4 +1,4 @@
-import { invalidRequest } from "./problem.ts";
+import { invalidRequest } from "./invalid-request.ts";
 
 export const MAX_KEY_CHARACTERS = 500;
 /** The string of RFC 8941: printable ASCII in quotes, where `\` stands before a quote or itself. */

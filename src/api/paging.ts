@@ -8,7 +8,7 @@ export const pageQuery = {
     .regex(/^\d{1,16}\.[A-Za-z0-9-]{1,64}$/, "is not a cursor: pass the `next_cursor` of the page before, or nothing")
     .optional()
     .openapi({ description: "The `next_cursor` of the page before." }),
-  limit: z.coerce.number().int().min(1).max(200).default(50).openapi({ type: "integer" }),
+  limit: z.coerce.number().int().min(1).max(200).default(50).openapi({ type: "integer", minimum: 1, maximum: 200, default: 50 }),
 };
 
 /** How every list is answered. */

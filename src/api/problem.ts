@@ -1,11 +1,11 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { codeOf, type ErrorCode, type Issue, isTransient, MillraceError, messageOf } from "../engine/index.ts";
+import { codeOf, type ErrorCode, isTransient, MillraceError, messageOf } from "../engine/index.ts";
 
 /** What only HTTP can be refused for, beside the engine's own codes. */
 type HttpCode = "route_not_found" | "page_not_found" | "method_not_allowed" | "unsupported_media_type";
-export type ProblemCode = ErrorCode | HttpCode;
+type ProblemCode = ErrorCode | HttpCode;
 
 const DOCS = "https://millrace.dev/problems";
 /** How long to stay away when the database is in trouble and named no time itself. */
@@ -48,7 +48,7 @@ const PROBLEMS = {
   wait_timeout: [504, "A wait took too long", true],
 } as const satisfies Record<ProblemCode, readonly [status: number, title: string, retryable: boolean]>;
 
-const IssueSchema = z.object({
+export const IssueSchema = z.object({
   path: z.string().openapi({ description: "Dotted, such as `payload.keyword`; or the name of a header." }),
   message: z.string(),
 });
@@ -68,7 +68,7 @@ export const ProblemSchema = z
   })
   .openapi("Problem");
 
-export type Problem = z.infer<typeof ProblemSchema>;
+type Problem = z.infer<typeof ProblemSchema>;
 
 /** A request that HTTP itself refuses. */
 export class HttpRefusal extends Error {
@@ -83,14 +83,14 @@ export class HttpRefusal extends Error {
 
 /** What anything thrown looks like to the caller. An error nobody named keeps its words to itself. */
 export function problemOf(error: unknown): Problem {
-  const code = problemCode(error);
+  const { code, message: detail } = isNamed(error) ? error : unnamed(error);
   const [status, title, retryable] = PROBLEMS[code];
   const { issues, didYouMean, from, to } = error instanceof MillraceError ? error.detail : {};
   return {
     type: `${DOCS}/${code}`,
     title,
     status,
-    detail: isNamed(error) ? error.message : UNNAMED[code === "unavailable" ? "unavailable" : "invariant"],
+    detail,
     code,
     retryable,
     ...(issues && { issues }),
@@ -124,14 +124,26 @@ export function problems(...codes: ProblemCode[]): Record<never, never> {
   return Object.fromEntries([...byStatus].map(([status, same]) => [status, { description: same.map(describe).join(" · "), content }]));
 }
 
+/** What is said for errors that nobody wrote for the caller's eyes. */
 const UNNAMED = {
   unavailable: "The database did not answer. Send the same request again in a few seconds: with the same key it is the same work.",
+  config_invalid: "The database lacks a table. Apply the migrations: wrangler d1 migrations apply DB.",
   invariant: "This is a bug here, not in your request. Report the route and the time as the page under `type` says.",
-};
+} as const satisfies Partial<Record<ProblemCode, string>>;
 
-function problemCode(error: unknown): ProblemCode {
-  if (isNamed(error)) return error.code;
-  return error instanceof Error && (isTransient(error) || error.message.startsWith("D1_ERROR")) ? "unavailable" : "invariant";
+/** SQLite's words for a statement that is wrong, whenever it is sent: everything else D1 says is about the moment. */
+const WRONG_STATEMENT = /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG)/;
+
+function unnamed(error: unknown): { code: ProblemCode; message: string } {
+  const code = unnamedCode(error);
+  return { code, message: UNNAMED[code] };
+}
+
+function unnamedCode(error: unknown): keyof typeof UNNAMED {
+  if (!(error instanceof Error)) return "invariant";
+  if (error.message.includes("no such table")) return "config_invalid";
+  const databaseTrouble = error.message.startsWith("D1_ERROR") && !WRONG_STATEMENT.test(error.message);
+  return isTransient(error) || databaseTrouble ? "unavailable" : "invariant";
 }
 
 /** True for our own errors: by their code, which must be one of ours, since Node's errors carry codes too. */
@@ -147,23 +159,4 @@ function headersOf(error: unknown, problem: Problem): Record<string, string> {
     return { "retry-after": String(delayMs === undefined ? RETRY_AFTER_SECONDS : Math.ceil(delayMs / 1000)) };
   }
   return {};
-}
-
-/** Zod's issues as ours: one per wrong field, each saying what to do. */
-export function issuesOf(error: z.core.$ZodError): Issue[] {
-  return error.issues.slice(0, 50).flatMap((issue) => {
-    const path = issue.path.map(String);
-    if (issue.code === "unrecognized_keys") {
-      return issue.keys.map((key) => ({ path: [...path, key].join("."), message: "is not known here: remove it" }));
-    }
-    const missing = issue.message.endsWith("received undefined");
-    return [{ path: path.join("."), message: missing ? "is missing: add it" : issue.message }];
-  });
-}
-
-/** A request that does not fit its schema. */
-export function invalidRequest(issues: Issue[]): MillraceError {
-  const [first] = issues;
-  const where = first ? `${first.path || "the body"}: ${first.message}` : "it does not fit";
-  return new MillraceError("invalid_payload", `The request is not valid at ${where}. /openapi.json says what the route takes.`, { issues });
 }

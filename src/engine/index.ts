@@ -32,7 +32,7 @@ export { type AuditRow, listActions } from "./operate/actions.ts";
 export type { Operator } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
 export { pingDatabase } from "./operate/health.ts";
-export { type AttemptRecord, type History, historyOf, type StepRecord } from "./operate/history.ts";
+export { type History, historyOf, type StepRecord } from "./operate/history.ts";
 export {
   type Effect,
   type EmittedMessage,

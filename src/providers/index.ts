@@ -1,4 +1,4 @@
-import { MillraceError } from "../engine/contract/errors.ts";
+import { MillraceError } from "../engine/index.ts";
 import { EMBEDDED_HANDLE, EMBEDDED_TOKEN } from "./embedded/credentials.ts";
 import { httpPages, type Pages } from "./pages.ts";
 import { braveSearch, type Search } from "./search.ts";

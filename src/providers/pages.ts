@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { notRetryable } from "../engine/contract/errors.ts";
+import { notRetryable } from "../engine/index.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 export interface Page {

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/contract/errors.ts";
+import { MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
 
 /** Whom we asked, and the secret we showed: what a message about a refusal needs to know. */
 export interface Counterpart {

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { codeOf, MillraceError, notRetryable } from "../engine/contract/errors.ts";
+import { codeOf, MillraceError, notRetryable } from "../engine/index.ts";
 import { linkFacets } from "./link-facets.ts";
 import type { Answer } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";

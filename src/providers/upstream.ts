@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import { MillraceError } from "../engine/contract/errors.ts";
+import { MillraceError } from "../engine/index.ts";
 import { type Answer, type Counterpart, refusal } from "./refusal.ts";
 
 /** What every call to the outside carries. */

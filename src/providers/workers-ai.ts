@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { MillraceError, messageOf, notRetryable, retryAfter } from "../engine/contract/errors.ts";
+import { MillraceError, messageOf, notRetryable, retryAfter } from "../engine/index.ts";
 import { RATE_LIMITED_DELAY_MS } from "./refusal.ts";
 import { ChatCompletion, type GeneratedText, messagesOf, readCompletion, type Text } from "./text.ts";
 

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { dieAt, envelopeOf, fresh, happened, keeperRound, probeEnv, reaches, rows, start, until } from "./harness.ts";
 import { prune } from "../../src/engine/keeper/prune.ts";
+import { dieAt, envelopeOf, fresh, happened, keeperRound, probeEnv, reaches, rows, start, until } from "./harness.ts";
 
 const charge = [{ do: "keyed", name: "charge" }] as const;
 
@@ -45,7 +45,12 @@ describe("An accepted command", () => {
     const envelope = await envelopeOf(instanceId);
     await probeEnv.PROBE_COMMANDS.sendBatch([{ body: envelope }, { body: envelope }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    expect(await until(() => rows("SELECT deliveries FROM instances WHERE id = ?1", instanceId), ([row]) => row?.deliveries === 3)).toEqual([{ deliveries: 3 }]);
+    expect(
+      await until(
+        () => rows("SELECT deliveries FROM instances WHERE id = ?1", instanceId),
+        ([row]) => row?.deliveries === 3,
+      ),
+    ).toEqual([{ deliveries: 3 }]);
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
@@ -73,7 +78,12 @@ describe("An accepted command", () => {
     expect(envelope.payload_inline).toBeUndefined();
     expect(envelope.payload_ref).toMatch(/^r2:\/\/payloads\/acme\//);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    expect(await until(() => env.PAYLOADS.head((envelope.payload_ref ?? "").slice(5)), (object) => object === null)).toBeNull();
+    expect(
+      await until(
+        () => env.PAYLOADS.head((envelope.payload_ref ?? "").slice(5)),
+        (object) => object === null,
+      ),
+    ).toBeNull();
     expect((await start(name, [], { payload: { name, steps: [{ do: "commit", name: "note" }], note } })).replayed).toBe(true);
   });
 

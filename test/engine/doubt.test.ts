@@ -6,7 +6,10 @@ import { behave, dieAt, expireLeases, fresh, happened, keeperRound, operator, pr
 /** A once-effect whose request was sent and whose reply was lost. */
 async function doubtful(name = fresh()) {
   await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
-  const { instanceId } = await start(name, [{ do: "once", name: "mail" }, { do: "commit", name: "after" }]);
+  const { instanceId } = await start(name, [
+    { do: "once", name: "mail" },
+    { do: "commit", name: "after" },
+  ]);
   expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
   const [effect] = (await effectsOf(probeEnv, operator, instanceId)).filter((one) => one.state === "in_doubt");
   return { name, instanceId, key: effect?.key ?? "", effect };
@@ -36,7 +39,12 @@ describe("A once effect whose outcome nobody knows", () => {
     await behave({ subject: `${name}/mail`, mode: "slow", delayMs: 400, times: 1 });
     const { instanceId } = await start(name, [{ do: "once", name: "mail", timeoutMs: 100 }]);
     expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
-    expect(await until(() => happened(`${name}/mail`), (found) => found.length > 0)).toHaveLength(1);
+    expect(
+      await until(
+        () => happened(`${name}/mail`),
+        (found) => found.length > 0,
+      ),
+    ).toHaveLength(1);
   });
 
   it("W17 confirmed with its output: the run goes on with it, nothing is sent again, and who said so is on record", async () => {
@@ -61,7 +69,9 @@ describe("A once effect whose outcome nobody knows", () => {
     await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "not in the sent folder");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await happened(`${name}/mail`)).toHaveLength(1);
-    expect(await rows("SELECT generation, state FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([{ generation: 1, state: "done" }]);
+    expect(await rows("SELECT generation, state FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([
+      { generation: 1, state: "done" },
+    ]);
   });
 
   it("W17 retried anyway: a second effect, on purpose, as the next generation", async () => {
@@ -71,7 +81,9 @@ describe("A once effect whose outcome nobody knows", () => {
     const effects = await happened(`${name}/mail`);
     expect(effects).toHaveLength(2);
     expect(new Set(effects.map((one) => one.key)).size).toBe(2);
-    expect(await rows("SELECT generation, state FROM inbox WHERE instance_id = ?1 AND step = 'mail' ORDER BY generation", instanceId)).toEqual([
+    expect(
+      await rows("SELECT generation, state FROM inbox WHERE instance_id = ?1 AND step = 'mail' ORDER BY generation", instanceId),
+    ).toEqual([
       { generation: 1, state: "superseded" },
       { generation: 2, state: "done" },
     ]);
@@ -79,17 +91,24 @@ describe("A once effect whose outcome nobody knows", () => {
 
   it("is resolved once: a second answer is refused, and audited", async () => {
     const { instanceId, key } = await doubtful();
-    const answers = await Promise.allSettled(["a", "b"].map((output) => resolveDoubt(probeEnv, operator, key, { verb: "confirm", output }, "double click")));
+    const answers = await Promise.allSettled(
+      ["a", "b"].map((output) => resolveDoubt(probeEnv, operator, key, { verb: "confirm", output }, "double click")),
+    );
     expect(answers.filter((answer) => answer.status === "fulfilled")).toHaveLength(1);
     const refused = answers.find((answer) => answer.status === "rejected");
     expect(refused?.reason).toBeInstanceOf(MillraceError);
     expect(refused?.reason.code).toBe("invalid_transition");
-    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1 ORDER BY result", instanceId)).toEqual([{ result: "applied" }, { result: "no_change" }]);
+    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1 ORDER BY result", instanceId)).toEqual([
+      { result: "applied" },
+      { result: "no_change" },
+    ]);
   });
 
   it("is another tenant's business: nobody else can see or resolve it", async () => {
     const { key } = await doubtful();
-    await expect(resolveDoubt(probeEnv, { tenantId: "globex", actor: "gus" }, key, { verb: "reject" }, "mine?")).rejects.toMatchObject({ code: "effect_not_found" });
+    await expect(resolveDoubt(probeEnv, { tenantId: "globex", actor: "gus" }, key, { verb: "reject" }, "mine?")).rejects.toMatchObject({
+      code: "effect_not_found",
+    });
   });
 
   it("resumes although the answer's wake-up call was lost: the keeper carries the action out", async () => {
@@ -105,7 +124,10 @@ describe("A once effect whose outcome nobody knows", () => {
 describe("An output that cannot be kept", () => {
   it("W11 is not JSON: the effect is recorded and never repeated; the operator gives the output, and the run goes on", async () => {
     const name = fresh();
-    const { instanceId } = await start(name, [{ do: "keyed", name: "act", output: "cycle" }, { do: "commit", name: "after" }]);
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "act", output: "cycle" },
+      { do: "commit", name: "after" },
+    ]);
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
     const [effect] = await effectsOf(probeEnv, operator, instanceId);
     expect(effect?.state).toBe("done");

@@ -4,17 +4,25 @@ import { keeperOf } from "../../src/engine/index.ts";
 import { deliver, dieAt, event, fresh, keeperRound, probeEnv, reaches, rows, start, until } from "./harness.ts";
 
 /** How often a probe's event was applied: by the workflow that follows it, and by the command it leads to. */
-const applied = (name: string) => rows<{ kind: string; n: number }>("SELECT kind, count(*) AS n FROM probe_rows WHERE name = ?1 AND kind <> 'commit' GROUP BY kind ORDER BY kind", name);
+const applied = (name: string) =>
+  rows<{ kind: string; n: number }>(
+    "SELECT kind, count(*) AS n FROM probe_rows WHERE name = ?1 AND kind <> 'commit' GROUP BY kind ORDER BY kind",
+    name,
+  );
 const once = [
   { kind: "command", n: 1 },
   { kind: "event", n: 1 },
 ];
 const isOnce = (found: unknown[]) => found.length === 2;
-const heard = (name: string) => (probeEnv.LISTENER.get(probeEnv.LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard();
+const heard = (name: string) =>
+  (probeEnv.LISTENER.get(probeEnv.LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard();
 
 /** The event that a finished probe emitted. */
 async function emitted(instanceId: string): Promise<unknown> {
-  const [row] = await rows<{ message: string }>("SELECT messages->0 AS message FROM inbox WHERE instance_id = ?1 AND messages IS NOT NULL", instanceId);
+  const [row] = await rows<{ message: string }>(
+    "SELECT messages->0 AS message FROM inbox WHERE instance_id = ?1 AND messages IS NOT NULL",
+    instanceId,
+  );
   return JSON.parse(row?.message ?? "null");
 }
 
@@ -24,8 +32,16 @@ describe("An event committed with a step", () => {
     const { instanceId, correlationId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
     expect(await until(() => applied(name), isOnce)).toEqual(once);
     expect(await heard(name)).toBe(1);
-    expect(await until(() => rows("SELECT id FROM outbox"), (left) => left.length === 0)).toEqual([]);
-    const chain = await rows<{ causation_id: string; message_type: string }>("SELECT message_type, causation_id FROM instances WHERE correlation_id = ?1 ORDER BY accepted_at, message_type", correlationId);
+    expect(
+      await until(
+        () => rows("SELECT id FROM outbox"),
+        (left) => left.length === 0,
+      ),
+    ).toEqual([]);
+    const chain = await rows<{ causation_id: string; message_type: string }>(
+      "SELECT message_type, causation_id FROM instances WHERE correlation_id = ?1 ORDER BY accepted_at, message_type",
+      correlationId,
+    );
     expect(chain.map((one) => one.message_type).sort()).toEqual(["probe.done", "probe.follow", "probe.requested"]);
     expect(chain.find((one) => one.message_type === "probe.done")?.causation_id).toBe(`${instanceId}/note`);
   });
@@ -59,7 +75,12 @@ describe("An event committed with a step", () => {
     await env.DB.prepare("UPDATE outbox SET due_at = 0").run();
     await Promise.all([keeperOf(probeEnv).round(), keeperOf(probeEnv).round(), keeperRound()]);
     expect(await until(() => applied(name), isOnce)).toEqual(once);
-    expect(await until(() => rows("SELECT id FROM outbox"), (left) => left.length === 0)).toEqual([]);
+    expect(
+      await until(
+        () => rows("SELECT id FROM outbox"),
+        (left) => left.length === 0,
+      ),
+    ).toEqual([]);
   });
 
   it("O04 events arrive in another order: each is applied once", async () => {
@@ -80,7 +101,9 @@ describe("An event committed with a step", () => {
     ]);
     await keeperRound();
     expect(await until(() => applied(name), isOnce)).toEqual(once);
-    const stuck = await rows<{ id: string; attempts: number; error: string; due_at: number }>("SELECT id, attempts, error, due_at FROM outbox WHERE id IN ('poison', 'nowhere') ORDER BY id");
+    const stuck = await rows<{ id: string; attempts: number; error: string; due_at: number }>(
+      "SELECT id, attempts, error, due_at FROM outbox WHERE id IN ('poison', 'nowhere') ORDER BY id",
+    );
     expect(stuck).toMatchObject([
       { id: "nowhere", attempts: 1, error: expect.stringContaining("NO_SUCH_QUEUE") },
       { id: "poison", attempts: 1, error: expect.stringContaining("JSON") },
@@ -101,7 +124,11 @@ describe("An event committed with a step", () => {
 });
 
 describe("A run that waits for an event", () => {
-  const waiting = (name: string) => start(name, [{ do: "wait", name: "answer", subject: name }, { do: "commit", name: "after" }]);
+  const waiting = (name: string) =>
+    start(name, [
+      { do: "wait", name: "answer", subject: name },
+      { do: "commit", name: "after" },
+    ]);
   const output = async (instanceId: string) => (await (await probeEnv.PROBE.get(instanceId)).status()).output;
 
   it("W24 is sent the event twice: it is applied once", async () => {
@@ -133,15 +160,26 @@ describe("A run that waits for an event", () => {
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "first" })]);
     await reaches(instanceId, "complete");
     const instance = await probeEnv.PROBE.get(instanceId);
-    await until(async () => (await instance.status()).status, (status) => status === "complete");
+    await until(
+      async () => (await instance.status()).status,
+      (status) => status === "complete",
+    );
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "second" })]);
     await instance.restart();
-    expect(await until(() => output(instanceId), (found) => found !== null && found !== undefined)).toMatchObject({ outputs: [{ value: "first" }, "committed"] });
+    expect(
+      await until(
+        () => output(instanceId),
+        (found) => found !== null && found !== undefined,
+      ),
+    ).toMatchObject({ outputs: [{ value: "first" }, "committed"] });
   });
 
   it("two waits of one run take two events, in their order", async () => {
     const name = fresh();
-    const { instanceId } = await start(name, [{ do: "wait", name: "one", subject: name }, { do: "wait", name: "two", subject: name }]);
+    const { instanceId } = await start(name, [
+      { do: "wait", name: "one", subject: name },
+      { do: "wait", name: "two", subject: name },
+    ]);
     await reaches(instanceId, "waiting");
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "1" })]);
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "2" })]);

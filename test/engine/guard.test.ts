@@ -1,11 +1,30 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import type { Attempt } from "../../src/engine/recorder/entry.ts";
-import { recorderOf } from "../../src/engine/recorder/client.ts";
 import { retryInstance } from "../../src/engine/index.ts";
-import { behave, dieAt, expireLeases, failAt, fresh, happened, operator, pauseAt, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
+import { recorderOf } from "../../src/engine/recorder/client.ts";
+import type { Attempt } from "../../src/engine/recorder/entry.ts";
+import {
+  behave,
+  dieAt,
+  expireLeases,
+  failAt,
+  fresh,
+  happened,
+  operator,
+  pauseAt,
+  probeEnv,
+  reaches,
+  rows,
+  start,
+  statusOf,
+  until,
+} from "./harness.ts";
 
-const entry = (id: string) => rows<{ state: string; epoch: number; output: string }>("SELECT state, epoch, output FROM inbox WHERE instance_id = ?1 ORDER BY generation", id);
+const entry = (id: string) =>
+  rows<{ state: string; epoch: number; output: string }>(
+    "SELECT state, epoch, output FROM inbox WHERE instance_id = ?1 ORDER BY generation",
+    id,
+  );
 
 describe("A guarded effect", () => {
   it("W01 claimed, effect not started: taken over at the next epoch, one effect", async () => {
@@ -47,7 +66,8 @@ describe("A guarded effect", () => {
   });
 
   describe.each(["keyed", "lookup", "once", "commit"] as const)("of class %s", (kind) => {
-    const effects = (name: string) => (kind === "commit" ? rows("SELECT id FROM probe_rows WHERE name = ?1", `${name}/act`) : happened(`${name}/act`));
+    const effects = (name: string) =>
+      kind === "commit" ? rows("SELECT id FROM probe_rows WHERE name = ?1", `${name}/act`) : happened(`${name}/act`);
 
     it("W04 the record is committed, but its caller sees an error: read back by its token, no second effect, no false failure", async () => {
       const name = fresh();
@@ -73,9 +93,17 @@ describe("A guarded effect", () => {
       const { instanceId } = await start(name, [{ do: kind, name: "act", emit: true }]);
       await reaches(instanceId, "complete");
       const instance = await probeEnv.PROBE.get(instanceId);
-      await until(async () => (await instance.status()).status, (status) => status === "complete");
+      await until(
+        async () => (await instance.status()).status,
+        (status) => status === "complete",
+      );
       await instance.restart();
-      expect(await until(async () => (await instance.status()).status, (status) => status === "complete")).toBe("complete");
+      expect(
+        await until(
+          async () => (await instance.status()).status,
+          (status) => status === "complete",
+        ),
+      ).toBe("complete");
       expect(await effects(name)).toHaveLength(1);
       expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 1 }]);
     });
@@ -86,7 +114,9 @@ describe("A guarded effect", () => {
     const paused = pauseAt("W06 about to record");
     const { instanceId } = await start(name, [{ do: "lookup", name: "act" }]);
     await until(async () => paused.reached(), Boolean);
-    await env.DB.prepare("UPDATE inbox SET epoch = epoch + 1, token = 'another', lease_until = 0, repeats = 1 WHERE instance_id = ?1").bind(instanceId).run();
+    await env.DB.prepare("UPDATE inbox SET epoch = epoch + 1, token = 'another', lease_until = 0, repeats = 1 WHERE instance_id = ?1")
+      .bind(instanceId)
+      .run();
     paused.release();
     expect(await reaches(instanceId, "complete")).toBe("complete");
     const effects = await happened(`${name}/act`);
@@ -106,7 +136,10 @@ describe("A guarded effect", () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "slow", delayMs: 6000, times: 1 });
     const { instanceId } = await start(name, [{ do: "lookup", name: "act", timeoutMs: 20_000 }]);
-    await until(() => entry(instanceId), (found) => found.length > 0);
+    await until(
+      () => entry(instanceId),
+      (found) => found.length > 0,
+    );
     await expireLeases(instanceId);
     const extended = () => rows<{ lease_until: number }>("SELECT lease_until FROM inbox WHERE instance_id = ?1", instanceId);
     expect((await until(extended, ([row]) => (row?.lease_until ?? 0) > Date.now(), 8000))[0]?.lease_until).toBeGreaterThan(Date.now());
@@ -131,18 +164,32 @@ describe("A guarded effect", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/act`)).toHaveLength(1);
     expect((await (await probeEnv.PROBE.get(instanceId)).status()).output).toEqual({ outputs: [1_500_000] });
-    const [{ output_ref } = { output_ref: "" }] = await rows<{ output_ref: string }>("SELECT output_ref FROM inbox WHERE instance_id = ?1", instanceId);
+    const [{ output_ref } = { output_ref: "" }] = await rows<{ output_ref: string }>(
+      "SELECT output_ref FROM inbox WHERE instance_id = ?1",
+      instanceId,
+    );
     expect((await env.PAYLOADS.head(output_ref))?.size).toBe(1_500_002);
   });
 
   it("W12 a step name that depends on chance is refused when the run passes again", async () => {
     const name = fresh();
-    const { instanceId } = await start(name, [{ do: "commit", name: "first" }, { do: "once", name: "act $RANDOM", subject: `${name}/act` }]);
+    const { instanceId } = await start(name, [
+      { do: "commit", name: "first" },
+      { do: "once", name: "act $RANDOM", subject: `${name}/act` },
+    ]);
     await reaches(instanceId, "complete");
     const instance = await probeEnv.PROBE.get(instanceId);
-    await until(async () => (await instance.status()).status, (status) => status === "complete");
+    await until(
+      async () => (await instance.status()).status,
+      (status) => status === "complete",
+    );
     await instance.restart();
-    expect(await until(async () => (await instance.status()).status, (status) => status === "errored")).toBe("errored");
+    expect(
+      await until(
+        async () => (await instance.status()).status,
+        (status) => status === "errored",
+      ),
+    ).toBe("errored");
     expect((await instance.status()).error?.message).toContain("Step names must be the same on every pass");
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
@@ -156,17 +203,30 @@ describe("A guarded effect", () => {
     expect(effects.map((found) => found.length)).toEqual([1, 1, 1]);
     expect(new Set(effects.flat().map((effect) => effect.key)).size).toBe(3);
 
-    const twice = await start(fresh(), [[{ do: "commit", name: "act" }, { do: "commit", name: "act" }]]);
+    const twice = await start(fresh(), [
+      [
+        { do: "commit", name: "act" },
+        { do: "commit", name: "act" },
+      ],
+    ]);
     expect(await reaches(twice.instanceId, "errored")).toBe("errored");
-    expect(await rows("SELECT error->>'code' AS code FROM instances WHERE id = ?1", twice.instanceId)).toEqual([{ code: "nondeterministic_steps" }]);
+    expect(await rows("SELECT error->>'code' AS code FROM instances WHERE id = ?1", twice.instanceId)).toEqual([
+      { code: "nondeterministic_steps" },
+    ]);
   });
 
   it("W16 an operator retries a failed step: the same generation, the same key, one effect; what was done before is kept", async () => {
     const name = fresh();
     await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 2 });
-    const { instanceId } = await start(name, [{ do: "keyed", name: "before" }, { do: "lookup", name: "act", retries: 1 }, { do: "commit", name: "after" }]);
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "before" },
+      { do: "lookup", name: "act", retries: 1 },
+      { do: "commit", name: "after" },
+    ]);
     expect(await reaches(instanceId, "errored")).toBe("errored");
-    expect(await rows("SELECT error->>'step' AS step, error->>'upstreamStatus' AS status FROM instances WHERE id = ?1", instanceId)).toEqual([{ step: "act", status: 400 }]);
+    expect(
+      await rows("SELECT error->>'step' AS step, error->>'upstreamStatus' AS status FROM instances WHERE id = ?1", instanceId),
+    ).toEqual([{ step: "act", status: 400 }]);
     expect(await happened(`${name}/act`)).toEqual([]);
 
     const retried = await retryInstance(probeEnv, operator, instanceId, { reason: "upstream repaired" });
@@ -175,7 +235,9 @@ describe("A guarded effect", () => {
     expect(await happened(`${name}/act`)).toHaveLength(1);
     expect(await happened(`${name}/before`)).toHaveLength(1);
     expect(await rows("SELECT DISTINCT generation FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([{ generation: 1 }]);
-    expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1", instanceId)).toEqual([{ verb: "retry", result: "applied", reason: "upstream repaired" }]);
+    expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
+      { verb: "retry", result: "applied", reason: "upstream repaired" },
+    ]);
     await expect(retryInstance(probeEnv, operator, instanceId, { reason: "again" })).rejects.toMatchObject({ code: "invalid_transition" });
   });
 

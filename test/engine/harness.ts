@@ -2,7 +2,15 @@ import { createExecutionContext, createMessageBatch, getQueueResult } from "clou
 import { env } from "cloudflare:workers";
 import { inject, vi } from "vitest";
 import type { CrashPoint } from "../../src/engine/contract/crash-points.ts";
-import { type Accepted, type CommandRequest, type Envelope, enqueue, fingerprintOf, keeperOf, MillraceError } from "../../src/engine/index.ts";
+import {
+  type Accepted,
+  type CommandRequest,
+  type Envelope,
+  enqueue,
+  fingerprintOf,
+  keeperOf,
+  MillraceError,
+} from "../../src/engine/index.ts";
 import type { ProbeStep } from "../probe/messages.ts";
 import worker, { app } from "../probe/worker.ts";
 import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
@@ -140,11 +148,17 @@ export async function envelopeOf(instanceId: string): Promise<Envelope> {
 
 /** Hands a batch to the Worker's queue handler and answers how each message was settled. */
 export async function deliver(queue: string, bodies: unknown[], attempts = 1): Promise<{ acked: number; retried: number }> {
-  const batch = createMessageBatch(queue, bodies.map((body, index) => ({ id: fingerprintOf(body), timestamp: new Date(), attempts, body })));
+  const batch = createMessageBatch(
+    queue,
+    bodies.map((body, index) => ({ id: fingerprintOf(body), timestamp: new Date(), attempts, body })),
+  );
   const ctx = createExecutionContext();
   await worker.queue?.(batch, probeEnv as unknown as Env, ctx);
   const result = await getQueueResult(batch, ctx);
-  return { acked: result.ackAll ? bodies.length : result.explicitAcks.length, retried: result.retryBatch.retry ? bodies.length : result.retryMessages.length };
+  return {
+    acked: result.ackAll ? bodies.length : result.explicitAcks.length,
+    retried: result.retryBatch.retry ? bodies.length : result.retryMessages.length,
+  };
 }
 
 /** A claim that ran out, as after a killed process. */

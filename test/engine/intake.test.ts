@@ -2,7 +2,21 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { getDeadLetter, replayDeadLetter, skipDeadLetter } from "../../src/engine/index.ts";
 import { app } from "../probe/worker.ts";
-import { deliver, dieAt, envelopeOf, event, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "./harness.ts";
+import {
+  deliver,
+  dieAt,
+  envelopeOf,
+  event,
+  fresh,
+  happened,
+  keeperRound,
+  operator,
+  probeEnv,
+  reaches,
+  rows,
+  start,
+  until,
+} from "./harness.ts";
 
 const reader = { ...operator, seesUnattributed: true };
 
@@ -29,8 +43,15 @@ describe("A command consumer", () => {
     const unknown = { ...(await command(fresh("unknown"))), message_type: "probe.requestd" };
     expect(await deliver("probe-commands", [...good, poison, unknown, "not an envelope", null])).toEqual({ acked: 7, retried: 0 });
     for (const name of names) expect(await rows("SELECT deliveries FROM instances WHERE subject = ?1", name)).toEqual([{ deliveries: 1 }]);
-    const letters = await rows<{ reason: string; issues: string; body: string }>("SELECT reason, issues, body FROM dead_letters WHERE queue = 'probe-commands'");
-    expect(letters.map((letter) => letter.reason).sort()).toEqual(["invalid_envelope", "invalid_envelope", "invalid_payload", "unknown_message_type"]);
+    const letters = await rows<{ reason: string; issues: string; body: string }>(
+      "SELECT reason, issues, body FROM dead_letters WHERE queue = 'probe-commands'",
+    );
+    expect(letters.map((letter) => letter.reason).sort()).toEqual([
+      "invalid_envelope",
+      "invalid_envelope",
+      "invalid_payload",
+      "unknown_message_type",
+    ]);
     const payload = letters.find((letter) => letter.reason === "invalid_payload");
     expect(JSON.parse(payload?.issues ?? "[]").map((issue: { path: string }) => issue.path)).toEqual(["payload.name", "payload.steps"]);
     expect(JSON.parse(payload?.body ?? "null")).toEqual(poison);
@@ -88,7 +109,10 @@ describe("A dead letter", () => {
     const instanceId = answers.find((answer) => answer.sent)?.instanceId ?? "";
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await happened(`${name}/charge`)).toHaveLength(1);
-    expect(await rows("SELECT result FROM actions WHERE target = ?1 ORDER BY result", id)).toEqual([{ result: "applied" }, { result: "no_change" }]);
+    expect(await rows("SELECT result FROM actions WHERE target = ?1 ORDER BY result", id)).toEqual([
+      { result: "applied" },
+      { result: "no_change" },
+    ]);
   });
 
   it("Q07 replayed after the original finished: nothing is sent, and that is audited", async () => {
@@ -99,7 +123,9 @@ describe("A dead letter", () => {
     const answer = await replayDeadLetter(probeEnv, app, reader, id, { reason: "again" });
     expect(answer).toMatchObject({ sent: false, instanceId, why: expect.stringContaining("complete") });
     expect(await happened(`${name}/charge`)).toHaveLength(1);
-    expect(await rows("SELECT verb, actor, reason FROM actions WHERE target = ?1", id)).toEqual([{ verb: "replay", actor: "tess", reason: "again" }]);
+    expect(await rows("SELECT verb, actor, reason FROM actions WHERE target = ?1", id)).toEqual([
+      { verb: "replay", actor: "tess", reason: "again" },
+    ]);
   });
 
   it("is corrected and replayed; a correction that is wrong leaves it open", async () => {
@@ -130,7 +156,10 @@ describe("A dead letter", () => {
   async function letterOf(name: string): Promise<string> {
     const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
     await deliver("probe-commands-dlq", [row ? await envelopeOf(row.id) : await command(name)]);
-    const found = await until(() => rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name), (letters) => letters.length > 0);
+    const found = await until(
+      () => rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name),
+      (letters) => letters.length > 0,
+    );
     return found[0]?.id ?? "";
   }
 });

@@ -17,8 +17,8 @@ export interface LedgerEntry {
 /** How the upstream treats the next requests about a subject. */
 export interface Behaviour {
   subject: string;
-  /** `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after `delayMs`. */
-  mode: "refuse" | "drop" | "fail" | "slow";
+  /** `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after `delayMs`; `late` does it and answers after `delayMs`. */
+  mode: "refuse" | "drop" | "fail" | "slow" | "late";
   status?: number;
   retryAfter?: number;
   delayMs?: number;
@@ -70,7 +70,10 @@ async function perform(kind: LedgerEntry["kind"], subject: string, key: string, 
   }
   const known = kind === "keyed" ? ledger.find((entry) => entry.key === key && entry.kind === "keyed") : undefined;
   if (known) return send(response, 200, { id: known.id });
-  if (kind === "keyed" && inProgress.has(key)) return send(response, 409, { error: "in progress" });
+  if (kind === "keyed" && inProgress.has(key)) {
+    response.setHeader("retry-after", "1");
+    return send(response, 409, { error: "in progress" });
+  }
   inProgress.add(key);
   if (behaviour?.mode === "slow") await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs ?? 0));
   const id = `${kind}-${ledger.length + 1}`;
@@ -79,6 +82,7 @@ async function perform(kind: LedgerEntry["kind"], subject: string, key: string, 
   appendFileSync(file, `${JSON.stringify(entry)}\n`);
   fsyncSync(file);
   inProgress.delete(key);
+  if (behaviour?.mode === "late") await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs ?? 0));
   if (behaviour?.mode === "drop") return void response.destroy();
   if (behaviour?.mode === "fail") return send(response, behaviour.status ?? 500, { error: "failed after doing it" });
   send(response, 200, { id });

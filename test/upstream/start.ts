@@ -1,7 +1,7 @@
 import { type ChildProcess, spawn } from "node:child_process";
 import { mkdtempSync } from "node:fs";
 import { tmpdir } from "node:os";
-import { join } from "node:path";
+import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** The outside world, started as its own process. */
@@ -10,10 +10,9 @@ export interface UpstreamProcess {
   stop(): void;
 }
 
-/** Starts the upstream on a free port with a fresh ledger. */
-export function startUpstream(): Promise<UpstreamProcess> {
-  const ledger = join(mkdtempSync(join(tmpdir(), "millrace-upstream-")), "ledger.jsonl");
-  const child: ChildProcess = spawn(process.execPath, [fileURLToPath(new URL("server.ts", import.meta.url)), "--ledger", ledger], {
+/** Starts the upstream on a free port, with a fresh ledger unless told where one is kept. */
+export function startUpstream(ledger = join(mkdtempSync(join(tmpdir(), "millrace-upstream-")), "ledger.jsonl")): Promise<UpstreamProcess> {
+  const child: ChildProcess = spawn(process.execPath, [join(dirname(fileURLToPath(import.meta.url)), "server.ts"), "--ledger", ledger], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   return new Promise((resolve, reject) => {

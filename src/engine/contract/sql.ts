@@ -4,6 +4,15 @@ export interface Statement {
   readonly params: readonly SqlValue[];
 }
 
+/**
+ * A statement that takes its rows from one JSON parameter, `json_each(?1)`, and answers nothing: any number of the same text
+ * can be committed as one.
+ */
+export interface RowStatement {
+  readonly text: string;
+  readonly row: Readonly<Record<string, SqlValue>>;
+}
+
 export type SqlValue = string | number | null;
 
 /** A piece of SQL written by us, such as `now`: the only thing that enters a statement as text. */

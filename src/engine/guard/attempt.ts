@@ -1,4 +1,5 @@
 import { durationMs } from "../contract/duration.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { upstreamKey } from "../contract/ids.ts";
 import type { Attempt } from "../recorder/entry.ts";
 import { claim, underLease } from "./claim.ts";
@@ -20,17 +21,19 @@ export async function attemptEffect<Input, Output>(
   const attempt = run.attempt(place, definition.effect, earlier?.generation);
 
   if (definition.effect === "keyed" || definition.effect === "natural") {
-    const output = await definition.run(effectCall(run, attempt, definition, input));
+    const output = await inTime(definition, (signal) => definition.run(effectCall(run, attempt, input, signal)));
     return record(run, place, attempt, output, writes);
   }
 
   const claimed = await claim(run, place, attempt, input);
   if ("settled" in claimed) return claimed.settled;
-  const done = await underLease(run, place, platformAttempt, claimed.attempt, definition, async (signal) => {
-    const call = effectCall(run, claimed.attempt, definition, input, signal);
-    const found = claimed.repeats && definition.effect === "lookup" ? await definition.lookup(call) : undefined;
-    return found ?? (await definition.run(call));
-  });
+  const done = await underLease(run, place, platformAttempt, claimed.attempt, definition, (lost) =>
+    inTime(definition, async (signal) => {
+      const call = effectCall(run, claimed.attempt, input, AbortSignal.any([signal, lost]));
+      const found = claimed.repeats && definition.effect === "lookup" ? await definition.lookup(call) : undefined;
+      return found ?? (await definition.run(call));
+    }),
+  );
   return "settled" in done ? done.settled : record(run, place, claimed.attempt, done.output, writes);
 }
 
@@ -47,18 +50,23 @@ export async function attemptCommit<Output>(
   return record(run, place, run.attempt(place, "commit", earlier?.generation), output, () => writes);
 }
 
-function effectCall<Input, Output>(
-  run: Run,
-  attempt: Attempt,
-  definition: StepDefinition<Input, Output>,
-  input: Input,
-  lost?: AbortSignal,
-): EffectCall<Input> {
-  const timeout = AbortSignal.timeout(durationMs(definition.timeout ?? DEFAULT_TIMEOUT));
-  return {
-    input,
-    key: upstreamKey(run.env.MILLRACE_KEY, attempt.key),
-    signal: lost ? AbortSignal.any([timeout, lost]) : timeout,
-    env: run.env as unknown as Cloudflare.Env,
-  };
+function effectCall<Input>(run: Run, attempt: Attempt, input: Input, signal: AbortSignal): EffectCall<Input> {
+  return { input, key: upstreamKey(run.env.MILLRACE_KEY, attempt.key), signal, env: run.env as unknown as Cloudflare.Env };
+}
+
+/** Runs an effect with a signal that aborts when its step's time is up. The timer goes with the effect: one left behind would keep the run's context alive. */
+async function inTime<Input, Output, T>(
+  { timeout = DEFAULT_TIMEOUT }: StepDefinition<Input, Output>,
+  effect: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController();
+  const timer = setTimeout(
+    () => controller.abort(new MillraceError("step_timeout", `The effect did not end within ${timeout}.`)),
+    durationMs(timeout),
+  );
+  try {
+    return await effect(controller.signal);
+  } finally {
+    clearTimeout(timer);
+  }
 }

@@ -15,7 +15,7 @@ import type { Place, Run } from "./run.ts";
 import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries, type StepDefinition, type Writes } from "./step.ts";
 
 /** A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. */
-export type Literal<Name extends string> = string extends Name ? never : object extends Record<Name, 1> ? never : Name;
+export type Literal<Name extends string> = string extends Name ? never : Record<never, never> extends Record<Name, 1> ? never : Name;
 
 export interface StepOptions {
   /** Tells parallel or repeated calls of one name apart. From the data, such as an item's id; never a counter or the time. */
@@ -87,7 +87,7 @@ export class Steps {
     options: { subject: string; timeout?: Duration; key?: string },
   ): Promise<Payload> {
     const place = this.#place(name, options.key);
-    const early = await this.#do(place, {}, () => registerWait(this.#run, place, event.type, options.subject));
+    const early = await this.#do(place, {}, () => registerWait(this.#run, place.label, event.type, options.subject));
     const envelope = parseEnvelope(early === null ? await this.#awaitSignal(place, options.timeout ?? "7 days") : JSON.parse(early));
     return unpackPayload(this.#run.env.PAYLOADS, event, envelope);
   }

@@ -2,7 +2,7 @@ import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { Instance } from "./instances.ts";
 
 /** One try of a step. Its number starts at 1 again when the instance is restarted. */
-export interface AttemptRecord {
+interface AttemptRecord {
   attempt: number;
   startedAt: number;
   endedAt: number | null;
@@ -87,33 +87,42 @@ async function* past(env: EngineEnv, { id, workflow }: Pick<Instance, "id" | "wo
 
 function fold(steps: Map<string, StepRecord>, event: StepEvent): void {
   const step = steps.get(event.stepName) ?? open(event);
-  steps.set(event.stepName, step);
-  const attempt = step.attempts.at(-1);
+  steps.set(event.stepName, { ...step, ...change(step, event) });
+}
+
+/** What an event says of its step. */
+function change({ attempts }: StepRecord, event: StepEvent): Partial<StepRecord> {
   const at = event.timestamp;
   switch (event.type) {
-    case "attempt_started":
-      step.attempts.push({ attempt: event.attempt, startedAt: at, endedAt: null, error: null, retryDelayMs: null });
-      return move(step, "running", null);
+    case "step_started":
+      return {};
+    case "attempt_started": {
+      const attempt = { attempt: event.attempt, startedAt: at, endedAt: null, error: null, retryDelayMs: null };
+      return { state: "running", endedAt: null, attempts: [...attempts, attempt] };
+    }
     case "attempt_completed":
-      if (attempt) attempt.endedAt = at;
-      return move(step, "complete", at);
-    case "attempt_errored":
-      if (attempt) Object.assign(attempt, { endedAt: at, error: bounded(event.error), retryDelayMs: event.retryDelayMs ?? null });
-      return move(step, "retrying", null);
+      return { state: "complete", endedAt: at, attempts: ended(attempts, { endedAt: at }) };
+    case "attempt_errored": {
+      const end = { endedAt: at, error: bounded(event.error), retryDelayMs: event.retryDelayMs ?? null };
+      return { state: "retrying", attempts: ended(attempts, end) };
+    }
     case "step_errored":
-      return move(step, "errored", at);
+      return { state: "errored", endedAt: at };
     case "sleep_started":
-      step.durationMs = event.durationMs;
-      return move(step, "sleeping", null);
+      return { state: "sleeping", endedAt: null, durationMs: event.durationMs };
     case "wait_started":
-      step.eventType = event.eventType;
-      return move(step, "waiting", null);
+      return { state: "waiting", endedAt: null, eventType: event.eventType };
     case "sleep_completed":
     case "wait_completed":
-      return move(step, "complete", at);
+      return { state: "complete", endedAt: at };
     case "wait_timed_out":
-      return move(step, "timed_out", at);
+      return { state: "timed_out", endedAt: at };
   }
+}
+
+function ended(attempts: AttemptRecord[], end: Partial<AttemptRecord>): AttemptRecord[] {
+  const last = attempts.at(-1);
+  return last ? attempts.with(-1, { ...last, ...end }) : attempts;
 }
 
 function open({ type, stepName, timestamp }: StepEvent): StepRecord {
@@ -129,10 +138,6 @@ function open({ type, stepName, timestamp }: StepEvent): StepRecord {
     durationMs: null,
     eventType: null,
   };
-}
-
-function move(step: StepRecord, state: StepRecord["state"], endedAt: number | null): void {
-  Object.assign(step, { state, endedAt });
 }
 
 function bounded({ name, message }: { name: string; message: string }): { name: string; message: string } {

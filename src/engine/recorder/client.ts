@@ -8,23 +8,23 @@ export type RecorderClient = Pick<Recorder, "entries" | "claim" | "extend" | "gi
 
 /** Reaches the recorder, repeating calls over the moments in which the object restarts. What it refuses for good it refuses at once. */
 export function recorderOf(env: EngineEnv): RecorderClient {
+  const id = env.RECORDER.idFromName("recorder");
+  const connect = () => env.RECORDER.get(id) as unknown as Record<keyof RecorderClient, (...args: unknown[]) => Promise<never>>;
+  let recorder = connect();
   const call =
-    <Name extends keyof RecorderClient>(name: Name) =>
-    (...args: Parameters<RecorderClient[Name]>) =>
-      pRetry(
-        // A stub breaks with the object behind it, so each try takes a new one.
-        () =>
-          (env.RECORDER.get(env.RECORDER.idFromName("recorder")) as unknown as Record<Name, (...a: unknown[]) => Promise<never>>)[name](
-            ...args,
-          ),
-        { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true, shouldRetry: ({ error }) => isTransient(error) },
-      );
-  return {
-    entries: call("entries"),
-    claim: call("claim"),
-    extend: call("extend"),
-    giveUp: call("giveUp"),
-    record: call("record"),
-    finish: call("finish") as unknown as RecorderClient["finish"],
-  };
+    (name: keyof RecorderClient) =>
+    (...args: unknown[]) =>
+      pRetry(() => recorder[name](...args), {
+        ...RESTART,
+        shouldRetry: ({ error }) => isTransient(error),
+        // A stub breaks with the object behind it.
+        onFailedAttempt: () => {
+          recorder = connect();
+        },
+      });
+  const methods = ["entries", "claim", "extend", "giveUp", "record", "finish"] as const satisfies (keyof RecorderClient)[];
+  return Object.fromEntries(methods.map((name) => [name, call(name)])) as unknown as RecorderClient;
 }
+
+/** Long enough for an object to restart, short enough for the step that waits. */
+const RESTART = { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true };

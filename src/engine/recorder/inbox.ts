@@ -1,6 +1,6 @@
 import type { EntryKey } from "../contract/ids.ts";
 import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
-import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { type Fragment, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
 import type { Attempt, Outgoing } from "./entry.ts";
 
 const ENTRY: Fragment = {
@@ -67,38 +67,52 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
  * position, which means that step names depend on time or chance. So a repeat of an ambiguous commit is safe too: it is refused,
  * and reading the row back shows our own token.
  */
-export function recordOutcome(
-  attempt: Attempt,
-  outcome: { output: string | null; outputRef: string | null; messages: readonly Outgoing[]; error: string | null },
-): Statement {
-  const { key } = attempt;
+export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? `[${outcome.messages.map((message) => message.body).join(",")}]` : null;
-  return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, messages, error, updated_at)
-    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.class},
-      iif(EXISTS (SELECT 1 FROM inbox other WHERE other.instance_id = ${key.instanceId} AND other.position = ${attempt.position} AND other.step <> ${key.step}), NULL, 'done'),
-      ${attempt.epoch}, ${attempt.token},
-      ${outcome.output}, ${outcome.outputRef}, ${messages}, ${outcome.error}, ${now})
-    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
-      state = CASE WHEN inbox.state = 'claimed' AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done' END,
-      output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages, error = excluded.error,
-      lease_until = NULL, updated_at = excluded.updated_at`;
+  const { key, position, class: effectClass, epoch, token } = attempt;
+  const { output, outputRef, error } = outcome;
+  return { text: RECORD, row: { ...key, position, class: effectClass, epoch, token, output, outputRef, messages, error } };
 }
+
+/** An outcome as its row keeps it. */
+interface Recorded {
+  output: string | null;
+  outputRef: string | null;
+  messages: readonly Outgoing[];
+  error: string | null;
+}
+
+const RECORD = `
+  INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, messages, error, updated_at)
+  SELECT r.value->>'instanceId', r.value->>'step', r.value->>'item', r.value->>'generation', r.value->>'position', r.value->>'class',
+    iif(EXISTS (SELECT 1 FROM inbox other
+      WHERE other.instance_id = r.value->>'instanceId' AND other.position = r.value->>'position' AND other.step <> r.value->>'step'), NULL, 'done'),
+    r.value->>'epoch', r.value->>'token', r.value->>'output', r.value->>'outputRef', r.value->>'messages', r.value->>'error', ${now.fragment}
+  FROM json_each(?1) r WHERE true
+  ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
+    state = CASE WHEN inbox.state = 'claimed' AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done' END,
+    output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages, error = excluded.error,
+    lease_until = NULL, updated_at = excluded.updated_at`;
 
 /** Keeps a message until its consumer confirms it. */
-export function insertOutgoing(message: Outgoing): Statement {
-  return sql`
-    INSERT INTO outbox (id, queue, body, delay_s, due_at)
-    VALUES (${message.id}, ${message.queue}, ${message.body}, ${message.delaySeconds}, ${now} + ${message.delaySeconds * 1000 + CONFIRM_WITHIN_MS})
-    ON CONFLICT (id) DO NOTHING`;
+export function insertOutgoing({ id, queue, body, delaySeconds }: Outgoing): RowStatement {
+  return { text: INSERT_OUTGOING, row: { id, queue, body, delaySeconds } };
 }
 
-/** The instance is at work (again). */
-export function markRunning(instanceId: string): Statement {
-  return sql`
-    UPDATE instances SET status = 'running', updated_at = ${now}
-    WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'waiting', 'in_doubt')`;
+const INSERT_OUTGOING = `
+  INSERT INTO outbox (id, queue, body, delay_s, due_at)
+  SELECT value->>'id', value->>'queue', value->>'body', value->>'delaySeconds', ${now.fragment} + (value->>'delaySeconds') * 1000 + ${CONFIRM_WITHIN_MS}
+  FROM json_each(?1) WHERE true
+  ON CONFLICT (id) DO NOTHING`;
+
+/** The instance is at work (again). One in doubt stays so, whatever its other steps do: only the operator's answer ends that. */
+export function markRunning(id: string): RowStatement {
+  return { text: MARK_RUNNING, row: { id } };
 }
+
+const MARK_RUNNING = `
+  UPDATE instances SET status = 'running', updated_at = ${now.fragment}
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('accepted', 'queued', 'waiting')`;
 
 /** The instance waits for a person, if one of its effects is in doubt. */
 export function markInDoubt(instanceId: string): Statement {
@@ -109,11 +123,14 @@ export function markInDoubt(instanceId: string): Statement {
 }
 
 /** The run ended. Refused for instances that already ended: only an operator's action moves those. */
-export function finishInstance(instanceId: string, status: "complete" | "errored" | "terminated", error: string | null): Statement {
-  return sql`
-    UPDATE instances SET status = ${status}, error = ${error}, updated_at = ${now}, check_at = NULL
-    WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt')`;
+export function finishInstance(id: string, status: "complete" | "errored" | "terminated", error: string | null): RowStatement {
+  return { text: FINISH, row: { id, status, error } };
 }
+
+const FINISH = `
+  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', updated_at = ${now.fragment}, check_at = NULL
+  FROM json_each(?1) r
+  WHERE instances.id = r.value->>'id' AND instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt')`;
 
 /** True for the refusal that `claim` and `recordOutcome` provoke. */
 export function isFenceRefusal(error: unknown): boolean {

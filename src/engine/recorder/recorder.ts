@@ -1,7 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
-import type { Statement } from "../contract/sql.ts";
+import type { RowStatement, Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
 import type { Row } from "../store/retry.ts";
 import type { Attempt, Entry, Outgoing } from "./entry.ts";
@@ -97,7 +97,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     return { mine: entry?.state === "done" && entry.token === attempt.token, entry };
   }
 
-  #running(attempt: Attempt): Statement[] {
+  #running(attempt: Attempt): RowStatement[] {
     return attempt.startsRun ? [inbox.markRunning(attempt.key.instanceId)] : [];
   }
 }

@@ -1,6 +1,6 @@
 import pRetry from "p-retry";
 import { MillraceError, messageOf } from "../contract/errors.ts";
-import type { Statement } from "../contract/sql.ts";
+import type { RowStatement, Statement } from "../contract/sql.ts";
 
 /** The platform's own words for a blip that a repeat may cure. D1's overload errors are not among them: those want less traffic, not more. */
 const TRANSIENT =
@@ -40,8 +40,11 @@ export async function withD1Retry<T>(call: () => Promise<T>): Promise<T> {
 export type Row = Record<string, unknown>;
 
 /** Runs statements as one atomic batch, all of them or none, and answers each one's rows. */
-export async function batch(db: D1Database, statements: readonly Statement[]): Promise<Row[][]> {
-  const results = await withD1Retry(() => db.batch<Row>(statements.map(({ text, params }) => db.prepare(text).bind(...params))));
+export async function batch(db: D1Database, statements: readonly (Statement | RowStatement)[]): Promise<Row[][]> {
+  const params = (statement: Statement | RowStatement) => ("row" in statement ? [JSON.stringify([statement.row])] : statement.params);
+  const results = await withD1Retry(() =>
+    db.batch<Row>(statements.map((statement) => db.prepare(statement.text).bind(...params(statement)))),
+  );
   return results.map((result) => result.results);
 }
 

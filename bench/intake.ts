@@ -1,0 +1,77 @@
+import type { EngineEnv, Envelope } from "../src/engine/index.ts";
+import { consumeCommands } from "../src/engine/index.ts";
+import { benchCommands, empty } from "./workflows.ts";
+
+const BATCH = 100;
+
+/** Messages of which one in ten is a duplicate of an earlier one. */
+function messages(count: number, series: string): Envelope[] {
+  return Array.from({ length: count }, (_, index) => {
+    const id = `${series}-${index % 10 === 9 ? index - 5 : index}`;
+    return {
+      schema_version: 1,
+      message_type: "bench.empty",
+      kind: "command",
+      source: "bench",
+      correlation_id: series,
+      causation_id: "bench",
+      idempotency_key: id,
+      subject: id,
+      tenant_id: "bench",
+      created_at: new Date().toISOString(),
+      traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`,
+      payload_inline: { id },
+    };
+  });
+}
+
+function batchOf(bodies: Envelope[], settled: { acked: number }): MessageBatch {
+  const message = (body: Envelope, index: number) => ({
+    id: `${body.idempotency_key}/${index}`,
+    timestamp: new Date(),
+    attempts: 1,
+    body,
+    ack: () => void settled.acked++,
+    retry: () => undefined,
+  });
+  return {
+    queue: "bench-commands",
+    messages: bodies.map(message),
+    ackAll: () => undefined,
+    retryAll: () => undefined,
+  } as unknown as MessageBatch;
+}
+
+/** The pattern most people write: for each message ask whether it was processed, work, write that it was, acknowledge. The work is left out. */
+export async function plainIntake(env: EngineEnv, count: number, series: string): Promise<number> {
+  const all = messages(count, series);
+  const settled = { acked: 0 };
+  const start = performance.now();
+  for (let at = 0; at < all.length; at += BATCH) {
+    for (const message of batchOf(all.slice(at, at + BATCH), settled).messages) {
+      const { idempotency_key } = message.body as Envelope;
+      const done = await env.DB.prepare("SELECT 1 FROM processed WHERE id = ?1").bind(idempotency_key).first();
+      if (!done) await env.DB.prepare("INSERT INTO processed (id, at) VALUES (?1, ?2)").bind(idempotency_key, Date.now()).run();
+      message.ack();
+    }
+  }
+  return report(settled.acked, count, start);
+}
+
+/** The engine's own consumer: parse, key, take in, settle. Starting the instances, the work, is left out as it is above. */
+export async function engineIntake(env: EngineEnv, count: number, series: string): Promise<number> {
+  const all = messages(count, series);
+  const settled = { acked: 0 };
+  const consumer = consumeCommands(benchCommands, empty);
+  const withoutWork = Object.assign(Object.create(env), env, {
+    EMPTY: { createBatch: async () => ({ created: [], errors: [] }) },
+  }) as EngineEnv;
+  const start = performance.now();
+  for (let at = 0; at < all.length; at += BATCH) await consumer.handle(batchOf(all.slice(at, at + BATCH), settled), withoutWork);
+  return report(settled.acked, count, start);
+}
+
+function report(acked: number, count: number, start: number): number {
+  if (acked !== count) throw new Error(`Only ${acked} of ${count} messages were settled.`);
+  return count / ((performance.now() - start) / 1000);
+}

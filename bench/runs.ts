@@ -1,0 +1,80 @@
+import { address } from "../src/engine/contract/address.ts";
+import { newTrace } from "../src/engine/contract/trace.ts";
+import { type Catalog, type EngineEnv, enqueue, MillraceError } from "../src/engine/index.ts";
+import { acceptance, insertAccepted } from "../src/engine/intake/accept.ts";
+import { startInstances } from "../src/engine/intake/start.ts";
+import { batch } from "../src/engine/store/retry.ts";
+import { ended, RunGuarded } from "./workflows.ts";
+
+export interface BenchEnv extends EngineEnv {
+  RAW: Workflow;
+  GUARDED: Workflow;
+}
+
+/** Runs per second of many instances of the raw workflow, from their creation to the end of the last. */
+export async function rawRuns(env: BenchEnv, count: number, series: string): Promise<number> {
+  const ids = names(count, series);
+  const start = Date.now();
+  for (let at = 0; at < count; at += 100) {
+    await env.RAW.createBatch({ instances: ids.slice(at, at + 100).map((id) => ({ id, params: { id } })) });
+  }
+  await allEnded(ids);
+  return count / ((Date.now() - start) / 1000);
+}
+
+/** The same for the guarded workflow, from the same kind of creation to the moment every instance's row says complete. Acceptance is measured apart. */
+export async function guardedRuns(env: BenchEnv, count: number, series: string): Promise<number> {
+  const ids = names(count, series);
+  const accepted = await Promise.all(
+    ids.map(async (id) => {
+      const to = { tenantId: "bench", source: "bench", correlationId: series, causationId: "bench", traceparent: newTrace(), owner: id };
+      return acceptance("guarded", await address(env.PAYLOADS, RunGuarded.from({ id }), to), "bench-commands");
+    }),
+  );
+  await batch(env.DB, [insertAccepted(accepted)]);
+  const start = Date.now();
+  for (let at = 0; at < count; at += 100) await startInstances(env, accepted.slice(at, at + 100));
+  await allEnded(ids);
+  while (await env.DB.prepare("SELECT 1 FROM instances WHERE correlation_id = ?1 AND status <> 'complete' LIMIT 1").bind(series).first())
+    await scheduler.wait(5);
+  return count / ((Date.now() - start) / 1000);
+}
+
+/** Milliseconds from asking to the end of the run, at light load: the raw workflow by a bare `create`. */
+export function rawLatency(env: BenchEnv, count: number, series: string): Promise<number[]> {
+  return paced(names(count, series), async (id) => {
+    await env.RAW.create({ id, params: { id } });
+  });
+}
+
+/** The same for a command that is accepted and goes through the queue. */
+export function engineLatency(env: BenchEnv, catalog: Catalog, count: number, series: string): Promise<number[]> {
+  return paced(names(count, series), async (id) => {
+    const [answer] = await enqueue(env, catalog, { tenantId: "bench", source: "bench" }, [{ type: "bench.guarded", payload: { id } }]);
+    if (answer instanceof MillraceError) throw answer;
+  });
+}
+
+/** Asks ten times a second and takes each run's time. */
+async function paced(ids: string[], ask: (id: string) => Promise<void>): Promise<number[]> {
+  const started = new Map<string, number>();
+  for (const id of ids) {
+    started.set(id, Date.now());
+    await ask(id);
+    await scheduler.wait(100);
+  }
+  await allEnded(ids);
+  return ids.map((id) => (ended.get(id) ?? 0) - (started.get(id) ?? 0));
+}
+
+async function allEnded(ids: string[]): Promise<void> {
+  const deadline = Date.now() + 120_000;
+  while (!ids.every((id) => ended.has(id))) {
+    if (Date.now() > deadline) throw new Error("The runs did not end within two minutes.");
+    await scheduler.wait(2);
+  }
+}
+
+function names(count: number, series: string): string[] {
+  return Array.from({ length: count }, (_, index) => `${series}-${index}`);
+}

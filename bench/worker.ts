@@ -1,0 +1,68 @@
+import { catalog, consumeCommands, consumeDeadLetters, dispatch, entrypoint } from "../src/engine/index.ts";
+import { engineIntake, plainIntake } from "./intake.ts";
+import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "./runs.ts";
+import { benchCommands, empty, guarded } from "./workflows.ts";
+
+export { Keeper, Recorder } from "../src/engine/index.ts";
+export { Raw } from "./workflows.ts";
+export class Guarded extends entrypoint(guarded) {}
+export class Empty extends entrypoint(empty) {}
+
+const app = catalog({ workflows: [guarded, empty], routes: [] });
+const consume = dispatch([consumeCommands(benchCommands, guarded, empty), ...consumeDeadLetters(app)]);
+
+/** What D1 was asked for since the count was last read. */
+const asked = { roundTrips: 0, rowsWritten: 0, rowsRead: 0 };
+let counting = false;
+
+/** Counts every D1 batch of this process and the rows it wrote, as D1 itself reports them. */
+function countD1(db: D1Database): void {
+  if (counting) return;
+  counting = true;
+  const prototype = Object.getPrototypeOf(db) as D1Database;
+  const original = prototype.batch;
+  prototype.batch = async function <T>(this: D1Database, statements: D1PreparedStatement[]) {
+    const results = await original.call(this, statements);
+    asked.roundTrips++;
+    for (const { meta } of results) {
+      asked.rowsWritten += meta.rows_written ?? 0;
+      asked.rowsRead += meta.rows_read ?? 0;
+    }
+    return results as D1Result<T>[];
+  };
+}
+
+export default {
+  async fetch(request: Request, env: BenchEnv) {
+    const url = new URL(request.url);
+    const count = Number(url.searchParams.get("count"));
+    const series = crypto.randomUUID().slice(0, 8);
+    countD1(env.DB);
+    switch (url.pathname) {
+      case "/healthz":
+        await env.DB.prepare("CREATE TABLE IF NOT EXISTS processed (id TEXT PRIMARY KEY, at INTEGER NOT NULL)").run();
+        await env.DB.prepare("CREATE TABLE IF NOT EXISTS bench_rows (id TEXT PRIMARY KEY, done INTEGER NOT NULL)").run();
+        return Response.json({ ok: true });
+      case "/intake/plain":
+        return Response.json(await plainIntake(env, count, series));
+      case "/intake/engine":
+        return Response.json(await engineIntake(env, count, series));
+      case "/runs/raw":
+        return Response.json(await rawRuns(env, count, series));
+      case "/runs/guarded":
+        return Response.json(await guardedRuns(env, count, series));
+      case "/latency/raw":
+        return Response.json(await rawLatency(env, count, series));
+      case "/latency/engine":
+        return Response.json(await engineLatency(env, app, count, series));
+      case "/asked": {
+        const now = { ...asked };
+        Object.assign(asked, { roundTrips: 0, rowsWritten: 0, rowsRead: 0 });
+        return Response.json(now);
+      }
+      default:
+        return new Response(null, { status: 404 });
+    }
+  },
+  queue: (batch: MessageBatch, env: BenchEnv) => consume(batch, env),
+};

@@ -1,0 +1,49 @@
+import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
+import * as z from "zod";
+import { defineCommand, defineQueue, defineStep, defineWorkflow, type EffectCall, sql } from "../src/engine/index.ts";
+
+export const benchCommands = defineQueue({ name: "bench-commands", batch: { size: 100, waitSeconds: 0 } });
+
+const payload = z.object({ id: z.string() });
+const message = (type: string) => defineCommand({ type, payload, key: ({ id }) => id, subject: ({ id }) => id, queue: benchCommands });
+export const RunGuarded = message("bench.guarded");
+export const RunEmpty = message("bench.empty");
+
+/** When each run ended, by its id: one process, one clock, for both sides. */
+export const ended = new Map<string, number>();
+
+/** An effect that costs nothing, so that what is measured is the guard. */
+const effect = async ({ id }: { id: string }) => ({ id, at: "upstream", ok: true });
+
+/** Three steps on raw Workflows, without any guard. */
+export class Raw extends WorkflowEntrypoint<Cloudflare.Env, { id: string }> {
+  override async run(event: WorkflowEvent<{ id: string }>, step: WorkflowStep): Promise<void> {
+    const { id } = event.payload;
+    for (const name of ["first", "second", "third"]) {
+      await step.do(name, { retries: { limit: 5, delay: "10 seconds", backoff: "exponential" }, timeout: "30 seconds" }, () =>
+        effect({ id }),
+      );
+    }
+    ended.set(id, Date.now());
+  }
+}
+
+const guardedEffect = defineStep({ effect: "keyed", run: ({ input }: EffectCall<{ id: string }>) => effect(input) });
+
+/** The same three steps, guarded: two keyed effects and a commit. */
+export const guarded = defineWorkflow({
+  name: "guarded",
+  on: RunGuarded,
+  async run({ payload: { id }, step }) {
+    await step.effect("first", guardedEffect, { id });
+    await step.effect("second", guardedEffect, { id });
+    await step.commit("third", () => ({
+      statements: [sql`UPDATE bench_rows SET done = 1 WHERE id = ${id}`],
+      output: { id, at: "here", ok: true },
+    }));
+    ended.set(id, Date.now());
+  },
+});
+
+/** A run without steps: what intake starts. */
+export const empty = defineWorkflow({ name: "empty", on: RunEmpty, run: async () => undefined });

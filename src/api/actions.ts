@@ -1,0 +1,15 @@
+import { z } from "@hono/zod-openapi";
+
+/** Every action of an operator says why: it is what the audit shows. */
+const reason = z.string().trim().min(1).max(500).meta({ description: "Why; kept in the audit." });
+export const reasoned = z.strictObject({ reason });
+
+/** What any action of an operator may be refused for, whatever it is about. */
+export const ACTION_REFUSALS = [
+  "invalid_json",
+  "unauthorized",
+  "forbidden",
+  "payload_too_large",
+  "unsupported_media_type",
+  "invalid_payload",
+] as const;

@@ -1,0 +1,58 @@
+import { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context, MiddlewareHandler } from "hono";
+import type { Catalog } from "../engine/index.ts";
+import { audit } from "./audit.ts";
+import { authenticate } from "./auth.ts";
+import { commands } from "./commands.ts";
+import { deadLetters } from "./dead-letters.ts";
+import { effects } from "./effects.ts";
+import { embedded } from "./embedded.ts";
+import type { ApiEnv } from "./env.ts";
+import { events } from "./events.ts";
+import { health } from "./health.ts";
+import { instances } from "./instances.ts";
+import { invalidRequest, issuesOf } from "./invalid-request.ts";
+import { landing } from "./landing.ts";
+import { openApi } from "./openapi.ts";
+import { pages } from "./pages.ts";
+import { answerProblem, HttpRefusal } from "./problem.ts";
+import { retry } from "./retry.ts";
+import { steps } from "./steps.ts";
+
+/** The HTTP API of a deployment: every route, and what holds for all of them. */
+export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
+  const api = new OpenAPIHono<ApiEnv>({
+    defaultHook: (result) => {
+      if (!result.success) throw invalidRequest(issuesOf(result.error));
+    },
+  });
+  api.onError(answerProblem);
+  api.notFound((context) => answerProblem(refusalOf(api, context), context));
+  api.use(nosniff);
+  api.use("/v1/*", noStore, authenticate);
+
+  const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
+  for (const routes of [...nouns, health(), landing(catalog), pages(), embedded()]) api.route("/", routes);
+  api.route("/", openApi(api));
+  return api;
+}
+
+const nosniff: MiddlewareHandler<ApiEnv> = async (context, next) => {
+  await next();
+  context.header("x-content-type-options", "nosniff");
+};
+
+const noStore: MiddlewareHandler<ApiEnv> = async (context, next) => {
+  await next();
+  context.header("cache-control", "no-store");
+};
+
+/** Why nothing answered: no route has this path, or none takes this method on it. */
+function refusalOf(api: OpenAPIHono<ApiEnv>, { req: { method, path } }: Context<ApiEnv>): HttpRefusal {
+  const methods = ["GET", "POST", "PUT", "DELETE"].filter((method) =>
+    api.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL"),
+  );
+  if (methods.length === 0) return new HttpRefusal("route_not_found", "There is no such route. GET /openapi.json lists them.");
+  const allow = methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method])).join(", ");
+  return new HttpRefusal("method_not_allowed", `This route takes ${allow}, not ${method}.`, { allow });
+}

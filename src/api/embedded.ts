@@ -1,0 +1,83 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context, MiddlewareHandler } from "hono";
+import { MillraceError } from "../engine/index.ts";
+import { callerOf } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+
+const CONTROL = "https://control.embedded";
+const MAX_BYTES = 64 * 1024;
+
+/** Fault rules; what one may say is checked by the embedded upstreams themselves. */
+const faultsSchema = z.array(z.looseObject({ upstream: z.string(), match: z.string(), status: z.int() })).max(100);
+
+/** For drills only. Where it is not switched on, and for whoever may not use it, there is no such route. */
+const onlyForDrills: MiddlewareHandler<ApiEnv> = async (context, next) => {
+  const caller = context.env.EMBEDDED_CONTROL === "true" ? await callerOf(context) : undefined;
+  if (!caller?.scopes.includes("embedded")) throw noSuchRoute();
+  await next();
+};
+
+const guarded = { middleware: onlyForDrills, security: [{ bearer: ["embedded"] }] };
+
+const setFaults = createRoute({
+  method: "put",
+  path: "/embedded/faults",
+  summary: "Make the embedded upstreams fail by these rules",
+  ...guarded,
+  request: { body: jsonBody(faultsSchema) },
+  responses: {
+    204: { description: "Set" },
+    ...problems("route_not_found", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type"),
+  },
+});
+
+const clearFaults = createRoute({
+  method: "delete",
+  path: "/embedded/faults",
+  summary: "Make the embedded upstreams work again",
+  ...guarded,
+  responses: { 204: { description: "Cleared" }, ...problems("route_not_found") },
+});
+
+const readLedger = createRoute({
+  method: "get",
+  path: "/embedded/ledger",
+  summary: "Read what the embedded upstreams really did: the judge of duplicates",
+  ...guarded,
+  request: { query: z.strictObject({ upstream: z.string().optional(), match: z.string().optional() }) },
+  responses: {
+    200: answers("Calls and totals", z.object({ calls: z.array(z.looseObject({})), totals: z.looseObject({}) })),
+    ...problems("route_not_found", "invalid_payload"),
+  },
+});
+
+export function embedded() {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(setFaults, async (context) => {
+      const faults = await readBody(context.req, faultsSchema, { maxBytes: MAX_BYTES });
+      await control(context, "/faults", { method: "PUT", body: JSON.stringify(faults) });
+      return context.body(null, 204);
+    })
+    .openapi(clearFaults, async (context) => {
+      await control(context, "/faults", { method: "DELETE" });
+      return context.body(null, 204);
+    })
+    .openapi(readLedger, async (context) => {
+      const asked = Object.entries(context.req.valid("query")).filter((entry): entry is [string, string] => entry[1] !== undefined);
+      const answer = await control(context, `/ledger?${new URLSearchParams(asked)}`, {});
+      return context.json(await answer.json<{ calls: object[]; totals: object }>(), 200);
+    });
+}
+
+async function control(context: Context<ApiEnv>, path: string, init: RequestInit): Promise<Response> {
+  const answer = await context.env.UPSTREAMS.fetch(`${CONTROL}${path}`, init);
+  if (!answer.ok) throw new MillraceError("invalid_payload", `The embedded upstreams refused: ${(await answer.text()).slice(0, 1000)}`);
+  return answer;
+}
+
+function noSuchRoute(): HttpRefusal {
+  return new HttpRefusal("route_not_found", "There is no such route. GET /openapi.json lists them.");
+}

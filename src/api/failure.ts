@@ -1,0 +1,18 @@
+import { z } from "@hono/zod-openapi";
+import type { Instance } from "../engine/index.ts";
+
+export const FailureSchema = z
+  .object({
+    step: z.string().openapi({ description: "As the platform names it; empty when the workflow's own code threw between steps." }),
+    code: z.string(),
+    message: z.string(),
+    attempts: z.int(),
+    upstream_status: z.int().optional(),
+  })
+  .openapi("Failure");
+
+export function failureView(failure: Instance["error"]): z.infer<typeof FailureSchema> | null {
+  if (failure === null) return null;
+  const { step, code, message, attempts, upstreamStatus } = failure;
+  return { step, code, message, attempts, ...(upstreamStatus !== undefined && { upstream_status: upstreamStatus }) };
+}

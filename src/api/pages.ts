@@ -1,0 +1,40 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { servePage } from "../providers/embedded/pages.ts";
+import type { ApiEnv } from "./env.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+
+const PREFIX = "/pages/";
+
+const show = createRoute({
+  method: "get",
+  path: "/pages/{path}",
+  summary: "Serve a published page to people",
+  description: "The path may hold slashes.",
+  request: { params: z.object({ path: z.string() }) },
+  responses: {
+    200: { description: "The page", content: { "text/html": { schema: z.string() } } },
+    304: { description: "The browser has this version" },
+    ...problems("page_not_found"),
+  },
+});
+
+export function pages() {
+  const routes = new OpenAPIHono<ApiEnv>();
+  // By hand, because OpenAPI has no word for a parameter that holds slashes.
+  routes.openAPIRegistry.registerPath(show);
+  routes.get("/pages/:path{.+}", async (context) => {
+    const path = decoded(new URL(context.req.url).pathname.slice(PREFIX.length));
+    const found = path === undefined ? null : await servePage(context.env, path, context.req.raw.headers);
+    if (!found) throw new HttpRefusal("page_not_found", "No page is published here.");
+    return found;
+  });
+  return routes;
+}
+
+function decoded(path: string): string | undefined {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,6 @@
+import type { z } from "@hono/zod-openapi";
+
+/** Documents one good answer. */
+export function answers<Schema extends z.ZodType>(description: string, schema: Schema) {
+  return { description, content: { "application/json": { schema } } };
+}

@@ -1,0 +1,41 @@
+import { failed } from "./terminal.ts";
+
+/** What stops a command and is for people to read: what happened, and what to do. */
+export class Refusal extends Error {
+  override readonly name = "Refusal";
+}
+
+/** What a command gets: its arguments, and a signal for Ctrl-C and its relatives. */
+export interface Call {
+  args: string[];
+  stop: AbortSignal;
+}
+
+/** Shells report a process ended by Ctrl-C so. */
+const INTERRUPTED = 130;
+const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
+
+/** Runs a command to its exit code: 0, 1 with a sentence, or 130 when a signal ended it. Whatever it started, its `finally` must end. */
+export async function runCommand(command: (call: Call) => Promise<number>): Promise<void> {
+  const stopping = new AbortController();
+  for (const signal of SIGNALS) process.on(signal, () => stopping.abort());
+  try {
+    process.exitCode = await command({ args: process.argv.slice(2), stop: stopping.signal });
+  } catch (error) {
+    if (stopping.signal.aborted) process.exitCode = INTERRUPTED;
+    else {
+      failed(error instanceof Error ? error.message : String(error));
+      process.exitCode = 1;
+    }
+  }
+  // A keep-alive connection to an engine that is gone must not hold the command up.
+  process.exit();
+}
+
+/** Rejects when the signal comes, so that waiting for something can end early. */
+export function stopped(stop: AbortSignal): Promise<never> {
+  return new Promise((_, reject) => {
+    if (stop.aborted) reject(new Refusal("Stopped."));
+    stop.addEventListener("abort", () => reject(new Refusal("Stopped.")), { once: true });
+  });
+}

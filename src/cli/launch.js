@@ -1,0 +1,17 @@
+// The door of every command. Plain JavaScript, so that a Node too old to read TypeScript says so in a sentence.
+import process from "node:process";
+import { nodeRefusal } from "./node-version.js";
+
+const COMMANDS = ["start", "demo"];
+
+const [name = ""] = process.argv.splice(2, 1);
+const refusal =
+  nodeRefusal(process.versions.node) ??
+  (COMMANDS.includes(name) ? undefined : `There is no command "${name}". Commands: ${COMMANDS.join(", ")}.`);
+
+if (refusal === undefined) {
+  await import(`./${name}.ts`);
+} else {
+  console.error(refusal);
+  process.exitCode = 1;
+}

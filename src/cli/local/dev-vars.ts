@@ -1,0 +1,25 @@
+import { randomBytes } from "node:crypto";
+import { readFileSync, writeFileSync } from "node:fs";
+import { Refusal } from "../command.ts";
+import { shown } from "./wrangler.ts";
+
+/**
+ * Makes sure the secrets of a local engine are there: a file with a random MILLRACE_KEY if there is none. One that exists is never
+ * touched: open instances depend on its key, and people keep their own secrets in it. Answers whether it made one.
+ */
+export function ensureDevVars(file: string): boolean {
+  try {
+    writeFileSync(file, `MILLRACE_KEY=${newKey()}\n`, { flag: "wx", mode: 0o600 });
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
+  }
+  if (!/^\s*(export\s+)?MILLRACE_KEY\s*=\s*\S/m.test(readFileSync(file, "utf8"))) {
+    throw new Refusal(`${shown(file)} sets no MILLRACE_KEY, and it is yours to change. Add this line to it: MILLRACE_KEY=${newKey()}`);
+  }
+  return false;
+}
+
+function newKey(): string {
+  return randomBytes(32).toString("base64url");
+}

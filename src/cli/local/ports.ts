@@ -1,0 +1,45 @@
+import { createServer } from "node:net";
+import { Refusal } from "../command.ts";
+
+const HOST = "127.0.0.1";
+/** Whoever listens on every address or on IPv6 only also takes `localhost`. */
+const HOSTS = [HOST, "::1", "0.0.0.0"];
+
+/** The port people asked for: `--port 9000`, `--port=9000` or PORT. */
+export function portFrom(args: readonly string[], env: { PORT?: string | undefined }, otherwise: number): number {
+  const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
+  const asked = place < 0 ? env.PORT || String(otherwise) : (args[place]?.split("=")[1] ?? args[place + 1] ?? "");
+  const port = Number(asked);
+  if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
+  throw new Refusal(`"${asked}" is not a port. Choose one from 1 to 65535, such as: npm start -- --port 9000`);
+}
+
+/** Refuses a port somebody listens on. */
+export async function requireFree(port: number): Promise<void> {
+  for (const host of HOSTS) {
+    const code = await listen(port, host);
+    if (code === "EADDRINUSE") {
+      throw new Refusal(`Port ${port} is in use. Stop what listens there, or choose another port: npm start -- --port ${port + 1}`);
+    }
+    if (code === "EACCES") throw new Refusal(`Port ${port} is not open to you. Choose one above 1023: npm start -- --port 8787`);
+  }
+}
+
+/** A port nobody listens on. */
+export function freePort(): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const server = createServer().once("error", reject);
+    server.listen(0, HOST, () => {
+      const address = server.address();
+      server.close(() => resolve(typeof address === "object" && address ? address.port : 0));
+    });
+  });
+}
+
+/** Listens for a moment: undefined when that worked, or why not. A host this machine lacks is no hindrance. */
+function listen(port: number, host: string): Promise<string | undefined> {
+  return new Promise((resolve) => {
+    const server = createServer().once("error", (error: NodeJS.ErrnoException) => resolve(error.code));
+    server.listen({ port, host, exclusive: true }, () => server.close(() => resolve(undefined)));
+  });
+}

@@ -1,0 +1,56 @@
+import { execFileSync } from "node:child_process";
+import { setTimeout as sleep } from "node:timers/promises";
+
+export interface Process {
+  pid: number;
+  command: string;
+}
+
+/** workerd takes 0.5 to 1 s to close (seen). */
+const CLOSING_MS = 8000;
+const LOOK_EVERY_MS = 50;
+
+/** The processes of a group, as a process we started detached and all it started. Ends of life that nobody collected are left out. */
+export function groupOf(leader: number): Process[] {
+  return execFileSync("ps", ["-A", "-o", "pid=,pgid=,stat=,args="], { encoding: "utf8", maxBuffer: 64 * 1024 * 1024 })
+    .split("\n")
+    .map((line) => /^\s*(\d+)\s+(\d+)\s+(\S+)\s+(.*)$/.exec(line))
+    .flatMap((match) => (match && Number(match[2]) === leader && !match[3]?.startsWith("Z") ? [match] : []))
+    .map(([, pid, , , command = ""]) => ({ pid: Number(pid), command }));
+}
+
+/** When a process started, which tells it from a later one under the same id; undefined when it is gone. */
+export function startOf(pid: number): string | undefined {
+  try {
+    return execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+  } catch {
+    return undefined;
+  }
+}
+
+export function send(signal: "SIGTERM" | "SIGKILL", processes: readonly Process[]): void {
+  for (const { pid } of processes) {
+    try {
+      process.kill(pid, signal);
+    } catch {
+      // Gone already.
+    }
+  }
+}
+
+/** Ends a group: asks, waits until the last of it is gone, and kills what stays. Until then its port and its state are not free. */
+export async function endGroup(leader: number): Promise<void> {
+  send("SIGTERM", groupOf(leader));
+  if (await gone(leader)) return;
+  send("SIGKILL", groupOf(leader));
+  await gone(leader);
+}
+
+async function gone(leader: number): Promise<boolean> {
+  const deadline = Date.now() + CLOSING_MS;
+  while (groupOf(leader).length > 0) {
+    if (Date.now() > deadline) return false;
+    await sleep(LOOK_EVERY_MS);
+  }
+  return true;
+}

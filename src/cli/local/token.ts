@@ -1,0 +1,34 @@
+import { createHash, randomBytes } from "node:crypto";
+import { readFileSync, rmSync, writeFileSync } from "node:fs";
+
+const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
+const TENANT = "acme";
+const ACTOR = "local";
+const SCOPES = "enqueue read operate embedded unattributed";
+
+/** The token of a local engine, kept in a file only its owner reads; made once. */
+export function localToken(file: string): string {
+  const kept = read(file);
+  if (kept !== undefined) return kept;
+  const token = `mr_${randomBytes(8).toString("hex")}_${randomBytes(32).toString("base64url")}`;
+  rmSync(file, { force: true });
+  writeFileSync(file, `${token}\n`, { flag: "wx", mode: 0o600 });
+  return token;
+}
+
+/** SQL that makes the token good, and does nothing where it is. Only a hash of its secret goes in, as the engine's own `mintToken` stores it. */
+export function insertToken(token: string): string {
+  const [, id = "", secret = ""] = TOKEN.exec(token) ?? [];
+  const hash = createHash("sha256").update(secret).digest("hex");
+  return `INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at)
+    VALUES ('${id}', '${hash}', '${TENANT}', '${ACTOR}', '${SCOPES}', ${Date.now()}) ON CONFLICT (id) DO NOTHING`;
+}
+
+function read(file: string): string | undefined {
+  try {
+    const text = readFileSync(file, "utf8").trim();
+    return TOKEN.test(text) ? text : undefined;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,55 @@
+import { execFile } from "node:child_process";
+import { existsSync } from "node:fs";
+import { join, relative } from "node:path";
+import { stripVTControlCharacters } from "node:util";
+import { Refusal } from "../command.ts";
+
+export const ROOT = join(import.meta.dirname, "../../..");
+export const WRANGLER = join(ROOT, "node_modules/wrangler/bin/wrangler.js");
+
+export function requireInstalled(): void {
+  if (!existsSync(WRANGLER)) throw new Refusal("The packages are not installed. Run `npm install` once, then this again.");
+}
+
+/** Wrangler by itself: it asks nobody, reports nothing, and shares no registry with another wrangler of this machine. */
+export function wranglerEnv(folder: string): Record<string, string | undefined> {
+  return {
+    ...process.env,
+    CI: "1",
+    CLOUDFLARE_CF_FETCH_ENABLED: "false",
+    FORCE_COLOR: "0",
+    WRANGLER_HIDE_BANNER: "true",
+    WRANGLER_LOG_PATH: join(folder, "wrangler-logs"),
+    WRANGLER_REGISTRY_PATH: join(folder, "registry"),
+    WRANGLER_SEND_METRICS: "false",
+  };
+}
+
+/** Runs one of wrangler's commands without a word. Errors: a sentence that ends with wrangler's own. */
+export function runWrangler(folder: string, doing: string, args: readonly string[]): Promise<void> {
+  return new Promise((resolve, reject) => {
+    execFile(
+      process.execPath,
+      [WRANGLER, ...args],
+      { cwd: ROOT, env: { ...wranglerEnv(folder), NODE_ENV: undefined } },
+      (error, stdout, stderr) => {
+        if (error) reject(new Refusal(`Could not ${doing}: ${lastError(`${stdout}\n${stderr}`)}`));
+        else resolve();
+      },
+    );
+  });
+}
+
+/** The last thing wrangler called an error, or else its last words. */
+export function lastError(output: string): string {
+  const lines = stripVTControlCharacters(output)
+    .split("\n")
+    .map((line) => line.trim())
+    .filter((line) => line !== "" && !line.startsWith("🪵"));
+  return (lines.findLast((line) => line.includes("[ERROR]")) ?? lines.at(-1) ?? "wrangler said nothing").replace(/^.*\[ERROR\]\s*/, "");
+}
+
+/** A path as people of this checkout write it. */
+export function shown(path: string): string {
+  return relative(process.cwd(), path) || ".";
+}

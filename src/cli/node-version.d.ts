@@ -1,0 +1,2 @@
+/** Why this Node cannot run the commands; undefined when it can. */
+export function nodeRefusal(version: string): string | undefined;

@@ -1,0 +1,12 @@
+// The first Node of each line that runs TypeScript without a flag. Wrangler itself is content with 22.12.
+const FIRST_MINOR = { 22: 18, 23: 6 };
+
+/**
+ * Why this Node cannot run the commands; undefined when it can.
+ * @param {string} version such as `22.18.0`
+ */
+export function nodeRefusal(version) {
+  const [major = 0, minor = 0] = version.split(".").map(Number);
+  if (major > 23 || minor >= (FIRST_MINOR[major] ?? Number.POSITIVE_INFINITY)) return undefined;
+  return `This is Node ${version}; Millrace needs 22.18 or newer. \`npm install\` brings one along, and \`npm start\` and \`npm run demo\` use it.`;
+}

@@ -1,0 +1,25 @@
+import { styleText } from "node:util";
+
+type Style = "bold" | "dim" | "green" | "red" | "yellow" | "cyan";
+
+/** Colours text for standard output; leaves it plain where that is no terminal or NO_COLOR is set. */
+export function paint(style: Style, text: string): string {
+  return styleText(style, text, { stream: process.stdout });
+}
+
+export function say(line = ""): void {
+  process.stdout.write(`${line}\n`);
+}
+
+export function failed(sentence: string): void {
+  process.stderr.write(`\n${styleText("red", "✗", { stream: process.stderr })} ${sentence}\n`);
+}
+
+/** A column entry, filled up with spaces. What is longer stays whole: a shifted line is better than a cut name. */
+export function column(text: string, width: number): string {
+  return text.padEnd(width);
+}
+
+export function seconds(ms: number): string {
+  return `${(ms / 1000).toFixed(1)} s`;
+}

@@ -1,0 +1,121 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { mintToken, SCOPES } from "../../src/engine/index.ts";
+import { callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
+import { seedEffect, seedInstance, seedLetter } from "./seed.ts";
+
+/** Every documented operation under /v1, with the scope its document names. */
+async function operations(): Promise<{ method: string; path: string; scope: string }[]> {
+  const { body } = await send("/openapi.json");
+  return Object.entries<Json>(body.paths)
+    .filter(([path]) => path.startsWith("/v1"))
+    .flatMap(([path, item]) =>
+      Object.entries<Json>(item).map(([method, operation]) => ({
+        method: method.toUpperCase(),
+        path,
+        scope: operation.security[0].bearer[0],
+      })),
+    );
+}
+
+const body = (method: string) => (method === "POST" ? { reason: "because" } : undefined);
+
+describe("A token", () => {
+  it("is stored as a hash only", async () => {
+    const { token, tenantId } = await callerWith();
+    const row = await env.DB.prepare("SELECT * FROM tokens WHERE tenant_id = ?1").bind(tenantId).first();
+    const [, id, secret] = /^mr_([0-9a-f]{16})_(.{43})$/.exec(token) ?? [];
+    expect(row?.id).toBe(id);
+    expect(JSON.stringify(row)).not.toContain(secret);
+  });
+
+  it("is needed for everything under /v1, also for what does not exist", async () => {
+    for (const { method, path } of [...(await operations()), { method: "GET", path: "/v1/nothing" }]) {
+      const answer = await send(path, { method });
+      expectProblem(answer, 401, "unauthorized");
+      expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="millrace"');
+      expect(answer.headers.get("cache-control")).toBe("no-store");
+    }
+  });
+
+  it("that is wrong, unknown, malformed or expired is refused alike", async () => {
+    const { token } = await callerWith();
+    const expired = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() - 1 });
+    const wrong = token.slice(0, -1) + (token.endsWith("A") ? "B" : "A");
+    const answers = [];
+    for (const presented of [
+      `Bearer ${wrong}`,
+      `Bearer mr_${"0".repeat(16)}_${"A".repeat(43)}`,
+      "Bearer x",
+      `Basic ${token}`,
+      token,
+      `Bearer ${expired}`,
+    ]) {
+      const answer = await send("/v1/audit", { headers: { authorization: presented } });
+      answers.push(expectProblem(answer, 401, "unauthorized"));
+      expect(answer.headers.get("www-authenticate")).toContain('error="invalid_token"');
+    }
+    for (const problem of answers) expect(problem).toEqual(answers[0]);
+  });
+
+  it("works until it expires, whatever the case of its scheme", async () => {
+    const token = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"], expiresAt: Date.now() + 60_000 });
+    expect((await send("/v1/audit", { headers: { authorization: `bearer ${token}` } })).status).toBe(200);
+  });
+
+  it("needs the scope that the document names, and is told which it lacks", async () => {
+    for (const { method, path, scope } of await operations()) {
+      const caller = await callerWith(SCOPES.filter((one) => one !== scope));
+      const answer = await caller.call(method, path, body(method));
+      expect(expectProblem(answer, 403, "forbidden").detail).toContain(`\`${scope}\``);
+      expect(answer.headers.get("www-authenticate")).toContain(`scope="${scope}"`);
+    }
+  });
+
+  it.each([
+    ["a tenant the envelope would refuse", { tenantId: "Acme Corp" }],
+    ["no scope", { scopes: [] }],
+    ["a scope nobody knows", { scopes: ["root"] }],
+    ["no actor", { actor: "" }],
+  ])("with %s is not minted", async (_, wrong) => {
+    const grant = { tenantId: "acme", actor: "ada", scopes: ["read"], ...wrong } as Parameters<typeof mintToken>[1];
+    await expect(mintToken(env, grant)).rejects.toMatchObject({ code: "config_invalid" });
+  });
+});
+
+describe("Another tenant", () => {
+  it("finds none of it on any route, and changes nothing", async () => {
+    const [owner, stranger] = [await callerWith(), await callerWith([...SCOPES])];
+    const instance = await seedInstance(owner.tenantId, {
+      status: "errored",
+      error: { step: "s", code: "step_failed", message: "m", attempts: 1 },
+    });
+    const doubtful = await seedInstance(owner.tenantId, { status: "in_doubt" });
+    const effect = await seedEffect(doubtful);
+    const letter = await seedLetter(owner.tenantId);
+    const before = await everything();
+
+    for (const { method, path } of await operations()) {
+      if (path.startsWith("/v1/commands")) continue;
+      const id = path.startsWith("/v1/dead-letters") ? letter : instance;
+      const answer = await stranger.call(method, path.replace("{id}", id).replace("{key}", effect), body(method));
+      expect(JSON.stringify(answer.body), path).not.toContain(owner.tenantId);
+      if (path.includes("{")) {
+        expect(answer.status, path).toBe(404);
+        const unknown = await stranger.call(method, path.replace("{id}", "f".repeat(32)).replace("{key}", "nothing"), body(method));
+        expect(unknown.body.code, path).toBe(answer.body.code);
+      } else expect(answer.body, path).toMatchObject({ items: [] });
+    }
+    expect(await everything()).toEqual(before);
+
+    expect((await owner.get(`/v1/instances/${instance}`)).status).toBe(200);
+    expect((await owner.get("/v1/effects")).body.items).toMatchObject([{ key: effect }]);
+    expect((await owner.get(`/v1/dead-letters/${letter}`)).status).toBe(200);
+  });
+});
+
+async function everything() {
+  const tables = ["instances", "inbox", "outbox", "dead_letters", "actions"];
+  const results = await env.DB.batch(tables.map((table) => env.DB.prepare(`SELECT * FROM ${table} ORDER BY 1`)));
+  return results.map(({ results }) => results);
+}

@@ -1,0 +1,88 @@
+import { env, exports } from "cloudflare:workers";
+import { expect } from "vitest";
+import { mintToken, type Scope } from "../../src/engine/index.ts";
+
+// biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the API answered, and says in its expectation what that should be
+export type Json = any;
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  body: Json;
+}
+
+let names = 0;
+
+/** A name no other test uses. */
+export function fresh(prefix = "t"): string {
+  return `${prefix}-${++names}-${crypto.randomUUID().slice(0, 8)}`;
+}
+
+/** Sends a request to the Worker's front door. */
+export async function send(path: string, init: RequestInit = {}): Promise<Answer> {
+  const response = await exports.default.fetch(new Request(`http://localhost${path}`, { redirect: "manual", ...init }));
+  const text = await response.text();
+  const isJson = response.headers.get("content-type")?.includes("json");
+  return { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
+}
+
+/** A tenant's caller, with a token that has just these scopes. */
+export async function callerWith(scopes: Scope[] = ["enqueue", "read", "operate"], tenantId = fresh("tenant")) {
+  const token = await mintToken(env, { tenantId, actor: "ada", scopes });
+  const authorization = `Bearer ${token}`;
+  const call = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
+    send(path, {
+      method,
+      headers: { authorization, ...(body !== undefined && { "content-type": "application/json" }), ...headers },
+      ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    });
+  return {
+    tenantId,
+    token,
+    call,
+    get: (path: string) => call("GET", path),
+    post: (path: string, body: unknown, headers?: Record<string, string>) => call("POST", path, body, headers),
+    /** Asks for the research of a keyword. */
+    ask: (keyword: string, headers?: Record<string, string>) => call("POST", "/v1/commands", research(keyword), headers),
+  };
+}
+
+export type Caller = Awaited<ReturnType<typeof callerWith>>;
+
+export function research(keyword: string) {
+  return { type: "research.requested", payload: { brand: "acme", keyword } };
+}
+
+/** Expects problem details with this status and code, and answers them. */
+export function expectProblem(answer: Answer, status: number, code: string): Json {
+  expect(answer.body).toMatchObject({
+    type: `https://millrace.dev/problems/${code}`,
+    title: expect.any(String),
+    status,
+    detail: expect.any(String),
+    code,
+    retryable: expect.any(Boolean),
+  });
+  expect(answer.status).toBe(status);
+  expect(answer.headers.get("content-type")).toBe("application/problem+json");
+  return answer.body;
+}
+
+/** Looks until what it sees is right, or gives up with what it saw last. */
+export async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Promise<T> {
+  for (let tries = 0; ; tries++) {
+    const seen = await look();
+    if (right(seen) || tries >= 200) return seen;
+    await scheduler.wait(50);
+  }
+}
+
+/** Waits for an instance to reach a status. */
+export async function reaches(caller: Caller, id: string, status: string): Promise<Json> {
+  const { body } = await until(
+    () => caller.get(`/v1/instances/${id}`),
+    ({ body }) => body.status === status,
+  );
+  expect(body.status).toBe(status);
+  return body;
+}

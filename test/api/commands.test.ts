@@ -1,0 +1,187 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { type Answer, callerWith, expectProblem, fresh, reaches, research } from "./client.ts";
+
+describe("POST /v1/commands", () => {
+  it("accepts a command, says where its instance is, and performs it", async () => {
+    const caller = await callerWith();
+    const { status, headers, body } = await caller.ask(fresh());
+    expect(status).toBe(202);
+    expect(body).toEqual({ instance_id: expect.stringMatching(/^[0-9a-f]{32}$/), replayed: false, correlation_id: expect.any(String) });
+    expect(headers.get("location")).toBe(`/v1/instances/${body.instance_id}`);
+    await reaches(caller, body.instance_id, "complete");
+  });
+
+  it("carries correlation, causation and trace on", async () => {
+    const caller = await callerWith();
+    const trace = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+    const command = { ...research(fresh()), correlation_id: "job 7", causation_id: "a click", schema_version: 1, delay_seconds: 3600 };
+    const { body } = await caller.post("/v1/commands", command, { traceparent: trace });
+    expect(body.correlation_id).toBe("job 7");
+    const row = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1").bind(body.instance_id).first<{ envelope: string }>();
+    const envelope = JSON.parse(row?.envelope ?? "");
+    expect(envelope).toMatchObject({ causation_id: "a click", source: "api/ada", tenant_id: caller.tenantId });
+    expect(envelope.traceparent).toMatch(/^00-0af7651916cd43dd8448eb211c80319c-[0-9a-f]{16}-01$/);
+    expect(envelope.traceparent).not.toBe(trace);
+  });
+
+  it("A02 answers a repeated request with the same instance, marked as replayed", async () => {
+    const caller = await callerWith();
+    const keyword = fresh();
+    const first = await caller.ask(keyword, { "idempotency-key": "k-1" });
+    const again = await caller.ask(keyword, { "idempotency-key": "k-1" });
+    expect(again.body).toEqual({ ...first.body, replayed: true });
+    expect(again.status).toBe(202);
+  });
+
+  it("derives a key from the payload where none is given", async () => {
+    const caller = await callerWith();
+    const keyword = fresh();
+    const first = await caller.ask(keyword);
+    expect((await caller.ask(keyword)).body).toEqual({ ...first.body, replayed: true });
+    expect((await caller.ask(`${keyword} two`)).body.instance_id).not.toBe(first.body.instance_id);
+  });
+
+  it("takes a key bare or quoted, as the same key", async () => {
+    const caller = await callerWith();
+    const keyword = fresh();
+    const bare = await caller.ask(keyword, { "idempotency-key": 'a "b" c\\d' });
+    const quoted = await caller.ask(keyword, { "idempotency-key": '"a \\"b\\" c\\\\d"' });
+    expect(quoted.body).toEqual({ ...bare.body, replayed: true });
+    const longest = await caller.ask(fresh(), { "idempotency-key": "k".repeat(500) });
+    expect(longest.status).toBe(202);
+  });
+
+  it.each([
+    ["too long", "k".repeat(501)],
+    ["empty quotes", '""'],
+    ["an open quote", '"abc'],
+    ["two strings", '"a", "b"'],
+    ["a parameter", '"a";p=1'],
+    ["not ASCII", "schl\u00fcssel"],
+    ["empty", ""],
+  ])("refuses a key that is %s, naming the header", async (_, key) => {
+    const caller = await callerWith();
+    const { issues } = expectProblem(await caller.ask(fresh(), { "idempotency-key": key }), 422, "invalid_payload");
+    expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("1 to 500") }]);
+  });
+
+  it("A05 refuses a key that is taken by another payload, and changes nothing", async () => {
+    const caller = await callerWith();
+    const keyword = fresh();
+    const first = await caller.ask(keyword, { "idempotency-key": "k" });
+    expectProblem(await caller.ask(`${keyword} two`, { "idempotency-key": "k" }), 422, "idempotency_key_reused");
+    const { body } = await caller.get("/v1/instances");
+    expect(body.items).toMatchObject([{ id: first.body.instance_id, subject: `acme/${keyword}` }]);
+  });
+
+  it("A06 creates once for fifty identical requests at once, and answers 49 with it", async () => {
+    const caller = await callerWith();
+    const keyword = fresh();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => caller.ask(keyword, { "idempotency-key": "k" })));
+    expect(new Set(answers.map(({ body }) => body.instance_id)).size).toBe(1);
+    expect(answers.filter(({ status, body }) => status === 202 && body.replayed === false)).toHaveLength(1);
+    expect(answers.filter(({ status, body }) => status === 202 && body.replayed === true)).toHaveLength(49);
+  });
+
+  it("A07 keeps two tenants with the same key apart", async () => {
+    const [one, two] = [await callerWith(), await callerWith()];
+    const keyword = fresh();
+    const a = await one.ask(keyword, { "idempotency-key": "k" });
+    const b = await two.ask(keyword, { "idempotency-key": "k" });
+    expect(b.body.replayed).toBe(false);
+    expect(b.body.instance_id).not.toBe(a.body.instance_id);
+  });
+
+  it("A09 does not remember a refused request: the corrected one is accepted under the same key", async () => {
+    const caller = await callerWith();
+    expectProblem(await caller.ask("", { "idempotency-key": "k" }), 422, "invalid_payload");
+    const { status, body } = await caller.ask(fresh(), { "idempotency-key": "k" });
+    expect([status, body.replayed]).toEqual([202, false]);
+  });
+
+  it("names the field of a payload that does not fit", async () => {
+    const caller = await callerWith();
+    const { issues } = expectProblem(
+      await caller.post("/v1/commands", { type: "research.requested", payload: {} }),
+      422,
+      "invalid_payload",
+    );
+    expect(issues.map(({ path }: { path: string }) => path)).toEqual(["payload.brand", "payload.keyword"]);
+  });
+
+  it("refuses a type nobody performs, and guesses which was meant", async () => {
+    const caller = await callerWith();
+    const problem = expectProblem(await caller.post("/v1/commands", { type: "content.publsh", payload: {} }), 404, "unknown_message_type");
+    expect(problem.did_you_mean).toBe("content.publish");
+    expectProblem(await caller.post("/v1/commands", { type: "content.published", payload: {} }), 404, "unknown_message_type");
+  });
+
+  it("refuses a payload version it does not know yet", async () => {
+    const caller = await callerWith();
+    expectProblem(await caller.post("/v1/commands", { ...research("x"), schema_version: 2 }), 422, "invalid_envelope");
+  });
+
+  it.each([
+    ["subject", { subject: "mine" }, "subject"],
+    ["a tenant", { tenant_id: "globex" }, "tenant_id"],
+    ["no delay at all", { delay_seconds: -1 }, "delay_seconds"],
+    ["too long a delay", { delay_seconds: 43_201 }, "delay_seconds"],
+    ["an empty correlation", { correlation_id: "" }, "correlation_id"],
+    ["too long a causation", { causation_id: "c".repeat(301) }, "causation_id"],
+    ["a control character", { correlation_id: "a\u0000b" }, "correlation_id"],
+    ["version 0", { schema_version: 0 }, "schema_version"],
+  ])("refuses %s in the body, naming the field", async (_, extra, path) => {
+    const caller = await callerWith();
+    const { issues } = expectProblem(await caller.post("/v1/commands", { ...research("x"), ...extra }), 422, "invalid_payload");
+    expect(issues).toMatchObject([{ path }]);
+  });
+});
+
+describe("POST /v1/commands/batch", () => {
+  it("answers every command by itself, in order", async () => {
+    const caller = await callerWith();
+    const keyword = fresh();
+    const { status, body } = await caller.post("/v1/commands/batch", {
+      commands: [
+        { ...research(keyword), idempotency_key: "k" },
+        { type: "nobody.knows", payload: {} },
+        { type: "research.requested", payload: { brand: "ACME", keyword } },
+        "no object",
+        { ...research(keyword), idempotency_key: "k" },
+        { ...research(`${keyword} two`), idempotency_key: "k" },
+        { ...research(keyword), correlation_id: "job 8" },
+      ],
+    });
+    expect(status).toBe(200);
+    const id = body.results[0].instance_id;
+    expect(body.results).toEqual([
+      { status: 202, instance_id: expect.any(String), replayed: false, correlation_id: expect.any(String) },
+      { status: 404, problem: expect.objectContaining({ status: 404, code: "unknown_message_type" }) },
+      {
+        status: 422,
+        problem: expect.objectContaining({ code: "invalid_payload", issues: [expect.objectContaining({ path: "payload.brand" })] }),
+      },
+      { status: 422, problem: expect.objectContaining({ code: "invalid_payload" }) },
+      { status: 202, instance_id: id, replayed: true, correlation_id: body.results[0].correlation_id },
+      { status: 422, problem: expect.objectContaining({ code: "idempotency_key_reused" }) },
+      { status: 202, instance_id: expect.not.stringMatching(id), replayed: false, correlation_id: "job 8" },
+    ]);
+  });
+
+  it("takes a hundred", async () => {
+    const caller = await callerWith();
+    const commands = Array.from({ length: 100 }, (_, n) => ({ ...research(`mint ${n}`), delay_seconds: 3600 }));
+    const { body } = await caller.post("/v1/commands/batch", { commands });
+    expect(body.results.filter(({ status }: Answer) => status === 202)).toHaveLength(100);
+  });
+
+  it("refuses none, a hundred and one, and a key for the whole", async () => {
+    const caller = await callerWith();
+    const batch = (count: number, headers = {}) =>
+      caller.post("/v1/commands/batch", { commands: Array.from({ length: count }, () => research("x")) }, headers);
+    expect(expectProblem(await batch(0), 422, "invalid_payload").issues[0].path).toBe("commands");
+    expect(expectProblem(await batch(101), 422, "invalid_payload").issues[0].path).toBe("commands");
+    expect(expectProblem(await batch(1, { "idempotency-key": "k" }), 422, "invalid_payload").issues[0].path).toBe("Idempotency-Key");
+  });
+});

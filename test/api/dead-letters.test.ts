@@ -1,0 +1,99 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { callerWith, expectProblem, fresh, type Json, reaches } from "./client.ts";
+import { envelopeFor, hexId, seedLetter } from "./seed.ts";
+
+describe("GET /v1/dead-letters", () => {
+  it("lists the open ones newest first, page by page, without their messages", async () => {
+    const caller = await callerWith();
+    const seeded: string[] = [];
+    for (const at of [4, 4, 9]) seeded.push(await seedLetter(caller.tenantId, { capturedAt: at }));
+    const first = await caller.get("/v1/dead-letters?limit=2");
+    const second = await caller.get(`/v1/dead-letters?limit=2&cursor=${first.body.next_cursor}`);
+    const items: Json[] = [...first.body.items, ...second.body.items];
+    expect(items.map(({ captured_at }) => Date.parse(captured_at))).toEqual([9, 4, 4]);
+    expect(new Set(items.map(({ id }) => id))).toEqual(new Set(seeded));
+    expect(second.body.next_cursor).toBeNull();
+    expect(items[0]).toMatchObject({ queue: "gatherfeed-commands", reason: "exhausted", error: "It broke.", attempts: 4, state: "open" });
+    expect(items[0]).not.toHaveProperty("body");
+  });
+
+  it("filters by state, queue and reason", async () => {
+    const caller = await callerWith();
+    const id = await seedLetter(caller.tenantId, { queue: "publish-commands", reason: "invalid_payload" });
+    await seedLetter(caller.tenantId);
+    const list = async (query: string) => (await caller.get(`/v1/dead-letters?${query}`)).body.items.map(({ id }: Json) => id);
+    expect(await list("queue=publish-commands")).toEqual([id]);
+    expect(await list("reason=invalid_payload")).toEqual([id]);
+    expect(await list("state=skipped")).toEqual([]);
+    expectProblem(await caller.get("/v1/dead-letters?state=lost"), 422, "invalid_payload");
+  });
+
+  it("shows what names no tenant only to tokens with the scope `unattributed`", async () => {
+    const id = await seedLetter(null, { body: "not even an envelope" });
+    const [plain, trusted] = [await callerWith(["read", "operate"]), await callerWith(["read", "operate", "unattributed"])];
+    expectProblem(await plain.get(`/v1/dead-letters/${id}`), 404, "dead_letter_not_found");
+    expect((await plain.get("/v1/dead-letters")).body.items).toEqual([]);
+    expect((await trusted.get(`/v1/dead-letters/${id}`)).body).toMatchObject({ id, body: "not even an envelope" });
+    expectProblem(await plain.post(`/v1/dead-letters/${id}/skip`, { reason: "r" }), 404, "dead_letter_not_found");
+    expect((await trusted.post(`/v1/dead-letters/${id}/skip`, { reason: "r" })).body).toMatchObject({ skipped: true });
+  });
+});
+
+describe("A dead letter", () => {
+  it("is shown with its message", async () => {
+    const caller = await callerWith();
+    const id = await seedLetter(caller.tenantId);
+    expect((await caller.get(`/v1/dead-letters/${id}`)).body).toMatchObject({
+      id,
+      body: { tenant_id: caller.tenantId, idempotency_key: id },
+    });
+    expectProblem(await caller.get(`/v1/dead-letters/${hexId()}`), 404, "dead_letter_not_found");
+  });
+
+  it("is replayed once, however often it is asked, and its work is done", async () => {
+    const caller = await callerWith();
+    const id = await seedLetter(caller.tenantId);
+    const answers = await Promise.all([1, 2, 3].map(() => caller.post(`/v1/dead-letters/${id}/replay`, { reason: "fixed" })));
+    expect(answers.map(({ status, body }) => [status, body.sent]).sort()).toEqual([
+      [200, false],
+      [200, false],
+      [202, true],
+    ]);
+    const [sent] = answers.filter(({ status }) => status === 202);
+    await reaches(caller, sent?.body.instance_id, "complete");
+    expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("replayed");
+    const { body: audit } = await caller.get("/v1/audit");
+    expect(audit.items.map(({ result }: Json) => result).sort()).toEqual(["applied", "no_change", "no_change"]);
+  });
+
+  it("is replayed with a corrected message, which is validated first", async () => {
+    const caller = await callerWith();
+    const key = fresh();
+    const id = await seedLetter(caller.tenantId, { body: envelopeFor(caller.tenantId, key, { brand: "acme" }), reason: "invalid_payload" });
+    const replay = (body?: unknown) =>
+      caller.post(`/v1/dead-letters/${id}/replay`, { reason: "corrected", ...(body !== undefined && { body }) });
+
+    expect(expectProblem(await replay(), 422, "invalid_payload").issues).toMatchObject([{ path: "payload.keyword" }]);
+    expectProblem(await replay({ message: "?" }), 422, "invalid_envelope");
+    expectProblem(await replay({ ...envelopeFor(caller.tenantId, key), message_type: "nobody.knows" }), 404, "unknown_message_type");
+    expectProblem(await replay(envelopeFor("globex", key)), 403, "forbidden");
+    expectProblem(await replay({ ...envelopeFor(caller.tenantId, key), payload_inline: "x".repeat(130_000) }), 413, "payload_too_large");
+    expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("open");
+
+    const { status, body } = await replay(envelopeFor(caller.tenantId, key));
+    expect([status, body.sent]).toEqual([202, true]);
+    await reaches(caller, body.instance_id, "complete");
+  });
+
+  it("is skipped, on record, and stays skipped", async () => {
+    const caller = await callerWith();
+    const id = await seedLetter(caller.tenantId);
+    const first = await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" });
+    expect([first.status, first.body]).toEqual([200, { action_id: expect.any(String), skipped: true }]);
+    expect((await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "again" })).body.skipped).toBe(false);
+    expect((await caller.post(`/v1/dead-letters/${id}/replay`, { reason: "oh" })).body).toMatchObject({ sent: false });
+    const { results } = await env.DB.prepare("SELECT state FROM dead_letters WHERE id = ?1").bind(id).all();
+    expect(results).toEqual([{ state: "skipped" }]);
+  });
+});

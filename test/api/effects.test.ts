@@ -1,0 +1,55 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { type Caller, callerWith, expectProblem, fresh, reaches } from "./client.ts";
+import { seedEffect } from "./seed.ts";
+
+/** An effect in doubt, of an instance that the platform knows. */
+async function doubtful(caller: Caller) {
+  const { body } = await caller.ask(fresh());
+  await reaches(caller, body.instance_id, "complete");
+  await env.DB.prepare("UPDATE instances SET status = 'in_doubt' WHERE id = ?1").bind(body.instance_id).run();
+  return { instanceId: body.instance_id, key: await seedEffect(body.instance_id) };
+}
+
+describe("An effect in doubt", () => {
+  it("is listed with what was sent", async () => {
+    const caller = await callerWith();
+    const { instanceId, key } = await doubtful(caller);
+    for (const path of ["/v1/effects?state=in_doubt", "/v1/effects"]) {
+      const { body } = await caller.get(path);
+      expect(body.items).toMatchObject([{ key, instance_id: instanceId, class: "once", state: "in_doubt", input: '{"to":"x"}' }]);
+    }
+    expectProblem(await caller.get("/v1/effects?state=done"), 422, "invalid_payload");
+  });
+
+  it.each([
+    ["confirm", { output: { sent: true } }, "confirm", [{ state: "done", output: '{"sent":true}' }]],
+    ["confirm", {}, "confirm", [{ state: "done", output: "null" }]],
+    ["reject", {}, "reject", [{ state: "failed", output: null }]],
+    ["retry", {}, "retry_anyway", [{ state: "superseded" }, { state: "failed", generation: 2 }]],
+  ])("is resolved by %s %j, on record", async (verb, extra, recorded, effects) => {
+    const caller = await callerWith();
+    const { instanceId, key } = await doubtful(caller);
+    const { status, body } = await caller.post(`/v1/effects/${key}/${verb}`, { reason: "I looked", ...extra });
+    expect([status, body]).toEqual([202, { action_id: expect.any(String), instance_id: instanceId }]);
+    const { body: after } = await caller.get(`/v1/instances/${instanceId}/effects`);
+    expect(after.items.filter(({ step }: { step: string }) => step === "send mail")).toMatchObject(effects);
+    const { body: audit } = await caller.get("/v1/audit");
+    expect(audit.items).toMatchObject([{ id: body.action_id, verb: recorded, target: key, reason: "I looked", result: "applied" }]);
+
+    const again = expectProblem(await caller.post(`/v1/effects/${key}/${verb}`, { reason: "again" }), 409, "invalid_transition");
+    expect(again.from).toBe(effects[0]?.state);
+  });
+
+  it("is not found by a key that names none", async () => {
+    const caller = await callerWith();
+    for (const key of ["x", "%00", "bnVsbA", "W10"])
+      expectProblem(await caller.post(`/v1/effects/${key}/reject`, { reason: "r" }), 404, "effect_not_found");
+  });
+
+  it("takes no field it does not know", async () => {
+    const caller = await callerWith();
+    const answer = await caller.post("/v1/effects/x/reject", { reason: "r", output: 1 });
+    expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path: "output" }]);
+  });
+});

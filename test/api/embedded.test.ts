@@ -1,0 +1,53 @@
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { createApi } from "../../src/api/app.ts";
+import { app } from "../../src/catalog.ts";
+import { callerWith, expectProblem, fresh, reaches, send } from "./client.ts";
+
+describe("/embedded", () => {
+  it("is not there unless it is switched on", async () => {
+    const { token } = await callerWith(["embedded"]);
+    const ask = (EMBEDDED_CONTROL: string | undefined) =>
+      createApi(app).fetch(
+        new Request("http://localhost/embedded/ledger", { headers: { authorization: `Bearer ${token}` } }),
+        { ...env, EMBEDDED_CONTROL },
+        createExecutionContext(),
+      );
+    for (const value of [undefined, "", "false", "1"]) expect((await ask(value)).status).toBe(404);
+    expect((await ask("true")).status).toBe(200);
+  });
+
+  it("is not there for anybody without the scope", async () => {
+    const plain = await callerWith(["enqueue", "read", "operate", "unattributed"]);
+    for (const [method, path] of [
+      ["GET", "/embedded/ledger"],
+      ["DELETE", "/embedded/faults"],
+    ] as const) {
+      const refused = expectProblem(await plain.call(method, path), 404, "route_not_found");
+      expect(expectProblem(await send(path, { method }), 404, "route_not_found")).toEqual(refused);
+      expect(expectProblem(await send("/nothing"), 404, "route_not_found")).toEqual(refused);
+    }
+  });
+
+  it("shows what the upstreams really did", async () => {
+    const caller = await callerWith(["enqueue", "read", "embedded"]);
+    const keyword = fresh();
+    const { body } = await caller.ask(keyword);
+    await reaches(caller, body.instance_id, "complete");
+    const ledger = await caller.get(`/embedded/ledger?upstream=search&match=${keyword}`);
+    expect(ledger.body.calls).toMatchObject([{ upstream: "search", subject: keyword, outcome: "charged" }]);
+    expect(ledger.body.totals.search.charged).toBe(1);
+    expectProblem(await caller.get("/embedded/ledger?upstrem=search"), 422, "invalid_payload");
+  });
+
+  it("refuses fault rules that the upstreams do not understand", async () => {
+    const caller = await callerWith(["embedded"]);
+    const put = (body: unknown) => caller.call("PUT", "/embedded/faults", body);
+    expectProblem(await put({}), 422, "invalid_payload");
+    expectProblem(await put("["), 400, "invalid_json");
+    const problem = expectProblem(await put([{ upstream: "mail", match: "", status: 500 }]), 422, "invalid_payload");
+    expect(problem.detail).toContain("upstream");
+    expect((await put([])).status).toBe(204);
+  });
+});

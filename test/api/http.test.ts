@@ -1,0 +1,144 @@
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, vi } from "vitest";
+import { createApi } from "../../src/api/app.ts";
+import { app } from "../../src/catalog.ts";
+import { type Catalog, mintToken } from "../../src/engine/index.ts";
+import { callerWith, expectProblem, send } from "./client.ts";
+
+describe("Every answer", () => {
+  it("under /v1 is never stored, and no answer is sniffed", async () => {
+    const caller = await callerWith();
+    for (const path of ["/v1/instances", "/v1/nothing", "/v1/instances/x", "/v1/audit?x=1"]) {
+      expect((await caller.get(path)).headers.get("cache-control"), path).toBe("no-store");
+    }
+    for (const path of ["/", "/healthz", "/openapi.json", "/nothing", "/pages/none", "/v1/audit"]) {
+      expect((await send(path)).headers.get("x-content-type-options"), path).toBe("nosniff");
+    }
+  });
+
+  it("to an unknown route is a problem", async () => {
+    const caller = await callerWith();
+    expectProblem(await send("/nothing"), 404, "route_not_found");
+    expectProblem(await send("/openapi.json/"), 404, "route_not_found");
+    expectProblem(await caller.get("/v1/nothing"), 404, "route_not_found");
+    expectProblem(await caller.post("/v1/effects/x/explode", {}), 404, "route_not_found");
+  });
+
+  it("to a known route by another method says which it takes", async () => {
+    const caller = await callerWith();
+    const refused = async (method: string, path: string) => {
+      const answer = await caller.call(method, path);
+      expectProblem(answer, 405, "method_not_allowed");
+      return answer.headers.get("allow");
+    };
+    expect(await refused("GET", "/v1/commands")).toBe("POST");
+    expect(await refused("DELETE", "/v1/instances/x")).toBe("GET, HEAD");
+    expect(await refused("POST", "/embedded/faults")).toBe("PUT, DELETE");
+    expect(await refused("OPTIONS", "/v1/dead-letters/x/replay")).toBe("POST");
+    expect(await refused("POST", "/pages/a/b")).toBe("GET, HEAD");
+  });
+});
+
+describe("GET /healthz", () => {
+  it("says that the database answers, to anybody", async () => {
+    const { status, headers, body } = await send("/healthz");
+    expect([status, body, headers.get("cache-control")]).toEqual([200, { ok: true }, "no-store"]);
+    expect((await send("/healthz", { method: "HEAD" })).status).toBe(200);
+  });
+});
+
+describe("What is our fault", () => {
+  /** The API over the real bindings, but for a database that fails with these words. */
+  async function overBroken(message: string, path: string) {
+    const token = await mintToken(env, { tenantId: "acme", actor: "ada", scopes: ["read"] });
+    const headers = { authorization: `Bearer ${token}` };
+    const api = createApi(app);
+    const ask = (DB: D1Database) =>
+      api.fetch(new Request(`http://localhost${path}`, { headers }), { ...env, DB }, createExecutionContext());
+    await ask(env.DB);
+    const broken = Object.create(env.DB, {
+      batch: { value: () => Promise.reject(new Error(message)) },
+      prepare: { value: (text: string) => env.DB.prepare(text) },
+    });
+    const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+    const response = await ask(broken);
+    const log = logged.mock.calls.flat().join("\n");
+    logged.mockRestore();
+    return { log, token, answer: { status: response.status, headers: response.headers, body: await response.json() } };
+  }
+
+  it("is 503 with Retry-After when the database is in trouble", async () => {
+    for (const message of ["D1_ERROR: D1 DB is overloaded. Too many requests queued.", "D1_ERROR: Exceeded maximum DB size"]) {
+      const { answer } = await overBroken(message, "/v1/audit");
+      expect(expectProblem(answer, 503, "unavailable").retryable).toBe(true);
+      expect(Number(answer.headers.get("retry-after"))).toBeGreaterThan(0);
+    }
+    expectProblem((await overBroken("D1_ERROR: storage operation exceeded timeout", "/healthz")).answer, 503, "unavailable");
+  });
+
+  it("names the migrations when a table is missing", async () => {
+    const { answer } = await overBroken("D1_ERROR: no such table: actions: SQLITE_ERROR", "/v1/audit");
+    expect(expectProblem(answer, 500, "config_invalid").detail).toContain("migrations");
+  });
+
+  it("is 500 without its words or its stack; the log has the message, and no token", async () => {
+    const { answer, log, token } = await overBroken("Cannot read properties of undefined", "/v1/audit");
+    expectProblem(answer, 500, "invariant");
+    expect(JSON.stringify(answer.body)).not.toMatch(/undefined|\.ts|at /);
+    expect(JSON.parse(log)).toEqual({
+      log: "api",
+      code: "invariant",
+      message: "Cannot read properties of undefined",
+      method: "GET",
+      path: "/v1/audit",
+    });
+    expect(log).not.toContain(token);
+  });
+});
+
+describe("GET /", () => {
+  it("tells people what runs here and how to ask for work", async () => {
+    const { status, headers, body } = await send("/");
+    expect(status).toBe(200);
+    expect(headers.get("content-type")).toContain("text/html");
+    for (const { name, on } of app.workflows) for (const word of [name, on.type]) expect(body).toContain(word);
+    expect(body).toContain("curl http://localhost/v1/commands");
+    expect(body).toContain("mr_YOUR_TOKEN");
+    expect(body).toContain('href="/openapi.json"');
+  });
+
+  it("allows no script and no style but its own", async () => {
+    const { headers, body } = await send("/");
+    const policy = headers.get("content-security-policy") ?? "";
+    const [, nonce] = /style-src 'nonce-([^']+)'/.exec(policy) ?? [];
+    expect(policy).toMatch(/^default-src 'none';/);
+    expect(body).toContain(`<style nonce="${nonce}">`);
+    expect(body).not.toMatch(/<script|style=|onclick/);
+    expect((await send("/")).headers.get("content-security-policy")).not.toBe(policy);
+  });
+
+  it("escapes what it shows", async () => {
+    const [first] = app.workflows;
+    const evil = { ...app, workflows: [{ ...first, name: "<img src=x>" }] } as unknown as Catalog;
+    const response = await createApi(evil).fetch(new Request("http://localhost/"), env, createExecutionContext());
+    const text = await response.text();
+    expect(text).toContain("&lt;img src=x&gt;");
+    expect(text).not.toContain("<img");
+  });
+});
+
+describe("GET /pages/*", () => {
+  it("serves a published page by its decoded path, and 304 to who has it", async () => {
+    await env.PAGES.put("acme/mint & more", "<h1>Mint</h1>");
+    const { status, headers, body } = await send("/pages/acme/mint%20%26%20more");
+    expect([status, body]).toEqual([200, "<h1>Mint</h1>"]);
+    expect(headers.get("content-security-policy")).toContain("sandbox");
+    const again = await send("/pages/acme/mint%20%26%20more", { headers: { "if-none-match": headers.get("etag") ?? "" } });
+    expect(again.status).toBe(304);
+  });
+
+  it("says where there is none", async () => {
+    for (const path of ["/pages/none", "/pages/%ff", `/pages/${"x".repeat(2000)}`]) expectProblem(await send(path), 404, "page_not_found");
+  });
+});

@@ -1,0 +1,79 @@
+import { env } from "cloudflare:workers";
+import { formatEntryKey } from "../../src/engine/index.ts";
+
+/** An id as the engine makes them. */
+export function hexId(): string {
+  return crypto.randomUUID().replaceAll("-", "");
+}
+
+/** A row of an instance that the platform knows nothing of. */
+export async function seedInstance(tenantId: string, row: { status?: string; acceptedAt?: number; subject?: string; error?: object } = {}) {
+  const id = hexId();
+  await env.DB.prepare(
+    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, error, accepted_at, updated_at)
+     VALUES (?1, ?2, 'research-keyword', 'research.requested', ?1, 'job-' || ?1, 'test', ?3, 'f', ?4, 'gatherfeed-commands', ?5, ?6, ?7, ?7)`,
+  )
+    .bind(
+      id,
+      tenantId,
+      row.subject ?? "acme/mint",
+      JSON.stringify(envelopeFor(tenantId, id)),
+      row.status ?? "complete",
+      row.error ? JSON.stringify(row.error) : null,
+      row.acceptedAt ?? Date.now(),
+    )
+    .run();
+  return id;
+}
+
+/** A guarded effect of an instance; answers the key people resolve it by. */
+export async function seedEffect(instanceId: string, row: { state?: string; step?: string } = {}): Promise<string> {
+  const step = row.step ?? "send mail";
+  await env.DB.prepare(
+    `INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, updated_at)
+     VALUES (?1, ?2, '', 1, 9, 'once', ?3, 1, 't', '{"to":"x"}', ?4)`,
+  )
+    .bind(instanceId, step, row.state ?? "in_doubt", Date.now())
+    .run();
+  return formatEntryKey({ instanceId, step, item: "", generation: 1 });
+}
+
+/** A dead letter; of a tenant, or of nobody anyone can name. */
+export async function seedLetter(
+  tenantId: string | null,
+  row: { body?: unknown; reason?: string; queue?: string; capturedAt?: number } = {},
+): Promise<string> {
+  const id = hexId();
+  await env.DB.prepare(
+    `INSERT INTO dead_letters (id, tenant_id, queue, message_type, body, reason, error, attempts, first_at, captured_at)
+     VALUES (?1, ?2, ?3, 'research.requested', ?4, ?5, 'It broke.', 4, ?6, ?6)`,
+  )
+    .bind(
+      id,
+      tenantId,
+      row.queue ?? "gatherfeed-commands",
+      JSON.stringify(row.body ?? envelopeFor(tenantId ?? "nobody", id)),
+      row.reason ?? "exhausted",
+      row.capturedAt ?? Date.now(),
+    )
+    .run();
+  return id;
+}
+
+/** A message as it travels. */
+export function envelopeFor(tenantId: string, key: string, payload: object = { brand: "acme", keyword: key }) {
+  return {
+    schema_version: 1,
+    message_type: "research.requested",
+    kind: "command",
+    source: "test",
+    correlation_id: `job-${key}`,
+    causation_id: "test",
+    idempotency_key: key,
+    subject: `acme/${key}`,
+    tenant_id: tenantId,
+    created_at: "2026-10-01T09:30:00.000Z",
+    traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    payload_inline: payload,
+  };
+}

@@ -1,0 +1,38 @@
+import { describe, expect, it } from "vitest";
+import { bindingName } from "../../src/engine/contract/bindings.ts";
+import * as queues from "../../src/messages/queues.ts";
+import worker from "../../src/worker.ts?raw";
+import wrangler from "../../wrangler.jsonc?raw";
+
+interface Config {
+  queues: { producers: unknown[]; consumers: { queue: string }[] };
+  workflows: { name: string; binding: string; class_name: string }[];
+}
+
+const config = JSON.parse(wrangler.replace(/^\s*\/\/.*$/gm, "")) as Config;
+
+describe.each(Object.values(queues))("The queue $name", (queue) => {
+  it("is bound under its own name and consumed as declared, with a dead-letter queue that is consumed too", () => {
+    expect(config.queues.producers).toContainEqual(expect.objectContaining({ binding: bindingName(queue.name), queue: queue.name }));
+    expect(config.queues.consumers).toContainEqual({
+      queue: queue.name,
+      max_batch_size: queue.batch.size,
+      max_batch_timeout: queue.batch.waitSeconds,
+      max_retries: queue.retries.limit,
+      dead_letter_queue: `${queue.name}-dlq`,
+    });
+    expect(config.queues.consumers.map((consumer) => consumer.queue)).toContain(`${queue.name}-dlq`);
+  });
+
+  it("has a name of the form purpose[-tenant]", () => {
+    expect(queue.name).toMatch(/^[a-z]+(-[a-z]+)*$/);
+    expect(queue.name).not.toMatch(/-dlq$/);
+  });
+});
+
+it("every workflow is bound under its own name and exported", () => {
+  for (const { name, binding, class_name } of config.workflows) {
+    expect(binding).toBe(bindingName(name));
+    expect(worker).toContain(`export class ${class_name} extends entrypoint(`);
+  }
+});

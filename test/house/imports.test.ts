@@ -1,0 +1,92 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { dirname, join, relative, resolve } from "node:path";
+import { expect, it } from "vitest";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const SRC = join(ROOT, "src");
+
+/** A room, and the rooms it may import from. A room of the engine is named by its folder; the rest of the app by its own. */
+const MAY_IMPORT: Record<string, readonly string[]> = {
+  "engine/contract": [],
+  "engine/store": ["engine/contract"],
+  "engine/recorder": ["engine/contract", "engine/store"],
+  "engine/guard": ["engine/contract", "engine/recorder", "engine/signals"],
+  "engine/signals": ["engine/contract", "engine/store"],
+  "engine/topology": ["engine/contract", "engine/guard"],
+  "engine/intake": ["engine/contract", "engine/store", "engine/recorder", "engine/guard", "engine/signals", "engine/topology"],
+  "engine/operate": ["engine/contract", "engine/store", "engine/recorder", "engine/guard", "engine/intake", "engine/topology"],
+  "engine/keeper": ["engine/contract", "engine/store", "engine/recorder", "engine/signals", "engine/intake", "engine/operate"],
+  // The app is the engine's first customer: it enters by the public door, as an npm user would.
+  messages: ["engine"],
+  content: ["engine", "providers"],
+  // The ports reach the embedded programs by a binding; what they share is the local credential. The programs know no port.
+  providers: ["engine", "providers/embedded"],
+  "providers/embedded": ["engine"],
+  steps: ["engine", "messages", "content", "providers"],
+  workflows: ["engine", "messages", "content", "steps"],
+  consumers: ["engine", "messages", "workflows"],
+  api: ["engine", "providers/embedded"],
+  cli: [],
+};
+
+/** Files that stand between rooms. */
+const WIRING = new Set(["worker.ts", "catalog.ts", "engine/index.ts"]);
+
+interface Import {
+  from: string;
+  to: string;
+}
+
+function imports(): Import[] {
+  const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  return files.flatMap((file) =>
+    [...readFileSync(join(SRC, file), "utf8").matchAll(/(?:from|import)\s*\(?"(\.[^"]+)"/g)].map((match) => ({
+      from: file,
+      to: relative(SRC, resolve(SRC, dirname(file), match[1] ?? "")),
+    })),
+  );
+}
+
+function roomOf(file: string): string {
+  if (file === "engine/index.ts") return "engine";
+  const parts = file.split("/");
+  const inner = parts.slice(0, 2).join("/");
+  return inner in MAY_IMPORT ? inner : (parts[0] ?? "");
+}
+
+it("every import follows the house's rules", () => {
+  const broken = imports()
+    .filter(({ from }) => !WIRING.has(from))
+    .filter(({ from, to }) => roomOf(from) !== roomOf(to))
+    .filter(({ from, to }) => !(MAY_IMPORT[roomOf(from)] ?? []).includes(roomOf(to)))
+    .map(
+      ({ from, to }) =>
+        `${from} imports ${to}: the room ${roomOf(from)} may import only ${(MAY_IMPORT[roomOf(from)] ?? []).join(", ") || "nothing of ours"}.`,
+    );
+  expect(broken).toEqual([]);
+});
+
+it("nothing imports worker.ts, which wires everything together", () => {
+  expect(imports().filter(({ to }) => to === "worker.ts")).toEqual([]);
+});
+
+it("no file imports itself through others", () => {
+  const next = Map.groupBy(imports(), ({ from }) => from);
+  const state = new Map<string, "open" | "closed">();
+  const circles: string[] = [];
+  const visit = (file: string, path: string[]): void => {
+    if (state.get(file) === "closed") return;
+    if (state.get(file) === "open") return void circles.push([...path.slice(path.indexOf(file)), file].join(" → "));
+    state.set(file, "open");
+    for (const { to } of next.get(file) ?? []) visit(to, [...path, file]);
+    state.set(file, "closed");
+  };
+  for (const file of next.keys()) visit(file, []);
+  expect(circles).toEqual([]);
+});
+
+it("there is no room without a name of its own, and no file with two ideas", () => {
+  const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  expect(files.filter((file) => /(^|\/)(utils?|helpers?|common|types|misc)(\/|\.ts$)/.test(file))).toEqual([]);
+  expect(files.filter((file) => readFileSync(join(SRC, file), "utf8").split("\n").length > 300)).toEqual([]);
+});
