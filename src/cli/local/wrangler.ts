@@ -12,9 +12,8 @@ export function requireInstalled(): void {
 }
 
 /** Wrangler by itself: it asks nobody, reports nothing, and shares no registry with another wrangler of this machine. */
-export function wranglerEnv(folder: string): Record<string, string | undefined> {
-  return {
-    ...process.env,
+export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
+  const settings = {
     CI: "1",
     CLOUDFLARE_CF_FETCH_ENABLED: "false",
     FORCE_COLOR: "0",
@@ -23,6 +22,7 @@ export function wranglerEnv(folder: string): Record<string, string | undefined> 
     WRANGLER_REGISTRY_PATH: join(folder, "registry"),
     WRANGLER_SEND_METRICS: "false",
   };
+  return { ...process.env, ...settings };
 }
 
 /** Runs one of wrangler's commands without a word. Errors: a sentence that ends with wrangler's own. */
@@ -31,7 +31,7 @@ export function runWrangler(folder: string, doing: string, args: readonly string
     execFile(
       process.execPath,
       [WRANGLER, ...args],
-      { cwd: ROOT, env: { ...wranglerEnv(folder), NODE_ENV: undefined } },
+      { cwd: ROOT, env: wranglerEnv(folder) },
       (error, stdout, stderr) => {
         if (error) reject(new Refusal(`Could not ${doing}: ${lastError(`${stdout}\n${stderr}`)}`));
         else resolve();

@@ -1,0 +1,64 @@
+import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { stripVTControlCharacters } from "node:util";
+
+const LOOK_EVERY_MS = 250;
+
+/** Passes on every line that is added to a file from now on. Answers how to stop. */
+export function followLog(file: string, onLine: (line: string) => void): () => void {
+  let at = statSync(file).size;
+  let rest = "";
+  const timer = setInterval(() => {
+    const { size } = statSync(file);
+    if (size <= at) return;
+    const added = Buffer.alloc(size - at);
+    const open = openSync(file, "r");
+    at += readSync(open, added, 0, added.length, at);
+    closeSync(open);
+    const lines = (rest + added.toString("utf8")).split("\n");
+    rest = lines.pop() ?? "";
+    for (const line of lines) onLine(line);
+  }, LOOK_EVERY_MS);
+  return () => clearInterval(timer);
+}
+
+/** What a line of the log says to people; undefined for those that only a search needs. */
+export function humanLine(line: string): string | undefined {
+  const plain = stripVTControlCharacters(line).trim();
+  if (plain.startsWith('{"log":')) return eventLine(plain);
+  if (plain.includes("[ERROR]")) return plain.replace(/^.*\[ERROR\]\s*/, "error: ");
+  if (plain.includes("Reloading local server")) return "a source changed: the Worker is loaded anew";
+  return undefined;
+}
+
+function eventLine(json: string): string | undefined {
+  let event: Record<string, unknown>;
+  try {
+    event = JSON.parse(json);
+  } catch {
+    return undefined;
+  }
+  const { log, queue, messages, ...rest } = event;
+  switch (log) {
+    case "batch":
+      return `${queue}: ${messages} ${messages === 1 ? "message" : "messages"}, ${counts(rest)}`;
+    case "delivery":
+      return `${queue}: ${rest.message_type} ${rest.subject} ${rest.outcome}${rest.error ? `: ${rest.error}` : ""}`;
+    case "keeper":
+      return `keeper: ${rest.error ? `${rest.part} failed: ${rest.error}` : counts(rest)}`;
+    case "api":
+      return `${rest.method} ${rest.path}: ${rest.code}: ${rest.message}`;
+    default:
+      return `${log}: ${Object.entries({ queue, ...rest })
+        .filter(([, value]) => value !== undefined)
+        .map(([name, value]) => `${name} ${value}`)
+        .join(", ")}`;
+  }
+}
+
+/** `started` and how many: in the engine's own words, without what did not happen. */
+function counts(numbers: Record<string, unknown>): string {
+  return Object.entries(numbers)
+    .filter(([, count]) => typeof count === "number" && count > 0)
+    .map(([name, count]) => `${count} ${name}`)
+    .join(", ");
+}

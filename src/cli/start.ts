@@ -1,0 +1,83 @@
+import { existsSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { apiOf } from "./api-client.ts";
+import { type Call, Refusal, runCommand } from "./command.ts";
+import { ensureDevVars } from "./local/dev-vars.ts";
+import { type Engine, startEngine } from "./local/engine-process.ts";
+import { portFrom } from "./local/ports.ts";
+import { followLog, humanLine } from "./local/worker-log.ts";
+import { requireInstalled, ROOT, shown } from "./local/wrangler.ts";
+import { column, paint, say, seconds } from "./terminal.ts";
+
+const DEFAULT_PORT = 8787;
+const FOLDER = join(ROOT, ".millrace");
+const SECRETS = join(ROOT, ".dev.vars");
+const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
+
+/** `npm start`: the engine on this machine, with all its state in `.millrace`. */
+async function start({ args, stop }: Call): Promise<number> {
+  requireInstalled();
+  const port = portFrom(args, process.env, DEFAULT_PORT);
+  const again = existsSync(join(FOLDER, "state"));
+  mkdirSync(FOLDER, { recursive: true });
+  if (ensureDevVars(SECRETS)) say(`Made ${shown(SECRETS)} with a new MILLRACE_KEY. Keep it: open instances depend on it.`);
+  say(paint("dim", `Starting Millrace on port ${port}, ${again ? "on the state it was left in" : "with an empty database"} …`));
+
+  const began = Date.now();
+  const engine = await startEngine({ folder: FOLDER, port, secrets: SECRETS, vars: VARS, watch: true, signal: stop });
+  try {
+    await requireGoodToken(engine);
+    say(welcome(engine, Date.now() - began));
+    const unfollow = followLog(engine.logFile, tell);
+    const stopping = new Promise<"stop">((resolve) => stop.addEventListener("abort", () => resolve("stop"), { once: true }));
+    const why = stop.aborted ? "stop" : await Promise.race([stopping, engine.ended.then(() => "ended" as const)]);
+    unfollow();
+    if (why === "ended") throw new Refusal(`wrangler ended by itself. The last lines of ${shown(engine.logFile)} say why; the state is kept.`);
+    say(paint("dim", "\nStopping …"));
+    return 0;
+  } finally {
+    await engine.stop();
+    say(paint("dim", `Stopped. The state is kept in ${shown(FOLDER)}: npm start goes on from it.`));
+  }
+}
+
+async function requireGoodToken({ url, token }: Engine): Promise<void> {
+  await apiOf(url, token)
+    .instances("none")
+    .catch((error: Error) => {
+      throw new Refusal(`The token in ${shown(join(FOLDER, "token"))} does not work (${error.message}) Delete that file and start again.`);
+    });
+}
+
+function welcome({ url, token, logFile }: Engine, tookMs: number): string {
+  const auth = `-H 'Authorization: Bearer ${token}'`;
+  const heading = (text: string) => paint("bold", text);
+  return `
+${paint("green", "●")} ${heading(`Millrace runs at ${url}`)} ${paint("dim", `(after ${seconds(tookMs)})`)}
+
+${heading("Ask for an article about a keyword")}
+  curl ${url}/v1/commands \\
+    ${auth} \\
+    -H 'Content-Type: application/json' \\
+    -d '{"type":"research.requested","correlation_id":"my-first-job","payload":{"brand":"acme","keyword":"cold brew"}}'
+
+${heading("See what came of it")}
+  curl '${url}/v1/instances?correlation=my-first-job' \\
+    ${auth}
+  ${paint("dim", "One of them: /v1/instances/{id}, and its /steps, /effects and /events. All routes: /openapi.json")}
+
+${heading("Read it")}
+  ${url}/pages/acme/cold-brew-${paint("dim", "…")}  ${paint("dim", "the six characters at the end begin the id of its generate-article instance")}
+
+${column("See a failure and its repair", 30)}npm run demo
+${column("Logs of the Worker", 30)}${shown(logFile)}
+${column("Stop", 30)}Ctrl-C; the state is kept in ${shown(FOLDER)}
+`;
+}
+
+function tell(line: string): void {
+  const human = humanLine(line);
+  if (human) say(`${paint("dim", new Date().toTimeString().slice(0, 8))}  ${human}`);
+}
+
+await runCommand(start);

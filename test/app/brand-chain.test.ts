@@ -1,0 +1,82 @@
+import { env } from "cloudflare:workers";
+import { expect, it, vi } from "vitest";
+import { app } from "../../src/catalog.ts";
+import { enqueue, MillraceError, messagesOf, retryInstance } from "../../src/engine/index.ts";
+import { servePage } from "../../src/providers/embedded/pages.ts";
+
+const keywords = ["cold brew coffee", "pour over coffee", "espresso at home"];
+const operator = { tenantId: "acme", actor: "tess" };
+
+interface Row {
+  id: string;
+  workflow: string;
+  status: string;
+}
+
+function instancesOf(correlationId: string): Promise<Row[]> {
+  return env.DB.prepare("SELECT id, workflow, status FROM instances WHERE correlation_id = ?1")
+    .bind(correlationId)
+    .all<Row>()
+    .then((found) => found.results);
+}
+
+/** Every message of a job: what was asked for, and what its instances emitted. */
+async function messageCounts(correlationId: string): Promise<Record<string, number>> {
+  const instances = await instancesOf(correlationId);
+  const emitted = (await Promise.all(instances.map(({ id }) => messagesOf(env, operator, id)))).flat().map(({ envelope }) => envelope.message_type);
+  const commands = await env.DB.prepare("SELECT message_type FROM instances WHERE correlation_id = ?1 AND queue IS NOT NULL").bind(correlationId).all<{ message_type: string }>();
+  const counts: Record<string, number> = {};
+  for (const type of [...emitted, ...commands.results.map((row) => row.message_type)]) counts[type] = (counts[type] ?? 0) + 1;
+  return counts;
+}
+
+async function paid(): Promise<{ search: number; text: number }> {
+  const answer = await env.UPSTREAMS.fetch("https://control.embedded/ledger");
+  const { totals } = (await answer.json()) as { totals: Record<"search" | "text", { charged?: number }> };
+  return { search: totals.search.charged ?? 0, text: totals.text.charged ?? 0 };
+}
+
+it("three keywords become three pages and three posts in the messages the brand engine names; a failed publish is retried without paying again", async () => {
+  await env.UPSTREAMS.fetch("https://control.embedded/faults", {
+    method: "PUT",
+    body: JSON.stringify([{ upstream: "pages", match: "espresso", status: 400, remaining: null }]),
+  });
+  const answers = await enqueue(
+    env,
+    app,
+    { tenantId: "acme", source: "test" },
+    keywords.map((keyword) => ({ type: "research.requested", payload: { brand: "acme", keyword }, correlationId: "job-1" })),
+  );
+  expect(answers.every((answer) => !(answer instanceof MillraceError))).toBe(true);
+
+  const settled = async () => {
+    const instances = await instancesOf("job-1");
+    return instances.length === 12 && instances.every(({ status }) => status === "complete" || status === "errored");
+  };
+  await vi.waitUntil(settled, { timeout: 20_000, interval: 50 });
+  const failed = (await instancesOf("job-1")).filter(({ status }) => status === "errored");
+  expect(failed).toMatchObject([{ workflow: "publish-article" }]);
+  expect(await paid()).toEqual({ search: 3, text: 3 });
+
+  await env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "DELETE" });
+  await retryInstance(env, operator, failed[0]?.id ?? "", { reason: "the page store is repaired" });
+  await vi.waitUntil(async () => (await instancesOf("job-1")).every(({ status }) => status === "complete"), { timeout: 20_000, interval: 50 });
+
+  expect(await messageCounts("job-1")).toEqual({
+    "research.requested": 3,
+    "research.completed": 3,
+    "content.generated": 3,
+    "content.publish": 3,
+    "social.create": 3,
+    "content.published": 3,
+    "social.posted": 3,
+  });
+  expect(await paid()).toEqual({ search: 3, text: 3 });
+  const articles = await env.DB.prepare("SELECT title, url, post_uri FROM articles WHERE status = 'published'").all<{ title: string; url: string; post_uri: string }>();
+  expect(articles.results).toHaveLength(3);
+  for (const { title, url, post_uri } of articles.results) {
+    const page = await servePage(env, decodeURIComponent(new URL(url).pathname.replace("/pages/", "")));
+    expect(await page?.text()).toContain(title);
+    expect(post_uri).toMatch(/^at:\/\//);
+  }
+});
