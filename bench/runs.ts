@@ -1,4 +1,5 @@
 import { address } from "../src/engine/contract/address.ts";
+import { rowChunks } from "../src/engine/contract/sql.ts";
 import { newTrace } from "../src/engine/contract/trace.ts";
 import { type Catalog, type EngineEnv, enqueue, MillraceError } from "../src/engine/index.ts";
 import { acceptance, insertAccepted } from "../src/engine/intake/accept.ts";
@@ -31,7 +32,7 @@ export async function guardedRuns(env: BenchEnv, count: number, series: string):
       return acceptance("guarded", await address(env.PAYLOADS, RunGuarded.from({ id }), to), "bench-commands");
     }),
   );
-  await batch(env.DB, [insertAccepted(accepted)]);
+  await batch(env.DB, rowChunks(accepted).map(insertAccepted));
   const start = Date.now();
   for (let at = 0; at < count; at += 100) await startInstances(env, accepted.slice(at, at + 100));
   await allEnded(ids);

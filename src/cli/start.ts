@@ -6,7 +6,7 @@ import { ensureDevVars } from "./local/dev-vars.ts";
 import { type Engine, startEngine } from "./local/engine-process.ts";
 import { portFrom } from "./local/ports.ts";
 import { followLog, humanLine } from "./local/worker-log.ts";
-import { requireInstalled, ROOT, shown } from "./local/wrangler.ts";
+import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { column, paint, say, seconds } from "./terminal.ts";
 
 const DEFAULT_PORT = 8787;
@@ -32,7 +32,8 @@ async function start({ args, stop }: Call): Promise<number> {
     const stopping = new Promise<"stop">((resolve) => stop.addEventListener("abort", () => resolve("stop"), { once: true }));
     const why = stop.aborted ? "stop" : await Promise.race([stopping, engine.ended.then(() => "ended" as const)]);
     unfollow();
-    if (why === "ended") throw new Refusal(`wrangler ended by itself. The last lines of ${shown(engine.logFile)} say why; the state is kept.`);
+    if (why === "ended")
+      throw new Refusal(`wrangler ended by itself. The last lines of ${shown(engine.logFile)} say why; the state is kept.`);
     say(paint("dim", "\nStopping …"));
     return 0;
   } finally {

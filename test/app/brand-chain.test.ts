@@ -23,8 +23,12 @@ function instancesOf(correlationId: string): Promise<Row[]> {
 /** Every message of a job: what was asked for, and what its instances emitted. */
 async function messageCounts(correlationId: string): Promise<Record<string, number>> {
   const instances = await instancesOf(correlationId);
-  const emitted = (await Promise.all(instances.map(({ id }) => messagesOf(env, operator, id)))).flat().map(({ envelope }) => envelope.message_type);
-  const commands = await env.DB.prepare("SELECT message_type FROM instances WHERE correlation_id = ?1 AND queue IS NOT NULL").bind(correlationId).all<{ message_type: string }>();
+  const emitted = (await Promise.all(instances.map(({ id }) => messagesOf(env, operator, id))))
+    .flat()
+    .map(({ envelope }) => envelope.message_type);
+  const commands = await env.DB.prepare("SELECT message_type FROM instances WHERE correlation_id = ?1 AND queue IS NOT NULL")
+    .bind(correlationId)
+    .all<{ message_type: string }>();
   const counts: Record<string, number> = {};
   for (const type of [...emitted, ...commands.results.map((row) => row.message_type)]) counts[type] = (counts[type] ?? 0) + 1;
   return counts;
@@ -60,7 +64,10 @@ it("three keywords become three pages and three posts in the messages the brand 
 
   await env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "DELETE" });
   await retryInstance(env, operator, failed[0]?.id ?? "", { reason: "the page store is repaired" });
-  await vi.waitUntil(async () => (await instancesOf("job-1")).every(({ status }) => status === "complete"), { timeout: 20_000, interval: 50 });
+  await vi.waitUntil(async () => (await instancesOf("job-1")).every(({ status }) => status === "complete"), {
+    timeout: 20_000,
+    interval: 50,
+  });
 
   expect(await messageCounts("job-1")).toEqual({
     "research.requested": 3,
@@ -72,7 +79,11 @@ it("three keywords become three pages and three posts in the messages the brand 
     "social.posted": 3,
   });
   expect(await paid()).toEqual({ search: 3, text: 3 });
-  const articles = await env.DB.prepare("SELECT title, url, post_uri FROM articles WHERE status = 'published'").all<{ title: string; url: string; post_uri: string }>();
+  const articles = await env.DB.prepare("SELECT title, url, post_uri FROM articles WHERE status = 'published'").all<{
+    title: string;
+    url: string;
+    post_uri: string;
+  }>();
   expect(articles.results).toHaveLength(3);
   for (const { title, url, post_uri } of articles.results) {
     const page = await servePage(env, decodeURIComponent(new URL(url).pathname.replace("/pages/", "")));

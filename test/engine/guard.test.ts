@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { retryInstance } from "../../src/engine/index.ts";
+import { historyOf, retryInstance } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import type { Attempt } from "../../src/engine/recorder/entry.ts";
 import {
@@ -190,7 +190,8 @@ describe("A guarded effect", () => {
         (status) => status === "errored",
       ),
     ).toBe("errored");
-    expect((await instance.status()).error?.message).toContain("Step names must be the same on every pass");
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "probe" });
+    expect(steps.at(-1)?.attempts[0]?.error?.message).toContain("Step names must be the same on every pass");
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 

@@ -1,6 +1,6 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { inject, vi } from "vitest";
+import { inject } from "vitest";
 import type { CrashPoint } from "../../src/engine/contract/crash-points.ts";
 import {
   type Accepted,
@@ -70,9 +70,10 @@ export async function statusOf(id: string): Promise<string | undefined> {
 
 /** Waits until something is so; the last value if it never is. */
 export async function until<T>(look: () => Promise<T>, is: (value: T) => boolean, timeout = 10_000): Promise<T> {
-  let value = await look();
-  await vi.waitUntil(async () => is((value = await look())), { timeout, interval: 20 }).catch(() => undefined);
-  return value;
+  for (const deadline = Date.now() + timeout; ; await scheduler.wait(20)) {
+    const value = await look();
+    if (is(value) || Date.now() > deadline) return value;
+  }
 }
 
 /** Waits for an instance to reach a status and answers the one it has. */

@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, openSync, readFileSync } from "node:fs";
+import { mkdirSync, openSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Refusal } from "../command.ts";
@@ -22,6 +22,8 @@ export interface EngineOptions {
   config?: string;
   /** True loads the Worker anew when a source changes; false bundles it once. Default: false. */
   watch?: boolean;
+  /** True forgets what an earlier engine left in the folder. Default: false. */
+  fresh?: boolean;
   /** Gives the start up. */
   signal?: AbortSignal;
 }
@@ -45,6 +47,7 @@ export interface Engine {
   kill9(what: "runtime" | "everything"): number[];
 }
 
+const LOG = "worker.log";
 const START_MS = 60_000;
 const ASK_EVERY_MS = 50;
 const ANSWER_MS = 2000;
@@ -59,12 +62,13 @@ const ANSWER_MS = 2000;
  * its workerds up to 1 s later: the engine has stopped when its group is gone, not when wrangler is.
  */
 export async function startEngine(options: EngineOptions): Promise<Engine> {
-  const { folder, port, secrets, vars, config = join(ROOT, "wrangler.jsonc"), watch = false, signal } = options;
+  const { folder, port, secrets, vars, config = join(ROOT, "wrangler.jsonc"), watch = false, fresh = false, signal } = options;
   mkdirSync(folder, { recursive: true });
   const url = `http://localhost:${port}`;
   const lock = await lockFolder(folder, url);
   try {
     await requireFree(port);
+    if (fresh) for (const left of ["state", "token", LOG]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
     const [script] = await Promise.all([watch ? [] : bundle(folder, config), prepareDatabase(folder, config, token)]);
     signal?.throwIfAborted();
@@ -90,10 +94,15 @@ interface Running {
 }
 
 function run({ url, token, folder, args, lock, signal }: Running): Engine {
-  const logFile = join(folder, "worker.log");
+  const logFile = join(folder, LOG);
   const log = openSync(logFile, "a", 0o600);
   // Its own group: Ctrl-C in the terminal reaches only us, and we end it in good order.
-  const wrangler = spawn(process.execPath, [WRANGLER, "dev", ...args], { cwd: ROOT, env: wranglerEnv(folder), stdio: ["ignore", log, log], detached: true });
+  const wrangler = spawn(process.execPath, [WRANGLER, "dev", ...args], {
+    cwd: ROOT,
+    env: wranglerEnv(folder),
+    stdio: ["ignore", log, log],
+    detached: true,
+  });
   const ended = once(wrangler, "exit");
   const pid = wrangler.pid ?? 0;
   const killAll = () => send("SIGKILL", groupOf(pid));
@@ -102,7 +111,8 @@ function run({ url, token, folder, args, lock, signal }: Running): Engine {
   process.once("exit", killAll);
 
   /** The proxy is the one that was told the public port. */
-  const runtime = () => groupOf(pid).filter(({ command }) => /workerd[^ ]* serve/.test(command) && !command.includes(`entry=127.0.0.1:${new URL(url).port} `));
+  const runtime = () =>
+    groupOf(pid).filter(({ command }) => /workerd[^ ]* serve/.test(command) && !command.includes(`entry=127.0.0.1:${new URL(url).port} `));
   const released = () => {
     process.off("exit", killAll);
     lock.release();

@@ -6,7 +6,7 @@ const HOST = "127.0.0.1";
 const HOSTS = [HOST, "::1", "0.0.0.0"];
 
 /** The port people asked for: `--port 9000`, `--port=9000` or PORT. */
-export function portFrom(args: readonly string[], env: { PORT?: string | undefined }, otherwise: number): number {
+export function portFrom(args: readonly string[], env: NodeJS.ProcessEnv, otherwise: number): number {
   const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
   const asked = place < 0 ? env.PORT || String(otherwise) : (args[place]?.split("=")[1] ?? args[place + 1] ?? "");
   const port = Number(asked);

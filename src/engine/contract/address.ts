@@ -1,4 +1,4 @@
-import type { Envelope } from "./envelope.ts";
+import { type Envelope, parseEnvelope } from "./envelope.ts";
 import { MillraceError } from "./errors.ts";
 import type { Draft } from "./message.ts";
 import { packPayload } from "./payload.ts";
@@ -16,9 +16,9 @@ export interface Address {
   owner: string;
 }
 
-/** Puts a message in its envelope; a payload too large to travel goes to R2. Errors: `invalid_payload` when the derived key is empty or too long. */
+/** Puts a message in its envelope; a payload too large to travel goes to R2. Errors: `invalid_payload` when the derived key is empty or too long, `invalid_envelope` for any other field that does not hold. */
 export async function address(bucket: R2Bucket, draft: Draft, to: Address): Promise<Envelope> {
-  return {
+  return parseEnvelope({
     schema_version: draft.version,
     message_type: draft.type,
     kind: draft.kind,
@@ -31,7 +31,7 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
     created_at: new Date().toISOString(),
     traceparent: to.traceparent,
     ...(await packPayload(bucket, to.tenantId, to.owner, draft.payload)),
-  };
+  });
 }
 
 function checkedKey(type: string, key: string): string {

@@ -35,12 +35,15 @@ export function assertBounded(root: unknown): void {
   const pending: { value: unknown; path: string; depth: number }[] = [{ value: root, path: "", depth: 0 }];
   let keys = 0;
   for (let at = pending.pop(); at; at = pending.pop()) {
+    if (typeof at.value === "string" && !at.value.isWellFormed())
+      refuse({ path: at.path, message: "half of a surrogate pair: send well-formed Unicode" });
     if (typeof at.value !== "object" || at.value === null) continue;
     if (at.depth >= INTAKE_LIMITS.maxDepth) {
       refuse({ path: at.path, message: `nested deeper than ${INTAKE_LIMITS.maxDepth} levels: flatten it or send it as one string` });
     }
     for (const [key, value] of Object.entries(at.value)) {
       const path = at.path ? `${at.path}.${key}` : key;
+      if (!key.isWellFormed()) refuse({ path, message: "a key with half of a surrogate pair: send well-formed Unicode" });
       if (FORBIDDEN_KEYS.has(key)) refuse({ path, message: `the key "${key}" is not allowed: rename it` });
       if (++keys > INTAKE_LIMITS.maxKeys) refuse({ path, message: `more than ${INTAKE_LIMITS.maxKeys} keys: send the data by reference` });
       pending.push({ value, path, depth: at.depth + 1 });

@@ -13,6 +13,25 @@ export interface RowStatement {
   readonly row: Readonly<Record<string, SqlValue>>;
 }
 
+/** Largest text handed to one `json_each`, in characters: D1 takes values of at most 2 MB, and a character may be three bytes. */
+const MAX_ROWS_CHARACTERS = 600_000;
+
+/** Rows as the JSON texts that `json_each` takes: one text, or a few when the rows are large. No rows, no text. */
+export function rowChunks(rows: readonly object[]): string[] {
+  const chunks: string[][] = [];
+  let characters = Number.POSITIVE_INFINITY;
+  for (const row of rows) {
+    const text = JSON.stringify(row);
+    characters += text.length;
+    if (characters > MAX_ROWS_CHARACTERS) {
+      chunks.push([]);
+      characters = text.length;
+    }
+    chunks.at(-1)?.push(text);
+  }
+  return chunks.map((chunk) => `[${chunk.join(",")}]`);
+}
+
 export type SqlValue = string | number | null;
 
 /** A piece of SQL written by us, such as `now`: the only thing that enters a statement as text. */

@@ -38,7 +38,7 @@ export function describeFailure(step: string, attempts: number, error: unknown):
 
 /** The error as the platform should see it: one that must not be retried ends the step at once. */
 export function asPlatformError(error: unknown): unknown {
-  return isTerminal(error) && !(error instanceof NonRetryableError) ? new NonRetryableError(messageOf(error), codeOf(error)) : error;
+  return isTerminal(error) && !(error instanceof NonRetryableError) ? new NonRetryableError(messageOf(error)) : error;
 }
 
 /** Milliseconds before the next attempt: what the upstream asked for, or else the policy's own back-off, capped at an hour. */

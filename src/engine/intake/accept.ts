@@ -40,7 +40,7 @@ export function outgoing({ envelope, queue, delaySeconds }: Acceptance): Outgoin
   return { id: messageId(envelope), queue: queue ?? "", delaySeconds, body: JSON.stringify(envelope) };
 }
 
-/** Columns of a row as `json_each` hands them over: one parameter for any number of rows. */
+/** Columns of an acceptance as `json_each` hands it over: one parameter for any number of rows (see `rowChunks`). */
 const ROWS: Fragment = {
   fragment: `value->>'id', value->'envelope'->>'tenant_id', value->>'workflow', value->'envelope'->>'message_type', value->'envelope'->>'idempotency_key',
       value->'envelope'->>'correlation_id', value->'envelope'->>'causation_id', value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue'`,
@@ -52,11 +52,11 @@ const COLUMNS: Fragment = {
 };
 
 /** Commits commands before their messages are sent. Answers the rows that are new; known and pruned keys change nothing. */
-export function insertAccepted(acceptances: readonly Acceptance[]): Statement {
+export function insertAccepted(rows: string): Statement {
   return sql`
     INSERT INTO instances (${COLUMNS})
     SELECT ${ROWS}, 'accepted', 0, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS}
-    FROM json_each(${JSON.stringify(acceptances)}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = value->>'id')
+    FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = value->>'id')
     ON CONFLICT (id) DO NOTHING
     RETURNING id, status, deliveries`;
 }
@@ -65,11 +65,11 @@ export function insertAccepted(acceptances: readonly Acceptance[]): Statement {
  * Takes delivered messages in: new ones become rows, accepted ones become queued, and every delivery is counted.
  * Answers each row once per delivery; keys that were pruned, or whose payload differs, are not answered.
  */
-export function takeIn(acceptances: readonly Acceptance[]): Statement {
+export function takeIn(rows: string): Statement {
   return sql`
     INSERT INTO instances (${COLUMNS})
     SELECT ${ROWS}, 'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
-    FROM json_each(${JSON.stringify(acceptances)}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = value->>'id')
+    FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = value->>'id')
     ON CONFLICT (id) DO UPDATE SET
       deliveries = instances.deliveries + 1, updated_at = excluded.updated_at,
       status = iif(instances.status = 'accepted', 'queued', instances.status)

@@ -3,7 +3,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { type Envelope, envelopeSchema } from "../contract/envelope.ts";
 import { instanceId, messageId } from "../contract/ids.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
-import { now, type Statement, sql } from "../contract/sql.ts";
+import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { batch as atomic } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { confirm } from "./accept.ts";
@@ -32,7 +32,7 @@ async function capture(batch: MessageBatch, env: EngineEnv, queue: QueueDefiniti
   try {
     await crashPoint("Q05 dead letter not yet stored");
     await atomic(env.DB, [
-      insertDeadLetters(letters.map(({ letter }) => letter)),
+      ...rowChunks(letters.map(({ letter }) => letter)).map(insertDeadLetters),
       markDead(letters.flatMap(({ instance }) => instance ?? [])),
       confirm(letters.flatMap(({ envelope }) => (envelope ? [messageId(envelope)] : []))),
     ]);

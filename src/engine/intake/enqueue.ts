@@ -4,6 +4,8 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { type DraftOptions, decodePayload } from "../contract/message.ts";
+import { dropPayload } from "../contract/payload.ts";
+import { rowChunks } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
 import { batch as atomic } from "../store/retry.ts";
@@ -53,15 +55,16 @@ export async function enqueue(
   if (acceptances.length === 0) return prepared as MillraceError[];
 
   await crashPoint("A01 before accept commits");
-  const [inserted = [], known = []] = await atomic(env.DB, [insertAccepted(acceptances), selectKnown(acceptances.map(({ id }) => id))]);
-  const fresh = new Set(inserted.map((row) => row.id));
-  const rows = new Map((known as unknown as KnownRow[]).map((row) => [row.id, row]));
+  const answers = await atomic(env.DB, [...rowChunks(acceptances).map(insertAccepted), selectKnown(acceptances.map(({ id }) => id))]);
+  const known = new Map((answers.pop() as unknown as KnownRow[]).map((row) => [row.id, row]));
+  const fresh = new Set(answers.flat().map((row) => row.id));
   await crashPoint("A03 accept committed, not enqueued");
 
   const toSend = [...new Map(acceptances.filter(({ id }) => fresh.has(id)).map((one) => [one.id, one])).values()];
   await relay(env, toSend.map(outgoing));
+  await dropUnneeded(env, acceptances, known);
   await crashPoint("A02 accept committed, not answered");
-  return prepared.map((one) => (one instanceof MillraceError ? one : answer(one, fresh, rows.get(one.id))));
+  return prepared.map((one) => (one instanceof MillraceError ? one : answer(one, fresh, known.get(one.id))));
 }
 
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: CommandRequest): Promise<Acceptance> {
@@ -96,9 +99,16 @@ function answer(one: Acceptance, fresh: Set<unknown>, row: KnownRow | undefined)
   return { instanceId: one.id, replayed: !fresh.delete(one.id), correlationId: row.correlation_id ?? one.envelope.correlation_id };
 }
 
+/** A repeat of a command that has ended stored its payload again for nobody. */
+async function dropUnneeded(env: EngineEnv, acceptances: readonly Acceptance[], known: ReadonlyMap<string, KnownRow>): Promise<void> {
+  const unneeded = acceptances.filter(({ id }) => ["complete", "pruned"].includes(known.get(id)?.status ?? ""));
+  await Promise.all(unneeded.map(({ envelope }) => dropPayload(env.PAYLOADS, envelope)));
+}
+
 interface KnownRow {
   id: string;
   fingerprint: string;
+  status: string;
   correlation_id: string | null;
 }
 

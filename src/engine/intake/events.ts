@@ -6,6 +6,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { messageId } from "../contract/ids.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
+import { rowChunks } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
 import { type Assigned, assignSignals, insertSignals, wake } from "../signals/assign.ts";
@@ -37,26 +38,28 @@ export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consume
         const instances = followed.filter(({ queue }) => queue === null);
         const commands = followed.filter(({ queue }) => queue !== null);
         const signals = planned.filter((plan) => plan.signals).map((plan) => plan.envelope);
+        const signalStatements = signals.length > 0 ? [insertSignals(signals), ...assignSignals(signals)] : [];
+        const commandRows = rowChunks(commands);
+
         const taken = await takeBatchIn(env, queue, {
           instances,
           refused: refused.map(({ message, error }) => deadLetter(queue.name, message, message.attempts, error)),
           confirmed: planned.map((plan) => plan.envelope),
           also: [
-            insertAccepted(commands),
-            captureReusedKeys(queue.name, commands),
-            ...(signals.length > 0 ? [insertSignals(signals), ...assignSignals(signals)] : []),
+            ...signalStatements,
+            ...commandRows.map(insertAccepted),
+            ...commandRows.map((rows) => captureReusedKeys(queue.name, rows)),
           ],
         });
         for (const { message } of refused) outcomes.set(message, { did: "captured" });
-
-        const [sent = [], , , waits = []] = taken.also;
+        const [, waits = []] = taken.also.splice(0, signalStatements.length);
+        const sent = new Set(taken.also.splice(0, commandRows.length).flatMap((rows) => rows.map((row) => row.id)));
 
         const failed = await startInstances(
           env,
           instances.filter(({ id }) => taken.mustStart(id)),
         );
-        const fresh = new Set(sent.map((row) => row.id));
-        await relay(env, commands.filter(({ id }) => fresh.has(id)).map(outgoing));
+        await relay(env, commands.filter(({ id }) => sent.has(id)).map(outgoing));
         await crashPoint("signal kept, not told");
         await wake(env, waits as unknown as Assigned[]);
         for (const plan of planned) {

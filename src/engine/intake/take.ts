@@ -2,8 +2,8 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { messageId } from "../contract/ids.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
-import type { Statement } from "../contract/sql.ts";
-import { batch as atomic } from "../store/retry.ts";
+import { rowChunks, type Statement } from "../contract/sql.ts";
+import { batch as atomic, type Row } from "../store/retry.ts";
 import { type Acceptance, type AcceptedRow, confirm, takeIn } from "./accept.ts";
 import { captureReusedKeys, type DeadLetter, insertDeadLetters } from "./capture.ts";
 
@@ -19,19 +19,23 @@ export async function takeBatchIn(
   env: EngineEnv,
   queue: QueueDefinition,
   batch: { instances: readonly Acceptance[]; refused: readonly DeadLetter[]; confirmed: readonly Envelope[]; also?: readonly Statement[] },
-): Promise<Taken & { also: Record<string, unknown>[][] }> {
-  const [rows = [], reused = [], , , ...also] = await atomic(env.DB, [
-    takeIn(batch.instances),
-    captureReusedKeys(queue.name, batch.instances),
-    insertDeadLetters(batch.refused),
+): Promise<Taken & { also: Row[][] }> {
+  const instances = rowChunks(batch.instances);
+  const refused = rowChunks(batch.refused);
+  const answers = await atomic(env.DB, [
+    ...instances.map(takeIn),
+    ...instances.map((rows) => captureReusedKeys(queue.name, rows)),
+    ...refused.map(insertDeadLetters),
     confirm(batch.confirmed.map(messageId)),
     ...(batch.also ?? []),
   ]);
-  const byId = new Map((rows as unknown as AcceptedRow[]).map((row) => [row.id, row]));
+  const taken = answers.splice(0, instances.length).flat() as unknown as AcceptedRow[];
+  const reused = answers.splice(0, instances.length).flat();
+  const byId = new Map(taken.map((row) => [row.id, row]));
   const captured = new Set(reused.map((row) => row.instance_id));
   return {
     mustStart: (id) => byId.get(id)?.status === "queued",
     outcomeOf: (id) => (captured.has(id) ? "captured" : byId.get(id)?.deliveries === 1 ? "started" : "duplicate"),
-    also: also,
+    also: answers.slice(refused.length + 1),
   };
 }

@@ -1,7 +1,8 @@
-import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
+import { askPlatform } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { finishInstance, markRunning } from "../recorder/inbox.ts";
 import { type Assigned, wake } from "../signals/assign.ts";
@@ -77,7 +78,7 @@ async function find(env: EngineEnv, row: Row, backlog: ReadonlyMap<string, numbe
     const oldest = backlog.get(row.queue ?? "") ?? Number.POSITIVE_INFINITY;
     return oldest <= row.accepted_at + 1000 && row.age_ms < MAX_QUEUED_MS ? "leave" : "start";
   }
-  const { status, error } = await statusOf(env, row);
+  const { status, error, instance } = await askPlatform(env, row.workflow, row.id);
   switch (status) {
     case "unknown":
       return "start";
@@ -91,26 +92,14 @@ async function find(env: EngineEnv, row: Row, backlog: ReadonlyMap<string, numbe
         error: JSON.stringify({ step: "", code: "step_failed", message: error?.slice(0, 1000) ?? "The platform ended it.", attempts: 0 }),
       };
     default:
-      await nudge(env, row);
-      return row.status === "queued" && status !== "queued" ? "running" : "leave";
-  }
-}
-
-async function statusOf(env: EngineEnv, row: Row): Promise<{ status: string; error?: string | undefined }> {
-  try {
-    const { status, error } = await (await workflowBinding(env, row.workflow).get(row.id)).status();
-    return { status, error: error?.message };
-  } catch (error) {
-    // Only "there is no such instance" means lost; anything else says nothing about it, and the next round asks again.
-    return { status: /not.?found|does not exist|never started/i.test(String(error)) ? "unknown" : "unreachable" };
+      await nudge(env, instance);
+      return row.status === "queued" && instance && status !== "queued" ? "running" : "leave";
   }
 }
 
 /** Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event will do; nobody waits for this one. */
-async function nudge(env: EngineEnv & { KEEPER_NUDGES?: string }, row: Row): Promise<void> {
-  if (env.KEEPER_NUDGES !== "true") return;
-  const instance = await workflowBinding(env, row.workflow).get(row.id);
-  await instance.sendEvent({ type: "keeper-nudge", payload: {} }).catch(() => undefined);
+async function nudge(env: EngineEnv & { KEEPER_NUDGES?: string }, instance: WorkflowInstance | null): Promise<void> {
+  if (env.KEEPER_NUDGES === "true") await instance?.sendEvent({ type: "keeper-nudge", payload: {} }).catch(() => undefined);
 }
 
 /** Tells waiting instances again of the event their wait already holds, in case the first telling was lost. */

@@ -1,7 +1,9 @@
-import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { now, sql } from "../contract/sql.ts";
 import { doubtEventType } from "../guard/doubt.ts";
+import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { batch, query } from "../store/retry.ts";
 
@@ -24,35 +26,43 @@ export async function applyOpenActions(env: EngineEnv, only?: string): Promise<n
       FROM actions a JOIN instances i ON i.id = a.instance_id
       WHERE a.applied_at IS NULL AND (${only ?? null} IS NULL OR a.id = ${only ?? null}) ORDER BY a.at LIMIT 50`,
   );
+  const done: string[] = [];
   for (const action of actions) {
-    await (action.verb === "retry" ? restart(env, action) : answerDoubt(env, action));
-    await batch(env.DB, [sql`UPDATE actions SET applied_at = ${now} WHERE id = ${action.id}`]);
+    try {
+      await (action.verb === "retry" ? restart(env, action) : answerDoubt(env, action));
+      done.push(action.id);
+    } catch (error) {
+      // It stays open: the keeper comes for it, and it holds back none of the others.
+      console.warn(
+        JSON.stringify({ log: "action", action_id: action.id, instance_id: action.instance_id, verb: action.verb, error: String(error) }),
+      );
+    }
   }
-  return actions.length;
+  if (done.length > 0)
+    await batch(env.DB, [sql`UPDATE actions SET applied_at = ${now} WHERE id IN (SELECT value FROM json_each(${JSON.stringify(done)}))`]);
+  return done.length;
 }
 
-/** Runs an instance again from the step that failed. One the platform has forgotten is created anew: its inbox answers for what is done. */
+/** Runs an instance again from the step that failed. */
 async function restart(env: EngineEnv, action: OpenAction): Promise<void> {
-  const instance = await workflowBinding(env, action.workflow)
-    .get(action.instance_id)
-    .catch(() => undefined);
-  const status = (await instance?.status().catch(() => undefined))?.status ?? "unknown";
-  if (status === "unknown" || !instance) {
-    await startInstances(env, [{ id: action.instance_id, workflow: action.workflow, envelope: JSON.parse(action.envelope) as Envelope }]);
-  } else if (status === "errored" || status === "terminated" || status === "complete") {
-    // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
-    const restarted = action.from_step
-      ? instance.restart({ from: { name: action.from_step } }).catch(() => instance.restart())
-      : instance.restart();
-    await restarted;
-  }
+  const { instance, status } = await existing(env, action);
+  if (!instance || (status !== "errored" && status !== "terminated" && status !== "complete")) return;
+  // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
+  if (action.from_step) await instance.restart({ from: { name: action.from_step } }).catch(() => instance.restart());
+  else await instance.restart();
 }
 
-/** Wakes the instance that waits for a doubt to be resolved. */
+/** Wakes the instance that waits for a doubt to be resolved. One that has ended meanwhile reads the answer from the inbox when it is retried. */
 async function answerDoubt(env: EngineEnv, action: OpenAction): Promise<void> {
-  const instance = await workflowBinding(env, action.workflow).get(action.instance_id);
-  await instance.sendEvent({ type: doubtEventType(action.target), payload: { resolved: action.verb } }).catch((error) => {
-    // An instance that is not waiting (it errored meanwhile) reads the answer from the inbox when it is retried.
-    console.warn(JSON.stringify({ log: "doubt", instance_id: action.instance_id, error: String(error) }));
-  });
+  const { instance, status } = await existing(env, action);
+  if (!instance || status === "errored" || status === "terminated" || status === "complete") return;
+  await instance.sendEvent({ type: doubtEventType(action.target), payload: { resolved: action.verb } });
+}
+
+/** The instance on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is done. */
+async function existing(env: EngineEnv, { workflow, instance_id, envelope }: OpenAction): Promise<PlatformAnswer> {
+  const answer = await askPlatform(env, workflow, instance_id);
+  if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
+  if (answer.status === "unknown") await startInstances(env, [{ id: instance_id, workflow, envelope: JSON.parse(envelope) as Envelope }]);
+  return answer;
 }

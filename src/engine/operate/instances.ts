@@ -1,9 +1,10 @@
-import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { formatEntryKey, messageId } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import type { Failure } from "../guard/failure.ts";
+import { askPlatform } from "../intake/platform.ts";
 import { query } from "../store/retry.ts";
 import type { Operator } from "./audit.ts";
 
@@ -82,11 +83,7 @@ export async function getInstance(env: EngineEnv, by: Operator, id: string): Pro
 
 /** What the platform itself says of an instance; "unknown" when it has none. */
 export async function platformStatus(env: EngineEnv, instance: Pick<Instance, "id" | "workflow">): Promise<string> {
-  try {
-    return (await (await workflowBinding(env, instance.workflow).get(instance.id)).status()).status;
-  } catch {
-    return "unknown";
-  }
+  return (await askPlatform(env, instance.workflow, instance.id)).status;
 }
 
 /** One guarded effect, as people read it. */

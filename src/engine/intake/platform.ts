@@ -1,0 +1,23 @@
+import { workflowBinding } from "../contract/bindings.ts";
+import { messageOf } from "../contract/errors.ts";
+
+/** What the platform says of an instance. */
+export interface PlatformAnswer {
+  /** Cloudflare's own status; `unknown` when it has no such instance, `unreachable` when it did not say. */
+  status: InstanceStatus["status"] | "unreachable";
+  error: string | null;
+  /** The handle, if there is such an instance. */
+  instance: WorkflowInstance | null;
+}
+
+/** Asks the platform about an instance. Only "there is no such instance" means that it is lost; any other trouble says nothing about it. */
+export async function askPlatform(env: object, workflow: string, id: string): Promise<PlatformAnswer> {
+  try {
+    const instance = await workflowBinding(env, workflow).get(id);
+    const { status, error } = await instance.status();
+    return { status, error: error?.message ?? null, instance: status === "unknown" ? null : instance };
+  } catch (error) {
+    const lost = /not.?found|does not exist|never started/i.test(messageOf(error));
+    return { status: lost ? "unknown" : "unreachable", error: messageOf(error), instance: null };
+  }
+}
