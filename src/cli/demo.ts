@@ -14,7 +14,7 @@ const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 /** `npm run demo`: the main job with an outage in the middle, on an engine of its own that shares nothing with `npm start`. */
 async function demo({ args, stop }: Call): Promise<number> {
   requireInstalled();
-  const port = portFrom(args, process.env, await freePort());
+  const port = portFrom(args, process.env.PORT, await freePort());
   say(paint("dim", `Starting an engine for the demo on port ${port}, with an empty database in ${shown(FOLDER)} …`));
   const began = Date.now();
   mkdirSync(FOLDER, { recursive: true });

@@ -12,12 +12,14 @@ import { column, paint, say, seconds } from "./terminal.ts";
 const DEFAULT_PORT = 8787;
 const FOLDER = join(ROOT, ".millrace");
 const SECRETS = join(ROOT, ".dev.vars");
+/** Where the page of the suggested command will be: ids follow from the work they stand for. A test holds this against the demo. */
+const FIRST_PAGE = "/pages/acme/cold-brew-54e259";
 const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 
 /** `npm start`: the engine on this machine, with all its state in `.millrace`. */
 async function start({ args, stop }: Call): Promise<number> {
   requireInstalled();
-  const port = portFrom(args, process.env, DEFAULT_PORT);
+  const port = portFrom(args, process.env.PORT, DEFAULT_PORT);
   const again = existsSync(join(FOLDER, "state"));
   mkdirSync(FOLDER, { recursive: true });
   if (ensureDevVars(SECRETS)) say(`Made ${shown(SECRETS)} with a new MILLRACE_KEY. Keep it: open instances depend on it.`);
@@ -68,7 +70,7 @@ ${heading("See what came of it")}
   ${paint("dim", "One of them: /v1/instances/{id}, and its /steps, /effects and /events. All routes: /openapi.json")}
 
 ${heading("Read it")}
-  ${url}/pages/acme/cold-brew-${paint("dim", "…")}  ${paint("dim", "the six characters at the end begin the id of its generate-article instance")}
+  ${url}${FIRST_PAGE}  ${paint("dim", "a second after you asked")}
 
 ${column("See a failure and its repair", 30)}npm run demo
 ${column("Logs of the Worker", 30)}${shown(logFile)}

@@ -86,6 +86,8 @@ export async function runChaos({ kills, commands: count, seed, say = () => {} }:
     });
     if (faults.length === 0) rmSync(folder, { recursive: true, force: true });
     return { result, faults, folder };
+  } catch (cause) {
+    throw new Error(`The run failed; its state is kept in ${folder}. ${cause}`, { cause });
   } finally {
     process.off("exit", end);
     end();

@@ -5,6 +5,9 @@ const RETRY_MS = 100;
 /** A request that hangs in a dying process is given up and sent again. */
 const REQUEST_MS = 5000;
 
+/** An engine that accepts nothing for this long does not come back by itself. */
+const GIVE_UP_MS = 60_000;
+
 /** What the clients were told. */
 export interface Tally {
   /** Names answered with 202, to at least one of their clients. */
@@ -19,17 +22,19 @@ export function newTally(): Tally {
   return { accepted: new Set(), resent: 0, replayed: 0 };
 }
 
-/** Asks as a real client does: the same request, under the same key, until it is answered 202. Errors: a refusal, which no repeat cures. */
+/** Asks as a real client does: the same request, under the same key, until it is answered 202. Errors: a refusal, which no repeat cures; a minute of failures. */
 export async function ask(url: string, { name, steps }: ChaosCommand, tally: Tally): Promise<void> {
   const body = JSON.stringify({ name, steps });
+  const giveUpAt = Date.now() + GIVE_UP_MS;
   for (;;) {
-    const answer = await post(`${url}/enqueue`, body).catch(() => undefined);
-    if (answer?.status === 202) {
+    const answer = await post(`${url}/enqueue`, body).catch((error) => ({ status: 0, body: String(error) }));
+    if (answer.status === 202) {
       tally.accepted.add(name);
       if (answer.body.includes('"replayed":true')) tally.replayed++;
       return;
     }
-    if (answer?.status === 422) throw new Error(`The command ${name} was refused: ${answer.body}`);
+    if (answer.status === 422 || Date.now() > giveUpAt)
+      throw new Error(`The command ${name} was not accepted: ${answer.status} ${answer.body.slice(0, 500)}`);
     tally.resent++;
     await sleep(RETRY_MS);
   }

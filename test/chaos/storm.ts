@@ -19,13 +19,18 @@ export async function killWhileWorking(
 ): Promise<{ tally: Tally; lastDeathAt: number }> {
   const tally = newTally();
   const clients: Promise<void>[] = [];
+  const problems: unknown[] = [];
+  const send = async (command: ChaosCommand, startsMs: number) => {
+    await sleep(startsMs);
+    await ask(engine.url, command, tally).catch((problem) => problems.push(problem));
+  };
   let lastDeathAt = 0;
   for (let kill = 1; kill <= kills; kill++) {
     const lifeMs = random.between(LIFE_MS.shortest, LIFE_MS.longest);
     const death: Death = random.chance(EVERYTHING) ? "everything" : "runtime";
     for (const command of shareOf(commands, kill, kills)) {
       const startsMs = random.next() * lifeMs;
-      for (let client = 0; client < command.clients; client++) clients.push(sleep(startsMs).then(() => ask(engine.url, command, tally)));
+      for (let client = 0; client < command.clients; client++) clients.push(send(command, startsMs));
     }
     await sleep(lifeMs);
     const died = engine.kill(death);
@@ -35,8 +40,10 @@ export async function killWhileWorking(
     say(
       `kill ${kill} of ${kills}: ${death} (${died} processes) after ${lifeMs} ms, back after ${downMs} ms; ${tally.accepted.size} commands accepted`,
     );
+    if (problems.length > 0) break;
   }
   await Promise.all(clients);
+  if (problems.length > 0) throw problems[0];
   return { tally, lastDeathAt };
 }
 

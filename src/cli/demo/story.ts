@@ -48,7 +48,9 @@ export async function tellStory({ url, token }: Pick<Engine, "url" | "token">, s
   showOutcome(outcome);
   const wrong = differences(outcome);
   if (wrong.length > 0) throw new Refusal(`The demo did not end as it should. ${wrong.join(" ")}`);
-  say(`\n${paint("green", "✓")} ${paint("bold", `Everything happened once, the outage included, in ${seconds(Date.now() - startedAt)}.`)}`);
+  say(
+    `\n${paint("green", "✓")} ${paint("bold", `Every effect happened once, outage and retry included, in ${seconds(Date.now() - startedAt)}.`)}`,
+  );
 }
 
 async function request(api: Api, correlation: string): Promise<void> {

@@ -14,7 +14,7 @@ export function ensureDevVars(file: string): boolean {
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code !== "EEXIST") throw error;
   }
-  if (!/^\s*(export\s+)?MILLRACE_KEY\s*=\s*\S/m.test(readFileSync(file, "utf8"))) {
+  if (!/^[ \t]*(export[ \t]+)?MILLRACE_KEY[ \t]*=[ \t]*["']?[^\s"'#]/m.test(readFileSync(file, "utf8"))) {
     throw new Refusal(`${shown(file)} sets no MILLRACE_KEY, and it is yours to change. Add this line to it: MILLRACE_KEY=${newKey()}`);
   }
   return false;

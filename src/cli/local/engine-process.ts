@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { mkdirSync, openSync, readFileSync, rmSync } from "node:fs";
+import { closeSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { Refusal } from "../command.ts";
@@ -9,6 +9,7 @@ import { requireFree } from "./ports.ts";
 import { bundle, devArgs, prepareDatabase } from "./prepare.ts";
 import { endGroup, groupOf, send } from "./processes.ts";
 import { localToken } from "./token.ts";
+import { openLog } from "./worker-log.ts";
 import { lastError, ROOT, shown, WRANGLER, wranglerEnv } from "./wrangler.ts";
 
 export interface EngineOptions {
@@ -44,7 +45,7 @@ export interface Engine {
   answers(withinMs?: number): Promise<boolean>;
   stop(): Promise<void>;
   /** Kills without warning. Answers the ids of what died. */
-  kill9(what: "runtime" | "everything"): number[];
+  kill9(what: "runtime" | "everything"): Promise<number[]>;
 }
 
 const LOG = "worker.log";
@@ -95,7 +96,7 @@ interface Running {
 
 function run({ url, token, folder, args, lock, signal }: Running): Engine {
   const logFile = join(folder, LOG);
-  const log = openSync(logFile, "a", 0o600);
+  const log = openLog(logFile);
   // Its own group: Ctrl-C in the terminal reaches only us, and we end it in good order.
   const wrangler = spawn(process.execPath, [WRANGLER, "dev", ...args], {
     cwd: ROOT,
@@ -103,6 +104,7 @@ function run({ url, token, folder, args, lock, signal }: Running): Engine {
     stdio: ["ignore", log, log],
     detached: true,
   });
+  closeSync(log);
   const ended = once(wrangler, "exit");
   const pid = wrangler.pid ?? 0;
   const killAll = () => send("SIGKILL", groupOf(pid));
@@ -138,10 +140,13 @@ function run({ url, token, folder, args, lock, signal }: Running): Engine {
       await endGroup(pid);
       released();
     },
-    kill9(what) {
+    async kill9(what) {
       const doomed = what === "runtime" ? runtime() : groupOf(pid);
       send("SIGKILL", doomed);
-      if (what === "everything") released();
+      if (what === "everything") {
+        await endGroup(pid);
+        released();
+      }
       return doomed.map((one) => one.pid);
     },
   };

@@ -5,10 +5,10 @@ const HOST = "127.0.0.1";
 /** Whoever listens on every address or on IPv6 only also takes `localhost`. */
 const HOSTS = [HOST, "::1", "0.0.0.0"];
 
-/** The port people asked for: `--port 9000`, `--port=9000` or PORT. */
-export function portFrom(args: readonly string[], env: NodeJS.ProcessEnv, otherwise: number): number {
+/** The port people asked for: `--port 9000`, `--port=9000` or the variable PORT. */
+export function portFrom(args: readonly string[], variable: string | undefined, otherwise: number): number {
   const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
-  const asked = place < 0 ? env.PORT || String(otherwise) : (args[place]?.split("=")[1] ?? args[place + 1] ?? "");
+  const asked = place < 0 ? variable || String(otherwise) : (args[place]?.split("=")[1] ?? args[place + 1] ?? "");
   const port = Number(asked);
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
   throw new Refusal(`"${asked}" is not a port. Choose one from 1 to 65535, such as: npm start -- --port 9000`);

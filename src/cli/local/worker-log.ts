@@ -1,14 +1,22 @@
-import { closeSync, openSync, readSync, statSync } from "node:fs";
+import { closeSync, openSync, readSync, renameSync, statSync } from "node:fs";
 import { stripVTControlCharacters } from "node:util";
 
 const LOOK_EVERY_MS = 250;
+/** A log that has grown beyond this is put aside at the next start; the one put aside before goes. */
+const LARGE_BYTES = 10 * 1024 * 1024;
+
+/** Opens a log for writing on. */
+export function openLog(file: string): number {
+  if (sizeOf(file) > LARGE_BYTES) renameSync(file, `${file}.1`);
+  return openSync(file, "a", 0o600);
+}
 
 /** Passes on every line that is added to a file from now on. Answers how to stop. */
 export function followLog(file: string, onLine: (line: string) => void): () => void {
-  let at = statSync(file).size;
+  let at = sizeOf(file);
   let rest = "";
   const timer = setInterval(() => {
-    const { size } = statSync(file);
+    const size = sizeOf(file);
     if (size <= at) return;
     const added = Buffer.alloc(size - at);
     const open = openSync(file, "r");
@@ -19,6 +27,10 @@ export function followLog(file: string, onLine: (line: string) => void): () => v
     for (const line of lines) onLine(line);
   }, LOOK_EVERY_MS);
   return () => clearInterval(timer);
+}
+
+function sizeOf(file: string): number {
+  return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
 /** What a line of the log says to people; undefined for those that only a search needs. */

@@ -1,4 +1,4 @@
-import { createHash, createHmac, randomBytes } from "node:crypto";
+import { createHmac, hash, randomBytes } from "node:crypto";
 import canonicalize from "canonicalize";
 import type { Envelope } from "./envelope.ts";
 
@@ -27,9 +27,7 @@ export function deadLetterId(queue: string, messageId: string): string {
 
 /** SHA-256 of the canonical (RFC 8785) payload: tells a repeated request from a reused key. */
 export function fingerprintOf(payload: unknown): string {
-  return createHash("sha256")
-    .update(canonicalize(payload) ?? "null")
-    .digest("hex");
+  return hash("sha256", canonicalize(payload) ?? "null");
 }
 
 /** Names one inbox entry: which step of which instance, for which item, in which generation. No attempt number: every attempt is the same work. */
@@ -73,5 +71,5 @@ export function attemptToken(): string {
 
 /** 32 hex characters over parts that cannot run into each other. */
 export function digest(...parts: string[]): string {
-  return createHash("sha256").update(JSON.stringify(parts)).digest("hex").slice(0, 32);
+  return hash("sha256", JSON.stringify(parts)).slice(0, 32);
 }

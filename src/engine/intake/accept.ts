@@ -77,6 +77,16 @@ export function takeIn(rows: string): Statement {
     RETURNING id, status, deliveries`;
 }
 
+/**
+ * Commands that were started past their queue: from the next look on the platform is asked how they fare. One that stayed
+ * `accepted` would only ever be created again, and an end that nobody wrote down would never be found.
+ */
+export function markStarted(ids: readonly string[]): Statement {
+  return sql`
+    UPDATE instances SET status = 'queued', updated_at = ${now}
+    WHERE status = 'accepted' AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
+}
+
 /** The state of keys, also of pruned ones. */
 export function selectKnown(ids: readonly string[]): Statement {
   return sql`

@@ -14,10 +14,10 @@ import type { Catalog } from "../topology/catalog.ts";
 import type { EventListener, Target } from "../topology/routes.ts";
 import { type Acceptance, acceptance, insertAccepted, outgoing } from "./accept.ts";
 import { type Consumer, type Outcome, settle } from "./batch.ts";
-import { captureReusedKeys, deadLetter } from "./capture.ts";
+import { deadLetter } from "./capture.ts";
 import { type ReadMessage, readMessages } from "./read.ts";
 import { startInstances } from "./start.ts";
-import { takeBatchIn } from "./take.ts";
+import { captureReused, takeBatchIn } from "./take.ts";
 
 /**
  * The consumer of the event queue: parse, route, take in, then start, send and wake, settle. Events of a whole batch share
@@ -45,15 +45,17 @@ export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consume
           instances,
           refused: refused.map(({ message, error }) => deadLetter(queue.name, message, message.attempts, error)),
           confirmed: planned.map((plan) => plan.envelope),
-          also: [
-            ...signalStatements,
-            ...commandRows.map(insertAccepted),
-            ...commandRows.map((rows) => captureReusedKeys(queue.name, rows)),
-          ],
+          also: [...signalStatements, ...commandRows.map(insertAccepted)],
         });
         for (const { message } of refused) outcomes.set(message, { did: "captured" });
         const [, waits = []] = taken.also.splice(0, signalStatements.length);
         const sent = new Set(taken.also.splice(0, commandRows.length).flatMap((rows) => rows.map((row) => row.id)));
+
+        await captureReused(
+          env,
+          queue,
+          commands.filter(({ id }) => !sent.has(id)),
+        );
 
         const failed = await startInstances(
           env,

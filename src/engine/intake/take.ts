@@ -24,18 +24,29 @@ export async function takeBatchIn(
   const refused = rowChunks(batch.refused);
   const answers = await atomic(env.DB, [
     ...instances.map(takeIn),
-    ...instances.map((rows) => captureReusedKeys(queue.name, rows)),
     ...refused.map(insertDeadLetters),
     confirm(batch.confirmed.map(messageId)),
     ...(batch.also ?? []),
   ]);
-  const taken = answers.splice(0, instances.length).flat() as unknown as AcceptedRow[];
-  const reused = answers.splice(0, instances.length).flat();
-  const byId = new Map(taken.map((row) => [row.id, row]));
-  const captured = new Set(reused.map((row) => row.instance_id));
+  const taken = new Map((answers.splice(0, instances.length).flat() as unknown as AcceptedRow[]).map((row) => [row.id, row]));
+  const captured = await captureReused(
+    env,
+    queue,
+    batch.instances.filter(({ id }) => !taken.has(id)),
+  );
   return {
-    mustStart: (id) => byId.get(id)?.status === "queued",
-    outcomeOf: (id) => (captured.has(id) ? "captured" : byId.get(id)?.deliveries === 1 ? "started" : "duplicate"),
+    mustStart: (id) => taken.get(id)?.status === "queued",
+    outcomeOf: (id) => (captured.has(id) ? "captured" : taken.get(id)?.deliveries === 1 ? "started" : "duplicate"),
     also: answers.slice(refused.length + 1),
   };
+}
+
+/** Captures those whose key another payload has taken; the other keys that were not answered are pruned ones, long done. Asked only when there are any, so that the usual batch does not pay for it. */
+export async function captureReused(env: EngineEnv, queue: QueueDefinition, unanswered: readonly Acceptance[]): Promise<Set<unknown>> {
+  if (unanswered.length === 0) return new Set();
+  const answers = await atomic(
+    env.DB,
+    rowChunks(unanswered).map((rows) => captureReusedKeys(queue.name, rows)),
+  );
+  return new Set(answers.flat().map((row) => row.instance_id));
 }

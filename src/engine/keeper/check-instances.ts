@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
+import { markStarted } from "../intake/accept.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { finishInstance, markRunning } from "../recorder/inbox.ts";
@@ -43,10 +44,11 @@ export async function checkInstances(env: EngineEnv): Promise<number> {
   const findings = await Promise.all(rows.map((row) => find(env, row, backlog)));
   const having = (wanted: Finding) => rows.filter((_, index) => findings[index] === wanted);
 
-  await startInstances(
+  const failed = await startInstances(
     env,
     having("start").map((row) => ({ ...row, envelope: JSON.parse(row.envelope) as Envelope })),
   );
+  const started = having("start").filter(({ id }) => !failed.has(id));
   await wakeWaiting(
     env,
     rows.filter((row) => row.status === "waiting"),
@@ -55,6 +57,7 @@ export async function checkInstances(env: EngineEnv): Promise<number> {
     sql`
       UPDATE instances SET check_at = ${now} + max(${KEEPER_PATIENCE_MS}, min((${now} - accepted_at) / 2, ${MAX_PAUSE_MS}))
       WHERE check_at IS NOT NULL AND id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
+    markStarted(started.map((row) => row.id)),
     ...having("running").map((row) => markRunning(row.id)),
     ...findings.flatMap((finding, index) =>
       typeof finding === "object" ? [finishInstance(rows[index]?.id ?? "", finding.ended, finding.error)] : [],

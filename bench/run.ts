@@ -1,0 +1,92 @@
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { type Engine, startEngine } from "../src/cli/local/engine-process.ts";
+import { freePort } from "../src/cli/local/ports.ts";
+import { usdPerMillionRuns } from "./prices.ts";
+
+// npm run bench: what the guarantees cost, as ratios within one run on one machine. `-- --json` prints one object last.
+
+const { values } = parseArgs({ options: { json: { type: "boolean", default: false }, rounds: { type: "string", default: "5" } } });
+const rounds = Number(values.rounds);
+const ROOT = join(import.meta.dirname, "..");
+
+const MESSAGES = 10_000;
+const RUNS = 400;
+const PACED = 30;
+const STEPS = 3;
+/** A run's calls to the recorder: one record a step, and the note that it ended. */
+const OBJECT_REQUESTS = STEPS + 1;
+
+const folder = join(ROOT, ".millrace", "bench");
+mkdirSync(folder, { recursive: true });
+const secrets = join(folder, "secrets");
+writeFileSync(secrets, "MILLRACE_KEY=bench\n");
+
+const engine = await startEngine({ folder, port: await freePort(), secrets, config: join(ROOT, "bench/wrangler.jsonc"), fresh: true });
+try {
+  const result = await measure(engine);
+  if (values.json) console.log(JSON.stringify(result));
+} finally {
+  await engine.stop();
+}
+
+async function measure({ url }: Engine) {
+  const ask = async <T>(path: string): Promise<T> => {
+    const answer = await fetch(`${url}${path}`);
+    if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${(await answer.text()).slice(0, 300)}`);
+    return (await answer.json()) as T;
+  };
+  await ask(`/runs/raw?count=100`);
+  await ask(`/runs/guarded?count=100`);
+
+  const plain = await ask<number>(`/intake/plain?count=${MESSAGES}`);
+  const bulk = await repeat(3, () => ask<number>(`/intake/engine?count=${MESSAGES}`));
+  const intake_ratio = round(median(bulk) / plain);
+  say(`intake of ${MESSAGES} messages, one in ten a duplicate`, `plain ${plain.toFixed(0)}/s`, `engine ${median(bulk).toFixed(0)}/s`, intake_ratio);
+
+  const throughput = await repeat(rounds, async () => ({ raw: await ask<number>(`/runs/raw?count=${RUNS}`), guarded: await ask<number>(`/runs/guarded?count=${RUNS}`) }));
+  const guard_ratio = round(median(throughput.map(({ raw, guarded }) => guarded / raw)));
+  say(`${RUNS} instances of three steps`, `raw ${median(throughput.map((one) => one.raw)).toFixed(0)}/s`, `guarded ${median(throughput.map((one) => one.guarded)).toFixed(0)}/s`, guard_ratio);
+
+  const latency = await repeat(rounds, async () => ({ raw: await ask<number[]>(`/latency/raw?count=${PACED}`), engine: await ask<number[]>(`/latency/engine?count=${PACED}`) }));
+  const rawP50 = median(latency.flatMap((one) => one.raw));
+  const engineP50 = median(latency.flatMap((one) => one.engine));
+  const latency_ratio = round(engineP50 / rawP50);
+  say("from asking to the end of three steps, ten a second, p50", `bare create ${rawP50} ms`, `accepted and queued ${engineP50} ms`, latency_ratio);
+
+  await ask("/asked");
+  await ask(`/latency/engine?count=${PACED}`);
+  const asked = await ask<{ roundTrips: number; rowsWritten: number; rowsRead: number }>("/asked");
+  const round_trips_per_run = round(asked.roundTrips / PACED);
+  const rows_written_per_run = round(asked.rowsWritten / PACED);
+  const usd_per_million_runs = usdPerMillionRuns({
+    steps: STEPS,
+    rowsWritten: rows_written_per_run,
+    rowsRead: asked.rowsRead / PACED,
+    messages: 1,
+    requests: 3,
+    objectRequests: OBJECT_REQUESTS,
+  });
+  say("one run alone, acceptance to end", `${round_trips_per_run} D1 round trips`, `${rows_written_per_run} rows written`, `$${usd_per_million_runs} per million`);
+
+  return { intake_ratio, guard_ratio, latency_ratio, round_trips_per_run, rows_written_per_run, usd_per_million_runs };
+}
+
+async function repeat<T>(times: number, once: () => Promise<T>): Promise<T[]> {
+  const results: T[] = [];
+  for (let time = 0; time < times; time++) results.push(await once());
+  return results;
+}
+
+function median(numbers: number[]): number {
+  return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
+}
+
+function round(value: number): number {
+  return Math.round(value * 100) / 100;
+}
+
+function say(what: string, ...figures: (string | number)[]): void {
+  console.log(`${what}\n  ${figures.join(" · ")}`);
+}

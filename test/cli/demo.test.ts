@@ -1,0 +1,53 @@
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { once } from "node:events";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { expect, it, onTestFinished } from "vitest";
+import { groupOf } from "../../src/cli/local/processes.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+/** `npm run demo` without a terminal. */
+function demo(): ChildProcessByStdio<null, Readable, Readable> {
+  const child = spawn(process.execPath, ["src/cli/launch.js", "demo", "--exit"], { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
+  onTestFinished(() => void child.kill("SIGTERM"));
+  return child;
+}
+
+it("the demo shows the chain, the outage, the retry and the proof, and ends well within a minute", async () => {
+  const began = Date.now();
+  const child = demo();
+  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
+  expect(err).toBe("");
+  expect(code, out).toBe(0);
+  expect(Date.now() - began).toBeLessThan(60_000);
+  expect(out).toContain("errored: “put page” failed 3 times");
+  expect(out).toContain("11 of 12 instances are complete");
+  for (const line of ["3  searches paid for", "3  articles paid for", "3  pages put up", "3  posts made", "3  social.posted"])
+    expect(out).toContain(line);
+  expect(out.match(/^ {2}200 {2}http:\/\/localhost:\d+\/pages\/acme\//gm)).toHaveLength(3);
+  expect(out).toContain("✓ Every effect happened once");
+  // `npm start` suggests a command and says where its page will be.
+  const promised = /FIRST_PAGE = "(.+)"/.exec(readFileSync(join(ROOT, "src/cli/start.ts"), "utf8"))?.[1];
+  expect(out).toContain(`${promised}  Cold brew`);
+  expect(out).not.toContain("\u001b[");
+});
+
+it("Ctrl-C in the middle leaves nothing running", async () => {
+  const child = demo();
+  let out = "";
+  await new Promise<void>((resolve) => {
+    child.stdout.on("data", (chunk) => {
+      out += chunk;
+      if (out.includes("research.requested")) resolve();
+    });
+  });
+  const { engine } = JSON.parse(readFileSync(join(ROOT, ".millrace/demo/lock"), "utf8")) as { engine: number };
+  expect(groupOf(engine).length).toBeGreaterThan(2);
+  child.kill("SIGINT");
+  const [code] = await once(child, "exit");
+  expect(code).toBe(130);
+  expect(groupOf(engine)).toEqual([]);
+});

@@ -1,0 +1,26 @@
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { ensureDevVars } from "../../src/cli/local/dev-vars.ts";
+import { emptyFolder } from "./folder.ts";
+
+it("a new file gets a random key that only its owner reads", () => {
+  const file = join(emptyFolder(), ".dev.vars");
+  expect(ensureDevVars(file)).toBe(true);
+  expect(readFileSync(file, "utf8")).toMatch(/^MILLRACE_KEY=[\w-]{43}\n$/);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+});
+
+it("a file that exists is never overwritten", () => {
+  const file = join(emptyFolder(), ".dev.vars");
+  writeFileSync(file, 'SEARCH_TOKEN=mine\nMILLRACE_KEY="mine too"\n');
+  expect(ensureDevVars(file)).toBe(false);
+  expect(readFileSync(file, "utf8")).toBe('SEARCH_TOKEN=mine\nMILLRACE_KEY="mine too"\n');
+});
+
+it("a file without a key is left alone too, and a line is offered", () => {
+  const file = join(emptyFolder(), ".dev.vars");
+  writeFileSync(file, "MILLRACE_KEY=\nSEARCH_TOKEN=mine\n");
+  expect(() => ensureDevVars(file)).toThrow(/sets no MILLRACE_KEY.* Add this line to it: MILLRACE_KEY=[\w-]{43}$/);
+  expect(readFileSync(file, "utf8")).toBe("MILLRACE_KEY=\nSEARCH_TOKEN=mine\n");
+});

@@ -1,0 +1,12 @@
+import { expect, it } from "vitest";
+import { nodeRefusal } from "../../src/cli/node-version.js";
+
+it.each(["18.20.0", "20.20.2", "22.12.0", "22.17.1", "23.5.0"])("Node %s is told what to do", (version) => {
+  expect(nodeRefusal(version)).toBe(
+    `This is Node ${version}; Millrace needs 22.18 or newer. \`npm install\` brings one along, and \`npm start\` and \`npm run demo\` use it.`,
+  );
+});
+
+it.each(["22.18.0", "22.21.3", "23.6.0", "24.0.0", "26.1.0", process.versions.node])("Node %s is good", (version) => {
+  expect(nodeRefusal(version)).toBeUndefined();
+});

@@ -1,0 +1,33 @@
+import { once } from "node:events";
+import { type AddressInfo, createServer } from "node:net";
+import { expect, it, onTestFinished } from "vitest";
+import { freePort, portFrom, requireFree } from "../../src/cli/local/ports.ts";
+
+async function portTakenOn(host: string): Promise<number> {
+  const server = createServer().listen(0, host);
+  onTestFinished(() => void server.close());
+  await once(server, "listening");
+  return (server.address() as AddressInfo).port;
+}
+
+it.each(["127.0.0.1", "0.0.0.0"])("a port that is taken on %s is named, with the way out", async (host) => {
+  const port = await portTakenOn(host);
+  await expect(requireFree(port)).rejects.toThrow(
+    `Port ${port} is in use. Stop what listens there, or choose another port: npm start -- --port ${port + 1}`,
+  );
+});
+
+it("a free port is fine", async () => {
+  await requireFree(await freePort());
+});
+
+it("the port is the one asked for: by argument, by PORT, or the usual one", () => {
+  expect(portFrom(["--port", "9001"], "9002", 8787)).toBe(9001);
+  expect(portFrom(["--port=9001"], undefined, 8787)).toBe(9001);
+  expect(portFrom([], "9002", 8787)).toBe(9002);
+  expect(portFrom([], "", 8787)).toBe(8787);
+});
+
+it.each([["--port", "http"], ["--port"], ["--port=70000"]])("%s %s is no port", (...args) => {
+  expect(() => portFrom(args, undefined, 8787)).toThrow("is not a port. Choose one from 1 to 65535");
+});

@@ -1,0 +1,29 @@
+import { createHash } from "node:crypto";
+import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { insertToken, localToken } from "../../src/cli/local/token.ts";
+import { emptyFolder } from "./folder.ts";
+
+it("a token is made once and used again", () => {
+  const file = join(emptyFolder(), "token");
+  const token = localToken(file);
+  expect(token).toMatch(/^mr_[0-9a-f]{16}_[\w-]{43}$/);
+  expect(readFileSync(file, "utf8")).toBe(`${token}\n`);
+  expect(statSync(file).mode & 0o777).toBe(0o600);
+  expect(localToken(file)).toBe(token);
+});
+
+it("a file that holds no token is replaced", () => {
+  const file = join(emptyFolder(), "token");
+  writeFileSync(file, "mr_half");
+  expect(localToken(file)).toMatch(/^mr_/);
+});
+
+it("the database gets a hash, never the secret", () => {
+  const token = localToken(join(emptyFolder(), "token"));
+  const secret = token.slice("mr_0123456789abcdef_".length);
+  const statement = insertToken(token);
+  expect(statement).toContain(createHash("sha256").update(secret).digest("hex"));
+  expect(statement).not.toContain(secret);
+});

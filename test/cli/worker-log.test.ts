@@ -1,0 +1,44 @@
+import { appendFileSync, readFileSync, truncateSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { followLog, humanLine, openLog } from "../../src/cli/local/worker-log.ts";
+import { emptyFolder } from "./folder.ts";
+
+it.each([
+  ['{"log":"batch","queue":"brand-events","messages":3,"routed":2,"retried":1}', "brand-events: 3 messages, 2 routed, 1 retried"],
+  ['{"log":"delivery","queue":"q","message_type":"a.b","subject":"s","outcome":"retried","error":"No."}', "q: a.b s retried: No."],
+  ['{"log":"keeper","applied":0,"resent":2,"checked":1,"pruned":0}', "keeper: 2 resent, 1 checked"],
+  ['{"log":"keeper","part":"outbox","error":"Error: gone"}', "keeper: outbox failed: Error: gone"],
+  ['{"log":"api","code":"invariant","message":"Oh.","method":"GET","path":"/v1/x"}', "GET /v1/x: invariant: Oh."],
+  ['{"log":"wake","instance_id":"i","error":"Error: gone"}', "wake: instance_id i, error Error: gone"],
+  ["\u001b[31m✘ [ERROR] Could not resolve x\u001b[0m", "error: Could not resolve x"],
+])("the line %s becomes words", (line, words) => {
+  expect(humanLine(line)).toBe(words);
+});
+
+it.each(["", "[wrangler:info] GET /healthz 200 OK (3ms)", "env.DB (millrace)   D1 Database", '{"log":"batch'])(
+  "%s stays in the file",
+  (line) => {
+    expect(humanLine(line)).toBeUndefined();
+  },
+);
+
+it("only whole lines added from now on are passed on", async () => {
+  const file = join(emptyFolder(), "worker.log");
+  writeFileSync(file, "before\n");
+  const heard: string[] = [];
+  onTestFinished(followLog(file, (line) => heard.push(line)));
+  appendFileSync(file, "one\ntw");
+  await vi.waitFor(() => expect(heard).toEqual(["one"]));
+  appendFileSync(file, "o\n");
+  await vi.waitFor(() => expect(heard).toEqual(["one", "two"]));
+});
+
+it("a log that has grown large is put aside", () => {
+  const file = join(emptyFolder(), "worker.log");
+  writeFileSync(file, "old");
+  truncateSync(file, 11 * 1024 * 1024);
+  openLog(file);
+  expect(readFileSync(file, "utf8")).toBe("");
+  expect(readFileSync(`${file}.1`, "utf8")).toMatch(/^old/);
+});
