@@ -16,6 +16,7 @@ import { landing } from "./landing.ts";
 import { openApi } from "./openapi.ts";
 import { pages } from "./pages.ts";
 import { answerProblem, HttpRefusal } from "./problem.ts";
+import { problemsPage } from "./problems-page.ts";
 import { retry } from "./retry.ts";
 import { steps } from "./steps.ts";
 
@@ -32,7 +33,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use("/v1/*", noStore, authenticate);
 
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
-  for (const routes of [...nouns, health(), landing(catalog), pages(), embedded()]) api.route("/", routes);
+  for (const routes of [...nouns, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);
   api.route("/", openApi(api));
   return api;
 }

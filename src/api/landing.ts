@@ -1,18 +1,18 @@
 import { randomBytes } from "node:crypto";
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
 import { html } from "hono/html";
+import type { HtmlEscapedString } from "hono/utils/html";
 import type { Catalog } from "../engine/index.ts";
 import { jsonSchema } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problem.ts";
-
-const DOCS = "https://millrace.dev/docs";
+import { PROBLEMS_PATH, problems } from "./problem.ts";
 
 const STYLE = `
   body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem; color: #1a2126; background: #fff }
   h1 { line-height: 1.2 } a { color: #0b57a4 } code, pre { font: 14px/1.5 ui-monospace, monospace }
   pre { padding: 1rem; overflow-x: auto; background: #f2f4f5; border-radius: 6px }
-  table { border-collapse: collapse; width: 100% } th, td { text-align: left; padding: .3rem 1rem .3rem 0; border-bottom: 1px solid #d8dde0 }
+  table { border-collapse: collapse; width: 100% } th, td { text-align: left; vertical-align: top; padding: .3rem 1rem .3rem 0; border-bottom: 1px solid #d8dde0 }
   @media (prefers-color-scheme: dark) { body { color: #e3e8ea; background: #14191c } a { color: #7db8f0 } pre { background: #1f272b } th, td { border-color: #364147 } }`;
 
 const show = createRoute({
@@ -23,32 +23,45 @@ const show = createRoute({
 });
 
 export function landing(catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>().openapi(show, (context) => {
-    const nonce = randomBytes(16).toString("base64");
-    context.header(
-      "content-security-policy",
-      `default-src 'none'; style-src 'nonce-${nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
-    );
-    context.header("referrer-policy", "no-referrer");
-    return context.html(page(catalog, new URL(context.req.url).origin, nonce), 200);
-  });
+  return new OpenAPIHono<ApiEnv>().openapi(show, (context) =>
+    answerHtml(context, "Millrace", content(catalog, new URL(context.req.url).origin)),
+  );
 }
 
-function page({ workflows }: Catalog, origin: string, nonce: string) {
-  const command = workflows.find(({ on }) => on.kind === "command")?.on;
-  return html`<!doctype html>
+type Html = HtmlEscapedString | Promise<HtmlEscapedString>;
+
+/** Answers a page for people that may load nothing and run nothing: its one style is named by a nonce. */
+export function answerHtml(context: Context<ApiEnv>, title: string, content: Html) {
+  const nonce = randomBytes(16).toString("base64");
+  context.header(
+    "content-security-policy",
+    `default-src 'none'; style-src 'nonce-${nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  );
+  context.header("referrer-policy", "no-referrer");
+  return context.html(
+    html`<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
-<title>Millrace</title>
+<title>${title}</title>
 <style nonce="${nonce}">${STYLE}</style>
 </head>
 <body>
 <main>
-<h1>Millrace</h1>
+${content}
+</main>
+</body>
+</html>`,
+    200,
+  );
+}
+
+function content({ workflows }: Catalog, origin: string) {
+  const command = workflows.find(({ on }) => on.kind === "command")?.on;
+  return html`<h1>Millrace</h1>
 <p>Commands come in here, and each is performed by exactly one workflow instance.
-See <a href="/openapi.json">the routes</a> and <a href="${DOCS}">the documentation</a>.</p>
+See <a href="/openapi.json">the routes</a> and <a href="${PROBLEMS_PATH}">the problems they answer</a>.</p>
 <h2>What runs here</h2>
 <table>
 <thead><tr><th scope="col">Workflow</th><th scope="col">Starts on</th></tr></thead>
@@ -63,10 +76,7 @@ ${
   -H 'Content-Type: application/json' \\
   -d '${JSON.stringify({ type: command.type, payload: example(command.payload) })}'</code></pre>
 <p>The answer names the instance; <code>GET /v1/instances/{id}</code> shows how far it is.</p>`
-}
-</main>
-</body>
-</html>`;
+}`;
 }
 
 /** A payload with what the schema requires, for people to change. */

@@ -5,15 +5,16 @@ import { codeOf, type ErrorCode, isTransient, MillraceError, messageOf } from ".
 
 /** What only HTTP can be refused for, beside the engine's own codes. */
 type HttpCode = "route_not_found" | "page_not_found" | "method_not_allowed" | "unsupported_media_type";
-type ProblemCode = ErrorCode | HttpCode;
+export type ProblemCode = ErrorCode | HttpCode;
 
-const DOCS = "https://millrace.dev/problems";
+/** Where the page about all of them is served. */
+export const PROBLEMS_PATH = "/problems";
 /** How long to stay away when the database is in trouble and named no time itself. */
 const RETRY_AFTER_SECONDS = 5;
 const MAX_LOGGED_CHARACTERS = 500;
 
 /** The one table from codes to answers: status, title, and whether the same request may succeed later. */
-const PROBLEMS = {
+export const PROBLEMS = {
   invalid_json: [400, "The body is not JSON", false],
   unauthorized: [401, "No valid token", false],
   forbidden: [403, "The token may not do this", false],
@@ -55,7 +56,9 @@ export const IssueSchema = z.object({
 
 export const ProblemSchema = z
   .object({
-    type: z.string().openapi({ description: "A page about this code.", example: `${DOCS}/invalid_payload` }),
+    type: z
+      .string()
+      .openapi({ description: "Where this deployment explains the code: a URI reference.", example: typeOf("invalid_payload") }),
     title: z.string(),
     status: z.int(),
     detail: z.string().openapi({ description: "What happened, and what to do next." }),
@@ -81,13 +84,18 @@ export class HttpRefusal extends Error {
   }
 }
 
+/** The problem's type: relative (RFC 9457 allows it), so that it leads to the deployment that answered. */
+function typeOf(code: ProblemCode): string {
+  return `${PROBLEMS_PATH}#${code}`;
+}
+
 /** What anything thrown looks like to the caller. An error nobody named keeps its words to itself. */
 export function problemOf(error: unknown): Problem {
   const { code, message: detail } = isNamed(error) ? error : unnamed(error);
   const [status, title, retryable] = PROBLEMS[code];
   const { issues, didYouMean, from, to } = error instanceof MillraceError ? error.detail : {};
   return {
-    type: `${DOCS}/${code}`,
+    type: typeOf(code),
     title,
     status,
     detail,

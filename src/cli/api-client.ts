@@ -22,21 +22,21 @@ type Listed<Answer> = Answer extends { items: (infer Item)[] } ? Item : never;
 type InstancePage = Output<ReturnType<typeof instances>, "/v1/instances", "$get">;
 export type Instance = Listed<InstancePage>;
 export type Step = Listed<Output<ReturnType<typeof steps>, "/v1/instances/:id/steps", "$get">>;
-export type Effect = Listed<Output<ReturnType<typeof effects>, "/v1/instances/:id/effects", "$get">>;
+type Effect = Listed<Output<ReturnType<typeof effects>, "/v1/instances/:id/effects", "$get">>;
 export type EmittedMessage = Listed<Output<ReturnType<typeof events>, "/v1/instances/:id/events", "$get">>;
-export type BatchResult = Output<ReturnType<typeof commands>, "/v1/commands/batch", "$post">["results"][number];
+type BatchResult = Output<ReturnType<typeof commands>, "/v1/commands/batch", "$post">["results"][number];
 type RetryAnswer = Output<ReturnType<typeof retry>, "/v1/instances/:id/retry", "$post">;
-export type RetryPlan = Extract<RetryAnswer, { effects: unknown }>;
-export type Retried = Extract<RetryAnswer, { action_id: string }>;
+type RetryPlan = Extract<RetryAnswer, { effects: unknown }>;
+type Retried = Extract<RetryAnswer, { action_id: string }>;
 
-export interface Command {
+interface Command {
   type: string;
   payload: unknown;
   correlation_id?: string;
 }
 
 /** A rule by which the embedded upstreams fail; `remaining: null` for as long as it stands. */
-export interface Fault {
+interface Fault {
   upstream: string;
   match: string;
   status: number;

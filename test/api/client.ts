@@ -56,7 +56,7 @@ export function research(keyword: string) {
 /** Expects problem details with this status and code, and answers them. */
 export function expectProblem(answer: Answer, status: number, code: string): Json {
   expect(answer.body).toMatchObject({
-    type: `https://millrace.dev/problems/${code}`,
+    type: `/problems#${code}`,
     title: expect.any(String),
     status,
     detail: expect.any(String),

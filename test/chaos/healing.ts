@@ -3,7 +3,7 @@ import { getJson } from "./http.ts";
 import type { Account, Progress } from "./worker.ts";
 
 /** Longest that healing may take: invariant I1. */
-export const HEALING_MS = 60_000;
+const HEALING_MS = 60_000;
 
 /** Statuses in which an instance still has something to do by itself. */
 const OPEN = ["accepted", "queued", "running", "waiting", "paused"];

@@ -2,7 +2,7 @@ import type { Api, EmittedMessage, Instance, LedgerTotals } from "../api-client.
 import { KEYWORDS, MESSAGE_TYPES, ONCE_EACH } from "./job.ts";
 import { aboutOf } from "./timeline.ts";
 
-export interface PublishedPage {
+interface PublishedPage {
   keyword: string;
   url: string;
   status: number;

@@ -6,7 +6,7 @@ import { aboutOf, isOpen, type Timeline } from "./timeline.ts";
 
 const LOOK_EVERY_MS = 150;
 /** An instance that is open for so long probably waits between two attempts. */
-const SLOW_MS = 600;
+const SLOW_MS = 250;
 
 /** Shows a job as it happens until `expected` instances are known and none of them is open. Answers them. */
 export async function watch(job: {

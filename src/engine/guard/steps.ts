@@ -128,6 +128,8 @@ export class Steps {
       {
         retries: {
           limit: retries.limit,
+          // The function says the whole pause: by itself the platform would double it at each attempt.
+          backoff: "constant",
           delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, run.lastError(place.label) ?? error),
         },
         timeout: durationMs(policy.timeout ?? DEFAULT_TIMEOUT) + RECORDING_MARGIN_MS,

@@ -1,0 +1,111 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { html } from "hono/html";
+import type { ApiEnv } from "./env.ts";
+import { answerHtml } from "./landing.ts";
+import { PROBLEMS, PROBLEMS_PATH, type ProblemCode, problems } from "./problem.ts";
+
+/** What each code means, and what its reader does next. A code without a line here does not compile. */
+const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
+  invalid_json: ["The body cannot be parsed.", "Send one JSON value with its content type."],
+  unauthorized: [
+    "There is no token, or it is unknown, wrong or expired.",
+    "Send a good one as Authorization: Bearer mr_…; its operator mints them.",
+  ],
+  forbidden: ["The token lacks a scope, or the message is another tenant's.", "Use a token that has the scope the detail names."],
+  route_not_found: ["No route has this path, or it is switched off here.", "Look it up in /openapi.json."],
+  page_not_found: ["No page is published under this path.", "Check the address; an article's row says where its page is."],
+  instance_not_found: ["No instance of your tenant has this id.", "List them with GET /v1/instances."],
+  effect_not_found: ["No effect of your tenant has this key.", "List those in doubt with GET /v1/effects."],
+  dead_letter_not_found: ["No dead letter that you may see has this id.", "List them with GET /v1/dead-letters."],
+  unknown_message_type: ["No workflow here takes this type.", "Check its spelling against did_you_mean, or deploy the workflow first."],
+  method_not_allowed: ["The route takes other methods.", "Use one that the Allow header names."],
+  invalid_transition: [
+    "What you ask for is not possible from the state it is in; from and to name both.",
+    "Read the state again: somebody may have been faster.",
+  ],
+  in_doubt: [
+    "Nobody knows whether an effect happened, so the machine does not repeat it.",
+    "Look upstream, then confirm, reject or retry the effect.",
+  ],
+  lease_lost: ["Another attempt took the step over; this one's outcome was not recorded.", "Nothing: the other attempt goes on."],
+  payload_too_large: ["The body is over the route's limit.", "Store the data yourself and send a reference to it."],
+  unsupported_media_type: ["The route does not read this content type.", "Send the type that the detail names."],
+  invalid_envelope: [
+    "A field every message carries is missing or wrong, or its version is newer than this deployment.",
+    "Correct the fields in issues, or deploy the newer version here first.",
+  ],
+  invalid_payload: ["A field does not fit its schema.", "Correct the fields in issues and send it again: nothing was kept."],
+  idempotency_key_reused: [
+    "The key belongs to earlier work with another payload, which was left untouched.",
+    "Give new work its own key; to repeat the old work, send the old payload.",
+  ],
+  output_too_large: [
+    "A step answered more than 32 MiB. Its effect happened all the same and is not repeated.",
+    "Confirm the effect with an output, then retry; let the step store such data itself.",
+  ],
+  output_not_serializable: [
+    "A step answered something that is not JSON. Its effect happened all the same and is not repeated.",
+    "Confirm the effect with an output, then retry; let the step return plain data.",
+  ],
+  rate_limited: ["Too many requests.", "Wait as long as Retry-After says."],
+  payload_missing: [
+    "A payload or output that was stored in R2 is gone.",
+    "Put it back, then retry; or replay its message with a new payload.",
+  ],
+  step_failed: ["A step threw an error that nobody named.", "Read the message, mend the cause, then retry the instance."],
+  not_retryable: [
+    "A step failed in a way that another try cannot cure, such as a refused credential.",
+    "Mend what the message names, then retry the instance.",
+  ],
+  nondeterministic_steps: [
+    "A later pass of an instance met other step names than an earlier one, or one name twice.",
+    "Use literal names and put data into the key; then retry.",
+  ],
+  config_invalid: ["A binding, variable or table is missing.", "Do what the detail says, then deploy."],
+  invariant: ["Something happened that should be impossible.", "Report the route and the time to whoever maintains this deployment."],
+  upstream_refused: [
+    "An upstream said that it did nothing. The step's retries are used up.",
+    "Mend what the message names, then retry the instance.",
+  ],
+  retry_after: ["An upstream asked for patience more often than the step has retries.", "Wait, then retry the instance."],
+  unavailable: [
+    "The database, or an upstream, gave no usable answer.",
+    "Send the same request again after Retry-After: with the same key it is the same work.",
+  ],
+  step_timeout: ["An attempt took longer than its step's timeout.", "See whether the upstream is slow; then retry the instance."],
+  wait_timeout: [
+    "The event an instance waited for did not come in time.",
+    "See why it was not sent; then retry the instance, which waits again.",
+  ],
+};
+
+const show = createRoute({
+  method: "get",
+  path: PROBLEMS_PATH,
+  summary: "Explain to people every problem a route or an instance may name",
+  responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
+});
+
+export function problemsPage() {
+  return new OpenAPIHono<ApiEnv>().openapi(show, (context) => answerHtml(context, "Problems · Millrace", content()));
+}
+
+function content() {
+  const codes = Object.keys(PROBLEMS) as ProblemCode[];
+  return html`<h1>Problems</h1>
+<p>A refused request is answered with <code>application/problem+json</code>, whose <code>code</code> is one of these.
+The error of an instance, an effect or a dead letter names the same codes, without the status.</p>
+<table>
+<thead><tr><th scope="col">Code</th><th scope="col">Status</th><th scope="col">What it means</th><th scope="col">What to do</th></tr></thead>
+<tbody>
+${codes.map(row)}</tbody>
+</table>`;
+}
+
+function row(code: ProblemCode) {
+  const [status, title, retryable] = PROBLEMS[code];
+  const [means, next] = ADVICE[code];
+  return html`<tr id="${code}"><th scope="row"><code>${code}</code></th><td>${status}</td><td><b>${title}.</b> ${means}</td><td>${next}${
+    retryable && " The same request may succeed later."
+  }</td></tr>\n`;
+}

@@ -1,0 +1,108 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { closeSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { FolderLock } from "./folder-lock.ts";
+import { endGroup, groupOf, send } from "./processes.ts";
+import { openLog } from "./worker-log.ts";
+import { ROOT, WRANGLER, wranglerEnv } from "./wrangler.ts";
+
+/** A local engine: `wrangler dev` and the two workerds it runs. */
+export interface Engine {
+  url: string;
+  token: string;
+  /** Wrangler's, which is also the id of the process group in which all of the engine lives. */
+  pid: number;
+  /** Where wrangler and the Worker write. */
+  logFile: string;
+  /** Resolves when wrangler has ended, by itself or not. */
+  ended: Promise<unknown>;
+  /** The ids of the workerd that runs the Worker and holds all state. Wrangler starts another when it dies. */
+  runtime(): number[];
+  /** Waits until the Worker answers: false when it did not in time, or wrangler has ended. */
+  answers(withinMs: number): Promise<boolean>;
+  stop(): Promise<void>;
+  /** Kills without warning. Answers the ids of what died. */
+  kill9(what: "runtime" | "everything"): Promise<number[]>;
+}
+
+/** The log's name in the engine's folder. */
+export const LOG_NAME = "worker.log";
+const ASK_EVERY_MS = 50;
+const ANSWER_MS = 2000;
+
+interface Running {
+  url: string;
+  token: string;
+  folder: string;
+  args: string[];
+  lock: FolderLock;
+  signal: AbortSignal | undefined;
+}
+
+/**
+ * Runs `wrangler dev` in a process group of its own, so that Ctrl-C in the terminal reaches only us and we end it in good order.
+ *
+ * What wrangler 4.156 does when its processes die (seen): it runs two workerds, a proxy that owns the public port and the one that
+ * runs the Worker. `kill -9` of the latter: wrangler starts another on the same state, which answers 0.4 to 0.8 s later. Of the
+ * proxy: a new one comes, listens, and never answers; only a new wrangler helps. Of wrangler: both workerds live on, answer, and
+ * hold the port and the state, so whoever kills it must kill its whole group. Asked to end (TERM or INT), wrangler is gone after
+ * 0.05 s and the last of its group after 0.1 to 0.2 s: the engine has stopped when its group is gone, not when wrangler is.
+ */
+export function runDev({ url, token, folder, args, lock, signal }: Running): Engine {
+  const logFile = join(folder, LOG_NAME);
+  const log = openLog(logFile);
+  const wrangler = spawn(process.execPath, [WRANGLER, "dev", ...args], {
+    cwd: ROOT,
+    env: wranglerEnv(folder),
+    stdio: ["ignore", log, log],
+    detached: true,
+  });
+  closeSync(log);
+  const ended = once(wrangler, "exit");
+  const pid = wrangler.pid ?? 0;
+  const killAll = () => send("SIGKILL", groupOf(pid));
+  lock.holds(pid);
+  // The last resort of a process that ends without stop().
+  process.once("exit", killAll);
+
+  /** The proxy is the one that was told the public port. */
+  const runtime = () =>
+    groupOf(pid).filter(({ command }) => /workerd[^ ]* serve/.test(command) && !command.includes(`entry=127.0.0.1:${new URL(url).port} `));
+  const released = () => {
+    process.off("exit", killAll);
+    lock.release();
+  };
+
+  return {
+    url,
+    token,
+    pid,
+    logFile,
+    ended,
+    runtime: () => runtime().map((one) => one.pid),
+    async answers(withinMs) {
+      const deadline = Date.now() + withinMs;
+      while (Date.now() < deadline && wrangler.exitCode === null && wrangler.signalCode === null && !signal?.aborted) {
+        const answer = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(ANSWER_MS) }).catch(() => undefined);
+        if (answer?.ok) return true;
+        await sleep(ASK_EVERY_MS);
+      }
+      return false;
+    },
+    async stop() {
+      await endGroup(pid);
+      released();
+    },
+    async kill9(what) {
+      const doomed = what === "runtime" ? runtime() : groupOf(pid);
+      send("SIGKILL", doomed);
+      if (what === "everything") {
+        await endGroup(pid);
+        released();
+      }
+      return doomed.map((one) => one.pid);
+    },
+  };
+}

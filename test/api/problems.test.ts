@@ -1,0 +1,52 @@
+import { describe, expect, it } from "vitest";
+import { callerWith, expectProblem, send } from "./client.ts";
+
+/** The rows of the page: each code with its cells, as text. */
+async function explained(): Promise<Map<string, string[]>> {
+  const { body } = await send("/problems");
+  const rows = [...body.matchAll(/<tr id="(\w+)">(.*?)<\/tr>/g)];
+  const text = (cell: string) => cell.replaceAll(/<[^>]+>/g, "").trim();
+  return new Map(
+    rows.map(([, code = "", cells = ""]) => [code, [...cells.matchAll(/<td>(.*?)<\/td>/g)].map(([, cell = ""]) => text(cell))]),
+  );
+}
+
+describe("GET /problems", () => {
+  it("explains every code the API documents, to anybody: its status, what it means and what to do", async () => {
+    const { body: document } = await send("/openapi.json");
+    const rows = await explained();
+    expect([...rows.keys()]).toEqual(document.components.schemas.Problem.properties.code.enum);
+    for (const [code, [status, means, next]] of rows) {
+      expect(status, code).toMatch(/^[45]\d\d$/);
+      expect(means?.length, code).toBeGreaterThan(20);
+      expect(next?.length, code).toBeGreaterThan(10);
+    }
+  });
+
+  it("is where a problem's type leads, with the status it was answered with", async () => {
+    const caller = await callerWith();
+    const rows = await explained();
+    for (const [path, code] of [
+      ["/v1/instances/x", "instance_not_found"],
+      ["/v1/instances?limit=x", "invalid_payload"],
+      ["/nothing", "route_not_found"],
+    ] as const) {
+      const answer = await caller.get(path);
+      const { type } = expectProblem(answer, answer.status, code);
+      const { pathname, hash } = new URL(type, `http://localhost${path}`);
+      expect(pathname).toBe("/problems");
+      expect(rows.get(hash.slice(1))?.[0]).toBe(String(answer.status));
+    }
+  });
+
+  it("allows no script and no style but its own, as the landing page does, which links to it", async () => {
+    for (const path of ["/problems", "/"]) {
+      const { status, headers, body } = await send(path);
+      expect([status, headers.get("content-type")]).toEqual([200, "text/html; charset=UTF-8"]);
+      const [, nonce] = /^default-src 'none'; style-src 'nonce-([^']+)'/.exec(headers.get("content-security-policy") ?? "") ?? [];
+      expect(body).toContain(`<style nonce="${nonce}">`);
+      expect(body).not.toMatch(/<script|style=|onclick|https:\/\/millrace/);
+    }
+    expect((await send("/")).body).toContain('href="/problems"');
+  });
+});
