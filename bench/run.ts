@@ -43,17 +43,38 @@ async function measure({ url }: Engine) {
   const plain = await ask<number>(`/intake/plain?count=${MESSAGES}`);
   const bulk = await repeat(3, () => ask<number>(`/intake/engine?count=${MESSAGES}`));
   const intake_ratio = round(median(bulk) / plain);
-  say(`intake of ${MESSAGES} messages, one in ten a duplicate`, `plain ${plain.toFixed(0)}/s`, `engine ${median(bulk).toFixed(0)}/s`, intake_ratio);
+  say(
+    `intake of ${MESSAGES} messages, one in ten a duplicate`,
+    `plain ${plain.toFixed(0)}/s`,
+    `engine ${median(bulk).toFixed(0)}/s`,
+    intake_ratio,
+  );
 
-  const throughput = await repeat(rounds, async () => ({ raw: await ask<number>(`/runs/raw?count=${RUNS}`), guarded: await ask<number>(`/runs/guarded?count=${RUNS}`) }));
+  const throughput = await repeat(rounds, async () => ({
+    raw: await ask<number>(`/runs/raw?count=${RUNS}`),
+    guarded: await ask<number>(`/runs/guarded?count=${RUNS}`),
+  }));
   const guard_ratio = round(median(throughput.map(({ raw, guarded }) => guarded / raw)));
-  say(`${RUNS} instances of three steps`, `raw ${median(throughput.map((one) => one.raw)).toFixed(0)}/s`, `guarded ${median(throughput.map((one) => one.guarded)).toFixed(0)}/s`, guard_ratio);
+  say(
+    `${RUNS} instances of three steps`,
+    `raw ${median(throughput.map((one) => one.raw)).toFixed(0)}/s`,
+    `guarded ${median(throughput.map((one) => one.guarded)).toFixed(0)}/s`,
+    guard_ratio,
+  );
 
-  const latency = await repeat(rounds, async () => ({ raw: await ask<number[]>(`/latency/raw?count=${PACED}`), engine: await ask<number[]>(`/latency/engine?count=${PACED}`) }));
+  const latency = await repeat(rounds, async () => ({
+    raw: await ask<number[]>(`/latency/raw?count=${PACED}`),
+    engine: await ask<number[]>(`/latency/engine?count=${PACED}`),
+  }));
   const rawP50 = median(latency.flatMap((one) => one.raw));
   const engineP50 = median(latency.flatMap((one) => one.engine));
   const latency_ratio = round(engineP50 / rawP50);
-  say("from asking to the end of three steps, ten a second, p50", `bare create ${rawP50} ms`, `accepted and queued ${engineP50} ms`, latency_ratio);
+  say(
+    "from asking to the end of three steps, ten a second, p50",
+    `bare create ${rawP50} ms`,
+    `accepted and queued ${engineP50} ms`,
+    latency_ratio,
+  );
 
   await ask("/asked");
   await ask(`/latency/engine?count=${PACED}`);
@@ -68,7 +89,12 @@ async function measure({ url }: Engine) {
     requests: 3,
     objectRequests: OBJECT_REQUESTS,
   });
-  say("one run alone, acceptance to end", `${round_trips_per_run} D1 round trips`, `${rows_written_per_run} rows written`, `$${usd_per_million_runs} per million`);
+  say(
+    "one run alone, acceptance to end",
+    `${round_trips_per_run} D1 round trips`,
+    `${rows_written_per_run} rows written`,
+    `$${usd_per_million_runs} per million`,
+  );
 
   return { intake_ratio, guard_ratio, latency_ratio, round_trips_per_run, rows_written_per_run, usd_per_million_runs };
 }

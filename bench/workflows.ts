@@ -7,7 +7,7 @@ export const benchCommands = defineQueue({ name: "bench-commands", batch: { size
 const payload = z.object({ id: z.string() });
 const message = (type: string) => defineCommand({ type, payload, key: ({ id }) => id, subject: ({ id }) => id, queue: benchCommands });
 export const RunGuarded = message("bench.guarded");
-export const RunEmpty = message("bench.empty");
+const RunEmpty = message("bench.empty");
 
 /** When each run ended, by its id: one process, one clock, for both sides. */
 export const ended = new Map<string, number>();

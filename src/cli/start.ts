@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { apiOf } from "./api-client.ts";
 import { type Call, Refusal, runCommand } from "./command.ts";
 import { ensureDevVars } from "./local/dev-vars.ts";
-import { startEngine } from "./local/engine-process.ts";
+import { type Engine, startEngine } from "./local/engine-process.ts";
 import { portFrom } from "./local/ports.ts";
 import { followLog, humanLine } from "./local/worker-log.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";

@@ -7,12 +7,11 @@ import { openAiText, type Text } from "./text.ts";
 import type { Upstream } from "./upstream.ts";
 import { type WorkersAi, workersAiText } from "./workers-ai.ts";
 
-export type { Page, Pages, PublishedPage } from "./pages.ts";
+export type { Pages } from "./pages.ts";
 export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
-export type { Post, PublishedPost, Social } from "./social.ts";
-export type { GeneratedText, Text, TextRequest } from "./text.ts";
-export type { CallOptions } from "./upstream.ts";
+export type { Social } from "./social.ts";
+export type { GeneratedText, Text } from "./text.ts";
 
 /** The vars, secrets and bindings the providers read. A `*_URL` that is unset or starts with `embedded:` means the local default. */
 export interface ProvidersEnv {

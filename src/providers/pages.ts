@@ -2,14 +2,14 @@ import * as z from "zod";
 import { notRetryable } from "../engine/index.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
-export interface Page {
+interface Page {
   /** Where it lives: segments joined by `/`, without one at either end, such as `acme/cold-brew`. */
   path: string;
   /** The whole document. */
   html: string;
 }
 
-export interface PublishedPage {
+interface PublishedPage {
   /** Where people read it. */
   url: string;
   /** Names this exact version. */

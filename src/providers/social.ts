@@ -4,7 +4,7 @@ import { linkFacets } from "./link-facets.ts";
 import type { Answer } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
-export interface Post {
+interface Post {
   /** At most 300 characters as people count them. Links in it become clickable. */
   text: string;
   /** ISO 8601. Part of the record, so it must be the same on every attempt. */
@@ -13,7 +13,7 @@ export interface Post {
   rkey: string;
 }
 
-export interface PublishedPost {
+interface PublishedPost {
   /** `at://…`, where the post lives. */
   uri: string;
   /** Names its exact content. */

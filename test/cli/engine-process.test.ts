@@ -2,10 +2,9 @@ import { rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { apiOf } from "../../src/cli/api-client.ts";
-import { startEngine } from "../../src/cli/local/engine-process.ts";
+import { type Engine, startEngine } from "../../src/cli/local/engine-process.ts";
 import { freePort } from "../../src/cli/local/ports.ts";
 import { groupOf } from "../../src/cli/local/processes.ts";
-import type { Engine } from "../../src/cli/local/wrangler-dev.ts";
 import { emptyFolder } from "./folder.ts";
 
 async function start(folder: string, port: number): Promise<Engine> {

@@ -28,7 +28,7 @@ export interface ProbeEnv extends Cloudflare.Env {
 export const probeEnv = env as unknown as ProbeEnv;
 probeEnv.UPSTREAM_URL = inject("upstreamUrl");
 
-export const tenant = { tenantId: "acme", source: "test" };
+const tenant = { tenantId: "acme", source: "test" };
 export const operator = { tenantId: "acme", actor: "tess" };
 
 let runs = 0;
@@ -151,7 +151,7 @@ export async function envelopeOf(instanceId: string): Promise<Envelope> {
 export async function deliver(queue: string, bodies: unknown[], attempts = 1): Promise<{ acked: number; retried: number }> {
   const batch = createMessageBatch(
     queue,
-    bodies.map((body, index) => ({ id: fingerprintOf(body), timestamp: new Date(), attempts, body })),
+    bodies.map((body) => ({ id: fingerprintOf(body), timestamp: new Date(), attempts, body })),
   );
   const ctx = createExecutionContext();
   await worker.queue?.(batch, probeEnv as unknown as Env, ctx);

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-// import { createApi } from "../../src/api/app.ts";
+import { createApi } from "../../src/api/app.ts";
 import {
   armKeeper,
   catalog,
@@ -49,12 +49,12 @@ export const app = catalog({
 });
 
 const consume = dispatch([consumeCommands(probeCommands, probe, followProbe), consumeEvents(probeEvents, app), ...consumeDeadLetters(app)]);
-// const api = createApi(app);
+const api = createApi(app);
 
 export default {
   fetch(request, env, ctx) {
     armKeeper(env, ctx);
-    return new Response(null, { status: 404 });
+    return api.fetch(request, env, ctx);
   },
   queue(batch, env, ctx) {
     armKeeper(env, ctx);

@@ -1,6 +1,6 @@
 import { type Api, apiOf, type Instance } from "../api-client.ts";
 import { Refusal } from "../command.ts";
-import type { Engine } from "../local/wrangler-dev.ts";
+import type { Engine } from "../local/engine-process.ts";
 import { column, paint, say, seconds } from "../terminal.ts";
 import { BRAND, KEYWORDS, MESSAGE_TYPES, ONCE_EACH, OUTAGE, UNLUCKY, WORKFLOWS } from "./job.ts";
 import { differences, type Outcome, readOutcome } from "./outcome.ts";

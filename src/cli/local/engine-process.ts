@@ -8,6 +8,8 @@ import { localToken } from "./token.ts";
 import { lastError, ROOT, shown } from "./wrangler.ts";
 import { type Engine, LOG_NAME, runDev } from "./wrangler-dev.ts";
 
+export type { Engine };
+
 export interface EngineOptions {
   /** Keeps all of this engine: `state`, `token`, `worker.log`. A later start on the same folder goes on where this one ended. */
   folder: string;
@@ -28,9 +30,7 @@ export interface EngineOptions {
 /** Longest that a start may take before it counts as failed. */
 const START_MS = 60_000;
 
-/**
- * Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do.
- */
+/** Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do. */
 export async function startEngine(options: EngineOptions): Promise<Engine> {
   const { folder, port, secrets, vars, config = join(ROOT, "wrangler.jsonc"), watch = false, fresh = false, signal } = options;
   mkdirSync(folder, { recursive: true });

@@ -4,7 +4,7 @@ import { type Issue, MillraceError } from "./errors.ts";
 import type { QueueDefinition } from "./queue.ts";
 
 /** Brings a payload of one version to the next. */
-export type Upcast = (payload: never) => unknown;
+type Upcast = (payload: never) => unknown;
 
 /** One message type: the single source of its type, validation, key, subject and queue. */
 export interface MessageDefinition<Payload = unknown> {

@@ -5,7 +5,7 @@ import { byteLength } from "./limits.ts";
 import { decodePayload, type MessageDefinition } from "./message.ts";
 
 /** Payloads above this many bytes travel by reference. Queues cap a message at 128 KB; small messages are the cheap ones. */
-export const INLINE_PAYLOAD_BYTES = 32 * 1024;
+const INLINE_PAYLOAD_BYTES = 32 * 1024;
 
 type PayloadFields = Pick<Envelope, "payload_inline"> | Pick<Envelope, "payload_ref">;
 
@@ -28,7 +28,7 @@ export async function unpackPayload<Payload>(
 }
 
 /** The payload as it was sent. A reference outside the tenant's own folder is treated as missing. */
-export async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown> {
+async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown> {
   if (envelope.payload_ref === undefined) return envelope.payload_inline;
   const path = pathOf(envelope.payload_ref);
   const object = path.startsWith(`payloads/${envelope.tenant_id}/`) ? await bucket.get(path) : null;

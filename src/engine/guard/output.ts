@@ -2,7 +2,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
 
 /** Outputs above this many bytes are kept in R2 and referred to. The platform takes at most 1 MiB as a step's result, D1 2 MB as a value. */
-export const INLINE_OUTPUT_BYTES = 128 * 1024;
+const INLINE_OUTPUT_BYTES = 128 * 1024;
 
 /** Largest output that is kept at all. */
 const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;

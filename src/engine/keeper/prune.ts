@@ -3,7 +3,7 @@ import { now, type SqlValue, sql } from "../contract/sql.ts";
 import { batch } from "../store/retry.ts";
 
 /** Days an ended instance stays readable: queue retention (14 at most) plus as long again to re-drive it. */
-export const RETENTION_DAYS = 30;
+const RETENTION_DAYS = 30;
 const DAY_MS = 86_400_000;
 /** Rows of one round: small, so that a round never holds the database for long. */
 const ROWS = 200;

@@ -9,7 +9,7 @@ export type RecordedClass = "commit" | "keyed" | "lookup" | "natural" | "once";
  * claimed → in_doubt    a `once` effect whose outcome nobody knows; only a person moves it on
  * in_doubt → done       confirmed · in_doubt → failed rejected · in_doubt → superseded retried anyway, as the next generation
  */
-export type EntryState = "claimed" | "failed" | "in_doubt" | "done" | "superseded";
+type EntryState = "claimed" | "failed" | "in_doubt" | "done" | "superseded";
 
 /** One inbox row, as the guard reads it. */
 export interface Entry {

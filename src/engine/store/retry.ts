@@ -16,7 +16,7 @@ export function isTransient(error: Error): boolean {
  * Runs a D1 call, repeating it over sub-second blips. The call must be safe to repeat: every statement of the engine is,
  * because it names its row and fences itself. Errors: `unavailable` when D1 asks for less traffic; D1's own error otherwise.
  */
-export async function withD1Retry<T>(call: () => Promise<T>): Promise<T> {
+async function withD1Retry<T>(call: () => Promise<T>): Promise<T> {
   try {
     return await pRetry(call, {
       retries: 4,

@@ -19,7 +19,7 @@ export interface Call {
   subject: string;
 }
 
-export interface RecordedCall extends Call {
+interface RecordedCall extends Call {
   id: number;
   /** ISO 8601. */
   at: string;
