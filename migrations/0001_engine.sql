@@ -38,7 +38,7 @@ CREATE TABLE inbox (
   position    INTEGER NOT NULL,
   class       TEXT    NOT NULL CHECK (class IN ('commit', 'keyed', 'lookup', 'natural', 'once')),
   -- A write that would break the fence sets this to NULL, which aborts its whole batch.
-  state       TEXT    NOT NULL CHECK (state IN ('claimed', 'failed', 'in_doubt', 'done', 'superseded')),
+  state       TEXT    NOT NULL CHECK (state IN ('claimed', 'failed', 'in_doubt', 'confirmed', 'done', 'superseded')),
   epoch       INTEGER NOT NULL CHECK (epoch >= 1),
   token       TEXT    NOT NULL,
   repeats     INTEGER NOT NULL DEFAULT 0 CHECK (repeats IN (0, 1)),

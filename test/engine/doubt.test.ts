@@ -7,12 +7,17 @@ import { behave, dieAt, expireLeases, fresh, happened, keeperRound, operator, pr
 async function doubtful(name = fresh()) {
   await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
   const { instanceId } = await start(name, [
-    { do: "once", name: "mail" },
+    { do: "once", name: "mail", emit: true },
     { do: "commit", name: "after" },
   ]);
   expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
   const [effect] = (await effectsOf(probeEnv, operator, instanceId)).filter((one) => one.state === "in_doubt");
   return { name, instanceId, key: effect?.key ?? "", effect };
+}
+
+/** What followed from the event that the mail's step emits with its outcome. */
+function followUps(name: string) {
+  return rows("SELECT id FROM probe_rows WHERE name = ?1 AND kind <> 'commit'", name);
 }
 
 describe("A once effect whose outcome nobody knows", () => {
@@ -53,6 +58,12 @@ describe("A once effect whose outcome nobody knows", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect((await (await probeEnv.PROBE.get(instanceId)).status()).output).toEqual({ outputs: ["mail-77", "committed"] });
     expect(await happened(`${name}/mail`)).toHaveLength(1);
+    expect(
+      await until(
+        () => followUps(name),
+        (found) => found.length === 2,
+      ),
+    ).toHaveLength(2);
     expect(await rows("SELECT actor, verb, reason, result FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
       { actor: "tess", verb: "confirm", reason: "seen in the sent folder", result: "applied" },
     ]);
@@ -125,7 +136,7 @@ describe("An output that cannot be kept", () => {
   it("W11 is not JSON: the effect is recorded and never repeated; the operator gives the output, and the run goes on", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
-      { do: "keyed", name: "act", output: "cycle" },
+      { do: "keyed", name: "act", output: "cycle", emit: true },
       { do: "commit", name: "after" },
     ]);
     expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
@@ -140,6 +151,12 @@ describe("An output that cannot be kept", () => {
     await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "given" }, "read it from the upstream");
     await retryInstance(probeEnv, operator, instanceId, { reason: "has an output now" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(
+      await until(
+        () => followUps(name),
+        (found) => found.length === 2,
+      ),
+    ).toHaveLength(2);
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 });

@@ -10,6 +10,7 @@ import {
   failAt,
   fresh,
   happened,
+  keeperRound,
   operator,
   pauseAt,
   probeEnv,
@@ -240,6 +241,18 @@ describe("A guarded effect", () => {
       { verb: "retry", result: "applied", reason: "upstream repaired" },
     ]);
     await expect(retryInstance(probeEnv, operator, instanceId, { reason: "again" })).rejects.toMatchObject({ code: "invalid_transition" });
+  });
+
+  it("a retry that was promised but not carried out is carried out by the keeper", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 1 });
+    const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    dieAt("retry promised, not applied");
+    await expect(retryInstance(probeEnv, operator, instanceId, { reason: "repaired" })).rejects.toThrow("Died");
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
   it("waits as long as a busy upstream asks, every time it asks, and does it once", async () => {

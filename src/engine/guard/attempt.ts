@@ -1,8 +1,9 @@
 import { durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { upstreamKey } from "../contract/ids.ts";
-import type { Attempt } from "../recorder/entry.ts";
+import type { Attempt, Entry } from "../recorder/entry.ts";
 import { claim, underLease } from "./claim.ts";
+import { unpackOutput } from "./output.ts";
 import { record, type Settled, stored } from "./record.ts";
 import type { Place, Run } from "./run.ts";
 import { DEFAULT_TIMEOUT, type EffectCall, type StepDefinition, type Writes } from "./step.ts";
@@ -19,6 +20,7 @@ export async function attemptEffect<Input, Output>(
   const earlier = await run.earlier(place, platformAttempt);
   if (earlier?.state === "done") return stored(earlier);
   const attempt = run.attempt(place, definition.effect, earlier?.generation);
+  if (earlier?.state === "confirmed") return adopt(run, place, attempt, earlier, writes);
 
   if (definition.effect === "keyed" || definition.effect === "natural") {
     const output = await inTime(definition, (signal) => definition.run(effectCall(run, attempt, input, signal)));
@@ -27,6 +29,7 @@ export async function attemptEffect<Input, Output>(
 
   const claimed = await claim(run, place, attempt, input);
   if ("settled" in claimed) return claimed.settled;
+  if ("confirmed" in claimed) return adopt(run, place, attempt, claimed.confirmed, writes);
   const done = await underLease(run, place, platformAttempt, claimed.attempt, definition, (lost) =>
     inTime(definition, async (signal) => {
       const call = effectCall(run, claimed.attempt, input, AbortSignal.any([signal, lost]));
@@ -35,6 +38,13 @@ export async function attemptEffect<Input, Output>(
     }),
   );
   return "settled" in done ? done.settled : record(run, place, claimed.attempt, done.output, writes);
+}
+
+/** Records what a person said the effect's output was, as the attempt would have recorded its own: with the rows and messages that belong to it. */
+async function adopt<Output>(run: Run, place: Place, attempt: Attempt, entry: Entry, writes: (output: Output) => Writes): Promise<Settled> {
+  const output = (await unpackOutput(run.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref })) as Output;
+  const key = { ...attempt.key, generation: entry.generation };
+  return record(run, place, { ...attempt, key, token: entry.token, epoch: entry.epoch }, output, writes);
 }
 
 /** One attempt at a commit: the rows, the messages and the output in one write. It needs no claim, because the write is the effect. */

@@ -3,7 +3,7 @@ import { durationMs } from "../contract/duration.ts";
 import { isDefiniteRefusal } from "../contract/errors.ts";
 import { formatEntryKey } from "../contract/ids.ts";
 import type { RecorderClient } from "../recorder/client.ts";
-import type { Attempt } from "../recorder/entry.ts";
+import type { Attempt, Entry } from "../recorder/entry.ts";
 import { describeFailure } from "./failure.ts";
 import { type Settled, stored } from "./record.ts";
 import { movedStep, type Place, type Run } from "./run.ts";
@@ -16,7 +16,7 @@ const SHOWN_INPUT_CHARACTERS = 4096;
 const HELD_LOOK_MS = 1000;
 
 /** A key that this attempt holds, and whether an earlier attempt may have reached the upstream; or what there is instead. */
-type Claimed = { attempt: Attempt; repeats: boolean } | { settled: Settled };
+type Claimed = { attempt: Attempt; repeats: boolean } | { settled: Settled } | { confirmed: Entry };
 
 /** Takes the key before the effect. While another attempt holds it and gives signs of life, waits for that one. */
 export async function claim(run: Run, place: Place, first: Attempt, input: unknown): Promise<Claimed> {
@@ -27,6 +27,7 @@ export async function claim(run: Run, place: Place, first: Attempt, input: unkno
     if (entry === null) throw movedStep(place);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1 };
     if (entry.state === "done") return { settled: stored(entry) };
+    if (entry.state === "confirmed") return { confirmed: entry };
     const key = { ...attempt.key, generation: entry.generation };
     if (entry.state === "in_doubt") return { settled: { inDoubt: formatEntryKey(key) } };
     if (entry.state === "claimed") await scheduler.wait(Math.min(Math.max(20, entry.lease_left_ms + 20), HELD_LOOK_MS));

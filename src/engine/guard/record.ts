@@ -54,7 +54,9 @@ async function pack(run: Run, attempt: Attempt, output: unknown): Promise<{ pack
     const path = `${run.envelope.tenant_id}/${run.instanceId}/${digest(attempt.key.step, attempt.key.item, attempt.token)}`;
     return { packed: await packOutput(run.env.PAYLOADS, path, output) };
   } catch (problem) {
-    if (codeOf(problem) !== "output_too_large" && codeOf(problem) !== "output_not_serializable") throw problem;
+    // What a commit does is its write: without it nothing happened, and nothing is to be recorded.
+    const lost = codeOf(problem) === "output_too_large" || codeOf(problem) === "output_not_serializable";
+    if (!lost || attempt.class === "commit") throw problem;
     return { packed: { output: null, outputRef: null }, problem };
   }
 }

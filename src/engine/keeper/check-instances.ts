@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { now, sql } from "../contract/sql.ts";
+import { type Fragment, now, sql } from "../contract/sql.ts";
 import { markStarted } from "../intake/accept.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
@@ -12,8 +12,10 @@ import { oldestWaiting } from "./backlog.ts";
 
 /** Instances looked at in one round. */
 const ROWS = 200;
-/** Longest pause between two looks at one instance. */
-const MAX_PAUSE_MS = 300_000;
+/** The pause to the next look: half the instance's age, at most 30 seconds; for one that has been open for more than ten minutes a twentieth of its age, at most 5 minutes. */
+const PAUSE: Fragment = {
+  fragment: `max(${KEEPER_PATIENCE_MS}, min((${now.fragment} - accepted_at) / 2, max(30000, (${now.fragment} - accepted_at) / 20), 300000))`,
+};
 /** An accepted command may wait this long in a backlog before the keeper starts it past the queue. */
 const MAX_QUEUED_MS = 900_000;
 
@@ -32,7 +34,7 @@ type Finding = "leave" | "start" | "running" | { ended: "complete" | "errored" |
 
 /**
  * Looks at instances that have been open for a while: starts those that never started or that the platform has lost, and
- * writes down the end of those that ended unseen. Each look doubles the pause to the next.
+ * writes down the end of those that ended unseen. The longer one is open, the longer the pauses.
  */
 export async function checkInstances(env: EngineEnv): Promise<number> {
   const rows = await dueRows(env);
@@ -55,7 +57,7 @@ export async function checkInstances(env: EngineEnv): Promise<number> {
   );
   await batch(env.DB, [
     sql`
-      UPDATE instances SET check_at = ${now} + max(${KEEPER_PATIENCE_MS}, min((${now} - accepted_at) / 2, ${MAX_PAUSE_MS}))
+      UPDATE instances SET check_at = ${now} + ${PAUSE}
       WHERE check_at IS NOT NULL AND id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
     markStarted(started.map((row) => row.id)),
     ...having("running").map((row) => markRunning(row.id)),

@@ -59,9 +59,9 @@ export async function resolveDoubt(
 
 type Key = NonNullable<ReturnType<typeof parseEntryKey>>;
 
-/** Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. */
+/** Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its step's next attempt, together with the rows and messages that belong to it. */
 function settle({ instanceId, step, item, generation }: Key, resolution: Resolution): Statement {
-  const state = resolution.verb === "confirm" ? "done" : resolution.verb === "reject" ? "failed" : "superseded";
+  const state = resolution.verb === "confirm" ? "confirmed" : resolution.verb === "reject" ? "failed" : "superseded";
   const output = resolution.verb === "confirm" ? (JSON.stringify(resolution.output) ?? null) : null;
   const lostOutput: Fragment =
     resolution.verb === "confirm"

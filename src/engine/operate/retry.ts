@@ -18,14 +18,16 @@ export interface RetryPlan {
 /** Says what a retry would do, and does nothing. Errors: `instance_not_found`. */
 export async function planRetry(env: EngineEnv, by: Operator, instanceId: string, from?: string): Promise<RetryPlan> {
   const instance = await getInstance(env, by, instanceId);
-  const effects = await effectsOf(env, by, instanceId);
-  return {
-    from: from ?? failedStep(instance.error),
-    effects: effects
-      .filter((effect) => effect.state !== "superseded")
-      .map(({ step, item, state }) => ({ step, item, verdict: state === "done" ? "kept" : state === "in_doubt" ? "in_doubt" : "runs" })),
-  };
+  const start = from ?? failedStep(instance.error);
+  const effects = (await effectsOf(env, by, instanceId))
+    .filter((effect) => effect.state !== "superseded")
+    .map(({ step, item, state }) => ({ step, item, verdict: VERDICTS[state] ?? "runs" }));
+  // A step that failed before it recorded anything has no entry yet: it is the one that runs.
+  const listed = effects.some(({ step, item }) => start === (item ? `${step} [${item}]` : step));
+  return { from: start, effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }] };
 }
+
+const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
 
 /**
  * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts from.

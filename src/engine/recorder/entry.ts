@@ -7,9 +7,11 @@ export type RecordedClass = "commit" | "keyed" | "lookup" | "natural" | "once";
  * claimed → done        the effect's outcome was recorded by the claim's holder
  * claimed → failed      the upstream said for certain that nothing happened; may be claimed again
  * claimed → in_doubt    a `once` effect whose outcome nobody knows; only a person moves it on
- * in_doubt → done       confirmed · in_doubt → failed rejected · in_doubt → superseded retried anyway, as the next generation
+ * in_doubt → failed     rejected by a person: it did not happen
+ * in_doubt → confirmed  a person gave its output; confirmed → done when an attempt has recorded it with the step's rows and messages
+ * in_doubt → superseded retried anyway by a person, as the next generation
  */
-type EntryState = "claimed" | "failed" | "in_doubt" | "done" | "superseded";
+type EntryState = "claimed" | "failed" | "in_doubt" | "confirmed" | "done" | "superseded";
 
 /** One inbox row, as the guard reads it. */
 export interface Entry {

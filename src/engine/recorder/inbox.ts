@@ -61,7 +61,7 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
 }
 
 /**
- * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed one moves to done only for the
+ * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed or confirmed one moves to done only for the
  * holder of its token and epoch; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole
  * batch (the app's statements and the messages with it) is undone. The same refusal meets a step that takes another step's
  * position, which means that step names depend on time or chance. So a repeat of an ambiguous commit is safe too: it is refused,
@@ -90,7 +90,7 @@ const RECORD = `
     r.value->>'epoch', r.value->>'token', r.value->>'output', r.value->>'outputRef', r.value->>'messages', r.value->>'error', ${now.fragment}
   FROM json_each(?1) r WHERE true
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
-    state = CASE WHEN inbox.state = 'claimed' AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done' END,
+    state = CASE WHEN inbox.state IN ('claimed', 'confirmed') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done' END,
     output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages, error = excluded.error,
     lease_until = NULL, updated_at = excluded.updated_at`;
 
@@ -117,7 +117,7 @@ const MARK_RUNNING = `
 /** The instance waits for a person, if one of its effects is in doubt. */
 export function markInDoubt(instanceId: string): Statement {
   return sql`
-    UPDATE instances SET status = 'in_doubt', updated_at = ${now}, check_at = NULL
+    UPDATE instances SET status = 'in_doubt', updated_at = ${now}
     WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running', 'waiting')
       AND EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
 }

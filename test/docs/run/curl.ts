@@ -1,0 +1,58 @@
+/** One curl command of a document, and what the comment under it says of its answer. */
+export interface Curl {
+  /** As it stands there. */
+  text: string;
+  method: string;
+  url: string;
+  /** Whole lines, `name: value`. */
+  headers: string[];
+  body: string | undefined;
+  status: number;
+  /** A part of the answer's body; undefined when the comment says nothing of it. */
+  answer: unknown;
+}
+
+const CURL = /^(curl [\s\S]*?)^# (\d{3})(?: (.+))?$/gm;
+
+/** The curl commands of a shell text, in order. Under each stands a line such as `# 202`, if wished with JSON behind the status. */
+export function curlsOf(shell: string): Curl[] {
+  const curls = [...shell.matchAll(CURL)].map(([, text = "", status, answer]) => ({
+    text: text.trim(),
+    ...parse(wordsOf(text)),
+    status: Number(status),
+    answer: answer === undefined ? undefined : JSON.parse(answer),
+  }));
+  const unanswered = shell.match(/^curl /gm)?.length !== curls.length || curls.some(({ text }) => /\ncurl /.test(text));
+  if (unanswered) throw new Error(`A curl command has no status under it:\n${shell}`);
+  return curls;
+}
+
+/** Puts values in for the variables that `wordsOf` marked. */
+export function filled(text: string, valueOf: (name: string) => string): string {
+  return text.replaceAll(/\0(\w+)\0/g, (_, name) => filled(valueOf(name), valueOf));
+}
+
+/** Shell words: quotes, line ends behind a backslash, and `$NAME` marked for `filled` where the shell would put a value in. Nothing else of a shell. */
+function wordsOf(command: string): string[] {
+  const words = command.replaceAll("\\\n", " ").matchAll(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g);
+  return [...words].map(([word]) =>
+    word.replaceAll(
+      /'([^']*)'|"([^"]*)"/g,
+      (_, single?: string, double?: string) => single ?? double?.replaceAll(/\$(\w+)/g, "\0$1\0") ?? "",
+    ),
+  );
+}
+
+function parse([, ...words]: string[]): Pick<Curl, "method" | "url" | "headers" | "body"> {
+  const headers: string[] = [];
+  const found: { method?: string; url?: string; body?: string } = {};
+  for (let word = words.shift(); word !== undefined; word = words.shift()) {
+    if (word === "-X") found.method = words.shift();
+    else if (word === "-d") found.body = words.shift();
+    else if (word === "-H") headers.push(words.shift() ?? "");
+    else if (word.startsWith("-")) throw new Error(`The parser does not know curl's ${word}.`);
+    else found.url = word;
+  }
+  const { body, method = body === undefined ? "GET" : "POST", url = "" } = found;
+  return { method, url, headers, body };
+}

@@ -1,0 +1,87 @@
+import { env } from "cloudflare:workers";
+import { expect, it, vi } from "vitest";
+import operating from "../../../docs/operating.md?raw";
+import { callerWith, type Json, reaches, send } from "../../api/client.ts";
+import { envelopeFor, seedEffect, seedInstance, seedLetter } from "../../api/seed.ts";
+import { fencesOf } from "../markdown.ts";
+import { type Curl, curlsOf, filled } from "./curl.ts";
+
+const TENANT = "acme";
+const shells = fencesOf(operating).filter(({ language }) => language === "sh");
+
+/** What the reader has before the first command, and what cannot be made over HTTP: three doubts and two dead letters. */
+async function world() {
+  const caller = await callerWith(["enqueue", "read", "operate", "embedded"], TENANT);
+  const doubtful = await seedInstance(TENANT, { status: "in_doubt" });
+  for (const step of ["send mail", "send letter", "send parcel"]) await seedEffect(doubtful, { step });
+  await seedLetter(TENANT, { reason: "invalid_payload", body: envelopeFor(TENANT, "campaign-7", { brand: "acme" }) });
+  await seedLetter(TENANT, { reason: "exhausted" });
+  const variables = new Map([
+    ["URL", ""],
+    ["TOKEN", caller.token],
+  ]);
+  // The reader's own `NAME="…"` lines, as the first block has them.
+  for (const [, name = "", value = ""] of shells[0]?.text.matchAll(/^(\w+)="(.*)"$/gm) ?? []) {
+    variables.set(
+      name,
+      value.replaceAll(/\$(\w+)/g, (_, other) => variables.get(other) ?? ""),
+    );
+  }
+  return { caller, variables };
+}
+
+/** The ids a reader would copy from an answer. Each doubt is resolved once, so `$KEY` goes through the list. */
+function copyIds(variables: Map<string, string>, keys: string[], { method, url }: Curl, body: Json): void {
+  const first = body?.items?.[0];
+  if (method !== "GET" || !first) return;
+  if (/\/v1\/instances\?/.test(url)) variables.set("ID", first.id);
+  if (/\/v1\/dead-letters\?/.test(url)) variables.set("LETTER", first.id);
+  if (/\/v1\/effects\?/.test(url)) keys.push(...body.items.map(({ key }: Json) => key));
+}
+
+/** What a document shows of an answer: named fields only, lists by some of their items, `"…"` for any text. */
+function shown(value: unknown): unknown {
+  if (value === "…") return expect.any(String);
+  if (Array.isArray(value)) return value.length === 0 ? [] : expect.arrayContaining(value.map(shown));
+  if (typeof value !== "object" || value === null) return value;
+  return expect.objectContaining(Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, shown(inner)])));
+}
+
+async function run(curl: Curl, valueOf: (name: string) => string): Promise<Json> {
+  const headers = curl.headers.map((line) => filled(line, valueOf)).map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]);
+  const { status, body } = await send(filled(curl.url, valueOf), { method: curl.method, headers, ...(curl.body && { body: curl.body }) });
+  expect({ status, body }, curl.text).toEqual({ status: curl.status, body: curl.answer === undefined ? body : shown(curl.answer) });
+  return body;
+}
+
+it("every command of docs/operating.md answers what is written under it", { timeout: 60_000 }, async () => {
+  const { caller, variables } = await world();
+  const keys: string[] = [];
+  const valueOf = (name: string) => {
+    const value = name === "KEY" ? keys.shift() : variables.get(name);
+    if (value === undefined) throw new Error(`Nothing above says what $${name} is.`);
+    return value;
+  };
+  const curls = shells.flatMap(({ text }) => (text.includes("curl ") ? curlsOf(text) : []));
+  expect(curls.length).toBeGreaterThan(20);
+  for (const curl of curls) {
+    // A reader who is too early asks again; what changes something is sent once.
+    const patience = curl.method === "GET" ? { timeout: 15_000, interval: 100 } : { timeout: 1 };
+    const body = await vi.waitFor(() => run(curl, valueOf), patience);
+    copyIds(variables, keys, curl, body);
+    if (body?.sent) await reaches(caller, body.instance_id, "complete");
+  }
+});
+
+it("the SQL of docs/operating.md makes a token that works", async () => {
+  const mint = fencesOf(operating).find(({ comment }) => comment === "mint")?.text ?? "";
+  const [, sql = ""] = /--command "([^"]+)"/.exec(mint) ?? [];
+  const secret = "s".repeat(43);
+  const hash = [...new Uint8Array(await crypto.subtle.digest("SHA-256", new TextEncoder().encode(secret)))];
+  const id = "0123456789abcdef";
+  const row = sql.replace("$" + "{TOKEN:3:16}", id).replace("$HASH", hash.map((byte) => byte.toString(16).padStart(2, "0")).join(""));
+  await env.DB.prepare(row).run();
+  const authorization = `Bearer mr_${id}_${secret}`;
+  expect((await send("/v1/instances", { headers: { authorization } })).status).toBe(200);
+  expect((await send("/embedded/ledger", { headers: { authorization } })).status).toBe(404);
+});
