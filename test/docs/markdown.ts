@@ -14,3 +14,15 @@ export function fencesOf(markdown: string): Fence[] {
     comment,
   }));
 }
+
+/** The rows of the table whose header begins with this word, as cells, without the header. */
+export function rowsOf(markdown: string, header: string): string[][] {
+  const [table = ""] = new RegExp(String.raw`^\| ${header} +\|[\s\S]*?(?=^$|(?![\s\S]))`, "m").exec(markdown) ?? [];
+  const rows = table.trim().split("\n").slice(2);
+  return rows.map((row) =>
+    row
+      .split("|")
+      .slice(1, -1)
+      .map((cell) => cell.trim()),
+  );
+}

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { getDeadLetter, replayDeadLetter, skipDeadLetter } from "../../src/engine/index.ts";
+import { acceptance, outgoing } from "../../src/engine/intake/accept.ts";
 import { app } from "../probe/worker.ts";
 import {
   deliver,
@@ -75,6 +76,27 @@ describe("A command consumer", () => {
     await env.DB.prepare("UPDATE instances SET status = 'queued' WHERE subject = ?1").bind(name).run();
     await keeperRound();
     const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("starts a command that was accepted moments ago without asking the database again, and believes no proof for another payload", async () => {
+    const name = fresh();
+    dieAt("A03 accept committed, not enqueued");
+    await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
+    const [row] = await rows<{ id: string; envelope: string }>("SELECT id, envelope FROM instances WHERE subject = ?1", name);
+    const message = JSON.parse(
+      outgoing(probeEnv.MILLRACE_KEY, acceptance("probe", JSON.parse(row?.envelope ?? "null"), "probe-commands")).body,
+    );
+    const forged = { ...message, payload_inline: { ...message.payload_inline, note: "another" } };
+
+    const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
+    expect(await deliver("probe-commands", [message])).toEqual({ acked: 1, retried: 0 });
+    const asked = batch.mock.calls.map(([statements]) => JSON.stringify(statements)).filter((text) => text.includes("INTO instances"));
+    batch.mockRestore();
+    expect(asked).toEqual([]);
+    expect(await deliver("probe-commands", [forged])).toEqual({ acked: 1, retried: 0 });
+    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", name)).toEqual([{ reason: "idempotency_key_reused" }]);
     expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });

@@ -30,6 +30,8 @@ export const envelopeSchema = z
       .max(500)
       .regex(/^r2:\/\/.+/, "must be an R2 reference, `r2://…`")
       .optional(),
+    /** The engine's own mark on a message whose row it has committed; producers leave it out. */
+    acceptance: z.string().max(64).optional(),
     traceparent: z.string().regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent"),
   })
   .refine((e) => (e.payload_inline === undefined) !== (e.payload_ref === undefined), {

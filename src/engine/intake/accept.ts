@@ -4,6 +4,7 @@ import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
 import type { Outgoing } from "../recorder/entry.ts";
+import { prove } from "./proof.ts";
 
 /** A message that is about to become an instance. */
 export interface Acceptance {
@@ -24,7 +25,8 @@ export interface AcceptedRow {
 }
 
 /** Names the instance a message becomes: the same message, the same name. */
-export function acceptance(workflow: string, envelope: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
+export function acceptance(workflow: string, message: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
+  const { acceptance: _proof, ...envelope } = message;
   return {
     id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),
     workflow,
@@ -35,9 +37,11 @@ export function acceptance(workflow: string, envelope: Envelope, queue: string |
   };
 }
 
-/** The message that takes an accepted command to its queue. */
-export function outgoing({ envelope, queue, delaySeconds }: Acceptance): Outgoing {
-  return { id: messageId(envelope), queue: queue ?? "", delaySeconds, body: JSON.stringify(envelope) };
+/** The message that takes an accepted command to its queue, with the proof that its row is committed. */
+export function outgoing(secret: string, accepted: Acceptance): Outgoing {
+  const { envelope, queue, delaySeconds } = accepted;
+  const body = JSON.stringify({ ...envelope, acceptance: prove(secret, accepted) });
+  return { id: messageId(envelope), queue: queue ?? "", delaySeconds, body };
 }
 
 /** Columns of an acceptance as `json_each` hands it over: one parameter for any number of rows (see `rowChunks`). */
@@ -51,11 +55,11 @@ const COLUMNS: Fragment = {
       status, deliveries, accepted_at, updated_at, check_at`,
 };
 
-/** Commits commands before their messages are sent. Answers the rows that are new; known and pruned keys change nothing. */
+/** Commits commands before their messages are sent, counting the delivery that each will have. Answers the rows that are new; known and pruned keys change nothing. */
 export function insertAccepted(rows: string): Statement {
   return sql`
     INSERT INTO instances (${COLUMNS})
-    SELECT ${ROWS}, 'accepted', 0, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS}
+    SELECT ${ROWS}, 'accepted', 1, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS}
     FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = value->>'id')
     ON CONFLICT (id) DO NOTHING
     RETURNING id, status, deliveries`;

@@ -61,7 +61,10 @@ export async function enqueue(
   await crashPoint("A03 accept committed, not enqueued");
 
   const toSend = [...new Map(acceptances.filter(({ id }) => fresh.has(id)).map((one) => [one.id, one])).values()];
-  await relay(env, toSend.map(outgoing));
+  await relay(
+    env,
+    toSend.map((one) => outgoing(env.MILLRACE_KEY, one)),
+  );
   await dropUnneeded(env, acceptances, known);
   await crashPoint("A02 accept committed, not answered");
   return prepared.map((one) => (one instanceof MillraceError ? one : answer(one, fresh, known.get(one.id))));

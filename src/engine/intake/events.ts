@@ -57,11 +57,14 @@ export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consume
           commands.filter(({ id }) => !sent.has(id)),
         );
 
-        const failed = await startInstances(
+        const { failed } = await startInstances(
           env,
           instances.filter(({ id }) => taken.mustStart(id)),
         );
-        await relay(env, commands.filter(({ id }) => sent.has(id)).map(outgoing));
+        await relay(
+          env,
+          commands.filter(({ id }) => sent.has(id)).map((one) => outgoing(env.MILLRACE_KEY, one)),
+        );
         await crashPoint("signal kept, not told");
         await wake(env, waits as unknown as Assigned[]);
         for (const plan of planned) {

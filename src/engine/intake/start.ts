@@ -13,12 +13,18 @@ export interface Startable {
 const MAX_INSTANCES = 100;
 const MAX_BYTES = 900_000;
 
-/**
- * Creates instances, many in one call. That one exists already is success: its name is its key. Answers the error of
- * each instance that could not be created; never throws.
- */
-export async function startInstances(env: EngineEnv, instances: readonly Startable[]): Promise<Map<string, string>> {
+/** What became of instances that were to be created, by their ids; those in neither were created now. */
+interface Started {
+  /** The platform's word on why. */
+  failed: Map<string, string>;
+  existed: Set<string>;
+}
+
+/** Creates instances, many in one call. That one exists already is success: its name is its key. Never throws. */
+export async function startInstances(env: EngineEnv, instances: readonly Startable[]): Promise<Started> {
   const failed = new Map<string, string>();
+  const existed = new Set<string>();
+  const note = (id: string, message: string) => void (/already.exists/i.test(message) ? existed.add(id) : failed.set(id, message));
   const unique = [...new Map(instances.map((instance) => [instance.id, instance])).values()];
   for (const [workflow, group] of Map.groupBy(unique, (instance) => instance.workflow)) {
     for (const chunk of chunks(group)) {
@@ -28,18 +34,14 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
         });
         for (const { index, message } of errors) {
           const id = chunk[index]?.id;
-          if (id && !isExists(message)) failed.set(id, message);
+          if (id) note(id, message);
         }
       } catch (error) {
-        if (!isExists(String(error))) for (const { id } of chunk) failed.set(id, String(error));
+        for (const { id } of chunk) note(id, String(error));
       }
     }
   }
-  return failed;
-}
-
-function isExists(message: string): boolean {
-  return /already.exists/i.test(message);
+  return { failed, existed };
 }
 
 function chunks(instances: readonly Startable[]): Startable[][] {

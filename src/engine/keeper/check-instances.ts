@@ -46,7 +46,7 @@ export async function checkInstances(env: EngineEnv): Promise<number> {
   const findings = await Promise.all(rows.map((row) => find(env, row, backlog)));
   const having = (wanted: Finding) => rows.filter((_, index) => findings[index] === wanted);
 
-  const failed = await startInstances(
+  const { failed } = await startInstances(
     env,
     having("start").map((row) => ({ ...row, envelope: JSON.parse(row.envelope) as Envelope })),
   );

@@ -28,8 +28,8 @@ export function curlsOf(shell: string): Curl[] {
 }
 
 /** Puts values in for the variables that `wordsOf` marked. */
-export function filled(text: string, valueOf: (name: string) => string): string {
-  return text.replaceAll(/\0(\w+)\0/g, (_, name) => filled(valueOf(name), valueOf));
+export function filled(text: string, lookUp: (name: string) => string): string {
+  return text.replaceAll(/\0(\w+)\0/g, (_, name) => filled(lookUp(name), lookUp));
 }
 
 /** Shell words: quotes, line ends behind a backslash, and `$NAME` marked for `filled` where the shell would put a value in. Nothing else of a shell. */

@@ -3,7 +3,7 @@ import { expect, it, vi } from "vitest";
 import operating from "../../../docs/operating.md?raw";
 import { callerWith, type Json, reaches, send } from "../../api/client.ts";
 import { envelopeFor, seedEffect, seedInstance, seedLetter } from "../../api/seed.ts";
-import { fencesOf } from "../markdown.ts";
+import { fencesOf, rowsOf } from "../markdown.ts";
 import { type Curl, curlsOf, filled } from "./curl.ts";
 
 const TENANT = "acme";
@@ -47,9 +47,9 @@ function shown(value: unknown): unknown {
   return expect.objectContaining(Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, shown(inner)])));
 }
 
-async function run(curl: Curl, valueOf: (name: string) => string): Promise<Json> {
-  const headers = curl.headers.map((line) => filled(line, valueOf)).map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]);
-  const { status, body } = await send(filled(curl.url, valueOf), { method: curl.method, headers, ...(curl.body && { body: curl.body }) });
+async function run(curl: Curl, lookUp: (name: string) => string): Promise<Json> {
+  const headers = curl.headers.map((line) => filled(line, lookUp)).map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]);
+  const { status, body } = await send(filled(curl.url, lookUp), { method: curl.method, headers, ...(curl.body && { body: curl.body }) });
   expect({ status, body }, curl.text).toEqual({ status: curl.status, body: curl.answer === undefined ? body : shown(curl.answer) });
   return body;
 }
@@ -57,7 +57,7 @@ async function run(curl: Curl, valueOf: (name: string) => string): Promise<Json>
 it("every command of docs/operating.md answers what is written under it", { timeout: 60_000 }, async () => {
   const { caller, variables } = await world();
   const keys: string[] = [];
-  const valueOf = (name: string) => {
+  const lookUp = (name: string) => {
     const value = name === "KEY" ? keys.shift() : variables.get(name);
     if (value === undefined) throw new Error(`Nothing above says what $${name} is.`);
     return value;
@@ -66,8 +66,8 @@ it("every command of docs/operating.md answers what is written under it", { time
   expect(curls.length).toBeGreaterThan(20);
   for (const curl of curls) {
     // A reader who is too early asks again; what changes something is sent once.
-    const patience = curl.method === "GET" ? { timeout: 15_000, interval: 100 } : { timeout: 1 };
-    const body = await vi.waitFor(() => run(curl, valueOf), patience);
+    const ask = () => run(curl, lookUp);
+    const body = await (curl.method === "GET" ? vi.waitFor(ask, { timeout: 15_000, interval: 100 }) : ask());
     copyIds(variables, keys, curl, body);
     if (body?.sent) await reaches(caller, body.instance_id, "complete");
   }
@@ -84,4 +84,12 @@ it("the SQL of docs/operating.md makes a token that works", async () => {
   const authorization = `Bearer mr_${id}_${secret}`;
   expect((await send("/v1/instances", { headers: { authorization } })).status).toBe(200);
   expect((await send("/embedded/ledger", { headers: { authorization } })).status).toBe(404);
+});
+
+it("docs/operating.md explains every status an instance can have, and every class", async () => {
+  const { Instance, Effect } = (await send("/openapi.json")).body.components.schemas;
+  const named = (header: string) =>
+    rowsOf(operating, header).flatMap(([cell = ""]) => [...cell.matchAll(/`(\w+)`/g)].map(([, name]) => name));
+  expect(named("status").sort()).toEqual([...Instance.properties.status.enum].sort());
+  expect([...new Set(named("class"))].sort()).toEqual([...Effect.properties.class.enum, "read"].sort());
 });

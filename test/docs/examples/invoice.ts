@@ -1,0 +1,11 @@
+import { defineWorkflow, sql } from "../../../src/engine/index.ts";
+import { OrderShipped } from "./messages.ts";
+
+/** Writes the invoice of a shipped order. */
+export const writeInvoice = defineWorkflow({
+  name: "write-invoice",
+  on: OrderShipped,
+  async run({ payload: { order_id }, step }) {
+    await step.commit("write invoice", () => ({ statements: [sql`INSERT INTO invoices (order_id) VALUES (${order_id})`] }));
+  },
+});

@@ -1,0 +1,22 @@
+import * as z from "zod";
+import { defineCommand, defineEvent, defineQueue } from "../../../src/engine/index.ts";
+
+const orderCommands = defineQueue({ name: "order-commands", retries: { limit: 5, initial: "10 seconds", max: "5 minutes" } });
+const orderEvents = defineQueue({ name: "order-events", batch: { size: 100, waitSeconds: 0 } });
+const order = z.object({ order_id: z.string().min(1).max(64), email: z.email() });
+const id = ({ order_id }: { order_id: string }) => order_id;
+
+/** Ship a paid order. Version 1 had one parcel. */
+export const OrderShip = defineCommand({
+  type: "order.ship",
+  version: 2,
+  payload: order.extend({ parcels: z.array(z.string().min(1).max(40)).min(1).max(50) }),
+  upcasts: { 1: ({ parcel, ...rest }: { parcel: string }) => ({ ...rest, parcels: [parcel] }) },
+  key: id,
+  subject: id,
+  queue: orderCommands,
+});
+
+export const OrderPaid = defineEvent({ type: "order.paid", payload: order, subject: id, queue: orderEvents });
+export const OrderShipped = defineEvent({ type: "order.shipped", payload: order, subject: id, queue: orderEvents });
+export const OrderDelivered = defineEvent({ type: "order.delivered", payload: order, subject: id, queue: orderEvents });

@@ -1,0 +1,15 @@
+import { expect, it } from "vitest";
+import { decodePayload } from "../../../src/engine/contract/message.ts";
+import { OrderShip } from "../examples/messages.ts";
+import { shop } from "../examples/routes.ts";
+
+it("the catalog of docs/authoring.md starts, and knows who performs what and what follows", () => {
+  expect(shop.performer("order.ship").name).toBe("ship-order");
+  expect(shop.subscribers("order.shipped").targets.map((target) => target.do)).toEqual(["start", "tell"]);
+  expect(shop.queues.map(({ name }) => name)).toEqual(["order-commands", "order-events"]);
+});
+
+it("its command takes version 1 payloads, and keeps their key", () => {
+  const payload = decodePayload(OrderShip, 1, { order_id: "4711", email: "ada@example.com", parcel: "box" });
+  expect(OrderShip.from(payload)).toMatchObject({ version: 2, key: "4711", payload: { parcels: ["box"] } });
+});

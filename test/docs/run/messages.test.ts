@@ -1,0 +1,43 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import messages from "../../../docs/messages.md?raw";
+import { envelopeSchema, parseEnvelope } from "../../../src/engine/contract/envelope.ts";
+import { packPayload } from "../../../src/engine/contract/payload.ts";
+import { packOutput } from "../../../src/engine/guard/output.ts";
+import { INTAKE_LIMITS } from "../../../src/engine/index.ts";
+import { fencesOf, rowsOf } from "../markdown.ts";
+
+/** What the table of limits says of something. */
+const limits = new Map(rowsOf(messages, "what").map(([what = "", limit]) => [what, limit]));
+const limit = (what: string) => limits.get(what);
+
+/** JSON text of exactly so many KiB, and of one byte more. */
+const kib = (size: string | undefined) => {
+  const full = "x".repeat(Number.parseInt(size ?? "", 10) * 1024 - 2);
+  return { full, over: `${full}x` };
+};
+
+it("docs/messages.md shows an envelope that is valid, and refused with a field more", () => {
+  const shown = JSON.parse(fencesOf(messages).find(({ comment }) => comment === "envelope")?.text ?? "null");
+  expect(parseEnvelope(shown)).toEqual(shown);
+  expect(() => parseEnvelope({ ...shown, extra: 1 })).toThrow(expect.objectContaining({ code: "invalid_envelope" }));
+});
+
+it("has a line for every field of the envelope, and for no other", () => {
+  const fields = rowsOf(messages, "field").map(([field]) => field?.replaceAll("`", ""));
+  expect(fields.sort()).toEqual(Object.keys(envelopeSchema.shape).sort());
+});
+
+it("names the limits that hold", async () => {
+  expect(limit("body of `POST /v1/commands`")).toBe(`${INTAKE_LIMITS.maxBytes / 1024 / 1024} MiB`);
+  expect(limit("nesting, keys and items")).toBe(`${INTAKE_LIMITS.maxDepth} levels, ${INTAKE_LIMITS.maxKeys.toLocaleString("en")}`);
+
+  const payload = kib(limit("payload that travels inline"));
+  expect(await packPayload(env.PAYLOADS, "acme", "docs", payload.full)).toHaveProperty("payload_inline");
+  expect(await packPayload(env.PAYLOADS, "acme", "docs", payload.over)).toMatchObject({
+    payload_ref: expect.stringMatching(/^r2:\/\/payloads\/acme\/docs\/[0-9a-f]{64}$/),
+  });
+  const output = kib(limit("output of a step kept in D1"));
+  expect(await packOutput(env.PAYLOADS, "docs", output.full)).toMatchObject({ outputRef: null });
+  expect(await packOutput(env.PAYLOADS, "docs", output.over)).toMatchObject({ output: null });
+});

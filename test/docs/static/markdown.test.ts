@@ -1,0 +1,55 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import { dirname, join, resolve } from "node:path";
+import { describe, expect, it } from "vitest";
+import { fencesOf } from "../markdown.ts";
+
+const ROOT = resolve(import.meta.dirname, "../../..");
+
+/** Every Markdown file of the repository. */
+function documents(folder = ""): string[] {
+  return readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
+    if (entry.name.startsWith(".") || entry.name === "node_modules") return [];
+    const path = join(folder, entry.name);
+    return entry.isDirectory() ? documents(path) : path.endsWith(".md") ? [path] : [];
+  });
+}
+
+const read = (path: string) => readFileSync(join(ROOT, path), "utf8");
+
+/** The anchors of a document, as GitHub makes them from its headings. */
+function anchorsOf(markdown: string): string[] {
+  const headings = markdown.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/^#+ (.+)$/gm);
+  return [...headings].map(([, heading = ""]) =>
+    heading
+      .toLowerCase()
+      .replaceAll(/[^\p{L}\p{N} _-]/gu, "")
+      .replaceAll(" ", "-"),
+  );
+}
+
+describe.each(documents())("%s", (document) => {
+  const markdown = read(document);
+
+  it("shows files as they are", () => {
+    for (const { comment, text } of fencesOf(markdown)) {
+      if (comment?.includes("/")) expect(text.trim(), `The block behind <!-- ${comment} --> is not that file.`).toBe(read(comment).trim());
+    }
+  });
+
+  it("has no empty block", () => {
+    expect(fencesOf(markdown).filter(({ text }) => text.trim() === "")).toEqual([]);
+  });
+
+  it("links to what exists", () => {
+    const links = [...markdown.replaceAll(/^```[\s\S]*?^```$/gm, "").matchAll(/\]\(([^)\s]+)\)/g)].map(([, link = ""]) => link);
+    const broken = links
+      .filter((link) => !/^[a-z]+:/.test(link))
+      .filter((link) => {
+        const [path = "", anchor] = link.split("#");
+        const target = path === "" ? document : join(dirname(document), path);
+        if (!existsSync(join(ROOT, target))) return true;
+        return anchor !== undefined && !anchorsOf(read(target)).includes(anchor);
+      });
+    expect(broken).toEqual([]);
+  });
+});
