@@ -15,7 +15,12 @@ export default defineConfig({
             miniflare: { bindings: { TEST_MIGRATIONS: migrations, MILLRACE_KEY: "test", EMBEDDED_CONTROL: "true" } },
           }),
         ],
-        test: { name: "app", include: ["test/{api,app,providers}/**/*.test.ts"], setupFiles: ["test/migrate.ts"], testTimeout: 30_000 },
+        test: {
+          name: "app",
+          include: ["test/{api,app,providers}/**/*.test.ts", "test/docs/run/**/*.test.ts"],
+          setupFiles: ["test/migrate.ts"],
+          testTimeout: 30_000,
+        },
       },
       {
         plugins: [
@@ -33,7 +38,14 @@ export default defineConfig({
           testTimeout: 30_000,
         },
       },
-      { test: { name: "node", include: ["test/{cli,house,chaos}/**/*.test.ts"], testTimeout: 180_000, fileParallelism: false } },
+      {
+        test: {
+          name: "node",
+          include: ["test/{cli,house,chaos}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
+          testTimeout: 180_000,
+          fileParallelism: false,
+        },
+      },
     ],
   },
 });

@@ -1,6 +1,6 @@
-import type { EngineEnv, Envelope } from "../src/engine/index.ts";
+import type { Catalog, EngineEnv, Envelope } from "../src/engine/index.ts";
 import { consumeCommands } from "../src/engine/index.ts";
-import { benchCommands, empty } from "./workflows.ts";
+import { benchCommands } from "./workflows.ts";
 
 const BATCH = 100;
 
@@ -59,10 +59,10 @@ export async function plainIntake(env: EngineEnv, count: number, series: string)
 }
 
 /** The engine's own consumer: parse, key, take in, settle. Starting the instances, the work, is left out as it is above. */
-export async function engineIntake(env: EngineEnv, count: number, series: string): Promise<number> {
+export async function engineIntake(env: EngineEnv, catalog: Catalog, count: number, series: string): Promise<number> {
   const all = messages(count, series);
   const settled = { acked: 0 };
-  const consumer = consumeCommands(benchCommands, empty);
+  const consumer = consumeCommands(benchCommands, catalog);
   const withoutWork = Object.assign(Object.create(env), env, {
     EMPTY: { createBatch: async () => ({ created: [], errors: [] }) },
   }) as EngineEnv;

@@ -1,4 +1,4 @@
-import { catalog, consumeCommands, consumeDeadLetters, dispatch, entrypoint } from "../src/engine/index.ts";
+import { catalog, consumeCommands, dispatch, entrypoint } from "../src/engine/index.ts";
 import { engineIntake, plainIntake } from "./intake.ts";
 import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "./runs.ts";
 import { benchCommands, empty, guarded } from "./workflows.ts";
@@ -9,7 +9,7 @@ export class Guarded extends entrypoint(guarded) {}
 export class Empty extends entrypoint(empty) {}
 
 const app = catalog({ workflows: [guarded, empty], routes: [] });
-const consume = dispatch([consumeCommands(benchCommands, guarded, empty), ...consumeDeadLetters(app)]);
+const consume = dispatch(app, [consumeCommands(benchCommands, app)]);
 
 /** What D1 was asked for since the count was last read. */
 const asked = { roundTrips: 0, rowsWritten: 0, rowsRead: 0 };
@@ -46,7 +46,7 @@ export default {
       case "/intake/plain":
         return Response.json(await plainIntake(env, count, series));
       case "/intake/engine":
-        return Response.json(await engineIntake(env, count, series));
+        return Response.json(await engineIntake(env, app, count, series));
       case "/runs/raw":
         return Response.json(await rawRuns(env, count, series));
       case "/runs/guarded":

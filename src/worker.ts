@@ -4,7 +4,7 @@ import { brandEventsConsumer } from "./consumers/brand-events.ts";
 import { gatherfeedCommandsConsumer } from "./consumers/gatherfeed-commands.ts";
 import { publishCommandsConsumer } from "./consumers/publish-commands.ts";
 import { socialCommandsConsumer } from "./consumers/social-commands.ts";
-import { armKeeper, consumeDeadLetters, dispatch, entrypoint } from "./engine/index.ts";
+import { armKeeper, dispatch, entrypoint } from "./engine/index.ts";
 import { generateArticle } from "./workflows/generate-article.ts";
 import { postToSocial } from "./workflows/post-to-social.ts";
 import { publishArticle } from "./workflows/publish-article.ts";
@@ -21,12 +21,11 @@ export class PostToSocial extends entrypoint(postToSocial) {}
 
 const api = createApi(app);
 
-const consume = dispatch([
-  gatherfeedCommandsConsumer,
-  publishCommandsConsumer,
-  socialCommandsConsumer,
+const consume = dispatch(app, [
+  gatherfeedCommandsConsumer(app),
+  publishCommandsConsumer(app),
+  socialCommandsConsumer(app),
   brandEventsConsumer(app),
-  ...consumeDeadLetters(app),
 ]);
 
 export default {

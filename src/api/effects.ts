@@ -19,7 +19,7 @@ const EffectSchema = z
     item: z.string().openapi({ description: "Tells parallel calls of one step apart; empty for a step that runs once." }),
     generation: z.int().openapi({ description: "Grows only when an operator asks for the effect again." }),
     class: z.enum(["commit", "keyed", "lookup", "natural", "once"]),
-    state: z.enum(["claimed", "failed", "in_doubt", "done", "superseded"]),
+    state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
     epoch: z.int(),
     input: z.string().nullable().openapi({ description: "What was sent, cut to 4 KB; kept for `lookup` and `once` effects only." }),
     output: z.string().nullable().openapi({ description: "The recorded output, as JSON text." }),

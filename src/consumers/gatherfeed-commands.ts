@@ -1,5 +1,4 @@
-import { consumeCommands } from "../engine/index.ts";
+import { type Catalog, type Consumer, consumeCommands } from "../engine/index.ts";
 import { gatherfeedCommands } from "../messages/queues.ts";
-import { researchKeyword } from "../workflows/research-keyword.ts";
 
-export const gatherfeedCommandsConsumer = consumeCommands(gatherfeedCommands, researchKeyword);
+export const gatherfeedCommandsConsumer = (catalog: Catalog): Consumer => consumeCommands(gatherfeedCommands, catalog);

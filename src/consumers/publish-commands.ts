@@ -1,5 +1,4 @@
-import { consumeCommands } from "../engine/index.ts";
+import { type Catalog, type Consumer, consumeCommands } from "../engine/index.ts";
 import { publishCommands } from "../messages/queues.ts";
-import { publishArticle } from "../workflows/publish-article.ts";
 
-export const publishCommandsConsumer = consumeCommands(publishCommands, publishArticle);
+export const publishCommandsConsumer = (catalog: Catalog): Consumer => consumeCommands(publishCommands, catalog);

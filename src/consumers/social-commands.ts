@@ -1,5 +1,4 @@
-import { consumeCommands } from "../engine/index.ts";
+import { type Catalog, type Consumer, consumeCommands } from "../engine/index.ts";
 import { socialCommands } from "../messages/queues.ts";
-import { postToSocial } from "../workflows/post-to-social.ts";
 
-export const socialCommandsConsumer = consumeCommands(socialCommands, postToSocial);
+export const socialCommandsConsumer = (catalog: Catalog): Consumer => consumeCommands(socialCommands, catalog);

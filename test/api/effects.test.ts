@@ -23,8 +23,8 @@ describe("An effect in doubt", () => {
   });
 
   it.each([
-    ["confirm", { output: { sent: true } }, "confirm", [{ state: "done", output: '{"sent":true}' }]],
-    ["confirm", {}, "confirm", [{ state: "done", output: "null" }]],
+    ["confirm", { output: { sent: true } }, "confirm", [{ state: "confirmed", output: '{"sent":true}' }]],
+    ["confirm", {}, "confirm", [{ state: "confirmed", output: "null" }]],
     ["reject", {}, "reject", [{ state: "failed", output: null }]],
     ["retry", {}, "retry_anyway", [{ state: "superseded" }, { state: "failed", generation: 2 }]],
   ])("is resolved by %s %j, on record", async (verb, extra, recorded, effects) => {

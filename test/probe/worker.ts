@@ -4,7 +4,6 @@ import {
   armKeeper,
   catalog,
   consumeCommands,
-  consumeDeadLetters,
   consumeEvents,
   dispatch,
   type Envelope,
@@ -48,7 +47,7 @@ export const app = catalog({
   ],
 });
 
-const consume = dispatch([consumeCommands(probeCommands, probe, followProbe), consumeEvents(probeEvents, app), ...consumeDeadLetters(app)]);
+const consume = dispatch(app, [consumeCommands(probeCommands, app), consumeEvents(probeEvents, app)]);
 const api = createApi(app);
 
 export default {

@@ -95,7 +95,9 @@ const effects = {
     run: (call: EffectCall<Act>) => act("POST", "plain", call),
     async lookup({ input, env, signal }: EffectCall<Act>) {
       const response = await fetch(`${upstream(env)}/plain/${encodeURIComponent(input.subject)}`, { signal });
-      return response.ok ? ((await response.json()) as { id: string }).id : undefined;
+      if (response.status === 404) return undefined;
+      if (!response.ok) throw new MillraceError("unavailable", `The upstream answered ${response.status}.`);
+      return ((await response.json()) as { id: string }).id;
     },
   }),
 };

@@ -1,6 +1,7 @@
 import { createHmac, hash, randomBytes } from "node:crypto";
 import canonicalize from "canonicalize";
 import type { Envelope } from "./envelope.ts";
+import { MillraceError } from "./errors.ts";
 
 /**
  * The instance's name: 32 lowercase hex characters, a pure function of whose work it is, which workflow does it and its key.
@@ -58,10 +59,17 @@ export function parseEntryKey(text: string): EntryKey | undefined {
 
 /** The idempotency key an upstream gets: an HMAC, so that no outsider can guess a key and spend it first. 32 hex characters. */
 export function upstreamKey(secret: string, entry: EntryKey): string {
-  return createHmac("sha256", secret)
-    .update(JSON.stringify([entry.instanceId, entry.step, entry.item, entry.generation]))
-    .digest("hex")
-    .slice(0, 32);
+  return signed(secret, entry.instanceId, entry.step, entry.item, String(entry.generation));
+}
+
+/** 32 hex characters over parts that nobody can make without the secret. Errors: `config_invalid` without one. */
+export function signed(secret: string, ...parts: string[]): string {
+  if (!secret)
+    throw new MillraceError(
+      "config_invalid",
+      "MILLRACE_KEY is not set. Set it with: wrangler secret put MILLRACE_KEY (locally: a line in .dev.vars).",
+    );
+  return createHmac("sha256", secret).update(JSON.stringify(parts)).digest("hex").slice(0, 32);
 }
 
 /** A token that marks whose attempt wrote a row. */

@@ -48,9 +48,9 @@ export function payloadFingerprint(envelope: Envelope): string {
   return /^[0-9a-f]{64}$/.test(last) ? last : fingerprintOf(envelope.payload_ref);
 }
 
-/** Removes a payload after its last use. */
+/** Removes a command's payload after its last use. An event may have other readers: its payload stays until the bucket's lifecycle rule removes it. */
 export async function dropPayload(bucket: R2Bucket, envelope: Envelope): Promise<void> {
-  if (envelope.payload_ref !== undefined) await bucket.delete(pathOf(envelope.payload_ref));
+  if (envelope.kind === "command" && envelope.payload_ref !== undefined) await bucket.delete(pathOf(envelope.payload_ref));
 }
 
 function pathOf(ref: string): string {

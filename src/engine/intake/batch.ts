@@ -38,19 +38,6 @@ export function settle(batch: MessageBatch, queue: QueueDefinition, outcomes: Re
   console.log(JSON.stringify({ log: "batch", queue: queue.name, messages: batch.messages.length, ...counts }));
 }
 
-/** Chooses the consumer of a batch by its queue, for `export default { queue }`. A batch nobody consumes goes back, loudly, instead of being lost. */
-export function dispatch(consumers: readonly Consumer[]): (batch: MessageBatch, env: EngineEnv) => Promise<void> {
-  const byQueue = new Map(consumers.map((consumer) => [consumer.queue, consumer]));
-  return async (batch, env) => {
-    const consumer = byQueue.get(batch.queue);
-    if (consumer) return consumer.handle(batch, env);
-    console.error(
-      JSON.stringify({ log: "config_invalid", queue: batch.queue, error: "No consumer is wired for this queue: add one in worker.ts." }),
-    );
-    batch.retryAll({ delaySeconds: 60 });
-  };
-}
-
 /** What a log line may say of a message: names, never its payload. */
 function named(message: Message): Record<string, unknown> {
   const body = (typeof message.body === "object" && message.body !== null ? message.body : {}) as Record<string, unknown>;

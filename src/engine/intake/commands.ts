@@ -4,6 +4,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import type { AnyWorkflow } from "../guard/workflow.ts";
+import type { Catalog } from "../topology/catalog.ts";
 import { type Acceptance, acceptance } from "./accept.ts";
 import { type Consumer, type Outcome, settle } from "./batch.ts";
 import { deadLetter } from "./capture.ts";
@@ -16,14 +17,16 @@ import { takeBatchIn } from "./take.ts";
  * The consumer of a command queue: parse, key, take in, start, settle. One round trip to D1 and one `createBatch` per
  * workflow, however large the batch; no round trip for commands that the API or the router has just accepted. It never throws: a handler that throws loses the settlements it made.
  */
-export function consumeCommands(queue: QueueDefinition, ...workflows: AnyWorkflow[]): Consumer {
-  const performers = new Map(workflows.map((workflow) => [workflow.on.type, workflow]));
+export function consumeCommands(queue: QueueDefinition, catalog: Catalog): Consumer {
+  const performers = new Map(
+    catalog.workflows.filter(({ on }) => on.kind === "command" && on.queue.name === queue.name).map((one) => [one.on.type, one]),
+  );
   const performer = (type: string): AnyWorkflow => {
     const workflow = performers.get(type);
     if (workflow) return workflow;
     throw new MillraceError(
       "unknown_message_type",
-      `No workflow takes "${type}" from the queue ${queue.name}. It takes ${[...performers.keys()].join(", ")}.`,
+      `No workflow takes "${type.slice(0, 100)}" from the queue ${queue.name}. It carries ${[...performers.keys()].join(", ")}.`,
     );
   };
 

@@ -1,5 +1,12 @@
-import { createHmac, timingSafeEqual } from "node:crypto";
-import type { Acceptance } from "./accept.ts";
+import { timingSafeEqual } from "node:crypto";
+import { signed } from "../contract/ids.ts";
+
+/** What a proof speaks of: this instance, this payload, this message. */
+interface Provable {
+  readonly id: string;
+  readonly fingerprint: string;
+  readonly envelope: { readonly created_at: string };
+}
 
 /**
  * For how long a proof stands alone. Within it no copy of the message can have been tried four times, captured and skipped
@@ -8,15 +15,12 @@ import type { Acceptance } from "./accept.ts";
 const STANDS_MS = 60_000;
 
 /** A mark that only the engine's own acceptance can make: the row of this very message, with this payload, is committed. */
-export function prove(secret: string, { id, fingerprint, envelope }: Acceptance): string {
-  return createHmac("sha256", secret)
-    .update(JSON.stringify(["accepted", id, fingerprint, envelope.created_at]))
-    .digest("hex")
-    .slice(0, 32);
+export function prove(secret: string, { id, fingerprint, envelope }: Provable): string {
+  return signed(secret, "accepted", id, fingerprint, envelope.created_at);
 }
 
 /** True when a delivery needs no look into the database: it is the first one of a message whose row was committed moments ago. */
-export function isProven(secret: string, accepted: Acceptance, proof: string | undefined, attempts: number): boolean {
+export function isProven(secret: string, accepted: Provable, proof: string | undefined, attempts: number): boolean {
   if (proof === undefined || attempts !== 1) return false;
   const age = Date.now() - Date.parse(accepted.envelope.created_at);
   const expected = prove(secret, accepted);
