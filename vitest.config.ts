@@ -1,5 +1,8 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { hideRuntimeNoise } from "./test/quiet.ts";
+
+hideRuntimeNoise();
 
 const migrations = await readD1Migrations("migrations");
 const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe"))];
@@ -7,6 +10,8 @@ const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe")
 // Three kinds of tests: the app and the engine run inside workerd on real bindings; what starts processes runs in Node.
 export default defineConfig({
   test: {
+    // The Worker's own log lines are shown for tests that fail.
+    silent: process.env.MILLRACE_TEST_LOGS ? false : "passed-only",
     projects: [
       {
         plugins: [
