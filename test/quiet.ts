@@ -8,6 +8,7 @@ export function hideRuntimeNoise(): void {
   if (process.env.MILLRACE_TEST_LOGS) return;
   for (const stream of [process.stdout, process.stderr]) {
     const write = stream.write.bind(stream);
-    stream.write = ((chunk: string | Uint8Array, ...rest: []) => (NOISE.test(String(chunk)) ? true : write(chunk, ...rest))) as typeof stream.write;
+    stream.write = ((chunk: string | Uint8Array, ...rest: []) =>
+      NOISE.test(String(chunk)) ? true : write(chunk, ...rest)) as typeof stream.write;
   }
 }

@@ -43,9 +43,9 @@ export {
   listEffects,
   listInstances,
   messagesOf,
-  type Page,
   platformStatus,
 } from "./operate/instances.ts";
+export type { Page } from "./operate/paging.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
 export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";

@@ -42,6 +42,11 @@ describe("An event committed with a step", () => {
       "SELECT message_type, causation_id FROM instances WHERE correlation_id = ?1 ORDER BY accepted_at, message_type",
       correlationId,
     );
+    const traces = await rows<{ trace: string }>(
+      "SELECT DISTINCT substr(envelope->>'traceparent', 4, 32) AS trace FROM instances WHERE correlation_id = ?1",
+      correlationId,
+    );
+    expect(traces).toHaveLength(1);
     expect(chain.map((one) => one.message_type).sort()).toEqual(["probe.done", "probe.follow", "probe.requested"]);
     expect(chain.find((one) => one.message_type === "probe.done")?.causation_id).toBe(`${instanceId}/note`);
   });

@@ -42,14 +42,23 @@ export interface Fragment {
 /** The database's clock in milliseconds: the one clock that leases and due times are measured by. */
 export const now: Fragment = { fragment: "CAST(unixepoch('subsec') * 1000 AS INTEGER)" };
 
-/** Writes a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. */
-export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragment)[]): Statement {
+/** Writes a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. A statement may hold others, such as a condition that is only sometimes asked for. */
+export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragment | Statement)[]): Statement {
   const params: SqlValue[] = [];
   let text = strings[0] ?? "";
   values.forEach((value, index) => {
-    if (typeof value === "object" && value !== null) text += value.fragment;
-    else text += `?${params.push(value)}`;
+    if (typeof value !== "object" || value === null) text += `?${params.push(value)}`;
+    else if ("fragment" in value) text += value.fragment;
+    else {
+      text += value.text.replace(/\?(\d+)/g, (_, place) => `?${Number(place) + params.length}`);
+      params.push(...value.params);
+    }
     text += strings[index + 1];
   });
   return { text, params };
+}
+
+/** The condition `column = value`, or nothing when no value is asked for: so the database can use the column's index when there is one. */
+export function andEquals(column: Fragment, value: SqlValue | undefined): Statement {
+  return value === undefined ? sql`` : sql`AND ${column} = ${value}`;
 }

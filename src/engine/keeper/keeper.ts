@@ -8,6 +8,10 @@ import { resendOutbox } from "./resend-outbox.ts";
 /** Milliseconds between two rounds; `KEEPER_PERIOD_MS` in the env overrides it. */
 const PERIOD_MS = 10_000;
 
+const PRUNE_EVERY_MS = 3_600_000;
+/** Slices of one hour's pruning: a round must end. */
+const MAX_SLICES = 50;
+
 /** What one round did. */
 export interface Round {
   applied: number;
@@ -49,10 +53,24 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
       applied: await part("actions", () => applyOpenActions(this.env)),
       resent: await part("outbox", () => resendOutbox(this.env)),
       checked: await part("instances", () => checkInstances(this.env)),
-      pruned: await part("prune", () => prune(this.env)),
+      pruned: await part("prune", () => this.#pruneHourly()),
     };
     if (Object.values(did).some((count) => count > 0)) console.log(JSON.stringify({ log: "keeper", ...did }));
     return did;
+  }
+
+  /** Looking for what is old reads the whole table: once an hour is often enough, and each time in small slices until none is left. */
+  async #pruneHourly(): Promise<number> {
+    const last = (await this.ctx.storage.get<number>("prunedAt")) ?? 0;
+    if (Date.now() - last < PRUNE_EVERY_MS) return 0;
+    let pruned = 0;
+    for (let slice = 0; slice < MAX_SLICES; slice++) {
+      const removed = await prune(this.env);
+      pruned += removed;
+      if (removed === 0) break;
+    }
+    await this.ctx.storage.put("prunedAt", Date.now());
+    return pruned;
   }
 
   #next(): Promise<void> {

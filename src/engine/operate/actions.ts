@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { sql } from "../contract/sql.ts";
 import { query } from "../store/retry.ts";
 import type { Action, Operator } from "./audit.ts";
-import type { Page } from "./instances.ts";
+import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /** One operator action, as people read it. */
 export interface AuditRow {
@@ -21,26 +21,21 @@ export interface AuditRow {
   appliedAt: number | null;
 }
 
-/** What the tenant's operators did, newest first. Errors: none; an unreadable cursor starts from the top. */
-export async function listActions(
-  env: EngineEnv,
-  by: Operator,
-  filter: { cursor?: string | undefined; limit?: number | undefined },
-): Promise<Page<AuditRow>> {
-  const limit = Math.min(filter.limit ?? 50, 200);
-  const [at, id] = (filter.cursor ?? "").split(".");
-  const before = at && id && Number.isSafeInteger(Number(at)) ? Number(at) : Number.MAX_SAFE_INTEGER;
-  const rows = await query(
-    env.DB,
-    sql`
-      SELECT id, actor, verb, target, instance_id, reason, detail, result, at, applied_at FROM actions
-      WHERE tenant_id = ${by.tenantId} AND (at, id) < (${before}, ${id ?? ""})
-      ORDER BY at DESC, id DESC LIMIT ${limit + 1}`,
-  );
-  const items = rows.slice(0, limit).map(asRow);
-  const last = items.at(-1);
-  return { items, next: rows.length > limit && last ? `${last.at}.${last.id}` : null };
+/** What the tenant's operators did, newest first. */
+export function listActions(env: EngineEnv, by: Operator, request: PageRequest): Promise<Page<AuditRow>> {
+  return keysetPage(request, identity, async (before, limit) => {
+    const rows = await query(
+      env.DB,
+      sql`
+        SELECT id, actor, verb, target, instance_id, reason, detail, result, at, applied_at FROM actions
+        WHERE tenant_id = ${by.tenantId} AND (at, id) < (${before.at}, ${before.id})
+        ORDER BY at DESC, id DESC LIMIT ${limit}`,
+    );
+    return rows.map(asRow);
+  });
 }
+
+const identity = ({ at, id }: AuditRow) => ({ at, id });
 
 function asRow(row: Record<string, unknown>): AuditRow {
   return {

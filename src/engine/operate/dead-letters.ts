@@ -1,9 +1,9 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Issue, MillraceError } from "../contract/errors.ts";
-import { type Fragment, now, sql } from "../contract/sql.ts";
+import { andEquals, type Fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { query } from "../store/retry.ts";
 import type { Operator } from "./audit.ts";
-import type { Page } from "./instances.ts";
+import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /** A dead letter, as people read it. */
 export interface DeadLetterRow {
@@ -34,36 +34,35 @@ const COLUMNS: Fragment = {
   fragment: `id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, reason, error, issues, attempts, first_at, captured_at, state`,
 };
 
+export interface DeadLetterFilter extends PageRequest {
+  /** Default `open`. */
+  state?: string | undefined;
+  queue?: string | undefined;
+  reason?: string | undefined;
+}
+
 /** Dead letters in one state, newest first. */
-export async function listDeadLetters(
-  env: EngineEnv,
-  by: DeadLetterReader,
-  filter: {
-    state?: string | undefined;
-    queue?: string | undefined;
-    reason?: string | undefined;
-    cursor?: string | undefined;
-    limit?: number | undefined;
-  },
-): Promise<Page<DeadLetterRow>> {
-  const limit = Math.min(filter.limit ?? 50, 200);
-  const [at, id] = (filter.cursor ?? "").split(".");
-  const before = at && id && Number.isSafeInteger(Number(at)) ? Number(at) : Number.MAX_SAFE_INTEGER;
-  const rows = await query(
-    env.DB,
-    sql`
-      SELECT ${COLUMNS} FROM dead_letters
-      WHERE (tenant_id = ${by.tenantId} OR (tenant_id IS NULL AND ${by.seesUnattributed ? 1 : 0} = 1))
-        AND state = ${filter.state ?? "open"}
-        AND (${filter.queue ?? null} IS NULL OR queue = ${filter.queue ?? null})
-        AND (${filter.reason ?? null} IS NULL OR reason = ${filter.reason ?? null})
-        AND (captured_at, id) < (${before}, ${id ?? ""})
-      ORDER BY captured_at DESC, id DESC LIMIT ${limit + 1}`,
+export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: DeadLetterFilter): Promise<Page<DeadLetterRow>> {
+  return keysetPage(
+    filter,
+    ({ capturedAt, id }) => ({ at: capturedAt, id }),
+    async (before, limit) => {
+      const rows = await query(
+        env.DB,
+        sql`
+        SELECT ${COLUMNS} FROM dead_letters
+        WHERE ${visibleTo(by)} AND state = ${filter.state ?? "open"}
+          ${andEquals({ fragment: "queue" }, filter.queue)} ${andEquals({ fragment: "reason" }, filter.reason)}
+          AND (captured_at, id) < (${before.at}, ${before.id})
+        ORDER BY captured_at DESC, id DESC LIMIT ${limit}`,
+      );
+      return rows.map(asRow);
+    },
   );
-  const found = rows ?? [];
-  const items = found.slice(0, limit).map(asRow);
-  const last = items.at(-1);
-  return { items, next: found.length > limit && last ? `${last.capturedAt}.${last.id}` : null };
+}
+
+function visibleTo(by: DeadLetterReader): Statement {
+  return by.seesUnattributed ? sql`(tenant_id = ${by.tenantId} OR tenant_id IS NULL)` : sql`tenant_id = ${by.tenantId}`;
 }
 
 /** One dead letter with its message. Errors: `dead_letter_not_found`, also for another tenant's. */
@@ -72,7 +71,7 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
     env.DB,
     sql`
       SELECT ${COLUMNS}, body FROM dead_letters
-      WHERE id = ${id} AND (tenant_id = ${by.tenantId} OR (tenant_id IS NULL AND ${by.seesUnattributed ? 1 : 0} = 1))`,
+      WHERE id = ${id} AND ${visibleTo(by)}`,
   );
   const row = rows?.[0];
   if (!row)

@@ -2,11 +2,12 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { formatEntryKey, messageId } from "../contract/ids.ts";
-import { sql } from "../contract/sql.ts";
+import { andEquals, sql } from "../contract/sql.ts";
 import type { Failure } from "../guard/failure.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { query } from "../store/retry.ts";
 import type { Operator } from "./audit.ts";
+import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /** One instance, as people read it. */
 export interface Instance {
@@ -27,22 +28,13 @@ export interface Instance {
   updatedAt: number;
 }
 
-export interface Page<T> {
-  items: T[];
-  /** Pass it as `cursor` for the next page; null on the last one. */
-  next: string | null;
-}
-
-export interface InstanceFilter {
+export interface InstanceFilter extends PageRequest {
   status?: string | undefined;
   workflow?: string | undefined;
   subject?: string | undefined;
   correlation?: string | undefined;
   /** Milliseconds since the epoch; only instances accepted then or later. */
   since?: number | undefined;
-  cursor?: string | undefined;
-  /** Default 50, at most 200. */
-  limit?: number | undefined;
 }
 
 const COLUMNS = {
@@ -50,27 +42,25 @@ const COLUMNS = {
     (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step`,
 };
 
-/** The tenant's instances, newest first. Errors: none; an unreadable cursor starts from the top. */
-export async function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
-  const limit = Math.min(filter.limit ?? 50, 200);
-  const [before, beforeId] = parseCursor(filter.cursor);
-  const rows = await query(
-    env.DB,
-    sql`
-      SELECT ${COLUMNS} FROM instances
-      WHERE tenant_id = ${by.tenantId}
-        AND (${filter.status ?? null} IS NULL OR status = ${filter.status ?? null})
-        AND (${filter.workflow ?? null} IS NULL OR workflow = ${filter.workflow ?? null})
-        AND (${filter.subject ?? null} IS NULL OR subject = ${filter.subject ?? null})
-        AND (${filter.correlation ?? null} IS NULL OR correlation_id = ${filter.correlation ?? null})
-        AND accepted_at >= ${filter.since ?? 0}
-        AND (accepted_at, id) < (${before}, ${beforeId})
-      ORDER BY accepted_at DESC, id DESC LIMIT ${limit + 1}`,
+/** The tenant's instances, newest first. */
+export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
+  return keysetPage(
+    filter,
+    ({ acceptedAt, id }) => ({ at: acceptedAt, id }),
+    async (before, limit) => {
+      const rows = await query(
+        env.DB,
+        sql`
+        SELECT ${COLUMNS} FROM instances
+        WHERE tenant_id = ${by.tenantId} ${andEquals({ fragment: "correlation_id" }, filter.correlation)}
+          ${andEquals({ fragment: "status" }, filter.status)} ${andEquals({ fragment: "workflow" }, filter.workflow)}
+          ${andEquals({ fragment: "subject" }, filter.subject)}
+          AND accepted_at >= ${filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
+        ORDER BY accepted_at DESC, id DESC LIMIT ${limit}`,
+      );
+      return rows.map(asInstance);
+    },
   );
-  const found = rows ?? [];
-  const items = found.slice(0, limit).map(asInstance);
-  const last = items.at(-1);
-  return { items, next: found.length > limit && last ? `${last.acceptedAt}.${last.id}` : null };
 }
 
 /** One instance. Errors: `instance_not_found`, also for another tenant's. */
@@ -157,11 +147,6 @@ export async function messagesOf(env: EngineEnv, by: Operator, instanceId: strin
   );
   const waiting = new Set(open.map((row) => row.id));
   return messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one.envelope)) }));
-}
-
-function parseCursor(cursor: string | undefined): [number, string] {
-  const [at, id] = (cursor ?? "").split(".");
-  return at && id && Number.isSafeInteger(Number(at)) ? [Number(at), id] : [Number.MAX_SAFE_INTEGER, ""];
 }
 
 function asInstance(row: Record<string, unknown>): Instance {

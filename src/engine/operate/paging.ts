@@ -1,0 +1,34 @@
+/** One page of a list, newest first. */
+export interface Page<T> {
+  items: T[];
+  /** Pass it as `cursor` for the next page; null on the last one. */
+  next: string | null;
+}
+
+/** Which page is asked for. */
+export interface PageRequest {
+  cursor?: string | undefined;
+  /** Default 50, at most 200. */
+  limit?: number | undefined;
+}
+
+/** Where a page begins: behind this time and id. */
+interface Position {
+  at: number;
+  id: string;
+}
+
+/** Reads one page by its keyset: `load` answers what stands before a position, one more than the page holds. An unreadable cursor starts from the top. */
+export async function keysetPage<T>(
+  { cursor = "", limit = 50 }: PageRequest,
+  position: (item: T) => Position,
+  load: (before: Position, limit: number) => Promise<T[]>,
+): Promise<Page<T>> {
+  const size = Math.min(limit, 200);
+  const [at, id] = cursor.split(".");
+  const readable = at && id && Number.isSafeInteger(Number(at));
+  const found = await load(readable ? { at: Number(at), id } : { at: Number.MAX_SAFE_INTEGER, id: "" }, size + 1);
+  const items = found.slice(0, size);
+  const last = items.at(-1);
+  return { items, next: found.length > size && last ? `${position(last).at}.${position(last).id}` : null };
+}
