@@ -110,6 +110,15 @@ describe("A guarded effect", () => {
     });
   });
 
+  it("W05 a natural effect that is recorded is not repeated by the next attempt, although it might be", async () => {
+    const name = fresh();
+    const { died } = dieAt("W05 recorded, step result lost");
+    const { instanceId } = await start(name, [{ do: "natural", name: "act" }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(died()).toBe(true);
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
   it("W06 a paused executor wakes after a takeover: its record is refused, one effect", async () => {
     const name = fresh();
     const paused = pauseAt("W06 about to record");
