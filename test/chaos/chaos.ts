@@ -61,17 +61,11 @@ export async function runChaos({ kills, commands: count, seed, say = () => {} }:
   const folder = mkdtempSync(join(tmpdir(), "millrace-chaos-"));
   const upstream = await startUpstream(join(folder, "ledger.jsonl"));
   const engine = new ChaosEngine(folder, upstream.url);
-  const end = () => {
-    engine.end();
-    upstream.stop();
-  };
   const stage: Stage = { engine, upstreamUrl: upstream.url, commands, say };
-  process.once("exit", end);
   try {
     const { result, faults } = await within(limitMs(kills), async () => {
       const behaviours = commands.flatMap((command) => command.behaviours);
       await postJson(`${upstream.url}/behaviours`, behaviours);
-      await engine.prepare();
       await engine.start();
       say(`The engine runs at ${engine.url}; its state is in ${folder}.`);
       const { tally, lastDeathAt } = await killWhileWorking(engine, commands, kills, random, say);
@@ -89,8 +83,8 @@ export async function runChaos({ kills, commands: count, seed, say = () => {} }:
   } catch (cause) {
     throw new Error(`The run failed; its state is kept in ${folder}. ${cause}`, { cause });
   } finally {
-    process.off("exit", end);
-    end();
+    await engine.end();
+    upstream.stop();
   }
 }
 

@@ -33,7 +33,7 @@ export async function killWhileWorking(
       for (let client = 0; client < command.clients; client++) clients.push(send(command, startsMs));
     }
     await sleep(lifeMs);
-    const died = engine.kill(death);
+    const died = await engine.kill(death);
     lastDeathAt = Date.now();
     await engine.revive(death);
     const downMs = Date.now() - lastDeathAt;

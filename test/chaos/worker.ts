@@ -42,15 +42,19 @@ export interface Progress {
   outbox: number;
 }
 
+/** The one table of the probes' own, as in test/probe/0100_probe.sql. */
+const PROBE_ROWS =
+  "CREATE TABLE IF NOT EXISTS probe_rows (id TEXT PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL) STRICT, WITHOUT ROWID";
+
 export default {
   async fetch(request, env, ctx) {
-    await probeWorker.fetch(request, env, ctx);
     const { pathname } = new URL(request.url);
+    if (pathname === "/healthz") await env.DB.prepare(PROBE_ROWS).run();
     if (request.method === "POST" && pathname === "/enqueue") return accept(env, await request.json());
     if (request.method === "POST" && pathname === "/resolve") return resolve(env, await request.json());
     if (pathname === "/progress") return Response.json(await progress(env));
     if (pathname === "/account") return Response.json(await account(env));
-    return new Response(null, { status: 404 });
+    return probeWorker.fetch(request, env, ctx);
   },
   queue: probeWorker.queue,
 } satisfies ExportedHandler<ChaosEnv>;
