@@ -1,5 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import pRetry from "p-retry";
 import { type Engine, startEngine } from "../../src/cli/local/engine-process.ts";
 import { freePort } from "../../src/cli/local/ports.ts";
 
@@ -35,7 +36,9 @@ export class ChaosEngine {
     this.#port ??= freePort();
     writeFileSync(this.#secrets, "MILLRACE_KEY=chaos\n");
     const config = join(import.meta.dirname, "wrangler.jsonc");
-    this.#engine = await startEngine({ folder: this.#folder, port: await this.#port, secrets: this.#secrets, config, vars: this.#vars });
+    const options = { folder: this.#folder, port: await this.#port, secrets: this.#secrets, config, vars: this.#vars };
+    // What died may hold its port for a moment longer.
+    this.#engine = await pRetry(() => startEngine(options), { retries: 4, minTimeout: 500 });
   }
 
   /** Kills without warning. Answers how many processes died. */
