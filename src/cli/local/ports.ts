@@ -33,10 +33,15 @@ const TRIES = 50;
 export async function freePort(): Promise<number> {
   for (let tries = 0; tries < TRIES; tries++) {
     const port = PORTS.first + Math.floor(Math.random() * PORTS.count);
-    const codes = await Promise.all(HOSTS.map((host) => listen(port, host)));
-    if (!codes.includes("EADDRINUSE")) return port;
+    if (await isFree(port)) return port;
   }
   throw new Refusal(`No free port was found in ${TRIES} tries from ${PORTS.first} up. Name one yourself: npm start -- --port 8787`);
+}
+
+/** One host after the other: they would be in each other's way. */
+async function isFree(port: number): Promise<boolean> {
+  for (const host of HOSTS) if ((await listen(port, host)) === "EADDRINUSE") return false;
+  return true;
 }
 
 /** Listens for a moment: undefined when that worked, or why not. A host this machine lacks is no hindrance. */
