@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { keeperOf } from "../../src/engine/index.ts";
-import { deliver, dieAt, event, fresh, keeperRound, probeEnv, reaches, rows, start, until } from "./harness.ts";
+import { deliver, dieAt, event, fresh, keeperRound, probeEnv, reaches, restarted, rows, start, until } from "./harness.ts";
 
 /** How often a probe's event was applied: by the workflow that follows it, and by the command it leads to. */
 const applied = (name: string) =>
@@ -164,19 +164,9 @@ describe("A run that waits for an event", () => {
     await reaches(instanceId, "waiting");
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "first" })]);
     await reaches(instanceId, "complete");
-    const instance = await probeEnv.PROBE.get(instanceId);
-    await until(
-      async () => (await instance.status()).status,
-      (status) => status === "complete",
-    );
     await deliver("probe-events", [event("probe.signal", name, { about: name, value: "second" })]);
-    await instance.restart();
-    expect(
-      await until(
-        () => output(instanceId),
-        (found) => found !== null && found !== undefined,
-      ),
-    ).toMatchObject({ outputs: [{ value: "first" }, "committed"] });
+    expect(await restarted(instanceId)).toBe("complete");
+    expect(await output(instanceId)).toMatchObject({ outputs: [{ value: "first" }, "committed"] });
   });
 
   it("two waits of one run take two events, in their order", async () => {

@@ -15,6 +15,7 @@ import {
   pauseAt,
   probeEnv,
   reaches,
+  restarted,
   rows,
   start,
   statusOf,
@@ -93,18 +94,7 @@ describe("A guarded effect", () => {
       const name = fresh();
       const { instanceId } = await start(name, [{ do: kind, name: "act", emit: true }]);
       await reaches(instanceId, "complete");
-      const instance = await probeEnv.PROBE.get(instanceId);
-      await until(
-        async () => (await instance.status()).status,
-        (status) => status === "complete",
-      );
-      await instance.restart();
-      expect(
-        await until(
-          async () => (await instance.status()).status,
-          (status) => status === "complete",
-        ),
-      ).toBe("complete");
+      expect(await restarted(instanceId)).toBe("complete");
       expect(await effects(name)).toHaveLength(1);
       expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 1 }]);
     });
@@ -188,18 +178,7 @@ describe("A guarded effect", () => {
       { do: "once", name: "act $RANDOM", subject: `${name}/act` },
     ]);
     await reaches(instanceId, "complete");
-    const instance = await probeEnv.PROBE.get(instanceId);
-    await until(
-      async () => (await instance.status()).status,
-      (status) => status === "complete",
-    );
-    await instance.restart();
-    expect(
-      await until(
-        async () => (await instance.status()).status,
-        (status) => status === "errored",
-      ),
-    ).toBe("errored");
+    expect(await restarted(instanceId)).toBe("errored");
     const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "probe" });
     expect(steps.at(-1)?.attempts[0]?.error?.message).toContain("Step names must be the same on every pass");
     expect(await happened(`${name}/act`)).toHaveLength(1);

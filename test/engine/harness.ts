@@ -13,6 +13,7 @@ import {
 } from "../../src/engine/index.ts";
 import type { ProbeStep } from "../probe/messages.ts";
 import worker, { app } from "../probe/worker.ts";
+import { passes } from "../probe/workflows.ts";
 import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
 
 /** The probe Worker's env. */
@@ -82,6 +83,25 @@ export function reaches(id: string, ...statuses: string[]): Promise<string | und
     () => statusOf(id),
     (status) => status !== undefined && statuses.includes(status),
   );
+}
+
+/** Restarts an ended probe from its beginning, waits until its code was passed through once more, and answers how that ended. */
+export async function restarted(instanceId: string): Promise<string> {
+  const instance = await probeEnv.PROBE.get(instanceId);
+  const ended = () =>
+    until(
+      async () => (await instance.status()).status,
+      (status) => status === "complete" || status === "errored",
+    );
+  await ended();
+  const before = passes.get(instanceId) ?? 0;
+  await instance.restart();
+  const after = await until(
+    async () => passes.get(instanceId) ?? 0,
+    (count) => count > before,
+  );
+  if (after === before) throw new Error("The restarted instance never ran again.");
+  return ended();
 }
 
 /** Lets the code die at a crash point, once. Answers whether it did. */

@@ -16,11 +16,15 @@ interface Act {
   output?: number | "cycle" | undefined;
 }
 
+/** How often each instance's code was passed through: a restart is proven by the next pass, not by a status it had before. */
+export const passes = new Map<string, number>();
+
 /** Runs the steps its payload lists: the tests write the script. */
 export const probe = defineWorkflow({
   name: "probe",
   on: ProbeRequested,
-  async run({ payload, step }) {
+  async run({ payload, step, instanceId }) {
+    passes.set(instanceId, (passes.get(instanceId) ?? 0) + 1);
     const outputs: unknown[] = [];
     for (const one of payload.steps) {
       outputs.push(

@@ -1,4 +1,4 @@
-import { now, type SqlValue, type Statement, sql } from "../contract/sql.ts";
+import { now, type Statement, sql } from "../contract/sql.ts";
 
 /** Who acts, for which tenant, and why. */
 export interface Operator {
@@ -22,15 +22,14 @@ export interface Action {
  * An applied action that the platform must still hear of stays open (`applied_at` is empty) until it has.
  */
 export function audit(by: Operator, action: Action, tellsPlatform: boolean): Statement {
-  const appliedAt: SqlValue = tellsPlatform ? null : 0;
   return sql`
     INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, applied_at)
     SELECT ${action.id}, ${by.tenantId}, ${by.actor}, ${action.verb}, ${action.target}, ${action.instanceId}, ${action.reason},
       ${action.detail ? JSON.stringify(action.detail) : null}, iif(changes() = 1, 'applied', 'no_change'), ${now},
-      iif(changes() = 1 AND ${appliedAt} IS NULL, NULL, ${now})`;
+      iif(changes() = 1 AND ${tellsPlatform ? 1 : 0}, NULL, ${now})`;
 }
 
-/** True once the action stands as applied: the condition of everything else in its batch. */
+/** Whether the action changed anything: the last statement of its batch. */
 export function applied(actionId: string): Statement {
   return sql`SELECT result FROM actions WHERE id = ${actionId}`;
 }

@@ -73,7 +73,7 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
       SELECT ${COLUMNS}, body FROM dead_letters
       WHERE id = ${id} AND ${visibleTo(by)}`,
   );
-  const row = rows?.[0];
+  const row = rows[0];
   if (!row)
     throw new MillraceError("dead_letter_not_found", `There is no dead letter ${id.slice(0, 64)}. List them with GET /v1/dead-letters.`);
   return { ...asRow(row), body: JSON.parse(String(row.body)) };

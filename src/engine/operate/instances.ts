@@ -66,7 +66,7 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
 /** One instance. Errors: `instance_not_found`, also for another tenant's. */
 export async function getInstance(env: EngineEnv, by: Operator, id: string): Promise<Instance> {
   const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`);
-  const row = rows?.[0];
+  const row = rows[0];
   if (!row) throw new MillraceError("instance_not_found", `There is no instance ${id.slice(0, 64)}. List them with GET /v1/instances.`);
   return asInstance(row);
 }
@@ -108,7 +108,7 @@ export async function effectsOf(env: EngineEnv, by: Operator, instanceId: string
       SELECT ${EFFECT} FROM inbox e JOIN instances i ON i.id = e.instance_id
       WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position, e.item, e.generation`,
   );
-  return (rows ?? []).map(asEffect);
+  return rows.map(asEffect);
 }
 
 /** Effects in one state across the tenant's instances, oldest first; meant for `in_doubt`. */
@@ -119,7 +119,7 @@ export async function listEffects(env: EngineEnv, by: Operator, filter: { state:
       SELECT ${EFFECT} FROM inbox e JOIN instances i ON i.id = e.instance_id
       WHERE e.state = ${filter.state} AND i.tenant_id = ${by.tenantId} ORDER BY e.updated_at LIMIT ${Math.min(filter.limit ?? 50, 200)}`,
   );
-  return (rows ?? []).map(asEffect);
+  return rows.map(asEffect);
 }
 
 /** A message an instance's step emitted. */
@@ -139,7 +139,7 @@ export async function messagesOf(env: EngineEnv, by: Operator, instanceId: strin
       FROM inbox e JOIN instances i ON i.id = e.instance_id, json_each(e.messages) m
       WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position, e.item, m.key`,
   );
-  const messages = (rows ?? []).map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
+  const messages = rows.map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
   if (messages.length === 0) return [];
   const open = await query(
     env.DB,
