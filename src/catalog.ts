@@ -1,9 +1,29 @@
 import { routes } from "./consumers/routes.ts";
 import { type Catalog, catalog } from "./engine/index.ts";
+import { confirmFacts } from "./objects/ledgers.ts";
+import { deliverWebhook } from "./workflows/deliver-webhook.ts";
+import { exportRows } from "./workflows/export-rows.ts";
 import { generateArticle } from "./workflows/generate-article.ts";
+import { importRows } from "./workflows/import-rows.ts";
 import { postToSocial } from "./workflows/post-to-social.ts";
 import { publishArticle } from "./workflows/publish-article.ts";
+import { rebuildProjection } from "./workflows/rebuild-projection.ts";
+import { reconcileRows } from "./workflows/reconcile-rows.ts";
 import { researchKeyword } from "./workflows/research-keyword.ts";
 
 /** Everything this deployment knows: its workflows and what follows from what. A new chain adds its lines here and its exports in worker.ts. */
-export const app: Catalog = catalog({ workflows: [researchKeyword, generateArticle, publishArticle, postToSocial], routes });
+export const app: Catalog = catalog({
+  workflows: [
+    researchKeyword,
+    generateArticle,
+    publishArticle,
+    postToSocial,
+    deliverWebhook,
+    importRows,
+    exportRows,
+    reconcileRows,
+    rebuildProjection,
+  ],
+  routes,
+  onConfirmed: confirmFacts,
+});

@@ -1,23 +1,43 @@
 import { createApi } from "./api/app.ts";
 import { app } from "./catalog.ts";
+import { batchConsumer } from "./consumers/batch.ts";
 import { brandEventsConsumer } from "./consumers/brand-events.ts";
+import { factProcessingConsumer } from "./consumers/fact-processing.ts";
 import { gatherfeedCommandsConsumer } from "./consumers/gatherfeed-commands.ts";
+import { projectionsConsumer } from "./consumers/projections.ts";
 import { publishCommandsConsumer } from "./consumers/publish-commands.ts";
 import { socialCommandsConsumer } from "./consumers/social-commands.ts";
-import { armKeeper, dispatch, entrypoint } from "./engine/index.ts";
+import { webhooksConsumer } from "./consumers/webhooks.ts";
+import { armKeeper, dispatch, entrypoint, keeper } from "./engine/index.ts";
+import { retention } from "./retention.ts";
+import { deliverWebhook } from "./workflows/deliver-webhook.ts";
+import { exportRows } from "./workflows/export-rows.ts";
 import { generateArticle } from "./workflows/generate-article.ts";
+import { importRows } from "./workflows/import-rows.ts";
 import { postToSocial } from "./workflows/post-to-social.ts";
 import { publishArticle } from "./workflows/publish-article.ts";
+import { rebuildProjection } from "./workflows/rebuild-projection.ts";
+import { reconcileRows } from "./workflows/reconcile-rows.ts";
 import { researchKeyword } from "./workflows/research-keyword.ts";
 
-export { Keeper, Recorder } from "./engine/index.ts";
+export { Recorder } from "./engine/index.ts";
+export { Budget } from "./objects/budget.ts";
+export { ContactBook } from "./objects/contact-book.ts";
+export { Ledger } from "./objects/ledger.ts";
 export { EmbeddedLedger } from "./providers/embedded/ledger.ts";
 export { EmbeddedUpstreams } from "./providers/embedded/upstreams.ts";
+
+export class Keeper extends keeper(retention) {}
 
 export class ResearchKeyword extends entrypoint(researchKeyword) {}
 export class GenerateArticle extends entrypoint(generateArticle) {}
 export class PublishArticle extends entrypoint(publishArticle) {}
 export class PostToSocial extends entrypoint(postToSocial) {}
+export class DeliverWebhook extends entrypoint(deliverWebhook) {}
+export class ImportRows extends entrypoint(importRows) {}
+export class ExportRows extends entrypoint(exportRows) {}
+export class ReconcileRows extends entrypoint(reconcileRows) {}
+export class RebuildProjection extends entrypoint(rebuildProjection) {}
 
 const api = createApi(app);
 
@@ -26,6 +46,10 @@ const consume = dispatch(app, [
   publishCommandsConsumer(app),
   socialCommandsConsumer(app),
   brandEventsConsumer(app),
+  webhooksConsumer(app),
+  projectionsConsumer(app),
+  factProcessingConsumer(app),
+  batchConsumer(app),
 ]);
 
 export default {

@@ -1,7 +1,23 @@
-import { on, type Route, send, start } from "../engine/index.ts";
+import { appendObserved } from "../derive/append-observed.ts";
+import { merge } from "../derive/merge.ts";
+import { qualify } from "../derive/qualify.ts";
+import { spend } from "../derive/spend.ts";
+import { call, on, project, type Route, send, sendEach, start } from "../engine/index.ts";
+import { factRow } from "../facts/projection.ts";
 import { ContentGenerated, ContentPublish, ContentPublished } from "../messages/content.ts";
+import {
+  ChargeFact,
+  ContactMergedFact,
+  FactObserved,
+  FactRecorded,
+  OutcomeFact,
+  PayoutFact,
+  ReconciliationFact,
+} from "../messages/facts.ts";
 import { ResearchCompleted } from "../messages/research.ts";
 import { SocialCreate, SocialPosted } from "../messages/social.ts";
+import { WebhookDeliver } from "../messages/webhooks.ts";
+import { offer } from "../webhooks/offer.ts";
 import { generateArticle } from "../workflows/generate-article.ts";
 
 /** What follows from what. */
@@ -14,4 +30,12 @@ export const routes: readonly Route[] = [
   ),
   on(ContentPublished),
   on(SocialPosted),
+
+  on(FactRecorded, project(factRow)),
+  on(OutcomeFact, call(qualify), sendEach(WebhookDeliver, offer)),
+  on(ChargeFact, call(spend), sendEach(WebhookDeliver, offer)),
+  on(PayoutFact, sendEach(WebhookDeliver, offer)),
+  on(ContactMergedFact, call(merge), sendEach(WebhookDeliver, offer)),
+  on(ReconciliationFact, sendEach(WebhookDeliver, offer)),
+  on(FactObserved, call(appendObserved)),
 ];

@@ -1,7 +1,8 @@
 // The engine's public door. Everything an app may use is named here; everything else is the engine's own.
+export { type Address, address } from "./contract/address.ts";
 export { bindingName, type EngineEnv } from "./contract/bindings.ts";
 export type { Duration } from "./contract/duration.ts";
-export type { Envelope } from "./contract/envelope.ts";
+export { type Envelope, issuesOf } from "./contract/envelope.ts";
 export {
   codeOf,
   type ErrorCode,
@@ -13,11 +14,12 @@ export {
   retryAfter,
   upstreamRefused,
 } from "./contract/errors.ts";
-export { fingerprintOf, formatEntryKey } from "./contract/ids.ts";
+export { digest, fingerprintOf, formatEntryKey, messageId } from "./contract/ids.ts";
 export { INTAKE_LIMITS, parseBounded } from "./contract/limits.ts";
 export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "./contract/message.ts";
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
-export { now, type Statement, sql } from "./contract/sql.ts";
+export { now, type RowStatement, type Statement, sql } from "./contract/sql.ts";
+export { newTrace, nextHop, traceIdOf } from "./contract/trace.ts";
 export { defineStep, type EffectCall, type EffectClass, type Retries, type StepDefinition, type Writes } from "./guard/step.ts";
 export type { StepOptions, Steps } from "./guard/steps.ts";
 export { defineWorkflow, entrypoint, type WorkflowCall, type WorkflowDefinition } from "./guard/workflow.ts";
@@ -27,7 +29,8 @@ export { dispatch } from "./intake/dispatch.ts";
 export { type Accepted, type CommandRequest, enqueue, type Requester } from "./intake/enqueue.ts";
 export { consumeEvents } from "./intake/events.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";
-export { Keeper, type Round } from "./keeper/keeper.ts";
+export { Keeper, keeper, type Round } from "./keeper/keeper.ts";
+export type { Retention } from "./keeper/retention.ts";
 export { type AuditRow, listActions } from "./operate/actions.ts";
 export type { Operator } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
@@ -50,7 +53,22 @@ export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
 export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";
 export { findToken, type Grant, mintToken, SCOPES, type Scope, type Token } from "./operate/tokens.ts";
+export type { Outgoing } from "./recorder/entry.ts";
 export { Recorder } from "./recorder/recorder.ts";
-export { isTransient } from "./store/retry.ts";
+export { relay } from "./recorder/relay.ts";
+export { batch, isTransient, query } from "./store/retry.ts";
 export { type Catalog, catalog } from "./topology/catalog.ts";
-export { type EventListener, on, type Route, send, signal, start, type Target, tell } from "./topology/routes.ts";
+export {
+  call,
+  type EventListener,
+  on,
+  project,
+  type Route,
+  type Routed,
+  send,
+  sendEach,
+  signal,
+  start,
+  type Target,
+  tell,
+} from "./topology/routes.ts";

@@ -5,3 +5,17 @@ export const gatherfeedCommands = defineQueue({ name: "gatherfeed-commands" });
 export const publishCommands = defineQueue({ name: "publish-commands" });
 export const socialCommands = defineQueue({ name: "social-commands" });
 export const brandEvents = defineQueue({ name: "brand-events", batch: { size: 100, waitSeconds: 0 } });
+
+/** The platform side's queues. People wait for webhooks and batches, so these do not wait to fill; facts come in numbers, so theirs do. */
+export const webhooks = defineQueue({ name: "webhooks", retries: { limit: 5, initial: "10 seconds", max: "5 minutes" } });
+export const projections = defineQueue({
+  name: "projections",
+  retries: { limit: 10, initial: "1 second", max: "1 minute" },
+  batch: { size: 100, waitSeconds: 1 },
+});
+export const factProcessing = defineQueue({
+  name: "fact-processing",
+  retries: { limit: 5, initial: "5 seconds", max: "2 minutes" },
+  batch: { size: 50, waitSeconds: 1 },
+});
+export const batch = defineQueue({ name: "batch", retries: { limit: 3, initial: "30 seconds", max: "5 minutes" } });

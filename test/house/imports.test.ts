@@ -17,21 +17,26 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/operate": ["engine/contract", "engine/store", "engine/recorder", "engine/guard", "engine/intake", "engine/topology"],
   "engine/keeper": ["engine/contract", "engine/store", "engine/recorder", "engine/signals", "engine/intake", "engine/operate"],
   // The app is the engine's first customer: it enters by the public door, as an npm user would.
-  messages: ["engine"],
+  messages: ["engine", "facts"],
+  facts: ["engine"],
+  objects: ["engine", "messages", "facts"],
+  derive: ["engine", "messages", "facts", "objects"],
+  webhooks: ["engine", "messages", "facts", "objects"],
+  batches: ["engine", "messages", "facts", "objects"],
   content: ["engine", "providers"],
   // The ports reach the embedded programs by a binding; what they share is the local credential. The programs know no port.
   providers: ["engine", "providers/embedded"],
   "providers/embedded": ["engine"],
-  steps: ["engine", "messages", "content", "providers"],
-  workflows: ["engine", "messages", "content", "steps"],
-  consumers: ["engine", "messages", "workflows"],
-  api: ["engine", "providers/embedded"],
+  steps: ["engine", "messages", "content", "providers", "facts", "objects", "webhooks", "batches"],
+  workflows: ["engine", "messages", "content", "steps", "facts", "objects", "webhooks", "batches"],
+  consumers: ["engine", "messages", "workflows", "facts", "derive", "webhooks"],
+  api: ["engine", "providers/embedded", "messages", "facts", "objects", "derive", "webhooks", "batches"],
   // The command line knows the API by its types alone: it speaks to it over HTTP.
   cli: [],
 };
 
 /** Files that stand between rooms. */
-const WIRING = new Set(["worker.ts", "catalog.ts", "engine/index.ts"]);
+const WIRING = new Set(["worker.ts", "catalog.ts", "retention.ts", "engine/index.ts"]);
 
 interface Import {
   from: string;

@@ -12,6 +12,8 @@ export interface Address {
   traceparent: string;
   /** Names the message if its definition derives no key, or overrides what it derives. */
   idempotencyKey?: string | undefined;
+  /** The sender's own counter, where order matters to somebody. */
+  sequence?: number;
   /** Unique name under which a payload too large to travel is stored. */
   owner: string;
 }
@@ -30,6 +32,7 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
     tenant_id: to.tenantId,
     created_at: new Date().toISOString(),
     traceparent: to.traceparent,
+    ...(to.sequence !== undefined && { sequence: to.sequence }),
     ...(await packPayload(bucket, to.tenantId, to.owner, draft.payload)),
   });
 }

@@ -32,6 +32,13 @@ export function rowChunks(rows: readonly object[]): string[] {
   return chunks.map((chunk) => `[${chunk.join(",")}]`);
 }
 
+/** Row statements as statements: those of one text become one, or a few when their rows are large. */
+export function mergeRows(statements: readonly RowStatement[]): Statement[] {
+  return [...Map.groupBy(statements, ({ text }) => text)].flatMap(([text, same]) =>
+    rowChunks(same.map(({ row }) => row)).map((rows) => ({ text, params: [rows] })),
+  );
+}
+
 export type SqlValue = string | number | null;
 
 /** A piece of SQL written by us, such as `now`: the only thing that enters a statement as text. */

@@ -12,3 +12,8 @@ export function nextHop(traceparent: string | null | undefined): string {
   const [, traceId, flags] = TRACEPARENT.exec(traceparent ?? "") ?? [];
   return traceId ? `00-${traceId}-${randomBytes(8).toString("hex")}-${flags}` : newTrace();
 }
+
+/** The trace that a traceparent belongs to: 32 hex characters. */
+export function traceIdOf(traceparent: string): string {
+  return traceparent.slice(3, 35);
+}

@@ -37,6 +37,10 @@ async function capture(batch: MessageBatch, env: EngineEnv, queue: QueueDefiniti
       confirm(letters.flatMap(({ envelope }) => (envelope ? [messageId(envelope)] : []))),
     ]);
     batch.ackAll();
+    await catalog.confirm(
+      env,
+      letters.flatMap(({ envelope }) => (envelope?.kind === "event" ? [envelope] : [])),
+    );
     console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, captured: batch.messages.length }));
   } catch (error) {
     batch.retryAll({ delaySeconds: STORE_RETRY_SECONDS });

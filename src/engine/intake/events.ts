@@ -1,17 +1,17 @@
 import { address } from "../contract/address.ts";
-import { bindingName, type EngineEnv } from "../contract/bindings.ts";
+import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
-import type { Envelope } from "../contract/envelope.ts";
-import { MillraceError } from "../contract/errors.ts";
+import { type Envelope, envelopeSchema } from "../contract/envelope.ts";
 import { messageId } from "../contract/ids.ts";
+import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
-import { rowChunks } from "../contract/sql.ts";
+import { mergeRows, type RowStatement, rowChunks } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
 import { type Assigned, assignSignals, insertSignals, wake } from "../signals/assign.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import type { EventListener, Target } from "../topology/routes.ts";
+import type { Routed, Target } from "../topology/routes.ts";
 import { type Acceptance, acceptance, insertAccepted, outgoing } from "./accept.ts";
 import { type Consumer, type Outcome, settle } from "./batch.ts";
 import { deadLetter } from "./capture.ts";
@@ -20,8 +20,8 @@ import { startInstances } from "./start.ts";
 import { captureReused, takeBatchIn } from "./take.ts";
 
 /**
- * The consumer of the event queue: parse, route, take in, then start, send and wake, settle. Events of a whole batch share
- * one round trip to D1. An object is told before the event is confirmed, so that an event which could not be told comes back.
+ * The consumer of an event queue: parse, route, take in, then start, send and wake, settle. Events of a whole batch share
+ * one round trip to D1, projected rows included. Code is called before the event is confirmed, so that an event whose call failed comes back.
  */
 export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consumer {
   return {
@@ -30,7 +30,8 @@ export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consume
       const outcomes = new Map<Message, Outcome>();
       try {
         const { read, refused } = readMessages(batch.messages, (type) => catalog.subscribers(type).event);
-        const plans = await Promise.all(read.map((one) => planOf(env, catalog, one)));
+        const once = memo();
+        const plans = await Promise.all(read.map((one) => planOf(env, catalog, one, once)));
         const planned = plans.filter((plan) => "instances" in plan);
         for (const plan of plans) if (!("instances" in plan)) outcomes.set(plan.message, { did: "retried", error: plan.error });
 
@@ -45,7 +46,7 @@ export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consume
           instances,
           refused: refused.map(({ message, error }) => deadLetter(queue.name, message, message.attempts, error)),
           confirmed: planned.map((plan) => plan.envelope),
-          also: [...signalStatements, ...commandRows.map(insertAccepted)],
+          also: [...signalStatements, ...commandRows.map(insertAccepted), ...mergeRows(planned.flatMap((plan) => plan.rows))],
         });
         for (const { message } of refused) outcomes.set(message, { did: "captured" });
         const [, waits = []] = taken.also.splice(0, signalStatements.length);
@@ -71,6 +72,8 @@ export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consume
           const error = plan.instances.map(({ id }) => failed.get(id)).find((found) => found !== undefined);
           outcomes.set(plan.message, error === undefined ? { did: "routed" } : { did: "retried", error: new Error(error) });
         }
+        const captured = refused.flatMap(({ message }) => envelopeSchema.safeParse(message.body).data ?? []);
+        await catalog.confirm(env, [...planned.map((plan) => plan.envelope), ...captured]);
       } catch (error) {
         for (const message of batch.messages) if (!outcomes.has(message)) outcomes.set(message, { did: "retried", error });
       }
@@ -79,11 +82,12 @@ export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consume
   };
 }
 
-/** What one event leads to: instances to start, commands to send, a signal to keep. */
+/** What one event leads to: instances to start, commands to send, rows to keep, a signal. */
 interface Plan {
   readonly message: Message;
   readonly envelope: Envelope;
   readonly instances: readonly Acceptance[];
+  readonly rows: readonly RowStatement[];
   readonly signals: boolean;
 }
 
@@ -91,16 +95,19 @@ async function planOf(
   env: EngineEnv,
   catalog: Catalog,
   { message, envelope, definition }: ReadMessage,
+  once: Routed<unknown>["once"],
 ): Promise<Plan | { message: Message; error: unknown }> {
   try {
     const { targets } = catalog.subscribers(definition.type);
-    const needsPayload = targets.some((target) => target.do === "send" || target.do === "tell");
-    const payload = needsPayload ? await unpackPayload(env.PAYLOADS, definition, envelope) : undefined;
-    const instances = await Promise.all(targets.map((target) => follow(env, catalog, target, payload, envelope)));
+    const readsPayload = targets.some((target) => target.do !== "start" && target.do !== "signal");
+    const payload = readsPayload ? await unpackPayload(env.PAYLOADS, definition, envelope) : undefined;
+    const event: Routed<unknown> = { payload, envelope, env: env as unknown as Cloudflare.Env, once };
+    const instances = await Promise.all(targets.map((target) => follow(env, catalog, target, event)));
     return {
       message,
       envelope,
-      instances: instances.filter((one) => one !== undefined),
+      instances: instances.flat(),
+      rows: targets.flatMap((target) => (target.do === "project" ? [target.row(event)] : [])),
       signals: targets.some((target) => target.do === "signal"),
     };
   } catch (error) {
@@ -108,43 +115,52 @@ async function planOf(
   }
 }
 
-async function follow(
-  env: EngineEnv,
-  catalog: Catalog,
-  target: Target,
-  payload: unknown,
-  envelope: Envelope,
-): Promise<Acceptance | undefined> {
+/** Runs a target's code and answers the instances it leads to. */
+async function follow(env: EngineEnv, catalog: Catalog, target: Target, event: Routed<unknown>): Promise<Acceptance[]> {
   switch (target.do) {
     case "start":
-      return acceptance(target.workflow.name, envelope, null);
+      return [acceptance(target.workflow.name, event.envelope, null)];
     case "send": {
-      const draft = target.command.from(target.payload(payload));
-      const cause = messageId(envelope);
-      const command = await address(env.PAYLOADS, draft, {
-        tenantId: envelope.tenant_id,
-        source: "router",
-        correlationId: envelope.correlation_id,
-        causationId: envelope.idempotency_key,
-        traceparent: nextHop(envelope.traceparent),
-        owner: `${cause}-${target.command.type}`,
-      });
-      return acceptance(catalog.performer(target.command.type).name, command, target.command.queue.name, draft.delaySeconds);
+      const payloads = await target.payloads(event);
+      return Promise.all(payloads.map((payload) => commandAfter(env, catalog, target.command, payload, event.envelope)));
     }
-    case "tell":
-      await objectNamed(env, target.object, target.name(payload, envelope)).onEvent(envelope);
-      return undefined;
-    case "signal":
-      return undefined;
+    case "call":
+      await target.handler(event);
+      return [];
+    default:
+      return [];
   }
 }
 
-function objectNamed(env: EngineEnv, object: string, name: string): EventListener {
-  const namespace = (env as unknown as Record<string, DurableObjectNamespace | undefined>)[bindingName(object)];
-  if (!namespace)
-    throw new MillraceError(
-      "config_invalid",
-      `No Durable Object is bound as ${bindingName(object)}: add it to wrangler.jsonc, or take the route's tell() away.`,
-    );
-  return namespace.get(namespace.idFromName(name)) as unknown as EventListener;
+/** A command that an event leads to: its correlation carried on, the event as its cause. */
+async function commandAfter(
+  env: EngineEnv,
+  catalog: Catalog,
+  command: MessageDefinition,
+  payload: unknown,
+  event: Envelope,
+): Promise<Acceptance> {
+  const draft = command.from(payload);
+  const envelope = await address(env.PAYLOADS, draft, {
+    tenantId: event.tenant_id,
+    source: "router",
+    correlationId: event.correlation_id,
+    causationId: event.idempotency_key,
+    traceparent: nextHop(event.traceparent),
+    owner: `${messageId(event)}-${command.type}`,
+  });
+  return acceptance(catalog.performer(command.type).name, envelope, command.queue.name, draft.delaySeconds);
+}
+
+/** Remembers what was made under a name, for as long as the batch is handled. One that failed is made anew by the next who asks. */
+function memo(): Routed<unknown>["once"] {
+  const made = new Map<string, Promise<unknown>>();
+  return <T>(name: string, make: () => Promise<T>): Promise<T> => {
+    const known = made.get(name) as Promise<T> | undefined;
+    if (known) return known;
+    const making = make();
+    made.set(name, making);
+    making.catch(() => made.delete(name));
+    return making;
+  };
 }

@@ -2,14 +2,15 @@ import { DurableObject } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { applyOpenActions } from "../operate/apply.ts";
 import { checkInstances } from "./check-instances.ts";
-import { prune } from "./prune.ts";
 import { resendOutbox } from "./resend-outbox.ts";
+import { ENGINE_RETENTION, type Retention } from "./retention.ts";
 
 /** Milliseconds between two rounds; `KEEPER_PERIOD_MS` in the env overrides it. */
 const PERIOD_MS = 10_000;
 
 const PRUNE_EVERY_MS = 3_600_000;
-/** Slices of one hour's pruning: a round must end. */
+const DAY_MS = 86_400_000;
+/** Slices of one rule in one hour: a round must end. */
 const MAX_SLICES = 50;
 
 /** What one round did. */
@@ -25,6 +26,9 @@ export interface Round {
  * operator actions not yet carried out, messages committed and not confirmed, instances accepted and not started, lost, or ended unseen.
  */
 export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: string }> {
+  /** What it removes, and when. */
+  protected readonly retention: readonly Retention[] = ENGINE_RETENTION;
+
   /** Starts the clock if it does not run; every Worker isolate calls this once. */
   async arm(): Promise<void> {
     if ((await this.ctx.storage.getAlarm()) === null) await this.#next();
@@ -59,21 +63,39 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return did;
   }
 
-  /** Looking for what is old reads the whole table: once an hour is often enough, and each time in small slices until none is left. */
+  /** Looking for what is old reads whole tables: once an hour is often enough, and each time in small slices until none is left. */
   async #pruneHourly(): Promise<number> {
     const last = (await this.ctx.storage.get<number>("prunedAt")) ?? 0;
     if (Date.now() - last < PRUNE_EVERY_MS) return 0;
     let pruned = 0;
-    for (let slice = 0; slice < MAX_SLICES; slice++) {
-      const removed = await prune(this.env);
-      pruned += removed;
-      if (removed === 0) break;
-    }
+    for (const rule of this.retention) pruned += await this.#pruneBy(rule);
     await this.ctx.storage.put("prunedAt", Date.now());
+    return pruned;
+  }
+
+  /** A rule that fails is logged and leaves the others their turn. */
+  async #pruneBy({ name, keepDays, prune }: Retention): Promise<number> {
+    let pruned = 0;
+    try {
+      for (let slice = 0; slice < MAX_SLICES; slice++) {
+        const removed = await prune(this.env as unknown as Cloudflare.Env, keepDays * DAY_MS);
+        pruned += removed;
+        if (removed === 0) break;
+      }
+    } catch (error) {
+      console.error(JSON.stringify({ log: "keeper", part: `retention of ${name}`, error: String(error) }));
+    }
     return pruned;
   }
 
   #next(): Promise<void> {
     return this.ctx.storage.setAlarm(Date.now() + Number(this.env.KEEPER_PERIOD_MS ?? PERIOD_MS));
   }
+}
+
+/** The keeper of an app that has tables of its own to keep small: `export class Keeper extends keeper(retention) {}`. */
+export function keeper(rules: readonly Retention[]): typeof Keeper {
+  return class extends Keeper {
+    protected override readonly retention = [...ENGINE_RETENTION, ...rules];
+  };
 }

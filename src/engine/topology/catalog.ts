@@ -1,5 +1,6 @@
 import { distance } from "fastest-levenshtein";
-import { MillraceError } from "../contract/errors.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import type { AnyWorkflow } from "../guard/workflow.ts";
@@ -13,14 +14,24 @@ export interface Catalog {
   performer(type: string): AnyWorkflow;
   /** What follows from an event, and its definition. Errors: `unknown_message_type`. */
   subscribers(type: string): { event: MessageDefinition; targets: readonly Target[] };
+  /** Says of events that they are durable here, to senders that keep an outbox of their own. Never throws: a sender that does not hear of it sends again. */
+  confirm(env: object, events: readonly Envelope[]): Promise<void>;
+}
+
+/** What a deployment is made of. */
+interface Definition {
+  readonly workflows: readonly AnyWorkflow[];
+  readonly routes: readonly Route[];
+  /** Called with events that were taken in, or captured as dead letters, so that senders with an outbox of their own (a Durable Object's storage) can forget them. */
+  readonly onConfirmed?: (env: Cloudflare.Env, events: readonly Envelope[]) => Promise<void>;
 }
 
 /**
  * Builds the catalog and checks it. Errors: `config_invalid` when two workflows claim one name or command, when a command is
  * sent that nobody performs, or when a workflow follows an event that no route starts it from.
  */
-export function catalog(definition: { workflows: readonly AnyWorkflow[]; routes: readonly Route[] }): Catalog {
-  const { workflows } = definition;
+export function catalog(definition: Definition): Catalog {
+  const { workflows, onConfirmed } = definition;
   const routes = new Map(definition.routes.map((route) => [route.event.type, route]));
   const performers = new Map(
     workflows.filter((workflow) => workflow.on.kind === "command").map((workflow) => [workflow.on.type, workflow]),
@@ -32,6 +43,12 @@ export function catalog(definition: { workflows: readonly AnyWorkflow[]; routes:
     performer: (type) => performers.get(type) ?? unknown("command", type, performers.keys()),
     subscribers: (type) =>
       (routes.get(type) as { event: MessageDefinition; targets: readonly Target[] } | undefined) ?? unknown("event", type, routes.keys()),
+    confirm: async (env, events) => {
+      if (events.length === 0) return;
+      await onConfirmed?.(env as Cloudflare.Env, events).catch((error) =>
+        console.warn(JSON.stringify({ log: "confirm", events: events.length, error: messageOf(error) })),
+      );
+    },
   };
 }
 

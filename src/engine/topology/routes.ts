@@ -1,17 +1,51 @@
+import { bindingName } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
+import type { RowStatement } from "../contract/sql.ts";
 import type { WorkflowDefinition } from "../guard/workflow.ts";
 
+/** An event on its way, as the code of a target is given it. */
+export interface Routed<Payload> {
+  readonly payload: Payload;
+  readonly envelope: Envelope;
+  readonly env: Cloudflare.Env;
+  /** Does something once for all events of a delivered batch, such as reading a tenant's settings: whoever asks under the same name shares the answer. */
+  readonly once: <T>(name: string, make: () => Promise<T>) => Promise<T>;
+}
+
 /** What an event leads to. */
-export type Target<Payload = unknown> =
-  /** An instance of a workflow that follows this event, one per event. */
-  | { readonly do: "start"; readonly workflow: WorkflowDefinition<Payload> }
-  /** A command, on its own queue, with a key of its own. */
-  | { readonly do: "send"; readonly command: MessageDefinition; readonly payload: (event: Payload) => unknown }
-  /** The instances that wait for it, now or soon. */
-  | { readonly do: "signal" }
-  /** A Durable Object, which dedupes by the event's idempotency key: at least once, in no order. */
-  | { readonly do: "tell"; readonly object: string; readonly name: (event: Payload, envelope: Envelope) => string };
+export type Target<Payload = unknown> = Start<Payload> | Send<Payload> | Signal | Project<Payload> | Call<Payload>;
+
+/** An instance of a workflow that follows this event, one per event. */
+interface Start<Payload> {
+  readonly do: "start";
+  readonly workflow: WorkflowDefinition<Payload>;
+}
+
+/** Commands, on their own queue, each with a key of its own; committed with the event's intake. */
+interface Send<Payload> {
+  readonly do: "send";
+  readonly command: MessageDefinition;
+  readonly payloads: (event: Routed<Payload>) => readonly unknown[] | Promise<readonly unknown[]>;
+}
+
+/** The instances that wait for it, now or soon. */
+interface Signal {
+  readonly do: "signal";
+}
+
+/** Rows of our own, written with the event's intake: a whole batch of events is one statement. */
+interface Project<Payload> {
+  readonly do: "project";
+  readonly row: (event: Routed<Payload>) => RowStatement;
+}
+
+/** Code that may run more than once per event and in any order: what it does must bear that. The event comes back when it throws. */
+interface Call<Payload> {
+  readonly do: "call";
+  readonly handler: (event: Routed<Payload>) => Promise<unknown>;
+}
 
 /** One line of the routing table. */
 export interface Route {
@@ -30,21 +64,49 @@ export function on<Payload>(event: MessageDefinition<Payload>, ...targets: Targe
 }
 
 /** Starts an instance of a workflow that is declared `on` this event. */
-export function start<Payload>(workflow: WorkflowDefinition<Payload>): Target<Payload> {
+export function start<Payload>(workflow: WorkflowDefinition<Payload>): Start<Payload> {
   return { do: "start", workflow };
 }
 
 /** Sends a command derived from the event. */
-export function send<Event, Payload>(command: MessageDefinition<Payload>, payload: (event: Event) => NoInfer<Payload>): Target<Event> {
-  return { do: "send", command: command as MessageDefinition, payload };
+export function send<Event, Payload>(command: MessageDefinition<Payload>, payload: (event: Event) => NoInfer<Payload>): Send<Event> {
+  return sendEach(command, (event: Routed<Event>) => [payload(event.payload)]);
+}
+
+/** Sends as many commands as the event asks for: none, or one for each of something that is looked up. Equal keys are one command. */
+export function sendEach<Event, Payload>(
+  command: MessageDefinition<Payload>,
+  payloads: (event: Routed<Event>) => readonly NoInfer<Payload>[] | Promise<readonly NoInfer<Payload>[]>,
+): Send<Event> {
+  return { do: "send", command: command as MessageDefinition, payloads };
 }
 
 /** Wakes the instances that wait for this event about its subject. */
-export function signal(): { readonly do: "signal" } {
+export function signal(): Signal {
   return { do: "signal" };
 }
 
-/** Tells a Durable Object, by its binding and the object's name. */
-export function tell<Payload>(object: string, name: (event: Payload, envelope: Envelope) => string): Target<Payload> {
-  return { do: "tell", object, name };
+/** Keeps a row about the event. Give every call the same statement text: the rows of a batch travel as one. A repeat must change nothing (`ON CONFLICT`). */
+export function project<Payload>(row: (event: Routed<Payload>) => RowStatement): Project<Payload> {
+  return { do: "project", row };
+}
+
+/** Calls code. At least once, in no order; it throws to have the event delivered again. */
+export function call<Payload>(handler: (event: Routed<Payload>) => Promise<unknown>): Call<Payload> {
+  return { do: "call", handler };
+}
+
+/** Tells a Durable Object, by its binding and the object's name. It dedupes by the event's idempotency key. */
+export function tell<Payload>(object: string, name: (event: Payload, envelope: Envelope) => string): Call<Payload> {
+  return call(({ payload, envelope, env }) => objectNamed(env, object, name(payload, envelope)).onEvent(envelope));
+}
+
+function objectNamed(env: object, object: string, name: string): EventListener {
+  const namespace = (env as Record<string, DurableObjectNamespace | undefined>)[bindingName(object)];
+  if (!namespace)
+    throw new MillraceError(
+      "config_invalid",
+      `No Durable Object is bound as ${bindingName(object)}: add it to wrangler.jsonc, or take the route's tell() away.`,
+    );
+  return namespace.get(namespace.idFromName(name)) as unknown as EventListener;
 }

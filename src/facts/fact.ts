@@ -1,0 +1,107 @@
+import * as z from "zod";
+import { issuesOf, MillraceError } from "../engine/index.ts";
+
+/** Names of things in the caller's world: accounts, partners, contacts, entities. */
+const name = z.string().min(1).max(200);
+const cents = z.int().min(0).max(1_000_000_000_000);
+const ruleRef = z.object({ version: z.int().min(1), rule: z.string() });
+const webhook = z.object({ endpoint_id: z.string(), delivery_id: z.string(), fact_id: name });
+
+/** What each type of fact says. A fact that does not fit its type is refused before it is appended. */
+export const FACT_PAYLOADS = {
+  /** Something worth money happened: who owes for it, who earned it, what it is worth. */
+  outcome: z.looseObject({ account: name, partner: name.optional(), contact: name.optional(), value_cents: cents, hold: name.optional() }),
+  /** An account owes. `hold` names the budget reservation that it settles. */
+  charge: z.object({
+    account: name,
+    amount_cents: cents,
+    outcome_id: name.optional(),
+    decided_by: ruleRef.optional(),
+    hold: name.optional(),
+  }),
+  /** A partner has earned. */
+  payout: z.object({ partner: name, amount_cents: cents, outcome_id: name.optional(), decided_by: ruleRef.optional() }),
+  /** Two contacts are one person: from now on `from` is known as `into`. */
+  contact_merged: z.object({ from: name, into: name }),
+  webhook_triggered: webhook,
+  webhook_sent: webhook.extend({ status: z.int(), attempts: z.int() }),
+  webhook_failed: webhook.extend({ status: z.int().nullable(), reason: z.string().max(1000) }),
+  /** Two accounts of the same thing were compared, or a person settled something by hand. */
+  reconciliation: z.looseObject({ about: name, note: z.string().max(1000).optional() }),
+} as const;
+
+export type FactType = keyof typeof FACT_PAYLOADS;
+export const FACT_TYPES = Object.keys(FACT_PAYLOADS) as [FactType, ...FactType[]];
+export type FactPayload<Type extends FactType> = z.infer<(typeof FACT_PAYLOADS)[Type]>;
+
+/** Types from which something follows: they go to the queue `fact-processing` as well. Facts about webhooks trigger no webhooks. */
+export const PROCESSED = ["outcome", "charge", "payout", "contact_merged", "reconciliation"] as const satisfies readonly FactType[];
+
+const head = { fact_id: name, entity: name, subtype: z.string().min(1).max(100).optional(), occurred_at: z.iso.datetime() };
+const provenance = { tenant_id: z.string(), trace_id: z.string().length(32), correlation_id: z.string(), causation_id: z.string() };
+const place = { sequence: z.int().min(1), recorded_at: z.iso.datetime() };
+
+/** A fact as somebody states it. */
+export type StatedFact<Type extends FactType = FactType> = {
+  [One in Type]: {
+    /** Whoever states the fact names it: the same name in the same ledger is the same fact. */
+    fact_id: string;
+    /** Whose ledger it belongs to, such as `account/a1`. */
+    entity: string;
+    type: One;
+    subtype?: string | undefined;
+    /** When it happened, by whoever states it. */
+    occurred_at: string;
+    payload: FactPayload<One>;
+  };
+}[Type];
+
+/** Where a ledger fact comes from: the chain it belongs to. */
+export interface Provenance {
+  tenant_id: string;
+  /** 32 hex characters: the W3C trace it belongs to. */
+  trace_id: string;
+  correlation_id: string;
+  /** What caused it: a request, or the fact or message it follows from. */
+  causation_id: string;
+}
+
+/** A fact as its ledger holds it. */
+export type RecordedFact<Type extends FactType = FactType> = StatedFact<Type> &
+  Provenance & {
+    /** Its place in its ledger: 1, 2, 3. */
+    sequence: number;
+    /** When the ledger took it, by the ledger's clock. */
+    recorded_at: string;
+  };
+
+function stated<Type extends FactType>(type: Type) {
+  return z.strictObject({ ...head, type: z.literal(type), payload: FACT_PAYLOADS[type] });
+}
+
+/** The schema of one type's recorded fact, as messages carry it. */
+export function recorded<Type extends FactType>(type: Type) {
+  const schema = z.object({ ...head, ...provenance, ...place, type: z.literal(type), payload: FACT_PAYLOADS[type] });
+  return schema as unknown as z.ZodType<RecordedFact<Type>>;
+}
+
+/** Any fact as somebody states it. */
+export const statedFactSchema = oneOf(stated) as unknown as z.ZodType<StatedFact>;
+/** Any fact as its ledger holds it. */
+export const recordedFactSchema = oneOf(recorded) as unknown as z.ZodType<RecordedFact>;
+
+function oneOf(schemaOf: (type: FactType) => z.ZodType) {
+  return z.discriminatedUnion("type", FACT_TYPES.map(schemaOf) as unknown as [z.ZodObject, ...z.ZodObject[]]);
+}
+
+/** Reads a fact that somebody states. Errors: `invalid_payload` with the issues; for an unknown type, with the types there are. */
+export function readFact(value: unknown, path = "fact"): StatedFact {
+  const type = (value as { type?: unknown } | null)?.type;
+  const parsed = statedFactSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  const issues = FACT_TYPES.includes(type as FactType)
+    ? issuesOf(parsed.error, [path])
+    : [{ path: `${path}.type`, message: `must be one of ${FACT_TYPES.join(", ")}` }];
+  const [first] = issues;
+  throw new MillraceError("invalid_payload", `The fact is not valid: ${first?.path} ${first?.message}.`, { issues });
+}

@@ -1,0 +1,24 @@
+import * as z from "zod";
+import { defineCommand } from "../engine/index.ts";
+import { batch } from "./queues.ts";
+
+const job = { batch_id: z.string().min(1).max(64) };
+const key = ({ batch_id }: { batch_id: string }) => batch_id;
+
+/** Take the rows of a file in. */
+export const BatchImport = defineCommand({ type: "batch.import", payload: z.object(job), key, subject: key, queue: batch });
+
+/** Write a file of rows. */
+export const BatchExport = defineCommand({ type: "batch.export", payload: z.object(job), key, subject: key, queue: batch });
+
+/** Hold the rows of a file against ours. */
+export const BatchReconcile = defineCommand({ type: "batch.reconcile", payload: z.object(job), key, subject: key, queue: batch });
+
+/** Drop a projection and make it anew from its ledgers. `request` names the occasion: the same one is the same rebuild. */
+export const ProjectionRebuild = defineCommand({
+  type: "projection.rebuild",
+  payload: z.object({ projection: z.enum(["facts"]), request: z.string().min(1).max(100) }),
+  key: ({ projection, request }) => `${projection}/${request}`,
+  subject: ({ projection }) => projection,
+  queue: batch,
+});

@@ -1,0 +1,19 @@
+import * as z from "zod";
+import { defineCommand } from "../engine/index.ts";
+import { webhooks } from "./queues.ts";
+
+/** Deliver one fact, or a test, to one endpoint. The body is computed once, and is the same at every attempt. */
+export const WebhookDeliver = defineCommand({
+  type: "webhook.deliver",
+  payload: z.object({
+    endpoint_id: z.string().min(1).max(64),
+    /** The version of the endpoint's configuration that matched. */
+    config_version: z.int().min(1),
+    fact_id: z.string().min(1).max(200),
+    fact_type: z.string().min(1).max(100),
+    body: z.string(),
+  }),
+  key: ({ endpoint_id, fact_id }) => `${endpoint_id}/${fact_id}`,
+  subject: ({ endpoint_id }) => endpoint_id,
+  queue: webhooks,
+});

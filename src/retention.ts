@@ -1,0 +1,4 @@
+import type { Retention } from "./engine/index.ts";
+
+/** How long the app's own rows stay. The engine has its own list: src/engine/keeper/retention.ts. */
+export const retention: readonly Retention[] = [];
