@@ -22,7 +22,7 @@ export default defineConfig({
         ],
         test: {
           name: "app",
-          include: ["test/{api,app,providers}/**/*.test.ts", "test/docs/run/**/*.test.ts"],
+          include: ["test/{api,app,providers,facts,webhooks,batches}/**/*.test.ts", "test/docs/run/**/*.test.ts"],
           setupFiles: ["test/migrate.ts"],
           testTimeout: 30_000,
         },

@@ -1,35 +1,62 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
-import { type Call, runCommand, stopped } from "./command.ts";
-import { tellStory } from "./demo/story.ts";
+import pRetry from "p-retry";
+import { type Call, Refusal, runCommand, stopped } from "./command.ts";
+import { batch } from "./demo/batch.ts";
+import { brand } from "./demo/brand/story.ts";
+import { derived } from "./demo/derived.ts";
+import { ledger } from "./demo/ledger.ts";
+import type { Story } from "./demo/story.ts";
+import { webhooks } from "./demo/webhooks.ts";
 import { ensureDevVars } from "./local/dev-vars.ts";
-import { startEngine } from "./local/engine-process.ts";
+import { type EngineOptions, startEngine } from "./local/engine-process.ts";
 import { freePort, portFrom } from "./local/ports.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { paint, say, seconds } from "./terminal.ts";
 
-const FOLDER = join(ROOT, ".millrace/demo");
+const STORIES: Record<string, Story> = { brand, ledger, derived, webhooks, batch };
 const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 
-/** `npm run demo`: the main job with an outage in the middle, on an engine of its own that shares nothing with `npm start`. */
+/** `npm run demo -- [story]`: one system at work, on an engine of its own that shares nothing with `npm start`. */
 async function demo({ args, stop }: Call): Promise<number> {
+  const name = args.find((arg) => /^[a-z]+$/.test(arg)) ?? "brand";
+  const story = STORIES[name];
+  if (!story) throw new Refusal(`There is no demo “${name}”. There are:\n${list()}`);
   requireInstalled();
+  const folder = join(ROOT, ".millrace", name === "brand" ? "demo" : `demo-${name}`);
   const port = portFrom(args, process.env.PORT, await freePort());
-  say(paint("dim", `Starting an engine for the demo on port ${port}, with an empty database in ${shown(FOLDER)} …`));
+  say(paint("dim", `Starting an engine for the demo on port ${port}, with an empty database in ${shown(folder)} …`));
   const began = Date.now();
-  mkdirSync(FOLDER, { recursive: true });
+  mkdirSync(folder, { recursive: true });
   // Its own secrets: the ones in .dev.vars may lead to upstreams that cost money.
-  const secrets = join(FOLDER, "secrets");
+  const secrets = join(folder, "secrets");
   ensureDevVars(secrets);
-  const engine = await startEngine({ folder: FOLDER, port, secrets, vars: VARS, fresh: true, signal: stop });
+  const options: EngineOptions = { folder, port, secrets, vars: { ...VARS, ...story.vars }, signal: stop };
+  let engine = await startEngine({ ...options, fresh: true });
   try {
     say(paint("dim", `It runs at ${engine.url} (after ${seconds(Date.now() - began)}).`));
-    await tellStory(engine, stop);
+    await story.tell({
+      get engine() {
+        return engine;
+      },
+      stop,
+      async crash() {
+        await engine.kill9("everything");
+        // What died may hold its port for a moment longer.
+        engine = await pRetry(() => startEngine(options), { retries: 4, minTimeout: 500, signal: stop });
+      },
+    });
     if (process.stdout.isTTY && !args.includes("--exit")) await linger(engine.url, engine.ended, stop);
     return 0;
   } finally {
     await engine.stop();
   }
+}
+
+function list(): string {
+  return Object.entries(STORIES)
+    .map(([name, { title }]) => `  npm run demo -- ${name.padEnd(10)} ${title}`)
+    .join("\n");
 }
 
 /** Stays until Ctrl-C, so that people can open the pages. */

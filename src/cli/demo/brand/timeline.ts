@@ -1,5 +1,5 @@
-import type { Instance, Step } from "../api-client.ts";
-import { column, paint } from "../terminal.ts";
+import type { Instance, Step } from "../../api-client.ts";
+import { column, paint } from "../../terminal.ts";
 import { MESSAGE_TYPES, WORKFLOWS } from "./job.ts";
 
 const WIDTH = { time: 9, type: widest(MESSAGE_TYPES), about: 16, workflow: widest(WORKFLOWS) };

@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import type { Api, Instance } from "../api-client.ts";
-import { Refusal } from "../command.ts";
-import { say } from "../terminal.ts";
+import type { Api, Instance } from "../../api-client.ts";
+import { Refusal } from "../../command.ts";
+import { say } from "../../terminal.ts";
 import { aboutOf, isOpen, type Timeline } from "./timeline.ts";
 
 const LOOK_EVERY_MS = 150;

@@ -1,4 +1,4 @@
-import type { Api, EmittedMessage, Instance, LedgerTotals } from "../api-client.ts";
+import type { Api, EmittedMessage, Instance, LedgerTotals } from "../../api-client.ts";
 import { KEYWORDS, MESSAGE_TYPES, ONCE_EACH } from "./job.ts";
 import { aboutOf } from "./timeline.ts";
 
