@@ -57,7 +57,7 @@ export type { Outgoing } from "./recorder/entry.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";
 export { batch, isTransient, query } from "./store/retry.ts";
-export { type Catalog, catalog } from "./topology/catalog.ts";
+export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";
 export {
   call,
   type EventListener,
