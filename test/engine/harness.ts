@@ -1,4 +1,4 @@
-import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { inject } from "vitest";
 import type { CrashPoint } from "../../src/engine/contract/crash-points.ts";
@@ -141,6 +141,19 @@ export async function keeperRound(): Promise<void> {
     env.DB.prepare("UPDATE outbox SET due_at = 0"),
   ]);
   await keeperOf(probeEnv).round();
+}
+
+/** Lets the keeper look for what is old, all rules, to the end of their passes. Answers how many rounds that took. */
+export async function retentionPass(): Promise<number> {
+  const keeper = keeperOf(probeEnv);
+  const turns = () => runInDurableObject(keeper, (_, { storage }) => storage.get<Record<string, { dueAt: number }>>("retention"));
+  await runInDurableObject(keeper, (_, { storage }) => storage.delete("retention"));
+  for (let rounds = 1; rounds < 100; rounds++) {
+    await keeper.round();
+    const due = Object.values((await turns()) ?? {}).filter(({ dueAt }) => dueAt <= Date.now());
+    if (due.length === 0) return rounds;
+  }
+  throw new Error("The passes never ended.");
 }
 
 /** An event as a producer outside would send it. */
