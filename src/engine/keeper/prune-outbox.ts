@@ -20,10 +20,10 @@ export async function giveUpOutbox(env: EngineEnv, keepMs: number): Promise<numb
     sql`SELECT id FROM outbox WHERE attempts >= ${tries} AND error IS NOT NULL LIMIT ${ROWS}`,
   );
   if (stuck.length === 0) return 0;
-  // Its consumer may have confirmed one since: only rows that are still there become letters. A new id each, because an earlier letter about the same message may exist.
+  // A body that is no JSON is kept as a JSON text (`|| ''` makes it plain text again for json_object). Its consumer may have confirmed one since: only rows that are still there become letters. A new id each, because an earlier letter about the same message may exist.
   const still = sql`id IN (SELECT value FROM json_each(${JSON.stringify(stuck.map(({ id }) => id))})) AND attempts >= ${tries} AND error IS NOT NULL`;
   const letters = sql`(
-    SELECT json_group_array(json_object('id', lower(hex(randomblob(16))), 'queue', queue, 'body', iif(json_valid(body), body, json_quote(body)),
+    SELECT json_group_array(json_object('id', lower(hex(randomblob(16))), 'queue', queue, 'body', iif(json_valid(body), body, json_quote(body) || ''),
       'reason', 'undeliverable', 'error', error, 'attempts', attempts, 'firstAt',
       coalesce(iif(json_valid(body), CAST(unixepoch(body->>'created_at', 'subsec') * 1000 AS INTEGER), NULL), ${now} - ${keepMs})))
     FROM outbox WHERE ${still})`;
