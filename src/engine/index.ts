@@ -8,6 +8,7 @@ export {
   type ErrorCode,
   type ErrorDetail,
   type Issue,
+  inProgress,
   MillraceError,
   messageOf,
   notRetryable,
