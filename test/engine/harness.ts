@@ -157,7 +157,12 @@ export async function retentionPass(): Promise<number> {
 }
 
 /** An event as a producer outside would send it. */
-export function event(type: "probe.signal" | "probe.done", subject: string, payload: unknown, key = crypto.randomUUID()): Envelope {
+export function event(
+  type: "probe.signal" | "probe.done" | "probe.routed",
+  subject: string,
+  payload: unknown,
+  key = crypto.randomUUID(),
+): Envelope {
   return {
     schema_version: 1,
     message_type: type,

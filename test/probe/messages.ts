@@ -50,6 +50,14 @@ export const ProbeFollow = defineCommand({
   queue: probeCommands,
 });
 
+/** Goes through every kind of route: kept as a row, called, and followed by one command for each part. */
+export const ProbeRouted = defineEvent({
+  type: "probe.routed",
+  payload: z.object({ name: z.string(), parts: z.array(z.string()).default([]), shared: z.string().optional() }),
+  subject: ({ name }) => name,
+  queue: probeEvents,
+});
+
 /** Something a probe may wait for. */
 export const ProbeSignal = defineEvent({
   type: "probe.signal",
