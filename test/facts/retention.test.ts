@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { batch, query, type Slice, sql } from "../../src/engine/index.ts";
+import { batch, keeperOf, query, type Slice, sql } from "../../src/engine/index.ts";
 import type { RecordedFact, StatedFact } from "../../src/facts/fact.ts";
 import { factRow } from "../../src/facts/projection.ts";
 import { factRetention } from "../../src/facts/retention.ts";
@@ -84,6 +84,14 @@ it("old facts leave their ledger and the projection, young ones stay, and an old
     { fact_id: "f1", sequence: 1, outcome: "duplicate" },
     { fact_id: "f6", sequence: 6, outcome: "appended" },
   ]);
+});
+
+it("the app's keeper knows the rule", async () => {
+  const entity = fresh();
+  await ledgerWith(entity, 3, 2);
+  await runInDurableObject(keeperOf(env), (_, { storage }) => storage.delete("retention"));
+  await keeperOf(env).round();
+  expect(await projected(entity)).toEqual([3]);
 });
 
 it("a ledger whose facts are all old still knows them, and goes on counting behind them", async () => {
