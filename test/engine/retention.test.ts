@@ -58,8 +58,12 @@ async function rowOf(status: string, days: number, subject = fresh(status)): Pro
   return id;
 }
 
-/** One slice of the rule alone, without the repairs of a whole round. */
-const pruneFailed = () => ENGINE_RETENTION.find(({ name }) => name === "instances failed")?.prune(probeEnv, 90 * DAY_MS, null);
+/** One slice of a rule alone, without the repairs of a whole round. */
+function slice(name: string): ReturnType<Retention["prune"]> | undefined {
+  const rule = ENGINE_RETENTION.find((one) => one.name === name);
+  return rule?.prune(probeEnv, rule.keepDays * DAY_MS, null);
+}
+const pruneFailed = async () => slice("instances failed");
 
 async function letter(state: string, days: number, instanceId: string | null = null): Promise<string> {
   const id = crypto.randomUUID();
@@ -108,6 +112,14 @@ describe("Instances", () => {
     );
   });
 
+  it("a letter about a key's other payload does not leave with the instance that has the key", async () => {
+    const ended = await rowOf("complete", 31);
+    const other = await letter("open", 40, ended);
+    await retentionPass();
+    expect(await statusOf(ended)).toBeUndefined();
+    expect(await count("dead_letters", "id = ?1", other)).toBe(1);
+  });
+
   it.each(["accepted", "queued", "running", "waiting", "paused", "in_doubt"])("%s stay, however old", async (status) => {
     const open = await rowOf(status, 4000);
     await retentionPass();
@@ -154,23 +166,23 @@ describe("Instances", () => {
     const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
     await reaches(instanceId, "errored");
     await age(instanceId, 91);
-    const database = Object.getPrototypeOf(env.DB) as D1Database;
-    const real = database.batch;
-    const batch = vi.spyOn(database, "batch");
-    let retried = false;
-    batch.mockImplementation(async function (this: D1Database, statements) {
-      if (!retried && JSON.stringify(statements).includes("INSERT INTO tombstones")) {
-        retried = true;
-        await retryInstance(probeEnv, operator, instanceId, { reason: "just in time" });
-      }
-      return real.call(this, statements) as never;
-    });
-    await pruneFailed();
-    batch.mockRestore();
-    expect(retried).toBe(true);
+    const retry = () => retryInstance(probeEnv, operator, instanceId, { reason: "just in time" });
+    expect(await justBefore("INSERT INTO tombstones", retry, pruneFailed)).toEqual({ removed: 0, next: null });
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await count("tombstones", "id = ?1", instanceId)).toBe(0);
     expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("a pass ends at the first young one: it does not read what is young", async () => {
+    await run(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
+       INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+       SELECT printf('f%031d', i), 'young', 'probe', 'probe.requested', i, 'c', 'c', 's', 'f', '{}', 'complete', ?1, ?1 FROM n`,
+      Date.now(),
+    );
+    await retentionPass();
+    expect(await slice("instances ended")).toEqual({ removed: 0, next: null });
+    await run("DELETE FROM instances WHERE tenant_id = 'young'");
   });
 
   it("10,000 old ones go in bounded slices, and the young one behind them stays", async () => {
@@ -296,6 +308,15 @@ describe("The outbox", () => {
     await run("DELETE FROM outbox");
   });
 
+  it("leaves a message alone that its queue takes in the moment it would be given up", async () => {
+    const name = fresh("taken");
+    await put(name, "{}", 2100, "NO_SUCH_QUEUE");
+    const taken = () => run("UPDATE outbox SET error = NULL WHERE id = ?1", name);
+    expect(await justBefore("INSERT INTO dead_letters", taken, async () => slice("outbox"))).toBe(0);
+    expect(await count("outbox", "id = ?1", name)).toBe(1);
+    await run("DELETE FROM outbox");
+  });
+
   it("gives one up again that was replayed and is still not taken: its earlier letter does not swallow it", async () => {
     const name = fresh("again");
     const body = JSON.stringify(event("probe.done", name, { name, step: "s" }));
@@ -361,6 +382,14 @@ describe("Signals", () => {
       expect(await kept(could)).toBe(0);
     },
   );
+
+  it("stay when an instance comes to hold them in the moment they would leave", async () => {
+    const mine = tenant();
+    const old = await signal(mine, 31);
+    const retried = () => instanceOf(mine, "running", 32);
+    await justBefore("DELETE FROM signals", retried, async () => slice("signals"));
+    expect(await kept(old)).toBe(1);
+  });
 
   it("stay while a wait holds them, for as long as its instance is there", async () => {
     const mine = tenant();
@@ -621,6 +650,30 @@ it("an accepted command that a dead process left behind is started, not pruned, 
   expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
   expect(await happened(`${name}/act`)).toHaveLength(1);
 });
+
+/** Does something in the moment before the database is given a statement: what was looked at is true no more. */
+async function justBefore<T>(
+  statement: string,
+  meanwhile: () => Promise<unknown>,
+  act: () => Promise<T> | undefined,
+): Promise<T | undefined> {
+  const database = Object.getPrototypeOf(env.DB) as D1Database;
+  const real = database.batch;
+  let came = false;
+  database.batch = async function (this: D1Database, statements) {
+    if (!came && JSON.stringify(statements).includes(statement)) {
+      came = true;
+      await meanwhile();
+    }
+    return real.call(this, statements) as never;
+  };
+  try {
+    return await act();
+  } finally {
+    database.batch = real;
+    expect(came).toBe(true);
+  }
+}
 
 /** Something that is expected to log errors. */
 async function failing<T>(act: () => Promise<T>): Promise<T> {

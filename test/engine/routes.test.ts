@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import type { Envelope } from "../../src/engine/index.ts";
 import { routing } from "../probe/routing.ts";
+import { app } from "../probe/worker.ts";
 import { deliver, event, fresh, rows, until } from "./harness.ts";
 
 const routed = (name: string, payload: { parts?: string[]; shared?: string } = {}) =>
@@ -135,6 +136,7 @@ describe("onConfirmed", () => {
     routing.confirmFails = true;
     expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
     expect(await deliver("probe-events-dlq", [exhausted])).toEqual({ acked: 1, retried: 0 });
+    await expect(app.confirm(env, [message])).resolves.toBeUndefined();
     routing.confirmFails = false;
     expect(await kept("project", name)).toHaveLength(1);
     expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", exhausted.idempotency_key)).toEqual([
