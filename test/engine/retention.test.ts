@@ -582,6 +582,25 @@ describe("A sweep", () => {
     expect(asked[endless]?.[slices]).toBe(String(slices));
   });
 
+  it("spends two seconds of a round at most: the rest of a slow pass, and what comes behind it, goes on in the next", async () => {
+    const [slow, later] = [fresh("slow"), fresh("later")];
+    let clock = Date.now();
+    const time = vi.spyOn(Date, "now").mockImplementation(() => clock);
+    const drags = rule(slow, async (_, __, from) => {
+      clock += 1500;
+      return { removed: 1, next: String(Number(from ?? 0) + 1) };
+    });
+    const behind = rule(later, async () => 0);
+    try {
+      expect(await sweepOf(drags, behind)).toBe(2);
+      expect([asked[slow], asked[later]]).toEqual([[null, "1"], undefined]);
+      expect(await sweepOf(drags, behind)).toBe(2);
+      expect([asked[slow], asked[later]]).toEqual([[null, "1", "2", "3"], [null]]);
+    } finally {
+      time.mockRestore();
+    }
+  });
+
   it("is due once an hour, or as often as the rule says, and a look that finds nothing writes nothing", async () => {
     const [hourly, daily] = [fresh("hourly"), fresh("daily")];
     const rules = [rule(hourly, async () => 0), { ...rule(daily, async () => 0), everyHours: 24 }];

@@ -131,6 +131,21 @@ it("a fact that a consumer has not confirmed stays in both, and so does what fol
   expect(await projected(entity)).toEqual([3, 4]);
 });
 
+it("asks only ledgers that have old facts", async () => {
+  const [old, young] = [fresh(), fresh()];
+  await ledgerWith(old, 2, 1);
+  await ledgerWith(young, 2, 0);
+  const asked: string[] = [];
+  const asking = factRetention((own, tenantId, entity) => {
+    asked.push(entity);
+    return ledgerOf(own, tenantId, entity);
+  });
+  await pass(asking);
+  expect(asked).toContain(old);
+  expect(asked).not.toContain(young);
+  expect(await projected(young)).toEqual([1, 2]);
+});
+
 it("goes through many ledgers and many facts in slices", async () => {
   const many = Array.from({ length: 30 }, fresh);
   await Promise.all(many.map((entity) => ledgerWith(entity, 1, 1)));

@@ -44,10 +44,11 @@ async function pass(env: Cloudflare.Env, rule: Retention, turn: Turn, until: num
   try {
     for (let slice = 0; slice < MAX_SLICES; slice++) {
       const answer = await rule.prune(env, rule.keepDays * DAY_MS, from);
-      note(typeof answer === "number" ? answer : answer.removed);
-      from = typeof answer === "number" ? null : answer.next;
-      if (typeof answer === "number" ? answer === 0 : from === null)
-        return { dueAt: Date.now() + (rule.everyHours ?? 1) * HOUR_MS, from: null };
+      const walks = typeof answer === "object";
+      note(walks ? answer.removed : answer);
+      from = walks ? answer.next : null;
+      const over = walks ? from === null : answer === 0;
+      if (over) return { dueAt: Date.now() + (rule.everyHours ?? 1) * HOUR_MS, from: null };
       if (Date.now() >= until) break;
     }
     return { dueAt: Date.now(), from };
