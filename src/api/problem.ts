@@ -44,6 +44,7 @@ export const PROBLEMS = {
   invariant: [500, "A bug in Millrace", false],
   upstream_refused: [502, "An upstream refused", true],
   retry_after: [503, "An upstream asks for patience", true],
+  in_progress: [503, "An upstream is still at work", true],
   unavailable: [503, "The database is in trouble", true],
   step_timeout: [504, "A step took too long", true],
   wait_timeout: [504, "A wait took too long", true],

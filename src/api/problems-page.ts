@@ -68,6 +68,10 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
     "Mend what the message names, then retry the instance.",
   ],
   retry_after: ["An upstream asked for patience more often than the step has retries.", "Wait, then retry the instance."],
+  in_progress: [
+    "An upstream was still at work on an earlier attempt, more often than the step has retries.",
+    "Wait, then retry the instance: it goes on from what the upstream did.",
+  ],
   unavailable: [
     "The database, or an upstream, gave no usable answer.",
     "Send the same request again after Retry-After: with the same key it is the same work.",

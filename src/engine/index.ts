@@ -8,6 +8,7 @@ export {
   type ErrorCode,
   type ErrorDetail,
   type Issue,
+  inProgress,
   MillraceError,
   messageOf,
   notRetryable,
@@ -30,7 +31,7 @@ export { type Accepted, type CommandRequest, enqueue, type Requester } from "./i
 export { consumeEvents } from "./intake/events.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";
 export { Keeper, keeper, type Round } from "./keeper/keeper.ts";
-export type { Retention } from "./keeper/retention.ts";
+export type { Retention, Slice } from "./keeper/rule.ts";
 export { type AuditRow, listActions } from "./operate/actions.ts";
 export type { Operator } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";

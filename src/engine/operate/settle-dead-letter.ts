@@ -78,7 +78,8 @@ export async function replayDeadLetter(
     applied(actionId),
   ]);
   const won = results.at(-1)?.[0]?.result === "applied";
-  const status = command ? String(results.at(-2)?.[0]?.status) : "accepted";
+  // A key without a row is a pruned one: its tombstone lets nothing run under it again.
+  const status = command ? String(results.at(-2)?.[0]?.status ?? "pruned") : "accepted";
   const sent = won && status === "accepted";
   if (sent) await relay(env, [outgoing]);
   return {

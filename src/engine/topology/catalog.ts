@@ -3,7 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { Draft, MessageDefinition } from "../contract/message.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
-import type { AnyWorkflow } from "../guard/workflow.ts";
+import { type AnyWorkflow, declareSignals } from "../guard/workflow.ts";
 import type { Route, Target } from "./routes.ts";
 
 /** Everything a deployment knows: which messages exist, who performs them, what follows from what. */
@@ -55,6 +55,12 @@ export function catalog(definition: Definition): Catalog {
     workflows.filter((workflow) => workflow.on.kind === "command").map((workflow) => [workflow.on.type, workflow]),
   );
   check(workflows, definition.routes, performers);
+  const signalled = new Set(
+    definition.routes
+      .filter(({ targets }) => (targets as readonly Target[]).some((target) => target.do === "signal"))
+      .map(({ event }) => event.type),
+  );
+  for (const workflow of workflows) declareSignals(workflow, signalled);
   return {
     workflows,
     queues: [...new Set([...workflows.map((workflow) => workflow.on.queue), ...definition.routes.map((route) => route.event.queue)])],
