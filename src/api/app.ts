@@ -3,7 +3,9 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { Catalog } from "../engine/index.ts";
 import { audit } from "./audit.ts";
 import { authenticate } from "./auth.ts";
+import { budgets } from "./budgets.ts";
 import { commands } from "./commands.ts";
+import { contacts } from "./contacts.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { effects } from "./effects.ts";
 import { embedded } from "./embedded.ts";
@@ -17,6 +19,7 @@ import { openApi } from "./openapi.ts";
 import { pages } from "./pages.ts";
 import { answerProblem, HttpRefusal } from "./problem.ts";
 import { problemsPage } from "./problems-page.ts";
+import { qualificationRules } from "./qualification-rules.ts";
 import { retry } from "./retry.ts";
 import { steps } from "./steps.ts";
 
@@ -33,7 +36,8 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use("/v1/*", noStore, authenticate);
 
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
-  for (const routes of [...nouns, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);
+  const derived = [qualificationRules(), budgets(), contacts()];
+  for (const routes of [...nouns, ...derived, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);
   api.route("/", openApi(api));
   return api;
 }

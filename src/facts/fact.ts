@@ -3,6 +3,8 @@ import { issuesOf, MillraceError } from "../engine/index.ts";
 
 /** Names of things in the caller's world: accounts, partners, contacts, entities. */
 const name = z.string().min(1).max(200);
+/** Accounts and partners, whose ledgers are `account/…` and `partner/…`: a name that leaves room for that. */
+const party = z.string().min(1).max(190);
 const cents = z.int().min(0).max(1_000_000_000_000);
 const ruleRef = z.object({ version: z.int().min(1), rule: z.string() });
 const webhook = z.object({ endpoint_id: z.string(), delivery_id: z.string(), fact_id: name });
@@ -10,17 +12,23 @@ const webhook = z.object({ endpoint_id: z.string(), delivery_id: z.string(), fac
 /** What each type of fact says. A fact that does not fit its type is refused before it is appended. */
 export const FACT_PAYLOADS = {
   /** Something worth money happened: who owes for it, who earned it, what it is worth. */
-  outcome: z.looseObject({ account: name, partner: name.optional(), contact: name.optional(), value_cents: cents, hold: name.optional() }),
+  outcome: z.looseObject({
+    account: party,
+    partner: party.optional(),
+    contact: name.optional(),
+    value_cents: cents,
+    hold: name.optional(),
+  }),
   /** An account owes. `hold` names the budget reservation that it settles. */
   charge: z.object({
-    account: name,
+    account: party,
     amount_cents: cents,
     outcome_id: name.optional(),
     decided_by: ruleRef.optional(),
     hold: name.optional(),
   }),
   /** A partner has earned. */
-  payout: z.object({ partner: name, amount_cents: cents, outcome_id: name.optional(), decided_by: ruleRef.optional() }),
+  payout: z.object({ partner: party, amount_cents: cents, outcome_id: name.optional(), decided_by: ruleRef.optional() }),
   /** Two contacts are one person: from now on `from` is known as `into`. */
   contact_merged: z.object({ from: name, into: name }),
   webhook_triggered: webhook,
