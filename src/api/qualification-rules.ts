@@ -17,12 +17,9 @@ const MAX_RULES_BYTES = 64 * 1024;
 const newRulesSchema = z.strictObject({
   rules: rulesSchema,
   expected_version: z.int().min(0).meta({ description: "The version this one follows; 0 for the first. Another answer than that is 409." }),
-  effective_at: z.iso
-    .datetime()
-    .optional()
-    .meta({
-      description: "From when it counts, at least 10 seconds ahead; default a minute ahead. The first version counts from the beginning.",
-    }),
+  effective_at: z.iso.datetime().optional().meta({
+    description: "From when it counts, at least 10 seconds ahead; default a minute ahead. The first version counts from the beginning.",
+  }),
 });
 
 const trySchema = z.strictObject({

@@ -1,4 +1,4 @@
-import type { Routed } from "../engine/index.ts";
+import { MillraceError, type Routed } from "../engine/index.ts";
 import type { RecordedFact } from "../facts/fact.ts";
 import { budgetOf } from "../objects/budgets.ts";
 
@@ -6,5 +6,6 @@ import { budgetOf } from "../objects/budgets.ts";
 export async function spend({ payload: charge, envelope, env }: Routed<RecordedFact<"charge">>): Promise<void> {
   const { entity, sequence, payload } = charge;
   const { account, amount_cents, hold } = payload;
-  await budgetOf(env, envelope.tenant_id, account).settle({ entity, sequence, amount_cents, hold });
+  const counted = await budgetOf(env, envelope.tenant_id, account).settle({ entity, sequence, amount_cents, hold });
+  if (!counted) throw new MillraceError("invariant", "The account would have spent more cents than can be counted exactly.");
 }

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { digest, MillraceError } from "../engine/index.ts";
+import { digest } from "../engine/index.ts";
 
 /** A budget as it stands. What is available is what is granted from: `limit − spent − held`. */
 export interface BudgetState {
@@ -132,14 +132,15 @@ export class Budget extends DurableObject<Env> {
 
   /**
    * Counts a charge, once: it has happened, whether or not there was room for it. The hold it names ends with it. A hold that had
-   * ended before gives nothing back: the charge is counted all the same.
+   * ended before gives nothing back: the charge is counted all the same. Answers undefined when whole numbers end before the sum does:
+   * rather than count wrongly, nothing is counted.
    */
-  settle({ entity, sequence, amount_cents, hold }: Spent): BudgetState {
+  settle({ entity, sequence, amount_cents, hold }: Spent): BudgetState | undefined {
     return this.#now((at) => {
+      if (this.#state().spent_cents + amount_cents > Number.MAX_SAFE_INTEGER) return undefined;
       if (this.#isNew(entity, sequence)) {
         if (hold !== undefined) this.#end(hold, "settled", at);
         this.#sql.exec("UPDATE budget SET spent = spent + ?", amount_cents);
-        this.#refuseUncountable();
       }
       return this.#state();
     });
@@ -196,13 +197,6 @@ export class Budget extends DurableObject<Env> {
       sequence % MARKS,
     );
     return rowsWritten > 0;
-  }
-
-  /** Whole numbers above 2^53 would be rounded when they are read: rather than count wrongly, the charge is left to a person. */
-  #refuseUncountable(): void {
-    const { spent } = this.#sql.exec<{ spent: string }>("SELECT CAST(spent AS TEXT) AS spent FROM budget").one();
-    if (BigInt(spent) > BigInt(Number.MAX_SAFE_INTEGER))
-      throw new MillraceError("invariant", "The account has spent more than can be counted in cents.");
   }
 }
 
