@@ -1,15 +1,15 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { address, digest, type Envelope, messageId, newTrace } from "../../src/engine/index.ts";
-import type { FactPayload, RecordedFact, StatedFact } from "../../src/facts/fact.ts";
+import { address, digest, type Envelope, messageId } from "../../src/engine/index.ts";
+import type { FactPayload, RecordedFact } from "../../src/facts/fact.ts";
 import { ChargeFact, ContactMergedFact, OutcomeFact, PayoutFact } from "../../src/messages/facts.ts";
-import { appendFacts, ledgerOf } from "../../src/objects/ledgers.ts";
+import { ledgerOf } from "../../src/objects/ledgers.ts";
 import worker from "../../src/worker.ts";
 
 const EVENTS = { outcome: OutcomeFact, charge: ChargeFact, payout: PayoutFact, contact_merged: ContactMergedFact };
 type Derivable = keyof typeof EVENTS;
 
-export const TRACE = "0af7651916cd43dd8448eb211c80319c";
+const TRACE = "0af7651916cd43dd8448eb211c80319c";
 
 /** A fact as its ledger tells of it. */
 export async function messageOf(fact: RecordedFact): Promise<Envelope> {
@@ -51,26 +51,19 @@ export function recordedFact<Type extends Derivable>(
 }
 
 /** Hands facts to the Worker's queue handler as one batch and answers how many were acked and how many go back. */
-export async function deliver(facts: readonly RecordedFact[]): Promise<{ acked: number; retried: number }> {
+export async function deliver(facts: readonly RecordedFact[], to: Env = env): Promise<{ acked: number; retried: number }> {
   const bodies = await Promise.all(facts.map(messageOf));
   const batch = createMessageBatch(
     "fact-processing",
     bodies.map((body, index) => ({ id: digest(messageId(body), String(index)), timestamp: new Date(), attempts: 1, body })),
   );
   const ctx = createExecutionContext();
-  await worker.queue(batch, env, ctx);
+  await worker.queue(batch, to, ctx);
   const result = await getQueueResult(batch, ctx);
   return {
     acked: result.ackAll ? bodies.length : result.explicitAcks.length,
     retried: result.retryBatch.retry ? bodies.length : result.retryMessages.length,
   };
-}
-
-/** Appends facts to their ledgers, as a caller of the API would, and answers them as they were taken. */
-export async function append(tenantId: string, facts: readonly StatedFact[]): Promise<RecordedFact[]> {
-  const from = { tenant_id: tenantId, trace_id: newTrace().slice(3, 35), correlation_id: "job", causation_id: "test" };
-  await appendFacts(env, from, facts);
-  return (await Promise.all([...new Set(facts.map(({ entity }) => entity))].map((entity) => factsOf(tenantId, entity)))).flat();
 }
 
 /** All facts of a ledger. */
