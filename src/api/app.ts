@@ -11,14 +11,17 @@ import { effects } from "./effects.ts";
 import { embedded } from "./embedded.ts";
 import type { ApiEnv } from "./env.ts";
 import { events } from "./events.ts";
+import { facts } from "./facts.ts";
 import { health } from "./health.ts";
 import { instances } from "./instances.ts";
 import { invalidRequest, issuesOf } from "./invalid-request.ts";
 import { landing } from "./landing.ts";
+import { ledgers } from "./ledgers.ts";
 import { openApi } from "./openapi.ts";
 import { pages } from "./pages.ts";
 import { answerProblem, HttpRefusal } from "./problem.ts";
 import { problemsPage } from "./problems-page.ts";
+import { projections } from "./projections.ts";
 import { qualificationRules } from "./qualification-rules.ts";
 import { retry } from "./retry.ts";
 import { steps } from "./steps.ts";
@@ -36,8 +39,10 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use("/v1/*", noStore, authenticate);
 
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
+  const platform = [facts(), ledgers(), projections(catalog)];
   const derived = [qualificationRules(), budgets(), contacts()];
-  for (const routes of [...nouns, ...derived, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);
+  for (const routes of [...nouns, ...platform, ...derived, health(), landing(catalog), problemsPage(), pages(), embedded()])
+    api.route("/", routes);
   api.route("/", openApi(api));
   return api;
 }

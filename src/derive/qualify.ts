@@ -1,7 +1,7 @@
-import { MillraceError, type Routed } from "../engine/index.ts";
+import type { Routed } from "../engine/index.ts";
 import { decide, derivedFacts } from "../facts/decide.ts";
 import type { RecordedFact } from "../facts/fact.ts";
-import { appendFacts, provenanceOf } from "../objects/ledgers.ts";
+import { appendFacts, provenanceOf, reusedName } from "../objects/ledgers.ts";
 import { recentRules, rulesAt } from "./rules.ts";
 
 /**
@@ -14,11 +14,8 @@ export async function qualify({ payload: outcome, envelope, env, once }: Routed<
   const counted = await rulesAt(env.DB, tenant_id, Date.parse(outcome.recorded_at), recent);
   const decision = counted && decide(counted.rules, outcome);
   if (!decision) return;
-  const appended = await appendFacts(env, provenanceOf(envelope), derivedFacts(outcome, counted.version, decision));
-  const other = appended.find(({ outcome }) => outcome === "differs");
-  if (other)
-    throw new MillraceError(
-      "idempotency_key_reused",
-      `The name ${other.fact_id} belongs to a fact that does not follow from this outcome.`,
-    );
+  const facts = derivedFacts(outcome, counted.version, decision);
+  const appended = await appendFacts(env, provenanceOf(envelope), facts);
+  const taken = facts.find((_, index) => appended[index]?.outcome === "differs");
+  if (taken) throw reusedName(taken);
 }
