@@ -1,7 +1,7 @@
 import * as z from "zod";
 
 /** Bounds of one version of the rules. */
-export const RULE_LIMITS = { rules: 100, conditions: 20, choices: 100, cents: 1_000_000_000_000 } as const;
+const RULE_LIMITS = { rules: 100, conditions: 20, choices: 100, cents: 1_000_000_000_000 } as const;
 
 /** Fields of an outcome that hold text; `value_cents` holds a number, a path into the payload may hold anything. */
 const TEXT_FIELDS = ["subtype", "account", "partner"];

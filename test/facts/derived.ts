@@ -12,7 +12,7 @@ type Derivable = keyof typeof EVENTS;
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 
 /** A fact as its ledger tells of it. */
-export async function messageOf(fact: RecordedFact): Promise<Envelope> {
+async function messageOf(fact: RecordedFact): Promise<Envelope> {
   const { tenant_id, correlation_id, causation_id, trace_id, entity, fact_id, sequence } = fact;
   return address(env.PAYLOADS, EVENTS[fact.type as Derivable].from(fact as never), {
     tenantId: tenant_id,
