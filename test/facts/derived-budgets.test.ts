@@ -255,6 +255,35 @@ describe("10,000 asks at once", () => {
     expect((await budgetOf(env, tenantId, "hot").state()).remaining_cents).toBeLessThan(97);
   });
 
+  it("oversell nothing when the object dies under them: whoever got no answer asks again", { timeout: 60_000 }, async () => {
+    const tenantId = fresh("tenant");
+    const limit = 20_000;
+    await budgetOf(env, tenantId, "hot").setLimit(limit);
+    const granted = new Map<string, number>();
+    let [lost, over] = [0, 0];
+    const one = async (index: number): Promise<void> => {
+      const [key, amount_cents] = [`key-${index % 1500}`, 1 + ((index % 1500) % 37)];
+      for (;;) {
+        const answer = await canSpend(env, tenantId, "hot", { key, amount_cents, expires_in_seconds: 3600 }).catch(() => undefined);
+        if (!answer) lost++;
+        else if (!answer.granted) return;
+        else return void granted.set(key, amount_cents);
+      }
+    };
+    for (let wave = 0; wave < 4; wave++) {
+      const asking = Promise.all(Array.from({ length: 500 }, (_, index) => one(wave * 500 + index)));
+      await runInDurableObject(budgetOf(env, tenantId, "hot"), (_, state) => state.abort("It died.")).catch(() => undefined);
+      await asking;
+      const { held_cents } = await budgetOf(env, tenantId, "hot").state();
+      over = Math.max(over, held_cents - limit);
+    }
+    const total = [...granted.values()].reduce((sum, cents) => sum + cents, 0);
+    expect(await budgetOf(env, tenantId, "hot").state()).toMatchObject({ held_cents: total, over_cents: 0 });
+    expect(over).toBeLessThanOrEqual(0);
+    expect(limit - total).toBeLessThan(37);
+    expect(lost).toBeGreaterThan(0);
+  });
+
   it("1,000 of them over HTTP, for one account: exactly as many are granted as there is room for", async () => {
     const { ask, state } = await account(2_500);
     const answers: Json[] = await Promise.all(Array.from({ length: 1000 }, (_, index) => ask(10, `key-${index % 500}`)));

@@ -5,7 +5,7 @@ import { budgetOf, canSpend } from "../../src/objects/budgets.ts";
 import { resolveContacts } from "../../src/objects/contact-books.ts";
 import { ledgerOf } from "../../src/objects/ledgers.ts";
 import { fresh } from "../api/client.ts";
-import { chances, deliver, factsOf, recordedFact, seedRules, shuffled } from "./derived.ts";
+import { chances, deliver, deliverMessages, factsOf, messageOf, recordedFact, seedRules, shuffled } from "./derived.ts";
 
 const ACCOUNTS = ["a1", "a2"];
 const PARTNERS = ["p1", "p2"];
@@ -225,4 +225,61 @@ it("one outcome that cannot be decided holds up no other of its batch", async ()
   const outcomes = [broken, well].map((tenantId) => recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 }));
   expect(await deliver(outcomes)).toEqual({ acked: 1, retried: 1 });
   expect(await factsOf(well, "account/a1")).toHaveLength(1);
+});
+
+it("the rules are read once for each tenant of a batch", async () => {
+  const tenants = [fresh("tenant"), fresh("tenant")];
+  for (const tenantId of tenants) await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
+  const outcomes = Array.from({ length: 50 }, (_, index) =>
+    recordedFact(tenants[index % 2] ?? "", "outcome", `o${index}`, { account: `a${index}`, value_cents: 1 }),
+  );
+  let reads = 0;
+  const DB = {
+    prepare(text: string) {
+      if (text.includes("qualification_rules")) reads++;
+      return env.DB.prepare(text);
+    },
+    batch: (statements: D1PreparedStatement[]) => env.DB.batch(statements),
+  };
+  expect(await deliver(outcomes, { ...env, DB: DB as unknown as D1Database })).toEqual({ acked: 50, retried: 0 });
+  expect(reads).toBe(2);
+  expect(await factsOf(tenants[1] ?? "", "account/a49")).toHaveLength(1);
+});
+
+it("whose an outcome is, its envelope says: a payload that names another tenant reaches nothing of theirs", async () => {
+  const [mine, theirs] = [fresh("tenant"), fresh("tenant")];
+  await seedRules(mine, 1, 0, [{ name: "mine", when: [], charge: { cents: 7 } }]);
+  await seedRules(theirs, 1, 0, [{ name: "theirs", when: [], charge: { cents: 9 } }]);
+  const forged = async (fact: RecordedFact) => ({ ...(await messageOf(fact)), payload_inline: { ...fact, tenant_id: theirs } });
+  const messages = await Promise.all([
+    forged(recordedFact(mine, "outcome", "o1", { account: "a1", value_cents: 1 })),
+    forged(recordedFact(mine, "charge", "c1", { account: "a2", amount_cents: 5 })),
+    forged(recordedFact(mine, "contact_merged", "m1", { from: "x", into: "y" })),
+  ]);
+  expect(await deliverMessages(messages)).toEqual({ acked: 3, retried: 0 });
+  expect(await factsOf(theirs, "account/a1")).toEqual([]);
+  expect(await factsOf(mine, "account/a1")).toMatchObject([{ tenant_id: mine, payload: { amount_cents: 7 } }]);
+  expect((await budgetOf(env, theirs, "a2").state()).spent_cents).toBe(0);
+  expect((await budgetOf(env, mine, "a2").state()).spent_cents).toBe(5);
+  expect(Object.fromEntries(await resolveContacts(env, theirs, ["x"]))).toEqual({ x: "x" });
+});
+
+it.each([
+  ["an amount below zero", { account: "a1", value_cents: -1 }],
+  ["half a cent", { account: "a1", value_cents: 0.5 }],
+  ["no account", { value_cents: 1 }],
+  ["an account whose ledger could have no name", { account: "x".repeat(191), value_cents: 1 }],
+])("an outcome with %s is put aside at once, with the reason, and makes nothing", async (_, payload) => {
+  const tenantId = fresh("tenant");
+  await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
+  const well = recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 });
+  const message = { ...(await messageOf(well)), payload_inline: { ...well, payload } };
+  const settled = await deliverMessages([
+    message as never,
+    await messageOf(recordedFact(tenantId, "outcome", "o2", { account: "a1", value_cents: 1 })),
+  ]);
+  expect(settled).toEqual({ acked: 2, retried: 0 });
+  const letters = await env.DB.prepare("SELECT reason FROM dead_letters WHERE tenant_id = ?").bind(tenantId).all();
+  expect(letters.results).toEqual([{ reason: "invalid_payload" }]);
+  expect(await factsOf(tenantId, "account/a1")).toMatchObject([{ payload: { outcome_id: "o2" } }]);
 });

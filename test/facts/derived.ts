@@ -12,7 +12,7 @@ type Derivable = keyof typeof EVENTS;
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 
 /** A fact as its ledger tells of it. */
-async function messageOf(fact: RecordedFact): Promise<Envelope> {
+export async function messageOf(fact: RecordedFact): Promise<Envelope> {
   const { tenant_id, correlation_id, causation_id, trace_id, entity, fact_id, sequence } = fact;
   return address(env.PAYLOADS, EVENTS[fact.type as Derivable].from(fact as never), {
     tenantId: tenant_id,
@@ -52,7 +52,11 @@ export function recordedFact<Type extends Derivable>(
 
 /** Hands facts to the Worker's queue handler as one batch and answers how many were acked and how many go back. */
 export async function deliver(facts: readonly RecordedFact[], to: Env = env): Promise<{ acked: number; retried: number }> {
-  const bodies = await Promise.all(facts.map(messageOf));
+  return deliverMessages(await Promise.all(facts.map(messageOf)), to);
+}
+
+/** The same for messages that no ledger would write. */
+export async function deliverMessages(bodies: readonly Envelope[], to: Env = env): Promise<{ acked: number; retried: number }> {
   const batch = createMessageBatch(
     "fact-processing",
     bodies.map((body, index) => ({ id: digest(messageId(body), String(index)), timestamp: new Date(), attempts: 1, body })),
