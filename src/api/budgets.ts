@@ -1,4 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { BudgetState } from "../objects/budget.ts";
 import { BUDGET_LIMITS, budgetOf, canSpend } from "../objects/budgets.ts";
 import { ACTION_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
@@ -9,7 +10,7 @@ import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
-import { timestamp } from "./time.ts";
+import { isoOrNull, timestamp } from "./time.ts";
 
 const { least, usual, most } = BUDGET_LIMITS.holdSeconds;
 const cents = z.int().min(0);
@@ -23,6 +24,8 @@ const BudgetSchema = z
     held_cents: z.int().openapi({ description: "Granted, and neither charged, released nor expired." }),
     remaining_cents,
     over_cents: z.int().openapi({ description: "By how much spent and held are over the limit." }),
+    limit_set_by: z.string().nullable(),
+    limit_set_at: timestamp.nullable(),
   })
   .openapi("Budget");
 
@@ -121,11 +124,11 @@ export function budgets() {
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { account } = req.valid("param");
       const { limit_cents } = await readBody(req, limitSchema);
-      return json({ account, ...(await budgetOf(env, caller.tenantId, account).setLimit(limit_cents)) }, 200);
+      return json(budgetView(account, await budgetOf(env, caller.tenantId, account).setLimit(limit_cents, caller.actor)), 200);
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const { account } = req.valid("param");
-      return json({ account, ...(await budgetOf(env, caller.tenantId, account).state()) }, 200);
+      return json(budgetView(account, await budgetOf(env, caller.tenantId, account).state()), 200);
     })
     .openapi(ask, async ({ env, req, var: { caller }, json }) => {
       const key = idempotencyKey(req.header("idempotency-key"));
@@ -137,4 +140,8 @@ export function budgets() {
       const { account, hold } = req.valid("param");
       return json(await budgetOf(env, caller.tenantId, account).release(hold), 200);
     });
+}
+
+function budgetView(account: string, { limit_set_at, ...state }: BudgetState): z.infer<typeof BudgetSchema> {
+  return { account, ...state, limit_set_at: isoOrNull(limit_set_at) };
 }

@@ -12,6 +12,9 @@ export interface BudgetState {
   remaining_cents: number;
   /** By how much what is spent and held is over the limit: the limit was lowered, or a charge came that nothing was held for. */
   over_cents: number;
+  /** Who set the limit, and when, in milliseconds; null while there is none. */
+  limit_set_by: string | null;
+  limit_set_at: number | null;
 }
 
 /** Somebody wants to spend. */
@@ -70,7 +73,7 @@ export class Budget extends DurableObject<Env> {
     this.#sql.exec(`
       CREATE TABLE IF NOT EXISTS budget (
         id INTEGER PRIMARY KEY CHECK (id = 1), limit_cents INTEGER CHECK (limit_cents >= 0), spent INTEGER NOT NULL DEFAULT 0 CHECK (spent >= 0),
-        held INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0)
+        held INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0), set_by TEXT, set_at INTEGER
       ) STRICT;
       INSERT OR IGNORE INTO budget (id) VALUES (1);
       CREATE TABLE IF NOT EXISTS holds (
@@ -86,9 +89,9 @@ export class Budget extends DurableObject<Env> {
   }
 
   /** Sets the limit. One under what is spent and held is taken as it is: nothing is granted until there is room. */
-  setLimit(limitCents: number): BudgetState {
-    return this.#now(() => {
-      this.#sql.exec("UPDATE budget SET limit_cents = ?", limitCents);
+  setLimit(limitCents: number, who: string): BudgetState {
+    return this.#now((at) => {
+      this.#sql.exec("UPDATE budget SET limit_cents = ?1, set_by = ?2, set_at = ?3 WHERE limit_cents IS NOT ?1", limitCents, who, at);
       return this.#state();
     });
   }
@@ -161,9 +164,7 @@ export class Budget extends DurableObject<Env> {
   }
 
   #state(): BudgetState {
-    const row = this.#sql
-      .exec<{ limit_cents: number | null; spent: number; held: number }>("SELECT limit_cents, spent, held FROM budget")
-      .one();
+    const row = this.#sql.exec<Totals>("SELECT limit_cents, spent, held, set_by, set_at FROM budget").one();
     const available = (row.limit_cents ?? 0) - row.spent - row.held;
     return {
       limit_cents: row.limit_cents,
@@ -171,6 +172,8 @@ export class Budget extends DurableObject<Env> {
       held_cents: row.held,
       remaining_cents: Math.max(0, available),
       over_cents: row.limit_cents === null ? 0 : Math.max(0, -available),
+      limit_set_by: row.set_by,
+      limit_set_at: row.set_at,
     };
   }
 
@@ -198,6 +201,14 @@ export class Budget extends DurableObject<Env> {
     );
     return rowsWritten > 0;
   }
+}
+
+interface Totals extends Record<string, SqlStorageValue> {
+  limit_cents: number | null;
+  spent: number;
+  held: number;
+  set_by: string | null;
+  set_at: number | null;
 }
 
 interface Hold extends Record<string, SqlStorageValue> {

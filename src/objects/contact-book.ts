@@ -67,12 +67,7 @@ export class ContactBook extends DurableObject<Env> {
 
   /** The canonical contact of each of these, in their order. */
   resolve(ids: readonly string[]): string[] {
-    const known = this.#sql.exec<{ contact_id: string; canonical_id: string }>(
-      "SELECT contact_id, canonical_id FROM contacts WHERE contact_id IN (SELECT value FROM json_each(?))",
-      JSON.stringify(ids),
-    );
-    const canonical = new Map([...known].map((row) => [row.contact_id, row.canonical_id]));
-    return ids.map((id) => canonical.get(id) ?? id);
+    return ids.map((id) => this.#canonical(id));
   }
 
   #canonical(id: string): string {

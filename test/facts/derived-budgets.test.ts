@@ -45,7 +45,24 @@ describe("A budget", () => {
     const { ask, charge, state, name } = await account();
     expect(await ask(1)).toEqual({ granted: false, hold: null, expires_at: null, replayed: false, reason: "no_limit", remaining_cents: 0 });
     await charge(300);
-    expect(await state()).toEqual({ account: name, limit_cents: null, spent_cents: 300, held_cents: 0, remaining_cents: 0, over_cents: 0 });
+    expect(await state()).toEqual({
+      account: name,
+      limit_cents: null,
+      spent_cents: 300,
+      held_cents: 0,
+      remaining_cents: 0,
+      over_cents: 0,
+      limit_set_by: null,
+      limit_set_at: null,
+    });
+  });
+
+  it("says who set its limit, and when; set to what it is, nothing changes", async () => {
+    const { setLimit } = await account();
+    const first = (await setLimit(5)).body;
+    expect(first).toMatchObject({ limit_set_by: "ada" });
+    expect(Math.abs(Date.parse(first.limit_set_at) - Date.now())).toBeLessThan(5_000);
+    expect((await setLimit(5)).body).toEqual(first);
   });
 
   it("grants until nothing is left, to the last cent", async () => {
@@ -209,7 +226,7 @@ describe("10,000 asks at once", () => {
     const tenantId = fresh("tenant");
     const chance = chances(10_000);
     const accounts = ["hot", "quiet-1", "quiet-2", "quiet-3"];
-    for (const name of accounts) await budgetOf(env, tenantId, name).setLimit(LIMIT);
+    for (const name of accounts) await budgetOf(env, tenantId, name).setLimit(LIMIT, "ada");
     const asks = Array.from({ length: ASKS }, (_, index) => {
       const name = chance() < 0.7 ? "hot" : (accounts[1 + Math.floor(chance() * 3)] as string);
       // One in five repeats an earlier key, with the amount it had.
@@ -258,7 +275,7 @@ describe("10,000 asks at once", () => {
   it("oversell nothing when the object dies under them: whoever got no answer asks again", { timeout: 60_000 }, async () => {
     const tenantId = fresh("tenant");
     const limit = 20_000;
-    await budgetOf(env, tenantId, "hot").setLimit(limit);
+    await budgetOf(env, tenantId, "hot").setLimit(limit, "ada");
     const granted = new Map<string, number>();
     let [lost, over] = [0, 0];
     const one = async (index: number): Promise<void> => {

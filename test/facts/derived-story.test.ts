@@ -33,7 +33,7 @@ const RULES = [
 /** What happens in the story: outcomes of every kind, holds, charges stated by hand, merges in a chain, a star and a circle. */
 async function told(tenantId: string): Promise<RecordedFact[]> {
   await seedRules(tenantId, 1, 0, RULES);
-  for (const account of ACCOUNTS) await budgetOf(env, tenantId, account).setLimit(20_000);
+  for (const account of ACCOUNTS) await budgetOf(env, tenantId, account).setLimit(20_000, "ada");
   const { hold } = await canSpend(env, tenantId, "a1", { key: "order-1", amount_cents: 5_000, expires_in_seconds: 3600 });
   await canSpend(env, tenantId, "a2", { key: "never charged", amount_cents: 700, expires_in_seconds: 3600 });
   const minute = (count: number) => ({
@@ -80,7 +80,8 @@ async function followed(tenantId: string) {
   const what = facts
     .map(({ tenant_id: _, sequence: __, recorded_at: ___, ...fact }) => fact)
     .sort((a, b) => (a.fact_id < b.fact_id ? -1 : 1));
-  const budgets = await Promise.all(ACCOUNTS.map((account) => budgetOf(env, tenantId, account).state()));
+  const states = await Promise.all(ACCOUNTS.map((account) => budgetOf(env, tenantId, account).state()));
+  const budgets = states.map(({ limit_set_at: _, ...state }) => state);
   return { facts: what, budgets, contacts: Object.fromEntries(await resolveContacts(env, tenantId, CONTACTS)) };
 }
 
@@ -130,8 +131,8 @@ it("in 50 shuffled orders, each delivery twice, a story ends as it does in order
     ["payout", "o8", 100_000],
   ]);
   expect(expected.budgets).toEqual([
-    { limit_cents: 20_000, spent_cents: 2_591, held_cents: 0, remaining_cents: 17_409, over_cents: 0 },
-    { limit_cents: 20_000, spent_cents: 2_022, held_cents: 700, remaining_cents: 17_278, over_cents: 0 },
+    { limit_cents: 20_000, spent_cents: 2_591, held_cents: 0, remaining_cents: 17_409, over_cents: 0, limit_set_by: "ada" },
+    { limit_cents: 20_000, spent_cents: 2_022, held_cents: 700, remaining_cents: 17_278, over_cents: 0, limit_set_by: "ada" },
   ]);
   expect(expected.contacts).toEqual({ c1: "c3", c2: "c3", c3: "c3", c4: "c3", c5: "c7", c6: "c7", c7: "c7" });
 
