@@ -19,12 +19,11 @@ CREATE TABLE facts (
 ) STRICT, WITHOUT ROWID;
 
 -- Each index is one more row written per fact; each answers a question that would read a tenant's whole projection otherwise.
--- The newest facts, and the lag, which is measured on them. By type there is none: a page looks at a bounded number of rows instead.
+-- The newest facts, and the lag, which is measured on them. By type and by trace a page looks at a bounded number of these.
 CREATE INDEX facts_by_time ON facts (tenant_id, recorded_at);
--- What one job led to, in the order of its pages: a job can be a large import.
+-- What one job led to, in the order of its pages: a job can be a large import. One by trace beside it took as long again as all
+-- the rest of a batch (traces are random, so every fact dirties another page), and a trace belongs to a job.
 CREATE INDEX facts_by_correlation ON facts (tenant_id, correlation_id, recorded_at);
--- What one trace led to: how people come here from a log line or a webhook.
-CREATE INDEX facts_by_trace ON facts (tenant_id, trace_id, recorded_at);
 
 -- Every ledger that was ever projected: a projection that was dropped cannot say whose facts it lacks. A row is written once, with a ledger's first facts.
 CREATE TABLE ledgers (

@@ -80,7 +80,8 @@ const list = createRoute({
   method: "get",
   path: "/v1/facts",
   summary: "List facts from the projection, newest first",
-  description: "A page that asks for a type may be short and still have a next one: each looks at a bounded number of rows.",
+  description:
+    "By entity or correlation a page is filled at once. A type or a trace is picked from 5,000 rows of these, or of the newest: such a page may be short and still have a next one.",
   ...needs("read"),
   request: {
     query: z.strictObject({

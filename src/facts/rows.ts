@@ -28,7 +28,7 @@ export interface FactFilter {
 /** Where a page begins: behind this row. */
 type Position = Pick<FactRow, "recorded_at" | "entity" | "sequence">;
 
-/** Rows that one page looks at. A type that is rare makes short pages, but never reads a whole projection. */
+/** Rows that one page looks at for a type or a trace. What is rare makes short pages, but never reads a whole projection. */
 const SCANNED_ROWS = 5000;
 
 const TOP: Position = { recorded_at: Number.MAX_SAFE_INTEGER, entity: "", sequence: 0 };
@@ -43,16 +43,16 @@ export async function listFacts(
   filter: FactFilter,
   { cursor, limit }: { cursor?: string | undefined; limit: number },
 ): Promise<{ items: FactRow[]; next: string | null }> {
-  const from = sql`FROM facts WHERE tenant_id = ${tenantId} ${conditions(filter)} ${behind(filter, readCursor(cursor) ?? TOP)}`;
+  const from = sql`FROM facts WHERE tenant_id = ${tenantId} ${indexed(filter)} ${behind(filter, readCursor(cursor) ?? TOP)}`;
   const order = filter.entity === undefined ? BY_TIME : BY_PLACE;
-  const type = filter.type ?? null;
-  const looked = type === null ? limit + 1 : SCANNED_ROWS;
+  const picked = picks(filter);
+  const looked = picked === undefined ? limit + 1 : SCANNED_ROWS;
   const [found = [], ends = []] = await batch(db, [
     sql`
       SELECT entity, sequence, fact_id, type, subtype, occurred_at, recorded_at, projected_at, trace_id, correlation_id, causation_id, payload
-      FROM (SELECT * ${from} ORDER BY ${order} LIMIT ${looked}) WHERE type = coalesce(${type}, type) ORDER BY ${order} LIMIT ${limit + 1}`,
-    // Where the look ended, when the page was not filled.
-    ...(filter.type === undefined
+      FROM (SELECT * ${from} ORDER BY ${order} LIMIT ${looked}) ${picked ?? sql``} ORDER BY ${order} LIMIT ${limit + 1}`,
+    // Where the look ended, for a page that was not filled.
+    ...(picked === undefined
       ? []
       : [sql`SELECT recorded_at, entity, sequence ${from} ORDER BY ${order} LIMIT 1 OFFSET ${SCANNED_ROWS - 1}`]),
   ]);
@@ -61,16 +61,19 @@ export async function listFacts(
   return { items, next: end ? writeCursor(end) : null };
 }
 
-function conditions({ entity, trace, correlation }: FactFilter): Statement {
-  const one = (column: string, value: string | undefined) => (value === undefined ? sql`` : sql`AND ${{ fragment: column }} = ${value}`);
-  // By one index alone: a plus sign keeps the others' columns out of the choice.
-  const [first, ...rest] = [
-    ["entity", entity],
-    ["trace_id", trace],
-    ["correlation_id", correlation],
-  ].filter((pair): pair is [string, string] => pair[1] !== undefined);
-  if (!first) return sql``;
-  return rest.reduce((all, [column, value]) => sql`${all} ${one(`+${column}`, value)}`, one(...first));
+/** The condition that chooses the index. */
+function indexed({ entity, correlation }: FactFilter): Statement {
+  if (entity !== undefined) return sql`AND entity = ${entity}`;
+  return correlation === undefined ? sql`` : sql`AND correlation_id = ${correlation}`;
+}
+
+/** What is picked from the rows that were looked at; undefined when all are wanted. */
+function picks({ entity, type, trace, correlation }: FactFilter): Statement | undefined {
+  const wanted = { type, trace_id: trace, correlation_id: entity === undefined ? undefined : correlation };
+  const conditions = Object.entries(wanted).flatMap(([column, value]) =>
+    value === undefined ? [] : [sql`AND ${{ fragment: column }} = ${value}`],
+  );
+  return conditions.length === 0 ? undefined : conditions.reduce((all, one) => sql`${all} ${one}`, sql`WHERE true`);
 }
 
 function behind({ entity }: FactFilter, at: Position): Statement {

@@ -4,7 +4,16 @@ import { ProjectionRebuild } from "../messages/batches.ts";
 import { dropAndReplay, replayAgain, SLICE_LEDGERS } from "../steps/replay-ledgers.ts";
 
 /** Before each look: longer as long as nothing arrives. When they are used up, nothing will. */
-const PAUSES: readonly Duration[] = ["1 second", "1 second", "2 seconds", "5 seconds", "15 seconds", "30 seconds", "1 minute", "2 minutes"];
+const PAUSES: readonly Duration[] = [
+  "1 second",
+  "1 second",
+  "2 seconds",
+  "5 seconds",
+  "15 seconds",
+  "2 seconds",
+  "30 seconds",
+  "2 minutes",
+];
 /** Looks in a row that saw nothing arrive, after which what is missing is sent once more: the ledgers themselves do so within ten seconds. */
 const AGAIN_AFTER = 5;
 

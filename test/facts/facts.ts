@@ -1,6 +1,8 @@
-import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import type { Envelope } from "../../src/engine/index.ts";
 import type { StatedFact } from "../../src/facts/fact.ts";
+import { ledgerOf } from "../../src/objects/ledgers.ts";
 import worker from "../../src/worker.ts";
 import { type Caller, fresh, type Json, until } from "../api/client.ts";
 
@@ -62,4 +64,18 @@ export async function deliver(queue: string, bodies: unknown[], bindings: Env = 
   await worker.queue(batch, bindings, ctx);
   const result = await getQueueResult(batch, ctx);
   return { acked: result.explicitAcks.length, retried: result.retryMessages.length };
+}
+
+/** Takes a ledger's queues away until it is evicted: they accept what they are sent, and forget it. Answers what that was. */
+export async function loseQueues(caller: Caller, entity: string): Promise<Envelope[]> {
+  const lost: Envelope[] = [];
+  const queue = {
+    sendBatch: async (messages: Iterable<{ body: Envelope }>) => void lost.push(...[...messages].map(({ body }) => body)),
+    metrics: async () => ({ backlogCount: 0, backlogBytes: 0 }),
+  };
+  await runInDurableObject(ledgerOf(env, caller.tenantId, entity), (instance) => {
+    const own = instance as unknown as { env: object };
+    own.env = Object.assign(Object.create(own.env), { PROJECTIONS: queue, FACT_PROCESSING: queue });
+  });
+  return lost;
 }

@@ -1,24 +1,9 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import type { Envelope } from "../../src/engine/index.ts";
 import { ledgerOf } from "../../src/objects/ledgers.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../api/client.ts";
-import { deliver, ledger, outcome, projected, projectedUntil, sent, state } from "./facts.ts";
-
-/** Takes a ledger's queues away until it is evicted: they accept what they are sent, and forget it. Answers what that was. */
-async function loseQueues(caller: Caller, entity: string): Promise<Envelope[]> {
-  const lost: Envelope[] = [];
-  const queue = {
-    sendBatch: async (messages: Iterable<{ body: Envelope }>) => void lost.push(...[...messages].map(({ body }) => body)),
-    metrics: async () => ({ backlogCount: 0, backlogBytes: 0 }),
-  };
-  await runInDurableObject(ledgerOf(env, caller.tenantId, entity), (instance) => {
-    const own = instance as unknown as { env: object };
-    own.env = Object.assign(Object.create(own.env), { PROJECTIONS: queue, FACT_PROCESSING: queue });
-  });
-  return lost;
-}
+import { deliver, ledger, loseQueues, outcome, projected, projectedUntil, sent, state } from "./facts.ts";
 
 /** As if so much time had passed since the ledger took its facts. */
 function age(caller: Caller, entity: string, ms: number): Promise<void> {
