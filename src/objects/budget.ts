@@ -115,8 +115,13 @@ export class Budget extends DurableObject<Env> {
       }
       const until = at + expires_in_seconds * 1000;
       const hold = digest("hold", key, known?.hold ?? "");
-      this.#sql.exec("DELETE FROM holds WHERE key = ?", key);
-      this.#sql.exec("INSERT INTO holds (hold, key, amount, state, until) VALUES (?, ?, ?, 'held', ?)", hold, key, amount_cents, until);
+      this.#sql.exec(
+        "INSERT OR REPLACE INTO holds (hold, key, amount, state, until) VALUES (?, ?, ?, 'held', ?)",
+        hold,
+        key,
+        amount_cents,
+        until,
+      );
       this.#sql.exec("UPDATE budget SET held = held + ?", amount_cents);
       for (const state of ENDED) this.#sql.exec(FORGET, state, at - REMEMBER_MS, FORGET_HOLDS);
       const remaining = remaining_cents - amount_cents;
