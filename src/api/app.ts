@@ -3,7 +3,9 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { Catalog } from "../engine/index.ts";
 import { audit } from "./audit.ts";
 import { authenticate } from "./auth.ts";
+import { budgets } from "./budgets.ts";
 import { commands } from "./commands.ts";
+import { contacts } from "./contacts.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { effects } from "./effects.ts";
 import { embedded } from "./embedded.ts";
@@ -20,6 +22,7 @@ import { pages } from "./pages.ts";
 import { answerProblem, HttpRefusal } from "./problem.ts";
 import { problemsPage } from "./problems-page.ts";
 import { projections } from "./projections.ts";
+import { qualificationRules } from "./qualification-rules.ts";
 import { retry } from "./retry.ts";
 import { steps } from "./steps.ts";
 
@@ -37,7 +40,9 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
 
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
   const platform = [facts(), ledgers(), projections(catalog)];
-  for (const routes of [...nouns, ...platform, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);
+  const derived = [qualificationRules(), budgets(), contacts()];
+  for (const routes of [...nouns, ...platform, ...derived, health(), landing(catalog), problemsPage(), pages(), embedded()])
+    api.route("/", routes);
   api.route("/", openApi(api));
   return api;
 }

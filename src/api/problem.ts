@@ -4,7 +4,13 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { codeOf, type ErrorCode, isTransient, MillraceError, messageOf } from "../engine/index.ts";
 
 /** What only HTTP can be refused for, beside the engine's own codes. */
-type HttpCode = "route_not_found" | "page_not_found" | "ledger_not_found" | "method_not_allowed" | "unsupported_media_type";
+type HttpCode =
+  | "route_not_found"
+  | "page_not_found"
+  | "ledger_not_found"
+  | "rules_not_found"
+  | "method_not_allowed"
+  | "unsupported_media_type";
 export type ProblemCode = ErrorCode | HttpCode;
 
 /** Where the page about all of them is served. */
@@ -21,6 +27,7 @@ export const PROBLEMS = {
   route_not_found: [404, "No such route", false],
   page_not_found: [404, "No such page", false],
   ledger_not_found: [404, "No such ledger", false],
+  rules_not_found: [404, "No such version of the rules", false],
   instance_not_found: [404, "No such instance", false],
   effect_not_found: [404, "No such effect", false],
   dead_letter_not_found: [404, "No such dead letter", false],
