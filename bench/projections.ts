@@ -26,9 +26,9 @@ function factsOf(count: number, series: string): RecordedFact[] {
   return Array.from({ length: count }, (_, index) => ({
     fact_id: `${series}-${index}`,
     entity: `account/${series}-${index % ENTITIES}`,
-    type: "outcome" as const,
+    type: "webhook_sent" as const,
     occurred_at: new Date().toISOString(),
-    payload: { account: `a${index % ENTITIES}`, partner: "p1", contact: "c1", value_cents: index },
+    payload: { endpoint_id: "e1", delivery_id: `d${index}`, fact_id: `f${index}`, status: 200, attempts: 1 },
     tenant_id: "bench",
     trace_id: jobs[Math.floor(index / JOB)]?.replaceAll("-", "") ?? "",
     correlation_id: jobs[Math.floor(index / JOB)] ?? "",

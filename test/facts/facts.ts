@@ -75,7 +75,7 @@ export async function loseQueues(caller: Caller, entity: string): Promise<Envelo
   };
   await runInDurableObject(ledgerOf(env, caller.tenantId, entity), (instance) => {
     const own = instance as unknown as { env: object };
-    own.env = Object.assign(Object.create(own.env), { PROJECTIONS: queue, FACT_PROCESSING: queue });
+    own.env = { ...own.env, PROJECTIONS: queue, FACT_PROCESSING: queue };
   });
   return lost;
 }

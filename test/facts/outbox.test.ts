@@ -95,7 +95,7 @@ it("what may still wait in a long queue is not sent a second time", async () => 
   await runInDurableObject(ledgerOf(env, caller.tenantId, entity), (instance) => {
     const own = instance as unknown as { env: object };
     const metrics = async () => ({ backlogCount: 9, backlogBytes: 9, oldestMessageTimestamp });
-    own.env = Object.assign(Object.create(own.env), { PROJECTIONS: { metrics, sendBatch: async () => void sentAgain++ } });
+    own.env = { ...own.env, PROJECTIONS: { metrics, sendBatch: async () => void sentAgain++ } };
   });
   await state(caller, [sent(entity)]);
   sentAgain = 0;

@@ -86,7 +86,7 @@ it("a delivered batch of a hundred facts is one round trip to D1, and a ledger t
       return typeof value === "function" ? value.bind(db) : value;
     },
   });
-  const bindings = Object.assign(Object.create(env), env, { DB: counted }) as Env;
+  const bindings = { ...env, DB: counted } as Env;
   const bodies = hundred.map((fact) => messageOf(tenantId, fact));
   await deliver("projections", bodies, bindings);
   expect(await projected(tenantId)).toHaveLength(40);
