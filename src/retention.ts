@@ -1,4 +1,5 @@
 import type { Retention } from "./engine/index.ts";
+import { webhookRetention } from "./webhooks/retention.ts";
 
 /** How long the app's own rows stay. The engine has its own list: src/engine/keeper/retention.ts. */
-export const retention: readonly Retention[] = [];
+export const retention: readonly Retention[] = [...webhookRetention];

@@ -19,6 +19,9 @@ import { answerProblem, HttpRefusal } from "./problem.ts";
 import { problemsPage } from "./problems-page.ts";
 import { retry } from "./retry.ts";
 import { steps } from "./steps.ts";
+import { webhookDeliveries } from "./webhook-deliveries.ts";
+import { webhookSecrets } from "./webhook-secrets.ts";
+import { webhooks } from "./webhooks.ts";
 
 /** The HTTP API of a deployment: every route, and what holds for all of them. */
 export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
@@ -33,6 +36,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use("/v1/*", noStore, authenticate);
 
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
+  nouns.push(webhooks(), webhookSecrets(), webhookDeliveries(catalog));
   for (const routes of [...nouns, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);
   api.route("/", openApi(api));
   return api;

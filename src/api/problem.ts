@@ -4,7 +4,13 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { codeOf, type ErrorCode, isTransient, MillraceError, messageOf } from "../engine/index.ts";
 
 /** What only HTTP can be refused for, beside the engine's own codes. */
-type HttpCode = "route_not_found" | "page_not_found" | "method_not_allowed" | "unsupported_media_type";
+type HttpCode =
+  | "route_not_found"
+  | "page_not_found"
+  | "webhook_not_found"
+  | "delivery_not_found"
+  | "method_not_allowed"
+  | "unsupported_media_type";
 export type ProblemCode = ErrorCode | HttpCode;
 
 /** Where the page about all of them is served. */
@@ -23,6 +29,8 @@ export const PROBLEMS = {
   instance_not_found: [404, "No such instance", false],
   effect_not_found: [404, "No such effect", false],
   dead_letter_not_found: [404, "No such dead letter", false],
+  webhook_not_found: [404, "No such webhook", false],
+  delivery_not_found: [404, "No such delivery", false],
   unknown_message_type: [404, "No such message type", false],
   method_not_allowed: [405, "The route does not take this method", false],
   invalid_transition: [409, "Not possible in its present state", false],
