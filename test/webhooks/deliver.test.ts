@@ -5,6 +5,7 @@ import type { RecordedFact } from "../../src/facts/fact.ts";
 import { ledgerOf } from "../../src/objects/ledgers.ts";
 import worker from "../../src/worker.ts";
 import { reaches, until } from "../api/client.ts";
+import { envelopeFor } from "../api/seed.ts";
 import { callerWith, endpoint, hurried, outcome, received, tell } from "./hook.ts";
 
 const REASON = { reason: "the receiver works again" };
@@ -55,28 +56,21 @@ describe("A fact", () => {
     const endpoints = [await endpoint(caller), await endpoint(caller)];
     const fact = await outcome(caller.tenantId);
     for (const one of endpoints) await one.delivery("sent");
-    const [first] = endpoints;
-    const changed = await caller.call("PUT", first?.path ?? "", {
+    const changed = await caller.call("PUT", endpoints[0]?.path ?? "", {
       version: 1,
-      url: `http://127.0.0.1:1/elsewhere`,
+      url: "http://127.0.0.1:1/elsewhere",
       fact_types: ["outcome", "charge"],
     });
     expect(changed.body).toMatchObject({ version: 2, enabled: true });
 
-    const row = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1")
-      .bind((await endpoints[0]?.delivery("sent")).id)
-      .first<{ envelope: string }>();
-    expect(row).not.toBeNull();
     const [recorded] = await factsOf(caller.tenantId, fact.entity, 1);
     const body = {
-      ...JSON.parse(row?.envelope ?? "{}"),
+      ...envelopeFor(caller.tenantId, `${fact.entity}/${fact.fact_id}`, recorded),
       message_type: "fact.outcome",
       kind: "event",
       source: "ledger",
-      idempotency_key: `${fact.entity}/${fact.fact_id}`,
       subject: fact.entity,
       sequence: 1,
-      payload_inline: recorded,
     };
     const deliveries = ["a", "b", "c"].map((id) => ({ id, timestamp: new Date(), attempts: 1, body }));
     const batch = createMessageBatch("fact-processing", deliveries);
