@@ -25,9 +25,10 @@ function messages(count: number, series: string): Envelope[] {
   });
 }
 
-function batchOf(bodies: Envelope[], settled: { acked: number }): MessageBatch {
-  const message = (body: Envelope, index: number) => ({
-    id: `${body.idempotency_key}/${index}`,
+/** A delivered batch that counts what is acknowledged. */
+export function batchOf(queue: string, bodies: readonly unknown[], settled: { acked: number }): MessageBatch {
+  const message = (body: unknown, index: number) => ({
+    id: String(index),
     timestamp: new Date(),
     attempts: 1,
     body,
@@ -35,7 +36,7 @@ function batchOf(bodies: Envelope[], settled: { acked: number }): MessageBatch {
     retry: () => undefined,
   });
   return {
-    queue: "bench-commands",
+    queue,
     messages: bodies.map(message),
     ackAll: () => undefined,
     retryAll: () => undefined,
@@ -48,7 +49,7 @@ export async function plainIntake(env: EngineEnv, count: number, series: string)
   const settled = { acked: 0 };
   const start = performance.now();
   for (let at = 0; at < all.length; at += BATCH) {
-    for (const message of batchOf(all.slice(at, at + BATCH), settled).messages) {
+    for (const message of batchOf("bench-commands", all.slice(at, at + BATCH), settled).messages) {
       const { idempotency_key } = message.body as Envelope;
       const done = await env.DB.prepare("SELECT 1 FROM processed WHERE id = ?1").bind(idempotency_key).first();
       if (!done) await env.DB.prepare("INSERT INTO processed (id, at) VALUES (?1, ?2)").bind(idempotency_key, Date.now()).run();
@@ -67,11 +68,13 @@ export async function engineIntake(env: EngineEnv, catalog: Catalog, count: numb
     EMPTY: { createBatch: async () => ({ created: [], errors: [] }) },
   }) as EngineEnv;
   const start = performance.now();
-  for (let at = 0; at < all.length; at += BATCH) await consumer.handle(batchOf(all.slice(at, at + BATCH), settled), withoutWork);
+  for (let at = 0; at < all.length; at += BATCH)
+    await consumer.handle(batchOf("bench-commands", all.slice(at, at + BATCH), settled), withoutWork);
   return report(settled.acked, count, start);
 }
 
-function report(acked: number, count: number, start: number): number {
+/** Messages a second. Errors: when not every one was acknowledged. */
+export function report(acked: number, count: number, start: number): number {
   if (acked !== count) throw new Error(`Only ${acked} of ${count} messages were settled.`);
   return count / ((performance.now() - start) / 1000);
 }

@@ -12,6 +12,7 @@ const rounds = Number(values.rounds);
 const ROOT = join(import.meta.dirname, "..");
 
 const MESSAGES = 10_000;
+const FACTS = 5000;
 const RUNS = 400;
 const PACED = 30;
 const STEPS = 3;
@@ -48,6 +49,22 @@ async function measure({ url }: Engine) {
     `plain ${plain.toFixed(0)}/s`,
     `engine ${median(bulk).toFixed(0)}/s`,
     intake_ratio,
+  );
+
+  const projected = await repeat(rounds, async () => ({
+    plain: await ask<number>(`/projection/plain?count=${FACTS}`),
+    engine: await ask<number>(`/projection/engine?count=${FACTS}`),
+    confirmed: await ask<number>(`/projection/confirmed?count=${FACTS}`),
+  }));
+  const projection_ratio = round(median(projected.map(({ plain, engine }) => engine / plain)));
+  const projection_confirmed_ratio = round(median(projected.map(({ plain, confirmed }) => confirmed / plain)));
+  say(
+    `${FACTS} facts into the projection, in batches of 100`,
+    `plain ${median(projected.map((one) => one.plain)).toFixed(0)}/s`,
+    `consumer ${median(projected.map((one) => one.engine)).toFixed(0)}/s`,
+    projection_ratio,
+    `with every batch confirmed to ten ledgers ${median(projected.map((one) => one.confirmed)).toFixed(0)}/s`,
+    projection_confirmed_ratio,
   );
 
   const throughput = await repeat(rounds, async () => ({
@@ -96,7 +113,16 @@ async function measure({ url }: Engine) {
     `$${usd_per_million_runs} per million`,
   );
 
-  return { intake_ratio, guard_ratio, latency_ratio, round_trips_per_run, rows_written_per_run, usd_per_million_runs };
+  return {
+    intake_ratio,
+    projection_ratio,
+    projection_confirmed_ratio,
+    guard_ratio,
+    latency_ratio,
+    round_trips_per_run,
+    rows_written_per_run,
+    usd_per_million_runs,
+  };
 }
 
 async function repeat<T>(times: number, once: () => Promise<T>): Promise<T[]> {

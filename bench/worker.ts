@@ -1,9 +1,11 @@
 import { catalog, consumeCommands, dispatch, entrypoint } from "../src/engine/index.ts";
 import { engineIntake, plainIntake } from "./intake.ts";
+import { confirmedProjection, engineProjection, plainProjection } from "./projections.ts";
 import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "./runs.ts";
 import { benchCommands, empty, guarded } from "./workflows.ts";
 
 export { Keeper, Recorder } from "../src/engine/index.ts";
+export { Ledger } from "../src/objects/ledger.ts";
 export { Raw } from "./workflows.ts";
 export class Guarded extends entrypoint(guarded) {}
 export class Empty extends entrypoint(empty) {}
@@ -47,6 +49,12 @@ export default {
         return Response.json(await plainIntake(env, count, series));
       case "/intake/engine":
         return Response.json(await engineIntake(env, app, count, series));
+      case "/projection/plain":
+        return Response.json(await plainProjection(env, count, series));
+      case "/projection/engine":
+        return Response.json(await engineProjection(env, count, series));
+      case "/projection/confirmed":
+        return Response.json(await confirmedProjection(env, count, series));
       case "/runs/raw":
         return Response.json(await rawRuns(env, count, series));
       case "/runs/guarded":

@@ -9,14 +9,17 @@ import { effects } from "./effects.ts";
 import { embedded } from "./embedded.ts";
 import type { ApiEnv } from "./env.ts";
 import { events } from "./events.ts";
+import { facts } from "./facts.ts";
 import { health } from "./health.ts";
 import { instances } from "./instances.ts";
 import { invalidRequest, issuesOf } from "./invalid-request.ts";
 import { landing } from "./landing.ts";
+import { ledgers } from "./ledgers.ts";
 import { openApi } from "./openapi.ts";
 import { pages } from "./pages.ts";
 import { answerProblem, HttpRefusal } from "./problem.ts";
 import { problemsPage } from "./problems-page.ts";
+import { projections } from "./projections.ts";
 import { retry } from "./retry.ts";
 import { steps } from "./steps.ts";
 import { webhookDeliveries } from "./webhook-deliveries.ts";
@@ -36,8 +39,8 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use("/v1/*", noStore, authenticate);
 
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
-  nouns.push(webhooks(), webhookSecrets(), webhookDeliveries(catalog));
-  for (const routes of [...nouns, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);
+  const platform = [facts(), ledgers(), projections(catalog), webhooks(), webhookSecrets(), webhookDeliveries(catalog)];
+  for (const routes of [...nouns, ...platform, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);
   api.route("/", openApi(api));
   return api;
 }

@@ -7,6 +7,7 @@ import { codeOf, type ErrorCode, isTransient, MillraceError, messageOf } from ".
 type HttpCode =
   | "route_not_found"
   | "page_not_found"
+  | "ledger_not_found"
   | "webhook_not_found"
   | "delivery_not_found"
   | "method_not_allowed"
@@ -26,6 +27,7 @@ export const PROBLEMS = {
   forbidden: [403, "The token may not do this", false],
   route_not_found: [404, "No such route", false],
   page_not_found: [404, "No such page", false],
+  ledger_not_found: [404, "No such ledger", false],
   instance_not_found: [404, "No such instance", false],
   effect_not_found: [404, "No such effect", false],
   dead_letter_not_found: [404, "No such dead letter", false],

@@ -14,6 +14,10 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
   forbidden: ["The token lacks a scope, or the message is another tenant's.", "Use a token that has the scope the detail names."],
   route_not_found: ["No route has this path, or it is switched off here.", "Look it up in /openapi.json."],
   page_not_found: ["No page is published under this path.", "Check the address; an article's row says where its page is."],
+  ledger_not_found: [
+    "No fact of this entity was ever stated by your tenant.",
+    "List facts with GET /v1/facts; mind the entity's spelling.",
+  ],
   instance_not_found: ["No instance of your tenant has this id.", "List them with GET /v1/instances."],
   effect_not_found: ["No effect of your tenant has this key.", "List those in doubt with GET /v1/effects."],
   dead_letter_not_found: ["No dead letter that you may see has this id.", "List them with GET /v1/dead-letters."],

@@ -3,7 +3,7 @@ import { merge } from "../derive/merge.ts";
 import { qualify } from "../derive/qualify.ts";
 import { spend } from "../derive/spend.ts";
 import { call, on, project, type Route, send, sendEach, start } from "../engine/index.ts";
-import { factRow } from "../facts/projection.ts";
+import { factRow, ledgerRow } from "../facts/projection.ts";
 import { ContentGenerated, ContentPublish, ContentPublished } from "../messages/content.ts";
 import {
   ChargeFact,
@@ -32,7 +32,7 @@ export const routes: readonly Route[] = [
   on(ContentPublished),
   on(SocialPosted),
 
-  on(FactRecorded, project(factRow)),
+  on(FactRecorded, project(factRow), project(ledgerRow)),
   on(OutcomeFact, call(qualify), sendEach(WebhookDeliver, offer, deliveryRow)),
   on(ChargeFact, call(spend), sendEach(WebhookDeliver, offer, deliveryRow)),
   on(PayoutFact, sendEach(WebhookDeliver, offer, deliveryRow)),

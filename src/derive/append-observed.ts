@@ -1,8 +1,9 @@
 import type { Routed } from "../engine/index.ts";
 import type { StatedFact } from "../facts/fact.ts";
-import { appendFacts, provenanceOf } from "../objects/ledgers.ts";
+import { appendFacts, provenanceOf, reusedName } from "../objects/ledgers.ts";
 
-/** What a step has seen becomes a fact of its ledger. */
+/** What a step has seen becomes a fact of its ledger. A name that belongs to another fact ends as a dead letter: dropped in silence, nobody would miss it. */
 export async function appendObserved({ payload, envelope, env }: Routed<StatedFact>): Promise<void> {
-  await appendFacts(env, provenanceOf(envelope), [payload]);
+  const [appended] = await appendFacts(env, provenanceOf(envelope), [payload]);
+  if (appended?.outcome === "differs") throw reusedName(payload);
 }

@@ -1,18 +1,33 @@
+import { distance } from "fastest-levenshtein";
 import * as z from "zod";
-import { issuesOf, MillraceError } from "../engine/index.ts";
+import { type Issue, issuesOf, MillraceError } from "../engine/index.ts";
 
 /** Names of things in the caller's world: accounts, partners, contacts, entities. */
-const name = z.string().min(1).max(200);
+const name = z
+  .string()
+  .min(1)
+  .max(200)
+  .regex(/^\P{Cc}*$/u, "must not contain control characters");
 const cents = z.int().min(0).max(1_000_000_000_000);
-const ruleRef = z.object({ version: z.int().min(1), rule: z.string() });
-const webhook = z.object({ endpoint_id: z.string(), delivery_id: z.string(), fact_id: name });
+const ruleRef = z.strictObject({ version: z.int().min(1), rule: z.string() });
+const webhook = z.strictObject({ endpoint_id: z.string(), delivery_id: z.string(), fact_id: name });
+
+/** Largest payload whose fields its stater chooses, as JSON: a fact is small, so that it always travels within its message. */
+const MAX_OPEN_CHARACTERS = 8000;
+const open = <Shape extends z.ZodRawShape>(shape: Shape) =>
+  z
+    .looseObject(shape)
+    .refine(
+      (payload) => JSON.stringify(payload).length <= MAX_OPEN_CHARACTERS,
+      `must not exceed ${MAX_OPEN_CHARACTERS} characters as JSON: store the rest and state where it is`,
+    );
 
 /** What each type of fact says. A fact that does not fit its type is refused before it is appended. */
 export const FACT_PAYLOADS = {
   /** Something worth money happened: who owes for it, who earned it, what it is worth. */
-  outcome: z.looseObject({ account: name, partner: name.optional(), contact: name.optional(), value_cents: cents, hold: name.optional() }),
+  outcome: open({ account: name, partner: name.optional(), contact: name.optional(), value_cents: cents, hold: name.optional() }),
   /** An account owes. `hold` names the budget reservation that it settles. */
-  charge: z.object({
+  charge: z.strictObject({
     account: name,
     amount_cents: cents,
     outcome_id: name.optional(),
@@ -20,14 +35,14 @@ export const FACT_PAYLOADS = {
     hold: name.optional(),
   }),
   /** A partner has earned. */
-  payout: z.object({ partner: name, amount_cents: cents, outcome_id: name.optional(), decided_by: ruleRef.optional() }),
+  payout: z.strictObject({ partner: name, amount_cents: cents, outcome_id: name.optional(), decided_by: ruleRef.optional() }),
   /** Two contacts are one person: from now on `from` is known as `into`. */
-  contact_merged: z.object({ from: name, into: name }),
+  contact_merged: z.strictObject({ from: name, into: name }),
   webhook_triggered: webhook,
   webhook_sent: webhook.extend({ status: z.int(), attempts: z.int() }),
   webhook_failed: webhook.extend({ status: z.int().nullable(), reason: z.string().max(1000) }),
   /** Two accounts of the same thing were compared, or a person settled something by hand. */
-  reconciliation: z.looseObject({ about: name, note: z.string().max(1000).optional() }),
+  reconciliation: open({ about: name, note: z.string().max(1000).optional() }),
 } as const;
 
 export type FactType = keyof typeof FACT_PAYLOADS;
@@ -94,14 +109,26 @@ function oneOf(schemaOf: (type: FactType) => z.ZodType) {
   return z.discriminatedUnion("type", FACT_TYPES.map(schemaOf) as unknown as [z.ZodObject, ...z.ZodObject[]]);
 }
 
-/** Reads a fact that somebody states. Errors: `invalid_payload` with the issues; for an unknown type, with the types there are. */
+/** Reads a fact that somebody states. Errors: `invalid_payload` with the issues; for an unknown type, with the types there are and the nearest. */
 export function readFact(value: unknown, path = "fact"): StatedFact {
-  const type = (value as { type?: unknown } | null)?.type;
   const parsed = statedFactSchema.safeParse(value);
   if (parsed.success) return parsed.data;
-  const issues = FACT_TYPES.includes(type as FactType)
-    ? issuesOf(parsed.error, [path])
-    : [{ path: `${path}.type`, message: `must be one of ${FACT_TYPES.join(", ")}` }];
+  const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
+  if (typeof type === "string" && !FACT_TYPES.includes(type as FactType)) throw unknownType(type, path);
+  throw invalidFact(issuesOf(parsed.error, [path]));
+}
+
+function unknownType(type: string, path: string): MillraceError {
+  const [nearest] = FACT_TYPES.toSorted((a, b) => distance(a, type) - distance(b, type));
+  const didYouMean = nearest && distance(nearest, type) <= Math.max(3, type.length / 3) ? nearest : undefined;
+  return invalidFact([{ path: `${path}.type`, message: `must be one of ${FACT_TYPES.join(", ")}` }], didYouMean);
+}
+
+function invalidFact(issues: Issue[], didYouMean?: string): MillraceError {
   const [first] = issues;
-  throw new MillraceError("invalid_payload", `The fact is not valid: ${first?.path} ${first?.message}.`, { issues });
+  const guess = didYouMean ? ` Did you mean "${didYouMean}"?` : "";
+  return new MillraceError("invalid_payload", `The fact is not valid: ${first?.path} ${first?.message}.${guess}`, {
+    issues,
+    ...(didYouMean && { didYouMean }),
+  });
 }

@@ -1,26 +1,61 @@
-import { type Envelope, traceIdOf } from "../engine/index.ts";
-import type { Provenance, StatedFact } from "../facts/fact.ts";
-import { type Appended, LEDGER_SOURCE, type Ledger } from "./ledger.ts";
+import pRetry from "p-retry";
+import { type Envelope, isTransient, MillraceError, traceIdOf } from "../engine/index.ts";
+import type { Provenance, RecordedFact, StatedFact } from "../facts/fact.ts";
+import { type Feed, feedOf, LEDGER_SOURCE } from "./feeds.ts";
+import type { Appended, Ledger, LedgerState } from "./ledger.ts";
+
+/** Long enough for an object to restart, short enough for whoever waits. */
+const RESTART = { retries: 4, minTimeout: 50, maxTimeout: 1000, randomize: true };
 
 /** One entity's ledger. It comes into being when it is first asked. */
 export function ledgerOf(env: Env, tenantId: string, entity: string): DurableObjectStub<Ledger> {
   return env.LEDGER.get(env.LEDGER.idFromName(`${tenantId}/${entity}`));
 }
 
-/** Appends facts to their ledgers, one call for each ledger. Answers one result per fact, in order. Safe to repeat. */
-export async function appendFacts(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
-  const answers: Appended[] = new Array(facts.length);
+/** Appends facts to their ledgers, one call for each ledger. Answers one result per fact, in order; facts whose ledger cannot be reached, its error. Safe to repeat. */
+export async function appendEach(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<(Appended | Error)[]> {
+  const answers: (Appended | Error)[] = new Array(facts.length);
   const indexed = facts.map((fact, index) => ({ fact, index }));
   await Promise.all(
     [...Map.groupBy(indexed, ({ fact }) => fact.entity)].map(async ([entity, group]) => {
-      const appended = await ledgerOf(env, from.tenant_id, entity).append(
-        from,
-        group.map(({ fact }) => fact),
-      );
-      for (const [at, { index }] of group.entries()) answers[index] = appended[at] as Appended;
+      const stated = group.map(({ fact }) => fact);
+      // A stub breaks with the object behind it: each try asks for a new one.
+      const append = () => ledgerOf(env, from.tenant_id, entity).append(from, stated);
+      const appended = await pRetry(append, { ...RESTART, shouldRetry: ({ error }) => isTransient(error) }).catch((error: Error) => error);
+      for (const [at, { index }] of group.entries()) answers[index] = appended instanceof Error ? appended : (appended[at] as Appended);
     }),
   );
   return answers;
+}
+
+/** The same for code whose message comes back when it throws. Errors: the ledger's own, for the first fact that was not taken; what was taken stays. */
+export async function appendFacts(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
+  return (await appendEach(env, from, facts)).map((answer) => {
+    if (answer instanceof Error) throw answer;
+    return answer;
+  });
+}
+
+/** What a ledger holds, and its facts behind a place, oldest first. */
+export async function readLedger(
+  env: Env,
+  tenantId: string,
+  entity: string,
+  { after, limit }: { after: number; limit: number },
+): Promise<LedgerState & { facts: RecordedFact[] }> {
+  const ledger = ledgerOf(env, tenantId, entity);
+  const [state, facts] = await Promise.all([ledger.state(), ledger.read(after, limit)]);
+  // Types of RPC know no `unknown` within an answer, which a payload may hold.
+  return { ...state, facts: facts as unknown as RecordedFact[] };
+}
+
+/** The error for a fact whose name belongs to another one. */
+export function reusedName({ fact_id, entity }: Pick<StatedFact, "fact_id" | "entity">, path = "fact_id"): MillraceError {
+  return new MillraceError(
+    "idempotency_key_reused",
+    `The ledger of ${entity} has a fact "${fact_id}" that says something else. Give a new fact a name of its own; to correct the old one, state another that does.`,
+    { issues: [{ path, message: "is taken by another fact" }] },
+  );
 }
 
 /** Tells ledgers which of their facts a queue's consumer has: one call for each ledger in the batch. */
@@ -29,7 +64,7 @@ export async function confirmFacts(env: Env, events: readonly Envelope[]): Promi
   const groups = Map.groupBy(facts, ({ tenant_id, subject, message_type }) => JSON.stringify([tenant_id, subject, feedOf(message_type)]));
   await Promise.all(
     [...groups].map(([group, confirmed]) => {
-      const [tenantId, entity, feed] = JSON.parse(group) as [string, string, string];
+      const [tenantId, entity, feed] = JSON.parse(group) as [string, string, Feed];
       return ledgerOf(env, tenantId, entity).confirm(
         feed,
         confirmed.flatMap(({ sequence }) => sequence ?? []),
@@ -46,8 +81,4 @@ export function provenanceOf(envelope: Envelope): Provenance {
     correlation_id: envelope.correlation_id,
     causation_id: envelope.idempotency_key.slice(0, 300),
   };
-}
-
-function feedOf(messageType: string): string {
-  return messageType === "fact.recorded" ? "projections" : "fact-processing";
 }

@@ -94,13 +94,14 @@ interface Plan {
 async function planOf(
   env: EngineEnv,
   catalog: Catalog,
-  { message, envelope, definition }: ReadMessage,
+  { message, envelope, definition, payload: inline }: ReadMessage,
   once: Routed<unknown>["once"],
 ): Promise<Plan | { message: Message; error: unknown }> {
   try {
     const { targets } = catalog.subscribers(definition.type);
     const readsPayload = targets.some((target) => target.do !== "start" && target.do !== "signal");
-    const payload = readsPayload ? await unpackPayload(env.PAYLOADS, definition, envelope) : undefined;
+    const fetches = readsPayload && envelope.payload_ref !== undefined;
+    const payload = fetches ? await unpackPayload(env.PAYLOADS, definition, envelope) : inline;
     const event: Routed<unknown> = { payload, envelope, env: env as unknown as Cloudflare.Env, once };
     const followed = await Promise.all(targets.map((target) => follow(env, catalog, target, event)));
     return {

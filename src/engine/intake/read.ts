@@ -8,6 +8,8 @@ export interface ReadMessage {
   readonly message: Message;
   readonly envelope: Envelope;
   readonly definition: MessageDefinition;
+  /** Upcast and validated; undefined when it travels by reference. */
+  readonly payload: unknown;
 }
 
 /** One that does not, and why. */
@@ -37,10 +39,7 @@ export function readMessages(
  * Parses one message: bounds, envelope, definition, then the payload, upcast to the present version. A payload that
  * travels by reference is validated where it is fetched, in the instance. Errors: `invalid_envelope`, `unknown_message_type`, `invalid_payload`.
  */
-export function readMessage(
-  body: unknown,
-  definitionOf: (type: string) => MessageDefinition,
-): { envelope: Envelope; definition: MessageDefinition } {
+export function readMessage(body: unknown, definitionOf: (type: string) => MessageDefinition): Omit<ReadMessage, "message"> {
   assertBounded(body);
   const envelope = parseEnvelope(body);
   const definition = definitionOf(envelope.message_type);
@@ -53,6 +52,7 @@ export function readMessage(
       },
     );
   }
-  if (envelope.payload_ref === undefined) decodePayload(definition, envelope.schema_version, envelope.payload_inline);
-  return { envelope, definition };
+  const inline = envelope.payload_ref === undefined;
+  const payload = inline ? decodePayload(definition, envelope.schema_version, envelope.payload_inline) : undefined;
+  return { envelope, definition, payload };
 }

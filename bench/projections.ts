@@ -1,0 +1,103 @@
+import { type Catalog, catalog, consumeEvents, on, project, query, sql } from "../src/engine/index.ts";
+import type { RecordedFact } from "../src/facts/fact.ts";
+import { factRow, ledgerRow } from "../src/facts/projection.ts";
+import { FactRecorded } from "../src/messages/facts.ts";
+import { projections } from "../src/messages/queues.ts";
+import { LEDGER_SOURCE } from "../src/objects/feeds.ts";
+import { confirmFacts, ledgerOf } from "../src/objects/ledgers.ts";
+import { batchOf, report } from "./intake.ts";
+import type { BenchEnv } from "./runs.ts";
+
+const BATCH = 100;
+/** Ledgers that the facts of one batch belong to: what a hundred facts a second of one tenant look like. */
+const ENTITIES = 10;
+
+/** The app's own route of a recorded fact, with and without telling the ledgers. */
+const routes = [on(FactRecorded, project(factRow), project(ledgerRow))];
+const projecting: Catalog = catalog({ workflows: [], routes });
+const confirming: Catalog = catalog({ workflows: [], routes, onConfirmed: confirmFacts });
+
+/** Facts of one job, as a request with ten of them leads to. */
+const JOB = 10;
+
+/** Facts as ledgers hold them. */
+function factsOf(count: number, series: string): RecordedFact[] {
+  const jobs = Array.from({ length: Math.ceil(count / JOB) }, () => crypto.randomUUID());
+  return Array.from({ length: count }, (_, index) => ({
+    fact_id: `${series}-${index}`,
+    entity: `account/${series}-${index % ENTITIES}`,
+    type: "outcome" as const,
+    occurred_at: new Date().toISOString(),
+    payload: { account: `a${index % ENTITIES}`, partner: "p1", contact: "c1", value_cents: index },
+    tenant_id: "bench",
+    trace_id: jobs[Math.floor(index / JOB)]?.replaceAll("-", "") ?? "",
+    correlation_id: jobs[Math.floor(index / JOB)] ?? "",
+    causation_id: "bench",
+    sequence: Math.floor(index / ENTITIES) + 1,
+    recorded_at: new Date().toISOString(),
+  }));
+}
+
+/** The pattern most people write: each message is an insert of its own, with the same table and the same indexes. */
+export async function plainProjection(env: BenchEnv, count: number, series: string): Promise<number> {
+  const settled = { acked: 0 };
+  const all = factsOf(count, series);
+  const start = performance.now();
+  for (let at = 0; at < count; at += BATCH) {
+    for (const message of batchOf("projections", all.slice(at, at + BATCH), settled).messages) {
+      const { text, row } = factRow({ payload: message.body as RecordedFact });
+      await env.DB.prepare(text)
+        .bind(JSON.stringify([row]))
+        .run();
+      message.ack();
+    }
+  }
+  return checked(env, count, series, report(settled.acked, count, start));
+}
+
+/** The app's own consumer: envelopes read and validated, one round trip a batch, ledgers registered. */
+export function engineProjection(env: BenchEnv, count: number, series: string): Promise<number> {
+  return consumed(env, projecting, count, series);
+}
+
+/** The same, and every batch is confirmed to the ledgers that sent it. */
+export async function confirmedProjection(env: BenchEnv, count: number, series: string): Promise<number> {
+  const bindings = env as unknown as Env;
+  const facts = factsOf(count, series);
+  const from = { tenant_id: "bench", trace_id: "a".repeat(32), correlation_id: series, causation_id: "bench" };
+  for (const [entity, group] of Map.groupBy(facts, (fact) => fact.entity)) {
+    const stated = group.map(({ fact_id, type, occurred_at, payload }) => ({ fact_id, entity, type, occurred_at, payload }));
+    await ledgerOf(bindings, "bench", entity).append(from, stated as never);
+  }
+  return consumed(env, confirming, count, series);
+}
+
+async function consumed(env: BenchEnv, app: Catalog, count: number, series: string): Promise<number> {
+  const consumer = consumeEvents(projections, app);
+  const bodies = factsOf(count, series).map((fact) => ({
+    schema_version: 1,
+    message_type: FactRecorded.type,
+    kind: "event",
+    source: LEDGER_SOURCE,
+    correlation_id: fact.correlation_id,
+    causation_id: fact.causation_id,
+    idempotency_key: `${fact.entity}/${fact.fact_id}`,
+    subject: fact.entity,
+    tenant_id: fact.tenant_id,
+    created_at: fact.recorded_at,
+    sequence: fact.sequence,
+    traceparent: `00-${fact.trace_id}-${"b".repeat(16)}-01`,
+    payload_inline: fact,
+  }));
+  const settled = { acked: 0 };
+  const start = performance.now();
+  for (let at = 0; at < count; at += BATCH) await consumer.handle(batchOf("projections", bodies.slice(at, at + BATCH), settled), env);
+  return checked(env, count, series, report(settled.acked, count, start));
+}
+
+/** A rate counts only if the rows are there. */
+async function checked(env: BenchEnv, count: number, series: string, rate: number): Promise<number> {
+  const [row] = await query<{ rows: number }>(env.DB, sql`SELECT count(*) AS rows FROM facts WHERE fact_id LIKE ${`${series}-%`}`);
+  if (row?.rows !== count) throw new Error(`Only ${row?.rows} of ${count} rows are there.`);
+  return rate;
+}

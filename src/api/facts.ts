@@ -1,0 +1,164 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { MillraceError, nextHop, traceIdOf } from "../engine/index.ts";
+import { FACT_TYPES, type Provenance, readFact, type StatedFact, statedFactSchema } from "../facts/fact.ts";
+import { type FactRow, listFacts, readCursor } from "../facts/rows.ts";
+import type { Appended } from "../objects/ledger.ts";
+import { appendEach, reusedName } from "../objects/ledgers.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import { chosenName } from "./chosen-name.ts";
+import type { ApiEnv } from "./env.ts";
+import { pageOf, pageQuery } from "./paging.ts";
+import { ProblemSchema, problemOf, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { iso, timestamp } from "./time.ts";
+
+const MAX_FACTS = 100;
+/** A hundred facts of the largest size, and what is written around them. */
+const MAX_BYTES = 4 * 1024 * 1024;
+
+const heading = {
+  correlation_id: chosenName(200).optional().meta({ description: "The job these facts belong to; default a new one." }),
+  causation_id: chosenName(300).optional().meta({ description: "What caused them; default this request." }),
+};
+/** What people are told of the body. Facts are read one by one, so that a wrong one refuses only itself. */
+const statementSchema = z.strictObject({ facts: z.array(statedFactSchema).min(1).max(MAX_FACTS), ...heading });
+const unreadSchema = z.strictObject({ facts: z.array(z.unknown()).min(1).max(MAX_FACTS), ...heading });
+
+const AppendResultSchema = z
+  .union([
+    z.object({
+      status: z.int().openapi({ description: "201 for a fact that was appended, 200 for one that its ledger had." }),
+      fact_id: z.string(),
+      entity: z.string(),
+      sequence: z.int().openapi({ description: "Its place in its ledger." }),
+      duplicate: z.boolean(),
+    }),
+    z.object({ status: z.int(), problem: ProblemSchema }),
+  ])
+  .openapi("AppendResult");
+
+/** A fact, wherever it is read from. */
+export const factShape = {
+  fact_id: z.string(),
+  entity: z.string(),
+  sequence: z.int(),
+  type: z.enum(FACT_TYPES),
+  subtype: z.string().nullable(),
+  occurred_at: timestamp.openapi({ description: "When it happened, by whoever stated it." }),
+  recorded_at: timestamp.openapi({ description: "When its ledger took it, by the ledger's clock." }),
+  trace_id: z.string(),
+  correlation_id: z.string(),
+  causation_id: z.string(),
+  payload: z.unknown(),
+};
+
+const ProjectedFactSchema = z
+  .object({ ...factShape, projected_at: timestamp.openapi({ description: "When its row was written, by the database's clock." }) })
+  .openapi("ProjectedFact");
+
+const append = createRoute({
+  method: "post",
+  path: "/v1/facts",
+  summary: "Append up to 100 facts to their ledgers",
+  description: [
+    "Answers each fact by itself, in order. A fact that is answered 201 is durable and on its way to the projection and to what follows from it.",
+    "Within a ledger `fact_id` names the fact: stated again it is a duplicate and changes nothing; with other content it is refused.",
+  ].join("\n\n"),
+  ...needs("enqueue"),
+  request: {
+    headers: z.object({ traceparent: z.string().optional().openapi({ description: "W3C trace context: every fact carries its trace." }) }),
+    body: jsonBody(statementSchema),
+  },
+  responses: {
+    200: answers("One result per fact, in order", z.object({ correlation_id: z.string(), results: z.array(AppendResultSchema) })),
+    ...problems("invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"),
+  },
+});
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/facts",
+  summary: "List facts from the projection, newest first",
+  description:
+    "By entity or correlation a page is filled at once. A type or a trace is picked from 5,000 rows of these, or of the newest: such a page may be short and still have a next one.",
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      entity: z.string().min(1).max(200).optional(),
+      type: z.enum(FACT_TYPES).optional(),
+      trace: z
+        .string()
+        .regex(/^[0-9a-f]{32}$/, "must be a trace id: 32 hex characters")
+        .optional(),
+      correlation: z.string().min(1).max(200).optional(),
+      ...pageQuery,
+      cursor: z
+        .string()
+        .max(1200)
+        .refine((cursor) => readCursor(cursor) !== undefined, "is not a cursor: pass the `next_cursor` of the page before, or nothing")
+        .optional()
+        .openapi({ description: "The `next_cursor` of the page before." }),
+    }),
+  },
+  responses: {
+    200: answers("A page of facts", pageOf(ProjectedFactSchema)),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
+export function facts() {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(append, async (context) => {
+      const body = await readBody(context.req, unreadSchema, { maxBytes: MAX_BYTES });
+      const from: Provenance = {
+        tenant_id: context.var.caller.tenantId,
+        trace_id: traceIdOf(nextHop(context.req.header("traceparent"))),
+        correlation_id: body.correlation_id ?? crypto.randomUUID(),
+        causation_id: body.causation_id ?? `request/${crypto.randomUUID()}`,
+      };
+      const stated = body.facts.map(readOne);
+      const valid = stated.filter((one): one is StatedFact => !(one instanceof MillraceError));
+      const answered = await appendEach(context.env, from, valid);
+      const results = stated.map((one, index) =>
+        one instanceof MillraceError ? refused(one) : resultOf(one, index, answered.shift() as Appended | Error),
+      );
+      return context.json({ correlation_id: from.correlation_id, results }, 200);
+    })
+    .openapi(list, async (context) => {
+      const { cursor, limit, ...filter } = context.req.valid("query");
+      const found = await listFacts(context.env.DB, context.var.caller.tenantId, filter, { cursor, limit });
+      return context.json({ items: found.items.map(rowView), next_cursor: found.next }, 200);
+    });
+}
+
+function readOne(fact: unknown, index: number): StatedFact | MillraceError {
+  try {
+    return readFact(fact, `facts.${index}`);
+  } catch (error) {
+    if (error instanceof MillraceError) return error;
+    throw error;
+  }
+}
+
+function resultOf(fact: StatedFact, index: number, answer: Appended | Error): z.infer<typeof AppendResultSchema> {
+  if (answer instanceof Error) return refused(answer);
+  if (answer.outcome === "differs") return refused(reusedName(fact, `facts.${index}.fact_id`));
+  const duplicate = answer.outcome === "duplicate";
+  return { status: duplicate ? 200 : 201, fact_id: fact.fact_id, entity: fact.entity, sequence: answer.sequence, duplicate };
+}
+
+function refused(error: Error): z.infer<typeof AppendResultSchema> {
+  const problem = problemOf(error);
+  return { status: problem.status, problem };
+}
+
+function rowView(row: FactRow): z.infer<typeof ProjectedFactSchema> {
+  return {
+    ...row,
+    occurred_at: iso(row.occurred_at),
+    recorded_at: iso(row.recorded_at),
+    projected_at: iso(row.projected_at),
+    payload: JSON.parse(row.payload) as unknown,
+  };
+}

@@ -1,0 +1,54 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { readLedger } from "../objects/ledgers.ts";
+import { needs } from "./auth.ts";
+import type { ApiEnv } from "./env.ts";
+import { factShape } from "./facts.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+
+const LedgerFactSchema = z.object(factShape).openapi("LedgerFact");
+
+const LedgerSchema = z
+  .object({
+    entity: z.string(),
+    first: z.int().openapi({ description: "The place of the oldest fact that is kept." }),
+    last: z.int().openapi({ description: "The place of the newest fact." }),
+    kept: z.int(),
+    unconfirmed: z
+      .object({ projections: z.int(), "fact-processing": z.int() })
+      .openapi({ description: "Facts of which the consumer of a queue has not said yet that it has them." }),
+    items: z.array(LedgerFactSchema).openapi({ description: "Facts behind `after`, oldest first." }),
+    next_after: z.int().nullable().openapi({ description: "Pass it as `after` for the next page; null on the last one." }),
+  })
+  .openapi("Ledger");
+
+const show = createRoute({
+  method: "get",
+  path: "/v1/ledgers/{entity}",
+  summary: "Show an entity's ledger, straight from its object",
+  description: "The source of truth: what the projection does not have yet is here already.",
+  ...needs("read"),
+  request: {
+    params: z.object({ entity: z.string().min(1).max(200).openapi({ description: "URL-encoded.", example: "account%2Fa1" }) }),
+    query: z.strictObject({
+      after: z.coerce.number().int().min(0).default(0).openapi({ type: "integer", minimum: 0, default: 0 }),
+      limit: z.coerce.number().int().min(1).max(200).default(50).openapi({ type: "integer", minimum: 1, maximum: 200, default: 50 }),
+    }),
+  },
+  responses: {
+    200: answers("The ledger, and a page of its facts", LedgerSchema),
+    ...problems("unauthorized", "forbidden", "invalid_payload", "ledger_not_found"),
+  },
+});
+
+export function ledgers() {
+  return new OpenAPIHono<ApiEnv>().openapi(show, async (context) => {
+    const { entity } = context.req.valid("param");
+    const { facts, ...state } = await readLedger(context.env, context.var.caller.tenantId, entity, context.req.valid("query"));
+    if (state.last === 0)
+      throw new HttpRefusal("ledger_not_found", `No fact was ever stated of ${entity}. GET /v1/facts lists what there is.`);
+    const end = facts.at(-1)?.sequence;
+    const items = facts.map(({ tenant_id: _, subtype = null, ...fact }) => ({ ...fact, subtype }));
+    return context.json({ entity, ...state, items, next_after: end !== undefined && end < state.last ? end : null }, 200);
+  });
+}

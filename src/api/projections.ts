@@ -1,0 +1,104 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type Catalog, enqueue, listInstances, MillraceError } from "../engine/index.ts";
+import { projectionState } from "../facts/lag.ts";
+import { ProjectionRebuild } from "../messages/batches.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import { chosenName } from "./chosen-name.ts";
+import type { ApiEnv } from "./env.ts";
+import { problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { iso, isoOrNull, timestamp } from "./time.ts";
+
+const OPEN = new Set(["accepted", "queued", "running", "waiting", "paused"]);
+
+const ms = z.int().min(0);
+const ProjectionSchema = z
+  .object({
+    name: z.literal("facts"),
+    rows: z.int(),
+    ledgers: z.int(),
+    more: z.boolean().openapi({ description: "True when there are more than were counted: 100,000 of each." }),
+    lag_ms: z
+      .object({ rows: z.int().openapi({ description: "How many rows it is measured on." }), p50: ms, p95: ms, max: ms })
+      .nullable()
+      .openapi({
+        description:
+          "From a ledger's clock to the database's, over the newest 1,000 rows recorded within the last hour and since the last rebuild.",
+      }),
+    newest_projected_at: timestamp.nullable(),
+    rebuild: z
+      .object({ instance_id: z.string(), status: z.string(), under_way: z.boolean(), asked_at: timestamp })
+      .nullable()
+      .openapi({ description: "The last one." }),
+  })
+  .openapi("Projection");
+
+const rebuildSchema = z.strictObject({
+  request: chosenName(100).meta({ description: "Names the occasion: asked for again under the same name, it is the same rebuild." }),
+});
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/projections",
+  summary: "Say how far the projections are, and how far behind their ledgers",
+  ...needs("read"),
+  responses: {
+    200: answers("The projections", z.object({ items: z.array(ProjectionSchema) })),
+    ...problems("unauthorized", "forbidden"),
+  },
+});
+
+const rebuild = createRoute({
+  method: "post",
+  path: "/v1/projections/facts/rebuild",
+  summary: "Drop the projection of facts and make it anew from its ledgers",
+  description:
+    "The same as the command `projection.rebuild`. New facts keep flowing meanwhile; GET /v1/instances/{id} says when it is done.",
+  ...needs("operate"),
+  request: { body: jsonBody(rebuildSchema) },
+  responses: {
+    202: {
+      description: "Accepted",
+      headers: { Location: { description: "The instance.", schema: { type: "string" } } },
+      content: {
+        "application/json": {
+          schema: z.object({ instance_id: z.string(), replayed: z.boolean(), correlation_id: z.string() }).openapi("RebuildAccepted"),
+        },
+      },
+    },
+    ...problems("invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"),
+  },
+});
+
+export function projections(catalog: Catalog) {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(list, async (context) => {
+      const { env, var: bound } = context;
+      const found = await listInstances(env, bound.caller, { workflow: catalog.performer(ProjectionRebuild.type).name, limit: 1 });
+      const [last] = found.items;
+      const { lag, newestProjectedAt, ...state } = await projectionState(env.DB, bound.caller.tenantId, last?.acceptedAt);
+      const item = {
+        name: "facts" as const,
+        ...state,
+        lag_ms: lag,
+        newest_projected_at: isoOrNull(newestProjectedAt),
+        rebuild: last
+          ? { instance_id: last.id, status: last.status, under_way: OPEN.has(last.status), asked_at: iso(last.acceptedAt) }
+          : null,
+      };
+      return context.json({ items: [item] }, 200);
+    })
+    .openapi(rebuild, async (context) => {
+      const { request } = await readBody(context.req, rebuildSchema);
+      const { tenantId, actor } = context.var.caller;
+      const payload = { projection: "facts", request };
+      const [result] = await enqueue(context.env, catalog, { tenantId, source: `api/${actor}` }, [
+        { type: ProjectionRebuild.type, payload },
+      ]);
+      if (!result || result instanceof MillraceError) throw result;
+      const { instanceId, replayed, correlationId } = result;
+      const answer = { instance_id: instanceId, replayed, correlation_id: correlationId };
+      return context.json(answer, 202, { location: `/v1/instances/${instanceId}` });
+    });
+}

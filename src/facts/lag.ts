@@ -1,0 +1,54 @@
+import { batch, sql } from "../engine/index.ts";
+
+/** How far a projection is behind its ledgers, in milliseconds: from the ledger's clock to the database's. */
+export interface Lag {
+  /** How many rows it is measured on. */
+  rows: number;
+  p50: number;
+  p95: number;
+  max: number;
+}
+
+/** How a projection stands. */
+export interface ProjectionState {
+  rows: number;
+  ledgers: number;
+  /** True when there are more rows or ledgers than are counted. */
+  more: boolean;
+  /** Null when no row is young enough to tell. */
+  lag: Lag | null;
+  newestProjectedAt: number | null;
+}
+
+/** The lag is that of the newest rows: so many, and no older than that. */
+const MEASURED_ROWS = 1000;
+const MEASURED_MS = 3_600_000;
+/** Counting reads every row that it counts. */
+const COUNTED_ROWS = 100_000;
+
+/** How the tenant's projection of facts stands. Rows recorded before `since` tell no lag: a rebuild has put them there again. */
+export async function projectionState(db: D1Database, tenantId: string, since = 0): Promise<ProjectionState> {
+  const [newest = [], rows = [], ledgers = []] = await batch(db, [
+    sql`SELECT recorded_at, projected_at FROM facts WHERE tenant_id = ${tenantId} ORDER BY recorded_at DESC LIMIT ${MEASURED_ROWS}`,
+    sql`SELECT count(*) AS count FROM (SELECT 1 FROM facts WHERE tenant_id = ${tenantId} LIMIT ${COUNTED_ROWS + 1})`,
+    sql`SELECT count(*) AS count FROM (SELECT 1 FROM ledgers WHERE tenant_id = ${tenantId} LIMIT ${COUNTED_ROWS + 1})`,
+  ]);
+  const known = newest as unknown as { recorded_at: number; projected_at: number }[];
+  const from = Math.max(since, Date.now() - MEASURED_MS);
+  const counted = [rows, ledgers].map(([row]) => Number(row?.count ?? 0));
+  const [factCount = 0, ledgerCount = 0] = counted;
+  return {
+    rows: Math.min(factCount, COUNTED_ROWS),
+    ledgers: Math.min(ledgerCount, COUNTED_ROWS),
+    more: counted.some((count) => count > COUNTED_ROWS),
+    lag: lagOf(known.filter(({ recorded_at }) => recorded_at >= from).map((row) => row.projected_at - row.recorded_at)),
+    newestProjectedAt: known.length > 0 ? Math.max(...known.map(({ projected_at }) => projected_at)) : null,
+  };
+}
+
+function lagOf(lags: readonly number[]): Lag | null {
+  // Two clocks: the database's may be a little behind the ledger's.
+  const sorted = lags.map((lag) => Math.max(0, lag)).sort((a, b) => a - b);
+  const at = (share: number) => sorted[Math.max(0, Math.ceil(sorted.length * share) - 1)] ?? 0;
+  return sorted.length === 0 ? null : { rows: sorted.length, p50: at(0.5), p95: at(0.95), max: at(1) };
+}

@@ -1,0 +1,50 @@
+import { address, messageId, nextHop, type Outgoing } from "../engine/index.ts";
+import { PROCESSED, type RecordedFact } from "../facts/fact.ts";
+import { ChargeFact, ContactMergedFact, FactRecorded, OutcomeFact, PayoutFact, ReconciliationFact } from "../messages/facts.ts";
+
+/** The queues that a ledger's facts go to. */
+export const FEEDS = ["projections", "fact-processing"] as const;
+export type Feed = (typeof FEEDS)[number];
+
+/** What a ledger's messages say as their source; their subject is its entity. */
+export const LEDGER_SOURCE = "ledger";
+
+const PROCESSED_EVENTS = {
+  outcome: OutcomeFact,
+  charge: ChargeFact,
+  payout: PayoutFact,
+  contact_merged: ContactMergedFact,
+  reconciliation: ReconciliationFact,
+};
+
+/** Which facts belong to a feed, as SQL: all to the projections, and those from which something follows to the processing. */
+export const BELONGS: Record<Feed, string> = {
+  projections: "true",
+  "fact-processing": `type IN (${PROCESSED.map((type) => `'${type}'`).join(", ")})`,
+};
+
+export function belongsTo(feed: Feed, { type }: Pick<RecordedFact, "type">): boolean {
+  return feed === "projections" || type in PROCESSED_EVENTS;
+}
+
+/** The feed that a ledger's message came by. */
+export function feedOf(messageType: string): Feed {
+  return messageType === FactRecorded.type ? "projections" : "fact-processing";
+}
+
+/** The message that takes a fact to a feed: the same at every send, but for its span and time. */
+export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact): Promise<Outgoing> {
+  const { entity, fact_id, tenant_id, trace_id, correlation_id, causation_id, sequence } = fact;
+  const event = feed === "projections" ? FactRecorded : PROCESSED_EVENTS[fact.type as keyof typeof PROCESSED_EVENTS];
+  const envelope = await address(bucket, event.from(fact as never), {
+    tenantId: tenant_id,
+    source: LEDGER_SOURCE,
+    correlationId: correlation_id,
+    causationId: causation_id,
+    traceparent: nextHop(`00-${trace_id}-${"1".padStart(16, "0")}-01`),
+    idempotencyKey: `${entity}/${fact_id}`,
+    sequence,
+    owner: `${feed}-${sequence}`,
+  });
+  return { id: messageId(envelope), queue: feed, delaySeconds: 0, body: JSON.stringify(envelope) };
+}
