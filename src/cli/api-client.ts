@@ -8,7 +8,7 @@ import type { steps } from "../api/steps.ts";
 import { Refusal } from "./command.ts";
 
 // What a route answers is said by the route itself: where one changes, this does not compile.
-type Output<
+export type Output<
   Routes,
   Path extends keyof ExtractSchema<Routes>,
   Method extends keyof ExtractSchema<Routes>[Path],
@@ -50,12 +50,12 @@ const ANSWER_MS = 15_000;
 /** The API's largest page. */
 const PAGE = 200;
 
-/** An engine's API, as far as commands use it. Errors: a `Refusal` with the problem's own words. */
-export function apiOf(url: string, token: string) {
-  async function ask<Answer>(method: string, path: string, body?: unknown): Promise<Answer> {
+/** Asks an engine's API one thing. Errors: a `Refusal` with the problem's own words. */
+export function askerOf(url: string, token: string) {
+  return async function ask<Answer>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
     const response = await fetch(url + path, {
       method,
-      headers: { authorization: `Bearer ${token}`, ...(body !== undefined && { "content-type": "application/json" }) },
+      headers: { authorization: `Bearer ${token}`, ...(body !== undefined && { "content-type": "application/json" }), ...headers },
       signal: AbortSignal.timeout(ANSWER_MS),
       ...(body !== undefined && { body: JSON.stringify(body) }),
     }).catch(() => {
@@ -64,8 +64,12 @@ export function apiOf(url: string, token: string) {
     const text = await response.text();
     if (!response.ok) throw new Refusal(`${method} ${path} answered ${response.status}: ${detailOf(text)}`);
     return (text === "" ? undefined : JSON.parse(text)) as Answer;
-  }
+  };
+}
 
+/** An engine's API, as far as the main demo uses it. Errors: a `Refusal` with the problem's own words. */
+export function apiOf(url: string, token: string) {
+  const ask = askerOf(url, token);
   return {
     enqueue: async (commands: Command[]) => (await ask<{ results: BatchResult[] }>("POST", "/v1/commands/batch", { commands })).results,
     instances: async (correlation: string) =>

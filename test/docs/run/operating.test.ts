@@ -4,7 +4,8 @@ import operating from "../../../docs/operating.md?raw";
 import { callerWith, type Json, reaches, send } from "../../api/client.ts";
 import { envelopeFor, seedEffect, seedInstance, seedLetter } from "../../api/seed.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";
-import { type Curl, curlsOf, filled } from "./curl.ts";
+import { type Curl, curlsOf } from "./curl.ts";
+import { follow, readAssignments } from "./follow.ts";
 
 const TENANT = "acme";
 const shells = fencesOf(operating).filter(({ language }) => language === "sh");
@@ -20,13 +21,7 @@ async function world() {
     ["URL", ""],
     ["TOKEN", caller.token],
   ]);
-  // The reader's own `NAME="…"` lines, as the first block has them.
-  for (const [, name = "", value = ""] of shells[0]?.text.matchAll(/^(\w+)="(.*)"$/gm) ?? []) {
-    variables.set(
-      name,
-      value.replaceAll(/\$(\w+)/g, (_, other) => variables.get(other) ?? ""),
-    );
-  }
+  readAssignments(shells[0]?.text ?? "", variables);
   return { caller, variables };
 }
 
@@ -37,21 +32,6 @@ function copyIds(variables: Map<string, string>, keys: string[], { method, url }
   if (/\/v1\/instances\?/.test(url)) variables.set("ID", first.id);
   if (/\/v1\/dead-letters\?/.test(url)) variables.set("LETTER", first.id);
   if (/\/v1\/effects\?/.test(url)) keys.push(...body.items.map(({ key }: Json) => key));
-}
-
-/** What a document shows of an answer: named fields only, lists by some of their items, `"…"` for any text. */
-function shown(value: unknown): unknown {
-  if (value === "…") return expect.any(String);
-  if (Array.isArray(value)) return value.length === 0 ? [] : expect.arrayContaining(value.map(shown));
-  if (typeof value !== "object" || value === null) return value;
-  return expect.objectContaining(Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, shown(inner)])));
-}
-
-async function run(curl: Curl, lookUp: (name: string) => string): Promise<Json> {
-  const headers = curl.headers.map((line) => filled(line, lookUp)).map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]);
-  const { status, body } = await send(filled(curl.url, lookUp), { method: curl.method, headers, ...(curl.body && { body: curl.body }) });
-  expect({ status, body }, curl.text).toEqual({ status: curl.status, body: curl.answer === undefined ? body : shown(curl.answer) });
-  return body;
 }
 
 it("every command of docs/operating.md answers what is written under it", { timeout: 60_000 }, async () => {
@@ -66,7 +46,7 @@ it("every command of docs/operating.md answers what is written under it", { time
   expect(curls.length).toBeGreaterThan(20);
   for (const curl of curls) {
     // A reader who is too early asks again; what changes something is sent once.
-    const ask = () => run(curl, lookUp);
+    const ask = () => follow(curl, lookUp);
     const body = await (curl.method === "GET" ? vi.waitFor(ask, { timeout: 15_000, interval: 100 }) : ask());
     copyIds(variables, keys, curl, body);
     if (body?.sent) await reaches(caller, body.instance_id, "complete");
