@@ -60,18 +60,29 @@ export const postWebhook = defineStep({
 });
 
 /** One request. Notes in the line what was answered; returns for 2xx and 410, and throws for everything else. */
-async function post(env: Cloudflare.Env, delivery: Delivery, target: Target, signal: AbortSignal, line: Attempt): Promise<void> {
-  const { verdict, url, ...checked } = await checkTarget(env, target.url);
-  if (verdict === "refused" || !url) throw notRetryable(`Not sent: the URL ${"reason" in checked ? checked.reason : "is not valid"}.`);
-  if (verdict === "unknown") throw new MillraceError("unavailable", `Not sent: ${"reason" in checked ? checked.reason : "DNS is silent"}.`);
-  const response = await fetch(url, {
+async function post(
+  env: Cloudflare.Env,
+  delivery: Delivery,
+  { url, generations }: Target,
+  signal: AbortSignal,
+  line: Attempt,
+): Promise<void> {
+  const target = await checkTarget(env, url);
+  if (target.verdict === "refused") throw notRetryable(`Not sent: the URL ${target.reason}.`);
+  if (target.verdict === "unknown") throw new MillraceError("unavailable", `Not sent: ${target.reason}.`);
+  const inTime = AbortSignal.timeout(timeoutMs(env));
+  const response = await fetch(target.url, {
     method: "POST",
-    headers: { "content-type": "application/json", "user-agent": "Millrace", ...signed(env.MILLRACE_KEY, delivery, target.generations) },
+    headers: { "content-type": "application/json", "user-agent": "Millrace", ...signed(env.MILLRACE_KEY, delivery, generations) },
     body: delivery.body,
     redirect: "manual",
-    signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs(env))]),
+    signal: AbortSignal.any([signal, inTime]),
   }).catch(() => {
-    throw new MillraceError("unavailable", `The receiver gave no answer within ${timeoutMs(env) / 1000} seconds.`);
+    const late = inTime.aborted || signal.aborted;
+    throw new MillraceError(
+      "unavailable",
+      late ? `The receiver gave no answer within ${timeoutMs(env) / 1000} s.` : "The receiver cannot be reached, or hung up.",
+    );
   });
   line.status = response.status;
   line.answer = await beginningOf(response);

@@ -1,18 +1,12 @@
-import type { Draft, Statement } from "../engine/index.ts";
+import type { Draft, Writes } from "../engine/index.ts";
 import type { StatedFact } from "../facts/fact.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { WEBHOOK_TEST } from "../messages/webhooks.ts";
 import { type Attempt, type Delivery, logAttempt, settleDelivery } from "./deliveries.ts";
 import { disableGone } from "./endpoints.ts";
 
-/** What is written with the end of a delivery. */
-interface Outcome {
-  statements: Statement[];
-  emit: Draft[];
-}
-
 /** The receiver has taken it. */
-export function wasSent(delivery: Delivery, attempt: Attempt): Outcome {
+export function wasSent(delivery: Delivery, attempt: Attempt): Writes {
   const sent = { ...about(delivery), status: attempt.status ?? 0, attempts: attempt.attempt };
   return {
     statements: [logAttempt(delivery.tenant_id, delivery.id, attempt), settleDelivery(delivery.tenant_id, delivery.id, "sent")],
@@ -21,7 +15,7 @@ export function wasSent(delivery: Delivery, attempt: Attempt): Outcome {
 }
 
 /** The receiver wants nothing more: its endpoint is disabled, unless somebody has changed it in the meantime. */
-export function wasGone(delivery: Delivery, attempt: Attempt): Outcome {
+export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
   const { tenant_id, endpoint_id, id } = delivery;
   const reason = "The receiver answered 410 Gone.";
   return {
@@ -30,29 +24,30 @@ export function wasGone(delivery: Delivery, attempt: Attempt): Outcome {
       settleDelivery(tenant_id, id, "gone"),
       ...disableGone(tenant_id, endpoint_id, attempt.version, reason),
     ],
-    emit: failed(delivery, attempt.status, reason, attempt.at),
+    emit: failed(delivery, "gone", attempt.status, reason, attempt.at),
   };
 }
 
 /** Its endpoint is switched off, so nothing was sent. */
-export function wasSkipped(delivery: Delivery, why: string): Outcome {
+export function wasSkipped(delivery: Delivery, why: string): Writes {
   return {
     statements: [settleDelivery(delivery.tenant_id, delivery.id, "skipped")],
-    emit: failed(delivery, null, why, delivery.matched_at),
+    emit: failed(delivery, "skipped", null, why, new Date().toISOString()),
   };
 }
 
 /** Every attempt has failed: an operator decides. */
-export function wasGivenUp(delivery: Delivery, status: number | null, reason: string): Outcome {
+export function wasGivenUp(delivery: Delivery, status: number | null, reason: string): Writes {
   return {
     statements: [settleDelivery(delivery.tenant_id, delivery.id, "failed")],
-    emit: failed(delivery, status, reason.slice(0, 1000), new Date().toISOString()),
+    emit: failed(delivery, "failed", status, reason.slice(0, 1000), new Date().toISOString()),
   };
 }
 
-function failed(delivery: Delivery, status: number | null, reason: string, at: string): Draft[] {
+/** Named after the way it failed: after an operator's retry a delivery may fail another way, and that is another fact. */
+function failed(delivery: Delivery, how: "failed" | "gone" | "skipped", status: number | null, reason: string, at: string): Draft[] {
   const payload = { ...about(delivery), status, reason };
-  return facts(delivery, { ...named(delivery, "failed", at), type: "webhook_failed", payload });
+  return facts(delivery, { ...named(delivery, how, at), type: "webhook_failed", payload });
 }
 
 /** The match, and what became of it, as facts of the endpoint's ledger. Stated again after a retry, the match is known there. A test is no fact's. */

@@ -1,7 +1,7 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import type { RecordedFact } from "../../src/facts/fact.ts";
+import type { RecordedFact, StatedFact } from "../../src/facts/fact.ts";
 import { ledgerOf } from "../../src/objects/ledgers.ts";
 import worker from "../../src/worker.ts";
 import { reaches, until } from "../api/client.ts";
@@ -94,6 +94,19 @@ describe("A fact", () => {
     expect(new Set(requests.map(({ id }) => id)).size).toBe(2);
   });
 
+  it("of the largest size arrives whole at every endpoint, and its signature holds for any character", async () => {
+    const caller = await callerWith();
+    const endpoints = [await endpoint(caller), await endpoint(caller)];
+    const payload = { account: "a1", value_cents: 1, note: "🧾 ünï\u2028 ".repeat(900) };
+    await outcome(caller.tenantId, { payload } as Partial<StatedFact>);
+    for (const { hook, delivery } of endpoints) {
+      await delivery("sent");
+      const [request] = await received(hook, 1);
+      expect(request?.verified).toEqual([true]);
+      expect(JSON.parse(request?.body ?? "").data.payload).toEqual(payload);
+    }
+  });
+
   it("taken before an endpoint was registered is not delivered to it", async () => {
     const caller = await callerWith();
     const witness = await endpoint(caller);
@@ -110,8 +123,8 @@ describe("A fact", () => {
 describe("A receiver that fails", () => {
   it.each([
     { how: "answers 500", treatment: { status: 500, text: "no\0pe" }, error: "The receiver answered 500.", answer: "nope" },
-    { how: "hangs up after it took it", treatment: { mode: "drop" as const }, error: "The receiver gave no answer", answer: null },
-    { how: "never answers", treatment: { mode: "hang" as const }, error: "gave no answer within 1 seconds", answer: null },
+    { how: "hangs up after it took it", treatment: { mode: "drop" as const }, error: "cannot be reached, or hung up", answer: null },
+    { how: "never answers", treatment: { mode: "hang" as const }, error: "gave no answer within 1 s.", answer: null },
     {
       how: "redirects",
       treatment: { status: 302, headers: { location: "http://169.254.169.254/latest/meta-data" } },
@@ -162,11 +175,32 @@ describe("A receiver that fails", () => {
     await reaches(caller, failed.id, "complete");
   });
 
+  it("to the end, and is switched off before the operator's retry, is skipped: two facts say so", async () => {
+    await using _ = await hurried();
+    const caller = await callerWith();
+    const { hook, id, path, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ status: 500, times: 6 }] });
+    await outcome(caller.tenantId);
+    const failed = await delivery("failed");
+    await reaches(caller, failed.id, "errored");
+    await caller.call("DELETE", path);
+    expect((await caller.post(`/v1/instances/${failed.id}/retry`, REASON)).status).toBe(202);
+    await delivery("skipped");
+    expect(await ledger(caller.tenantId, id, 3)).toMatchObject([
+      { type: "webhook_triggered" },
+      { type: "webhook_failed", payload: { status: 500 } },
+      { type: "webhook_failed", payload: { status: null, reason: "The endpoint is deleted." } },
+    ]);
+    expect(await received(hook)).toHaveLength(6);
+  });
+
   it("and asks for patience with 429 is left alone for that long", async () => {
     const caller = await callerWith();
     const { hook, delivery } = await endpoint(caller);
     await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": "2" }, times: 1 }] });
     await outcome(caller.tenantId);
+    await received(hook, 1);
+    expect(await delivery("pending")).toMatchObject({ config_version: 1, fact_type: "outcome" });
     const sent = await delivery("sent");
     const [first, second] = sent.attempts;
     expect(first.error).toBe("The receiver answered 429 and asked for 2 seconds.");
