@@ -1,4 +1,5 @@
 import { routes } from "./consumers/routes.ts";
+import { skippedLetterFact } from "./derive/skipped-letter.ts";
 import { type Catalog, catalog } from "./engine/index.ts";
 import { confirmFacts } from "./objects/ledgers.ts";
 import { deliverWebhook } from "./workflows/deliver-webhook.ts";
@@ -26,4 +27,5 @@ export const app: Catalog = catalog({
   ],
   routes,
   onConfirmed: confirmFacts,
+  onSkipped: skippedLetterFact,
 });

@@ -3,7 +3,9 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { Catalog } from "../engine/index.ts";
 import { audit } from "./audit.ts";
 import { authenticate } from "./auth.ts";
+import { budgets } from "./budgets.ts";
 import { commands } from "./commands.ts";
+import { contacts } from "./contacts.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { effects } from "./effects.ts";
 import { embedded } from "./embedded.ts";
@@ -20,6 +22,7 @@ import { pages } from "./pages.ts";
 import { answerProblem, HttpRefusal } from "./problem.ts";
 import { problemsPage } from "./problems-page.ts";
 import { projections } from "./projections.ts";
+import { qualificationRules } from "./qualification-rules.ts";
 import { retry } from "./retry.ts";
 import { steps } from "./steps.ts";
 import { webhookDeliveries } from "./webhook-deliveries.ts";
@@ -39,8 +42,11 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use("/v1/*", noStore, authenticate);
 
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
-  const platform = [facts(), ledgers(), projections(catalog), webhooks(), webhookSecrets(), webhookDeliveries(catalog)];
-  for (const routes of [...nouns, ...platform, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);
+  const platform = [facts(), ledgers(), projections(catalog)];
+  const derived = [qualificationRules(), budgets(), contacts()];
+  const hooks = [webhooks(), webhookSecrets(), webhookDeliveries(catalog)];
+  for (const routes of [...nouns, ...platform, ...derived, ...hooks, health(), landing(catalog), problemsPage(), pages(), embedded()])
+    api.route("/", routes);
   api.route("/", openApi(api));
   return api;
 }

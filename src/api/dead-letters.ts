@@ -141,7 +141,7 @@ export function deadLetters(catalog: Catalog) {
     })
     .openapi(skip, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
-      const { actionId, skipped } = await skipDeadLetter(context.env, reader(context), context.req.valid("param").id, reason);
+      const { actionId, skipped } = await skipDeadLetter(context.env, catalog, reader(context), context.req.valid("param").id, reason);
       return context.json({ action_id: actionId, skipped }, 200);
     });
 }

@@ -8,6 +8,7 @@ type HttpCode =
   | "route_not_found"
   | "page_not_found"
   | "ledger_not_found"
+  | "rules_not_found"
   | "webhook_not_found"
   | "delivery_not_found"
   | "method_not_allowed"
@@ -28,6 +29,7 @@ export const PROBLEMS = {
   route_not_found: [404, "No such route", false],
   page_not_found: [404, "No such page", false],
   ledger_not_found: [404, "No such ledger", false],
+  rules_not_found: [404, "No such version of the rules", false],
   instance_not_found: [404, "No such instance", false],
   effect_not_found: [404, "No such effect", false],
   dead_letter_not_found: [404, "No such dead letter", false],
@@ -54,6 +56,7 @@ export const PROBLEMS = {
   invariant: [500, "A bug in Millrace", false],
   upstream_refused: [502, "An upstream refused", true],
   retry_after: [503, "An upstream asks for patience", true],
+  in_progress: [503, "An upstream is still at work", true],
   unavailable: [503, "The database is in trouble", true],
   step_timeout: [504, "A step took too long", true],
   wait_timeout: [504, "A wait took too long", true],

@@ -18,6 +18,7 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
     "No fact of this entity was ever stated by your tenant.",
     "List facts with GET /v1/facts; mind the entity's spelling.",
   ],
+  rules_not_found: ["Your tenant's rules have no version of this number.", "List them with GET /v1/qualification-rules/versions."],
   instance_not_found: ["No instance of your tenant has this id.", "List them with GET /v1/instances."],
   effect_not_found: ["No effect of your tenant has this key.", "List those in doubt with GET /v1/effects."],
   dead_letter_not_found: ["No dead letter that you may see has this id.", "List them with GET /v1/dead-letters."],
@@ -74,6 +75,10 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
     "Mend what the message names, then retry the instance.",
   ],
   retry_after: ["An upstream asked for patience more often than the step has retries.", "Wait, then retry the instance."],
+  in_progress: [
+    "An upstream was still at work on an earlier attempt, more often than the step has retries.",
+    "Wait, then retry the instance: it goes on from what the upstream did.",
+  ],
   unavailable: [
     "The database, or an upstream, gave no usable answer.",
     "Send the same request again after Retry-After: with the same key it is the same work.",

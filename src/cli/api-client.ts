@@ -2,7 +2,10 @@ import type { ExtractSchema } from "hono/types";
 import type { commands } from "../api/commands.ts";
 import type { effects } from "../api/effects.ts";
 import type { events } from "../api/events.ts";
+import type { facts } from "../api/facts.ts";
 import type { instances } from "../api/instances.ts";
+import type { ledgers } from "../api/ledgers.ts";
+import type { projections } from "../api/projections.ts";
 import type { retry } from "../api/retry.ts";
 import type { steps } from "../api/steps.ts";
 import { Refusal } from "./command.ts";
@@ -28,6 +31,22 @@ type BatchResult = Output<ReturnType<typeof commands>, "/v1/commands/batch", "$p
 type RetryAnswer = Output<ReturnType<typeof retry>, "/v1/instances/:id/retry", "$post">;
 type RetryPlan = Extract<RetryAnswer, { effects: unknown }>;
 type Retried = Extract<RetryAnswer, { action_id: string }>;
+
+export type AppendResult = Output<ReturnType<typeof facts>, "/v1/facts", "$post">["results"][number];
+type FactPage = Output<ReturnType<typeof facts>, "/v1/facts", "$get">;
+export type Fact = Listed<FactPage>;
+type Ledger = Output<ReturnType<typeof ledgers>, "/v1/ledgers/:entity", "$get">;
+type ProjectionList = Output<ReturnType<typeof projections>, "/v1/projections", "$get">;
+type RebuildAccepted = Output<ReturnType<typeof projections>, "/v1/projections/facts/rebuild", "$post">;
+
+/** A fact as it is stated. */
+export interface FactStatement {
+  fact_id: string;
+  entity: string;
+  type: string;
+  occurred_at: string;
+  payload: unknown;
+}
 
 interface Command {
   type: string;
@@ -74,11 +93,18 @@ export function apiOf(url: string, token: string) {
     enqueue: async (commands: Command[]) => (await ask<{ results: BatchResult[] }>("POST", "/v1/commands/batch", { commands })).results,
     instances: async (correlation: string) =>
       (await ask<InstancePage>("GET", `/v1/instances?${new URLSearchParams({ correlation, limit: String(PAGE) })}`)).items,
+    instance: (id: string) => ask<Instance>("GET", `/v1/instances/${id}`),
     steps: async (id: string) => (await ask<{ items: Step[] }>("GET", `/v1/instances/${id}/steps`)).items,
     effects: async (id: string) => (await ask<{ items: Effect[] }>("GET", `/v1/instances/${id}/effects`)).items,
     events: async (id: string) => (await ask<{ items: EmittedMessage[] }>("GET", `/v1/instances/${id}/events?payload=true`)).items,
     planRetry: (id: string, reason: string) => ask<RetryPlan>("POST", `/v1/instances/${id}/retry`, { reason, dry_run: true }),
     retry: (id: string, reason: string) => ask<Retried>("POST", `/v1/instances/${id}/retry`, { reason }),
+    appendFacts: async (facts: readonly FactStatement[]) =>
+      (await ask<{ results: AppendResult[] }>("POST", "/v1/facts", { facts })).results,
+    facts: async () => (await ask<FactPage>("GET", `/v1/facts?limit=${PAGE}`)).items,
+    ledger: (entity: string) => ask<Ledger>("GET", `/v1/ledgers/${encodeURIComponent(entity)}`),
+    factsProjection: async () => (await ask<ProjectionList>("GET", "/v1/projections")).items[0] as ProjectionList["items"][number],
+    rebuild: (request: string) => ask<RebuildAccepted>("POST", "/v1/projections/facts/rebuild", { request }),
     setFaults: (faults: Fault[]) => ask<void>("PUT", "/embedded/faults", faults),
     clearFaults: () => ask<void>("DELETE", "/embedded/faults"),
     ledgerTotals: async () => (await ask<{ totals: LedgerTotals }>("GET", "/embedded/ledger")).totals,

@@ -1,5 +1,21 @@
 import type { Routed } from "../engine/index.ts";
+import { decide, derivedFacts } from "../facts/decide.ts";
 import type { RecordedFact } from "../facts/fact.ts";
+import { appendFacts, provenanceOf, reusedName } from "../objects/ledgers.ts";
+import { recentRules, rulesAt } from "./rules.ts";
 
-/** An outcome becomes a charge and a payout, as the tenant's rules say. */
-export async function qualify(_event: Routed<RecordedFact<"outcome">>): Promise<void> {}
+/**
+ * An outcome becomes a charge and a payout, as the rules say that were in effect when its ledger took it. Both are named after the
+ * outcome: delivered again, or after a death between the two, it adds what is missing and nothing else.
+ */
+export async function qualify({ payload: outcome, envelope, env, once }: Routed<RecordedFact<"outcome">>): Promise<void> {
+  const { tenant_id } = envelope;
+  const recent = await once(`qualification rules of ${tenant_id}`, () => recentRules(env.DB, tenant_id));
+  const counted = await rulesAt(env.DB, tenant_id, Date.parse(outcome.recorded_at), recent);
+  const decision = counted && decide(counted.rules, outcome);
+  if (!decision) return;
+  const facts = derivedFacts(outcome, counted.version, decision);
+  const appended = await appendFacts(env, provenanceOf(envelope), facts);
+  const taken = facts.find((_, index) => appended[index]?.outcome === "differs");
+  if (taken) throw reusedName(taken);
+}

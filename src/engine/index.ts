@@ -8,6 +8,7 @@ export {
   type ErrorCode,
   type ErrorDetail,
   type Issue,
+  inProgress,
   MillraceError,
   messageOf,
   notRetryable,
@@ -31,7 +32,7 @@ export { consumeEvents } from "./intake/events.ts";
 export { oldestWaiting } from "./keeper/backlog.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";
 export { Keeper, keeper, type Round } from "./keeper/keeper.ts";
-export type { Retention } from "./keeper/retention.ts";
+export type { Retention, Slice } from "./keeper/rule.ts";
 export { type AuditRow, listActions } from "./operate/actions.ts";
 export type { Operator } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
@@ -58,7 +59,7 @@ export type { Outgoing } from "./recorder/entry.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";
 export { batch, isTransient, query } from "./store/retry.ts";
-export { type Catalog, catalog } from "./topology/catalog.ts";
+export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";
 export {
   call,
   type EventListener,

@@ -3,11 +3,15 @@ import * as z from "zod";
 import { type Issue, issuesOf, MillraceError } from "../engine/index.ts";
 
 /** Names of things in the caller's world: accounts, partners, contacts, entities. */
-const name = z
-  .string()
-  .min(1)
-  .max(200)
-  .regex(/^\P{Cc}*$/u, "must not contain control characters");
+const names = (max: number) =>
+  z
+    .string()
+    .min(1)
+    .max(max)
+    .regex(/^\P{Cc}*$/u, "must not contain control characters");
+const name = names(200);
+/** Accounts and partners, whose ledgers are `account/…` and `partner/…`: their names leave room for that. */
+const party = names(190);
 const cents = z.int().min(0).max(1_000_000_000_000);
 const ruleRef = z.strictObject({ version: z.int().min(1), rule: z.string() });
 const webhook = z.strictObject({ endpoint_id: z.string(), delivery_id: z.string(), fact_id: name });
@@ -25,17 +29,17 @@ const open = <Shape extends z.ZodRawShape>(shape: Shape) =>
 /** What each type of fact says. A fact that does not fit its type is refused before it is appended. */
 export const FACT_PAYLOADS = {
   /** Something worth money happened: who owes for it, who earned it, what it is worth. */
-  outcome: open({ account: name, partner: name.optional(), contact: name.optional(), value_cents: cents, hold: name.optional() }),
+  outcome: open({ account: party, partner: party.optional(), contact: name.optional(), value_cents: cents, hold: name.optional() }),
   /** An account owes. `hold` names the budget reservation that it settles. */
   charge: z.strictObject({
-    account: name,
+    account: party,
     amount_cents: cents,
     outcome_id: name.optional(),
     decided_by: ruleRef.optional(),
     hold: name.optional(),
   }),
   /** A partner has earned. */
-  payout: z.strictObject({ partner: name, amount_cents: cents, outcome_id: name.optional(), decided_by: ruleRef.optional() }),
+  payout: z.strictObject({ partner: party, amount_cents: cents, outcome_id: name.optional(), decided_by: ruleRef.optional() }),
   /** Two contacts are one person: from now on `from` is known as `into`. */
   contact_merged: z.strictObject({ from: name, into: name }),
   webhook_triggered: webhook,

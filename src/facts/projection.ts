@@ -16,7 +16,7 @@ export function factRow({ payload: fact }: { payload: RecordedFact }): RowStatem
   };
 }
 
-/** The row of a fact's ledger. One that is known is not written again. */
+/** The row of a fact's ledger: once for all facts of a batch. One that is known is not written again. */
 export function ledgerRow({ payload: { tenant_id, entity } }: { payload: RecordedFact }): RowStatement {
   return { text: REGISTER_LEDGERS, row: { tenant_id, entity } };
 }
@@ -28,9 +28,8 @@ const INSERT_FACTS = `
   FROM json_each(?1) WHERE true
   ON CONFLICT DO NOTHING`;
 
-/** A batch names a ledger as often as it has facts of it: here it is named once. */
 const REGISTER_LEDGERS = `
   INSERT INTO ledgers (tenant_id, entity, registered_at)
-  SELECT DISTINCT value->>'tenant_id', value->>'entity', ${now.fragment}
+  SELECT value->>'tenant_id', value->>'entity', ${now.fragment}
   FROM json_each(?1) WHERE true
   ON CONFLICT DO NOTHING`;

@@ -1,3 +1,93 @@
 import { DurableObject } from "cloudflare:workers";
+import { foldMerges, type Merge, type OrderedMerge, orderOf } from "../facts/merges.ts";
 
-export class ContactBook extends DurableObject<Env> {}
+/** A contact as it is known now. */
+export interface KnownContact {
+  contact_id: string;
+  /** The contact it is known as: itself, if it was never merged into another. */
+  canonical_id: string;
+  /** Every other contact that is known as that one, by name; of very many, the first. */
+  merged: string[];
+  merged_count: number;
+}
+
+/** Names that one answer lists. */
+const LISTED_CONTACTS = 1000;
+
+/**
+ * Who is who among one tenant's contacts. All merges are kept; each contact that one names has a row with its canonical contact, so
+ * to be asked costs one look. What it answers depends on the set of merges alone, not on when, in which order or how often they came.
+ */
+export class ContactBook extends DurableObject<Env> {
+  readonly #sql = this.ctx.storage.sql;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    // Contacts of one canonical contact are exactly those that merges connect. Its own row knows the newest of these merges.
+    this.#sql.exec(`
+      CREATE TABLE IF NOT EXISTS merges (place TEXT PRIMARY KEY, from_id TEXT NOT NULL, into_id TEXT NOT NULL) STRICT, WITHOUT ROWID;
+      CREATE INDEX IF NOT EXISTS merges_by_from ON merges (from_id);
+      CREATE TABLE IF NOT EXISTS contacts (contact_id TEXT PRIMARY KEY, canonical_id TEXT NOT NULL, newest TEXT) STRICT, WITHOUT ROWID;
+      CREATE INDEX IF NOT EXISTS contacts_by_canonical ON contacts (canonical_id);`);
+  }
+
+  /** Takes a merge; one it has already changes nothing. */
+  merge(merge: Merge): void {
+    const { from, into } = merge;
+    if (from === into) return;
+    this.ctx.storage.transactionSync(() => {
+      const order = orderOf(merge);
+      if (
+        this.#sql.exec("INSERT INTO merges (place, from_id, into_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", order, from, into)
+          .rowsWritten === 0
+      )
+        return;
+      this.#sql.exec("INSERT INTO contacts (contact_id, canonical_id) VALUES (?1, ?1), (?2, ?2) ON CONFLICT DO NOTHING", from, into);
+      const [one, other] = [this.#canonical(from), this.#canonical(into)];
+      const newest = [order, this.#newest(one), this.#newest(other)].sort().at(-1) ?? order;
+      // The newest merge of all only joins what is there. One that comes late may have come first: what it touches is worked out anew.
+      const canonical = newest === order ? other : this.#fold(one, other);
+      this.#sql.exec("UPDATE contacts SET canonical_id = ?1 WHERE canonical_id IN (?2, ?3) AND canonical_id <> ?1", canonical, one, other);
+      this.#sql.exec("UPDATE contacts SET newest = ? WHERE contact_id = ?", newest, canonical);
+    });
+  }
+
+  contact(id: string): KnownContact {
+    const canonical = this.#canonical(id);
+    const others = "FROM contacts WHERE canonical_id = ?1 AND contact_id <> ?1";
+    const listed = this.#sql.exec<{ contact_id: string }>(
+      `SELECT contact_id ${others} ORDER BY contact_id LIMIT ?2`,
+      canonical,
+      LISTED_CONTACTS,
+    );
+    const merged = [...listed].map(({ contact_id }) => contact_id);
+    const { count } = this.#sql.exec<{ count: number }>(`SELECT count(*) AS count ${others}`, canonical).one();
+    return { contact_id: id, canonical_id: canonical, merged, merged_count: count };
+  }
+
+  /** The canonical contact of each of these, in their order. */
+  resolve(ids: readonly string[]): string[] {
+    return ids.map((id) => this.#canonical(id));
+  }
+
+  #canonical(id: string): string {
+    const [row] = this.#sql.exec<{ canonical_id: string }>("SELECT canonical_id FROM contacts WHERE contact_id = ?", id);
+    return row?.canonical_id ?? id;
+  }
+
+  #newest(canonical: string): string {
+    const [row] = this.#sql.exec<{ newest: string | null }>("SELECT newest FROM contacts WHERE contact_id = ?", canonical);
+    return row?.newest ?? "";
+  }
+
+  /** The one canonical contact of everything that two groups' merges connect: the new merge, which connects both, is among them. */
+  #fold(one: string, other: string): string {
+    const merges = this.#sql.exec<{ order: string; from: string; into: string }>(
+      `SELECT place AS "order", from_id AS "from", into_id AS "into" FROM merges
+       WHERE from_id IN (SELECT contact_id FROM contacts WHERE canonical_id IN (?, ?))`,
+      one,
+      other,
+    );
+    return foldMerges([...merges] satisfies OrderedMerge[]).get(one) ?? one;
+  }
+}

@@ -49,7 +49,6 @@ export class Outbox {
     const left = [...missing, ...this.#between(mark, reached)].filter((sequence) => !heard.has(sequence));
     if (reached === mark && left.length === missing.length) return;
     this.#move(reached, left);
-    this.#sql.exec("UPDATE cursors SET rounds = 0 WHERE feed = ?", this.#feed);
   }
 
   /** Places behind `after` that are not confirmed and were recorded by then, oldest first. */
@@ -116,8 +115,9 @@ export class Outbox {
     return { mark: row.mark, missing: JSON.parse(row.missing) as number[] };
   }
 
+  /** Whoever confirms is alive: what is still missing is sent again after the first pause. */
   #move(mark: number, missing: readonly number[]): void {
-    this.#sql.exec("UPDATE cursors SET mark = ?, missing = ? WHERE feed = ?", mark, JSON.stringify(missing), this.#feed);
+    this.#sql.exec("UPDATE cursors SET mark = ?, missing = ?, rounds = 0 WHERE feed = ?", mark, JSON.stringify(missing), this.#feed);
   }
 
   #between(mark: number, reached: number): number[] {

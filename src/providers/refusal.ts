@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
+import { inProgress, MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
 
 /** Whom we asked, and the secret we showed: what a message about a refusal needs to know. */
 export interface Counterpart {
@@ -36,7 +36,7 @@ export function refusal(upstream: Counterpart, answer: Answer): MillraceError {
 
   if (status === 429) return retryAfter(askedDelayMs ?? RATE_LIMITED_DELAY_MS, said, status);
   if (status === 503 && askedDelayMs !== undefined) return retryAfter(askedDelayMs, said, status);
-  if (IN_PROGRESS.has(status)) return retryAfter(askedDelayMs ?? IN_PROGRESS_DELAY_MS, said, status);
+  if (IN_PROGRESS.has(status)) return inProgress(askedDelayMs ?? IN_PROGRESS_DELAY_MS, said, status);
   if (FORBIDDING.has(status)) return notRetryable(`${said} Check ${upstream.credential.variable}.`, status);
   if (FINAL.has(status)) return notRetryable(said, status);
   if (status < 400) return notRetryable(`${said} Redirects are not followed: set its URL to the final address.`, status);

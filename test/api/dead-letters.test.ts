@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { callerWith, expectProblem, fresh, type Json, reaches } from "./client.ts";
+import { callerWith, expectProblem, fresh, type Json, reaches, until } from "./client.ts";
 import { envelopeFor, hexId, seedLetter } from "./seed.ts";
 
 describe("GET /v1/dead-letters", () => {
@@ -95,5 +95,23 @@ describe("A dead letter", () => {
     expect((await caller.post(`/v1/dead-letters/${id}/replay`, { reason: "oh" })).body).toMatchObject({ sent: false });
     const { results } = await env.DB.prepare("SELECT state FROM dead_letters WHERE id = ?1").bind(id).all();
     expect(results).toEqual([{ state: "skipped" }]);
+  });
+
+  it("given up becomes a reconciliation fact of its queue's ledger, once", async () => {
+    const caller = await callerWith();
+    const id = await seedLetter(caller.tenantId);
+    await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" });
+    await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "again" });
+    const facts = await until(
+      async () =>
+        (
+          await env.DB.prepare("SELECT entity, subtype, payload FROM facts WHERE tenant_id = ?1")
+            .bind(caller.tenantId)
+            .all<{ payload: string }>()
+        ).results,
+      (rows) => rows.length > 0,
+    );
+    expect(facts).toMatchObject([{ entity: "queue/gatherfeed-commands", subtype: "skipped_dead_letter" }]);
+    expect(JSON.parse(facts[0]?.payload ?? "")).toMatchObject({ about: `dead-letter/${id}`, note: "of no use", actor: "ada" });
   });
 });

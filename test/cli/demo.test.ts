@@ -10,8 +10,8 @@ import { groupOf } from "../../src/cli/local/processes.ts";
 const ROOT = join(import.meta.dirname, "../..");
 
 /** `npm run demo` without a terminal. */
-function demo(): ChildProcessByStdio<null, Readable, Readable> {
-  const child = spawn(process.execPath, ["src/cli/launch.js", "demo", "--exit"], { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
+function demo(...name: string[]): ChildProcessByStdio<null, Readable, Readable> {
+  const child = spawn(process.execPath, ["src/cli/launch.js", "demo", ...name, "--exit"], { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
   onTestFinished(() => void child.kill("SIGTERM"));
   return child;
 }
@@ -50,4 +50,22 @@ it("Ctrl-C in the middle leaves nothing running", async () => {
   const [code] = await once(child, "exit");
   expect(code).toBe(130);
   expect(groupOf(engine)).toEqual([]);
+});
+
+it("the demo of facts shows them arrive, survive a kill, and come back the same from a rebuild", async () => {
+  const began = Date.now();
+  const child = demo("ledger");
+  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
+  expect(err).toBe("");
+  expect(code, out).toBe(0);
+  expect(Date.now() - began).toBeLessThan(90_000);
+  for (const line of [
+    "known already, as number 1",
+    'Did you mean "payout"?',
+    "12 of 12 are known",
+    "13 rows were dropped and written again",
+  ])
+    expect(out).toContain(line);
+  expect(out).toMatch(/p50 \d+ ms, p95 \d+ ms/);
+  expect(out).toContain("✓ Every fact is there once");
 });

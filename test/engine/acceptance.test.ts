@@ -1,7 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { prune } from "../../src/engine/keeper/prune.ts";
-import { dieAt, envelopeOf, fresh, happened, keeperRound, probeEnv, reaches, rows, start, until } from "./harness.ts";
+import { dieAt, envelopeOf, fresh, happened, keeperRound, probeEnv, reaches, retentionPass, rows, start, until } from "./harness.ts";
 
 const charge = [{ do: "keyed", name: "charge" }] as const;
 
@@ -59,7 +58,7 @@ describe("An accepted command", () => {
     const { instanceId } = await start(name, [...charge]);
     await reaches(instanceId, "complete");
     await env.DB.prepare("UPDATE instances SET accepted_at = 0, updated_at = 0 WHERE id = ?1").bind(instanceId).run();
-    expect(await prune(probeEnv)).toBe(1);
+    await retentionPass();
     expect(await rows("SELECT id FROM instances WHERE id = ?1", instanceId)).toEqual([]);
 
     const again = await start(name, [...charge]);

@@ -29,6 +29,26 @@ describe("A once effect whose outcome nobody knows", () => {
     expect(await listEffects(probeEnv, { tenantId: "globex", actor: "gus" }, { state: "in_doubt" })).toEqual([]);
   });
 
+  it("W02 on the only attempt it has: it is parked all the same, not errored, and says what went wrong", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
+    const { instanceId } = await start(name, [{ do: "once", name: "mail", retries: 0 }]);
+    expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    expect(effect).toMatchObject({ state: "in_doubt", epoch: 1, error: { step: "mail", attempts: 1 } });
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+  });
+
+  it("W22 the upstream says that it is still at work: parked, because nobody knows what comes of it", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/mail`, mode: "busy", times: 1 });
+    const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
+    expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    expect(effect?.error).toMatchObject({ code: "in_progress", upstreamStatus: 409 });
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+  });
+
   it("W03 reply seen, not recorded: parked when its claim has run out", async () => {
     const name = fresh();
     const { died } = dieAt("W03 effect done, not recorded");

@@ -182,6 +182,20 @@ describe("A run that waits for an event", () => {
     expect(await output(instanceId)).toMatchObject({ outputs: [{ value: "1" }, { value: "2" }] });
   });
 
+  it("for an event that no route signals: errors at once and says what to add, instead of waiting for nothing", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "wait-unrouted", name: "answer", subject: name }]);
+    expect(await reaches(instanceId, "errored", "waiting", "complete")).toBe("errored");
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "null")).toMatchObject({
+      step: "answer",
+      code: "config_invalid",
+      attempts: 1,
+      message: expect.stringContaining('No route signals "probe.done"'),
+    });
+    expect(await rows("SELECT name FROM waits WHERE instance_id = ?1", instanceId)).toEqual([]);
+  });
+
   it("hears of an event whose wake-up call was lost from the keeper", async () => {
     const name = fresh();
     const { instanceId } = await waiting(name);

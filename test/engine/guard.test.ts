@@ -1,11 +1,14 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { historyOf, retryInstance } from "../../src/engine/index.ts";
+import { attemptEffect } from "../../src/engine/guard/attempt.ts";
+import { Run } from "../../src/engine/guard/run.ts";
+import { defineStep, type EffectCall, historyOf, retryInstance } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import type { Attempt } from "../../src/engine/recorder/entry.ts";
 import {
   behave,
   dieAt,
+  envelopeOf,
   expireLeases,
   failAt,
   fresh,
@@ -156,6 +159,43 @@ describe("A guarded effect", () => {
     const effects = await happened(`${name}/act`);
     expect(effects).toHaveLength(1);
     expect(await entry(instanceId)).toMatchObject([{ output: JSON.stringify(effects[0]?.id) }]);
+  });
+
+  it("W22 the upstream says that it is still at work on a lookup effect: it is asked first then, one effect", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "busy", times: 1 });
+    const { instanceId } = await start(name, [{ do: "lookup", name: "act" }]);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    const effects = await happened(`${name}/act`);
+    expect(effects).toHaveLength(1);
+    expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 2, output: JSON.stringify(effects[0]?.id) }]);
+  });
+
+  it("a process that dies between two attempts in the first moments of a run: the later attempt looks before it acts", async () => {
+    const name = fresh();
+    dieAt("A03 accept committed, not enqueued");
+    await start(name, []).catch(() => undefined);
+    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    const id = row?.id ?? "";
+    const envelope = await envelopeOf(id);
+    const put = defineStep({
+      effect: "natural",
+      run: async ({ key }: EffectCall<null>) => {
+        const answer = await fetch(`${probeEnv.UPSTREAM_URL}/natural/${encodeURIComponent(name)}`, {
+          method: "PUT",
+          headers: { "idempotency-key": key },
+        });
+        return ((await answer.json()) as { id: string }).id;
+      },
+    });
+    // Each process has a pass of its own; the platform counts the attempts of both.
+    const attempt = (number: number) => {
+      const run = new Run(probeEnv, "probe", id, envelope, new Date());
+      return attemptEffect(run, run.place("put", ""), number, put, null, () => ({}));
+    };
+    const first = await attempt(1);
+    expect(await attempt(2)).toEqual(first);
+    expect(await happened(name)).toHaveLength(1);
   });
 
   it("W11 an output too large for the platform is stored by reference; the step is not repeated", async () => {

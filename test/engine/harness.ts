@@ -1,4 +1,4 @@
-import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { inject } from "vitest";
 import type { CrashPoint } from "../../src/engine/contract/crash-points.ts";
@@ -143,8 +143,26 @@ export async function keeperRound(): Promise<void> {
   await keeperOf(probeEnv).round();
 }
 
+/** Lets the keeper look for what is old, all rules, to the end of their passes. Answers how many rounds that took. */
+export async function retentionPass(): Promise<number> {
+  const keeper = keeperOf(probeEnv);
+  const turns = () => runInDurableObject(keeper, (_, { storage }) => storage.get<Record<string, { dueAt: number }>>("retention"));
+  await runInDurableObject(keeper, (_, { storage }) => storage.delete("retention"));
+  for (let rounds = 1; rounds < 100; rounds++) {
+    await keeper.round();
+    const due = Object.values((await turns()) ?? {}).filter(({ dueAt }) => dueAt <= Date.now());
+    if (due.length === 0) return rounds;
+  }
+  throw new Error("The passes never ended.");
+}
+
 /** An event as a producer outside would send it. */
-export function event(type: "probe.signal" | "probe.done", subject: string, payload: unknown, key = crypto.randomUUID()): Envelope {
+export function event(
+  type: "probe.signal" | "probe.done" | "probe.routed",
+  subject: string,
+  payload: unknown,
+  key = crypto.randomUUID(),
+): Envelope {
   return {
     schema_version: 1,
     message_type: type,

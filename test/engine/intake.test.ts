@@ -168,7 +168,7 @@ describe("A dead letter", () => {
     await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
     const id = await letterOf(name);
     expect(await rows("SELECT status FROM instances WHERE subject = ?1", name)).toEqual([{ status: "dead" }]);
-    expect(await skipDeadLetter(probeEnv, reader, id, "not wanted")).toMatchObject({ skipped: true });
+    expect(await skipDeadLetter(probeEnv, app, reader, id, "not wanted")).toMatchObject({ skipped: true });
     await keeperRound();
     expect(await rows("SELECT status FROM instances WHERE subject = ?1", name)).toEqual([{ status: "skipped" }]);
     expect(await happened(`${name}/charge`)).toEqual([]);

@@ -10,7 +10,7 @@ export const probeEvents = defineQueue({
 
 /** One step of a scripted run. `subject` is what the upstream does it to; it defaults to the run's name and the step's. */
 const step = z.object({
-  do: z.enum(["read", "commit", "keyed", "natural", "lookup", "once", "wait"]),
+  do: z.enum(["read", "commit", "keyed", "natural", "lookup", "once", "wait", "wait-unrouted"]),
   name: z.string(),
   key: z.string().optional(),
   subject: z.string().optional(),
@@ -48,6 +48,14 @@ export const ProbeFollow = defineCommand({
   key: ({ name, step }) => `${name}/${step}`,
   subject: ({ name }) => name,
   queue: probeCommands,
+});
+
+/** Goes through every kind of route: kept as a row, called, and followed by one command for each part. */
+export const ProbeRouted = defineEvent({
+  type: "probe.routed",
+  payload: z.object({ name: z.string(), parts: z.array(z.string()).default([]), shared: z.string().optional() }),
+  subject: ({ name }) => name,
+  queue: probeEvents,
 });
 
 /** Something a probe may wait for. */

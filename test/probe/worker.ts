@@ -2,6 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { createApi } from "../../src/api/app.ts";
 import {
   armKeeper,
+  call,
   catalog,
   consumeCommands,
   consumeEvents,
@@ -9,12 +10,15 @@ import {
   type Envelope,
   entrypoint,
   on,
+  project,
   send,
+  sendEach,
   signal,
   start,
   tell,
 } from "../../src/engine/index.ts";
-import { ProbeDone, ProbeFollow, ProbeSignal, probeCommands, probeEvents } from "./messages.ts";
+import { ProbeDone, ProbeFollow, ProbeRouted, ProbeSignal, probeCommands, probeEvents } from "./messages.ts";
+import { make, routedRow, routing } from "./routing.ts";
 import { countDone, followProbe, probe } from "./workflows.ts";
 
 export { Keeper, Recorder } from "../../src/engine/index.ts";
@@ -44,7 +48,21 @@ export const app = catalog({
       tell("LISTENER", ({ name }) => name),
     ),
     on(ProbeSignal, signal()),
+    on(
+      ProbeRouted,
+      project(({ payload, envelope }) => routedRow(envelope.idempotency_key, payload.name)),
+      sendEach(ProbeFollow, ({ payload: { name, parts } }) => parts.map((step) => ({ name, step }))),
+      call(async ({ payload: { name, shared }, once }) => {
+        if (routing.failing.has(name)) throw new Error(`The call of ${name} failed.`);
+        const get = () => once(shared ?? name, () => make(shared ?? name));
+        await get().catch(get);
+      }),
+    ),
   ],
+  async onConfirmed(_env, events) {
+    if (routing.confirmFails) throw new Error("The sender does not answer.");
+    routing.confirmed.push(...events);
+  },
 });
 
 const consume = dispatch(app, [consumeCommands(probeCommands, app), consumeEvents(probeEvents, app)]);

@@ -2,6 +2,7 @@ import {
   defineStep,
   defineWorkflow,
   type EffectCall,
+  inProgress,
   MillraceError,
   retryAfter,
   type Steps,
@@ -77,6 +78,8 @@ async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> 
       );
     case "wait":
       return step.waitFor(name, ProbeSignal, { subject, timeout: "1 hour", ...(one.key && { key: one.key }) });
+    case "wait-unrouted":
+      return step.waitFor(name, ProbeDone, { subject, timeout: "1 hour" });
     default: {
       const effect = { ...effects[one.do], retries: options.retries, timeout: one.timeoutMs };
       const output = await step.effect(name, effect, { subject, output: one.output }, { ...(one.key && { key: one.key }), record: writes });
@@ -114,8 +117,8 @@ async function act(method: string, kind: string, { input, key, signal, env }: Ef
     signal,
   });
   const waitSeconds = Number(response.headers.get("retry-after") ?? "0");
-  if (response.status === 429 || response.status === 409)
-    throw retryAfter(waitSeconds * 1000 || 20, `The upstream answered ${response.status}.`, response.status);
+  const later = { 409: inProgress, 429: retryAfter }[response.status];
+  if (later) throw later(waitSeconds * 1000 || 20, `The upstream answered ${response.status}.`, response.status);
   if (response.status < 500 && !response.ok) throw upstreamRefused(`The upstream answered ${response.status}.`, response.status);
   if (!response.ok)
     throw new MillraceError("unavailable", `The upstream answered ${response.status}.`, { upstreamStatus: response.status });

@@ -19,12 +19,19 @@ describe("what an upstream's answer means", () => {
     [429, { "retry-after": "7" }, "retry_after", 7_000],
     [429, {}, "retry_after", 30_000],
     [503, { "retry-after": "120" }, "retry_after", 120_000],
-    [409, {}, "retry_after", 2_000],
-    [425, {}, "retry_after", 2_000],
   ])("%i with %o asks us to come back later: nothing happened", async (status, headers, code, delayMs) => {
     const error = await failureOf(answering(status, headers));
     expect(error).toMatchObject({ code, detail: { delayMs, upstreamStatus: status } });
     expect(isDefiniteRefusal(error)).toBe(true);
+  });
+
+  it.each([
+    [409, {}, 2_000],
+    [425, { "retry-after": "7" }, 7_000],
+  ])("%i with %o says that our key is in progress: come back later, nobody knows yet what happened", async (status, headers, delayMs) => {
+    const error = await failureOf(answering(status, headers));
+    expect(error).toMatchObject({ code: "in_progress", detail: { delayMs, upstreamStatus: status } });
+    expect(isDefiniteRefusal(error)).toBe(false);
   });
 
   it.each([400, 401, 403, 404, 410, 422])("%i is final: trying again cannot help", async (status) => {

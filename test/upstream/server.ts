@@ -17,8 +17,8 @@ export interface LedgerEntry {
 /** How the upstream treats the next requests about a subject. */
 export interface Behaviour {
   subject: string;
-  /** `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after `delayMs`; `late` does it and answers after `delayMs`. */
-  mode: "refuse" | "drop" | "fail" | "slow" | "late";
+  /** `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after `delayMs`; `busy` does it and answers that it is still at work; `late` does it and answers after `delayMs`. */
+  mode: "refuse" | "drop" | "fail" | "slow" | "busy" | "late";
   status?: number;
   retryAfter?: number;
   delayMs?: number;
@@ -83,6 +83,7 @@ async function perform(kind: LedgerEntry["kind"], subject: string, key: string, 
   fsyncSync(file);
   inProgress.delete(key);
   if (behaviour?.mode === "late") await new Promise((resolve) => setTimeout(resolve, behaviour.delayMs ?? 0));
+  if (behaviour?.mode === "busy") return send(response, 409, { error: "in progress" });
   if (behaviour?.mode === "drop") return void response.destroy();
   if (behaviour?.mode === "fail") return send(response, behaviour.status ?? 500, { error: "failed after doing it" });
   send(response, 200, { id });

@@ -18,6 +18,7 @@ export type ErrorCode =
   | "wait_timeout"
   | "retry_after"
   | "upstream_refused"
+  | "in_progress"
   | "not_retryable"
   | "output_too_large"
   | "output_not_serializable"
@@ -65,6 +66,14 @@ export class MillraceError extends Error {
 /** The upstream asked us to come back later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`. The effect did not happen. */
 export function retryAfter(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("retry_after", message, { delayMs, upstreamStatus });
+}
+
+/**
+ * The upstream is still at work on an earlier attempt under our key (409, 425): what comes of it is unknown. The next attempt waits
+ * `delayMs`; a `lookup` asks first then, and a `once` effect waits for a person.
+ */
+export function inProgress(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
+  return new MillraceError("in_progress", message, { delayMs, upstreamStatus });
 }
 
 /** The upstream answered that it did nothing (most 4xx). Retried by the step's policy; a `once` effect may run again, because nothing happened. */

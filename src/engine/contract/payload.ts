@@ -48,7 +48,7 @@ export function payloadFingerprint(envelope: Envelope): string {
   return /^[0-9a-f]{64}$/.test(last) ? last : fingerprintOf(envelope.payload_ref);
 }
 
-/** Removes a command's payload after its last use. An event may have other readers: its payload stays until the bucket's lifecycle rule removes it. */
+/** Removes a command's payload after its last use. An event may have other readers: its payload stays until the keeper finds that nothing refers to it. */
 export async function dropPayload(bucket: R2Bucket, envelope: Envelope): Promise<void> {
   if (envelope.kind === "command" && envelope.payload_ref !== undefined) await bucket.delete(pathOf(envelope.payload_ref));
 }

@@ -18,10 +18,13 @@ const MAX_ROWS_CHARACTERS = 600_000;
 
 /** Rows as the JSON texts that `json_each` takes: one text, or a few when the rows are large. No rows, no text. */
 export function rowChunks(rows: readonly object[]): string[] {
+  return chunksOf(rows.map((row) => JSON.stringify(row)));
+}
+
+function chunksOf(rows: Iterable<string>): string[] {
   const chunks: string[][] = [];
   let characters = Number.POSITIVE_INFINITY;
-  for (const row of rows) {
-    const text = JSON.stringify(row);
+  for (const text of rows) {
     characters += text.length;
     if (characters > MAX_ROWS_CHARACTERS) {
       chunks.push([]);
@@ -32,10 +35,10 @@ export function rowChunks(rows: readonly object[]): string[] {
   return chunks.map((chunk) => `[${chunk.join(",")}]`);
 }
 
-/** Row statements as statements: those of one text become one, or a few when their rows are large. */
+/** Row statements as statements: those of one text become one, or a few when their rows are large. A row that is there twice travels once: a repeat changes nothing. */
 export function mergeRows(statements: readonly RowStatement[]): Statement[] {
   return [...Map.groupBy(statements, ({ text }) => text)].flatMap(([text, same]) =>
-    rowChunks(same.map(({ row }) => row)).map((rows) => ({ text, params: [rows] })),
+    chunksOf(new Set(same.map(({ row }) => JSON.stringify(row)))).map((rows) => ({ text, params: [rows] })),
   );
 }
 

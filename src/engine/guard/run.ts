@@ -41,6 +41,8 @@ export class Run {
     readonly instanceId: string,
     readonly envelope: Envelope,
     readonly createdAt: Date,
+    /** The events that a route signals to waiting runs; undefined when no catalog has said. */
+    readonly signalled?: ReadonlySet<string>,
   ) {
     this.recorder = recorderOf(env);
   }

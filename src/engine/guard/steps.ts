@@ -79,7 +79,7 @@ export class Steps {
 
   /**
    * Waits for an event about a subject, also one that came before the wait began. Twice the same event, early, late or after a
-   * restart: it is taken once. Errors: `wait_timeout` after `timeout` (default 7 days).
+   * restart: it is taken once. Errors: `wait_timeout` after `timeout` (default 7 days); `config_invalid` at once for an event that no route signals.
    */
   async waitFor<Name extends string, Payload>(
     name: Literal<Name>,
@@ -87,7 +87,10 @@ export class Steps {
     options: { subject: string; timeout?: Duration; key?: string },
   ): Promise<Payload> {
     const place = this.#place(name, options.key);
-    const early = await this.#do(place, {}, () => registerWait(this.#run, place.label, event.type, options.subject));
+    const early = await this.#do(place, {}, async () => {
+      this.#assertSignalled(event.type);
+      return registerWait(this.#run, place.label, event.type, options.subject);
+    });
     const envelope = parseEnvelope(early === null ? await this.#awaitSignal(place, options.timeout ?? "7 days") : JSON.parse(early));
     return unpackPayload(this.#run.env.PAYLOADS, event, envelope);
   }
@@ -108,6 +111,16 @@ export class Steps {
     };
     await Promise.all(Array.from({ length: Math.min(options.concurrency ?? 10, items.length) }, worker));
     return outputs;
+  }
+
+  /** An event that no route signals reaches no wait: better said now than after the wait's whole time. Once it is mended, the retried step waits. */
+  #assertSignalled(type: string): void {
+    const { signalled } = this.#run;
+    if (!signalled || signalled.has(type)) return;
+    throw new MillraceError(
+      "config_invalid",
+      `No route signals "${type}" to the runs that wait for it: add signal() to its line in the routes, on(…, signal()), deploy, then retry.`,
+    );
   }
 
   #place(name: string, key: string | undefined): Place {

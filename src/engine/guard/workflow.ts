@@ -32,6 +32,13 @@ export interface WorkflowDefinition<Payload = unknown> {
 // biome-ignore lint/suspicious/noExplicitAny: a payload type stands on both sides of functions here, so no narrower type takes them all
 export type AnyWorkflow = WorkflowDefinition<any>;
 
+const signalled = new WeakMap<AnyWorkflow, ReadonlySet<string>>();
+
+/** Said by the catalog of a workflow: which events its routes signal to waiting runs. A wait for any other would last for nothing. */
+export function declareSignals(workflow: AnyWorkflow, types: ReadonlySet<string>): void {
+  signalled.set(workflow, types);
+}
+
 /** Declares a workflow. Errors: `config_invalid` for a name the platform would refuse. */
 export function defineWorkflow<Payload>(definition: WorkflowDefinition<Payload>): WorkflowDefinition<Payload> {
   if (!/^[a-z][a-z0-9-]{0,62}$/.test(definition.name)) {
@@ -57,7 +64,7 @@ async function pass<Payload>(
   platform: WorkflowStep,
 ): Promise<unknown> {
   const envelope = parseEnvelope(event.payload);
-  const run = new Run(env, definition.name, event.instanceId, envelope, event.timestamp);
+  const run = new Run(env, definition.name, event.instanceId, envelope, event.timestamp, signalled.get(definition));
   try {
     const payload = await unpackPayload(env.PAYLOADS, definition.on, envelope);
     const output = await definition.run({

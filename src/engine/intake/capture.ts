@@ -38,7 +38,7 @@ export function deadLetter(
 }
 
 /** Stores dead letters; one that is stored already stays as it is. What can be read of the envelope is kept beside it for triage. */
-export function insertDeadLetters(rows: string): Statement {
+export function insertDeadLetters(rows: string | Statement): Statement {
   return sql`
     INSERT INTO dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason, issues, error, attempts, first_at, captured_at)
     SELECT l.value->>'id', ${text("tenant_id")}, l.value->>'queue', ${text("message_type")}, ${text("idempotency_key")}, ${text("correlation_id")},

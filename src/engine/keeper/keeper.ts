@@ -3,15 +3,12 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { applyOpenActions } from "../operate/apply.ts";
 import { checkInstances } from "./check-instances.ts";
 import { resendOutbox } from "./resend-outbox.ts";
-import { ENGINE_RETENTION, type Retention } from "./retention.ts";
+import { ENGINE_RETENTION } from "./retention.ts";
+import type { Retention } from "./rule.ts";
+import { sweep } from "./sweep.ts";
 
 /** Milliseconds between two rounds; `KEEPER_PERIOD_MS` in the env overrides it. */
 const PERIOD_MS = 10_000;
-
-const PRUNE_EVERY_MS = 3_600_000;
-const DAY_MS = 86_400_000;
-/** Slices of one rule in one hour: a round must end. */
-const MAX_SLICES = 50;
 
 /** What one round did. */
 export interface Round {
@@ -57,35 +54,10 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
       applied: await part("actions", () => applyOpenActions(this.env)),
       resent: await part("outbox", () => resendOutbox(this.env)),
       checked: await part("instances", () => checkInstances(this.env)),
-      pruned: await part("prune", () => this.#pruneHourly()),
+      pruned: await part("retention", () => sweep(this.ctx.storage, this.env as unknown as Cloudflare.Env, this.retention)),
     };
     if (Object.values(did).some((count) => count > 0)) console.log(JSON.stringify({ log: "keeper", ...did }));
     return did;
-  }
-
-  /** Looking for what is old reads whole tables: once an hour is often enough, and each time in small slices until none is left. */
-  async #pruneHourly(): Promise<number> {
-    const last = (await this.ctx.storage.get<number>("prunedAt")) ?? 0;
-    if (Date.now() - last < PRUNE_EVERY_MS) return 0;
-    let pruned = 0;
-    for (const rule of this.retention) pruned += await this.#pruneBy(rule);
-    await this.ctx.storage.put("prunedAt", Date.now());
-    return pruned;
-  }
-
-  /** A rule that fails is logged and leaves the others their turn. */
-  async #pruneBy({ name, keepDays, prune }: Retention): Promise<number> {
-    let pruned = 0;
-    try {
-      for (let slice = 0; slice < MAX_SLICES; slice++) {
-        const removed = await prune(this.env as unknown as Cloudflare.Env, keepDays * DAY_MS);
-        pruned += removed;
-        if (removed === 0) break;
-      }
-    } catch (error) {
-      console.error(JSON.stringify({ log: "keeper", part: `retention of ${name}`, error: String(error) }));
-    }
-    return pruned;
   }
 
   #next(): Promise<void> {

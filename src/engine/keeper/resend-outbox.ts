@@ -9,7 +9,7 @@ import { oldestWaiting } from "./backlog.ts";
 /** Rows of one round: bounded, so that a round ends; oldest first, so that none is forgotten. */
 const ROWS = 500;
 /** Longest pause between two sends of one message. */
-const MAX_PAUSE_MS = 600_000;
+export const MAX_PAUSE_MS = 600_000;
 
 interface OutboxRow {
   id: string;

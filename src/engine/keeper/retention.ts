@@ -1,17 +1,32 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { prune } from "./prune.ts";
+import { pruneInstances } from "./prune-instances.ts";
+import { pruneObjects } from "./prune-objects.ts";
+import { giveUpOutbox } from "./prune-outbox.ts";
+import { pruneActions, pruneOpenLetters, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
+import type { Retention, Slice } from "./rule.ts";
 
-/** What is removed when it has become old. */
-export interface Retention {
-  /** What it is about, for the log: a table, a bucket. */
-  readonly name: string;
-  /** Days that it stays. */
-  readonly keepDays: number;
-  /** Removes one slice of what is older than `keepMs`, small enough not to hold the database for long. Answers how much it removed: 0 when none is left. Safe to repeat. */
-  readonly prune: (env: Cloudflare.Env, keepMs: number) => Promise<number>;
-}
-
-/** The engine's own. */
+/**
+ * The engine's own: everything it keeps has an age here, but what is still under way (an instance that is accepted, queued, running,
+ * waiting, paused or in doubt stays however old it is) and the tombstones of pruned keys, which stay for ever: a key whose instance
+ * and tombstone were both gone would run a second time. See docs/retention.md, which a test holds against this table.
+ */
 export const ENGINE_RETENTION: readonly Retention[] = [
-  { name: "instances", keepDays: 30, prune: (env) => prune(env as unknown as EngineEnv) },
+  // Queue retention (14 days at most) and as long again to re-drive; and the platform can restart an ended instance for 30 days.
+  rule({ name: "instances ended", keepDays: 30, prune: pruneInstances(["complete", "terminated", "skipped"]) }),
+  rule({ name: "instances failed", keepDays: 90, prune: pruneInstances(["errored", "dead"]) }),
+  rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
+  rule({ name: "dead letters settled", keepDays: 30, prune: pruneSettledLetters }),
+  rule({ name: "dead letters open", keepDays: 90, prune: pruneOpenLetters }),
+  // These read a whole table, or list a whole bucket: an index would cost more than a look a day.
+  rule({ name: "signals", keepDays: 30, everyHours: 24, prune: pruneSignals }),
+  rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),
+  rule({ name: "tokens expired", keepDays: 30, everyHours: 24, prune: pruneTokens }),
+  rule({ name: "payloads and outputs", keepDays: 45, everyHours: 24, prune: pruneObjects }),
 ];
+
+/** A rule of the engine sees the engine's env. */
+function rule(
+  own: Omit<Retention, "prune"> & { prune: (env: EngineEnv, keepMs: number, from: string | null) => Promise<number | Slice> },
+): Retention {
+  return { ...own, prune: (env, keepMs, from) => own.prune(env as unknown as EngineEnv, keepMs, from) };
+}

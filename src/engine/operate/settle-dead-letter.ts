@@ -1,9 +1,12 @@
+import { address } from "../contract/address.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { messageId } from "../contract/ids.ts";
+import type { Draft } from "../contract/message.ts";
 import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
+import { newTrace } from "../contract/trace.ts";
 import { type Acceptance, acceptance } from "../intake/accept.ts";
 import { readMessage } from "../intake/read.ts";
 import type { Outgoing } from "../recorder/entry.ts";
@@ -11,7 +14,7 @@ import { relay } from "../recorder/relay.ts";
 import { batch } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { applied, audit } from "./audit.ts";
-import { type DeadLetterReader, getDeadLetter, settleLetter } from "./dead-letters.ts";
+import { type DeadLetterReader, type DeadLetterRow, getDeadLetter, settleLetter } from "./dead-letters.ts";
 
 /** What a replay did: sent the message again, or found nothing left to do. */
 export interface Replayed {
@@ -75,7 +78,8 @@ export async function replayDeadLetter(
     applied(actionId),
   ]);
   const won = results.at(-1)?.[0]?.result === "applied";
-  const status = command ? String(results.at(-2)?.[0]?.status) : "accepted";
+  // A key without a row is a pruned one: its tombstone lets nothing run under it again.
+  const status = command ? String(results.at(-2)?.[0]?.status ?? "pruned") : "accepted";
   const sent = won && status === "accepted";
   if (sent) await relay(env, [outgoing]);
   return {
@@ -90,24 +94,47 @@ export async function replayDeadLetter(
   };
 }
 
-/** Gives a dead letter up, on purpose and on record. Its instance, if it never started, is skipped with it. Errors: `dead_letter_not_found`. */
+/**
+ * Gives a dead letter up, on purpose and on record. Its instance, if it never started, is skipped with it; what the catalog has to
+ * say about that is committed in the same write. Errors: `dead_letter_not_found`.
+ */
 export async function skipDeadLetter(
   env: EngineEnv,
+  catalog: Catalog,
   by: DeadLetterReader,
   id: string,
   reason: string,
 ): Promise<{ actionId: string; skipped: boolean }> {
   const letter = await getDeadLetter(env, by, id);
   const actionId = crypto.randomUUID();
+  const said = await Promise.all(
+    catalog.said({ ...letter, because: reason, actor: by.actor, at: new Date() }).map((draft) => aboutSkip(env, by, letter, draft)),
+  );
   const results = await batch(env.DB, [
     settleLetter(id, "skipped"),
     audit(by, { id: actionId, verb: "skip", target: id, instanceId: letter.instanceId, reason }, false),
     sql`
       UPDATE instances SET status = 'skipped', updated_at = ${now}
       WHERE id = ${letter.instanceId} AND status = 'dead' AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`,
+    ...said.map((message) => sendAgain(message, actionId)),
     applied(actionId),
   ]);
-  return { actionId, skipped: results.at(-1)?.[0]?.result === "applied" };
+  const skipped = results.at(-1)?.[0]?.result === "applied";
+  if (skipped) await relay(env, said);
+  return { actionId, skipped };
+}
+
+/** A message about a skipped letter: it goes on in the letter's own job. */
+async function aboutSkip(env: EngineEnv, by: DeadLetterReader, letter: DeadLetterRow, draft: Draft): Promise<Outgoing> {
+  const envelope = await address(env.PAYLOADS, draft, {
+    tenantId: by.tenantId,
+    source: "operator",
+    correlationId: letter.correlationId ?? letter.id,
+    causationId: `dead-letter/${letter.id}`,
+    traceparent: newTrace(),
+    owner: `dead-letter-${letter.id}`,
+  });
+  return { id: messageId(envelope), queue: draft.queue.name, delaySeconds: draft.delaySeconds, body: JSON.stringify(envelope) };
 }
 
 /** Accepts the command once more: a new row for one that never had any, and its own row for one that died before it started. */

@@ -1,9 +1,9 @@
 import { distance } from "fastest-levenshtein";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
-import type { MessageDefinition } from "../contract/message.ts";
+import type { Draft, MessageDefinition } from "../contract/message.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
-import type { AnyWorkflow } from "../guard/workflow.ts";
+import { type AnyWorkflow, declareSignals } from "../guard/workflow.ts";
 import type { Route, Target } from "./routes.ts";
 
 /** Everything a deployment knows: which messages exist, who performs them, what follows from what. */
@@ -16,6 +16,22 @@ export interface Catalog {
   subscribers(type: string): { event: MessageDefinition; targets: readonly Target[] };
   /** Says of events that they are durable here, to senders that keep an outbox of their own. Never throws: a sender that does not hear of it sends again. */
   confirm(env: object, events: readonly Envelope[]): Promise<void>;
+  /** What is to be said when an operator gives a dead letter up. */
+  said(skipped: SkippedLetter): readonly Draft[];
+}
+
+/** A dead letter that an operator has given up. */
+export interface SkippedLetter {
+  id: string;
+  queue: string;
+  messageType: string | null;
+  idempotencyKey: string | null;
+  /** Why it was one. */
+  reason: string;
+  /** Why it was given up, and by whom. */
+  because: string;
+  actor: string;
+  at: Date;
 }
 
 /** What a deployment is made of. */
@@ -24,6 +40,8 @@ interface Definition {
   readonly routes: readonly Route[];
   /** Called with events that were taken in, or captured as dead letters, so that senders with an outbox of their own (a Durable Object's storage) can forget them. */
   readonly onConfirmed?: (env: Cloudflare.Env, events: readonly Envelope[]) => Promise<void>;
+  /** Messages that are committed with the skipping of a dead letter, such as a fact for the books. */
+  readonly onSkipped?: (letter: SkippedLetter) => readonly Draft[];
 }
 
 /**
@@ -31,12 +49,18 @@ interface Definition {
  * sent that nobody performs, or when a workflow follows an event that no route starts it from.
  */
 export function catalog(definition: Definition): Catalog {
-  const { workflows, onConfirmed } = definition;
+  const { workflows, onConfirmed, onSkipped } = definition;
   const routes = new Map(definition.routes.map((route) => [route.event.type, route]));
   const performers = new Map(
     workflows.filter((workflow) => workflow.on.kind === "command").map((workflow) => [workflow.on.type, workflow]),
   );
   check(workflows, definition.routes, performers);
+  const signalled = new Set(
+    definition.routes
+      .filter(({ targets }) => (targets as readonly Target[]).some((target) => target.do === "signal"))
+      .map(({ event }) => event.type),
+  );
+  for (const workflow of workflows) declareSignals(workflow, signalled);
   return {
     workflows,
     queues: [...new Set([...workflows.map((workflow) => workflow.on.queue), ...definition.routes.map((route) => route.event.queue)])],
@@ -49,6 +73,7 @@ export function catalog(definition: Definition): Catalog {
         console.warn(JSON.stringify({ log: "confirm", events: events.length, error: messageOf(error) })),
       );
     },
+    said: (skipped) => onSkipped?.(skipped) ?? [],
   };
 }
 

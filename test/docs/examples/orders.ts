@@ -1,4 +1,4 @@
-import { type Statement, sql } from "../../../src/engine/index.ts";
+import { query, type Routed, type RowStatement, type Statement, sql } from "../../../src/engine/index.ts";
 
 export async function addressOf(db: D1Database, orderId: string): Promise<string> {
   const address = await db.prepare("SELECT address FROM orders WHERE id = ?1").bind(orderId).first<string>("address");
@@ -8,4 +8,23 @@ export async function addressOf(db: D1Database, orderId: string): Promise<string
 
 export function insertLabel(orderId: string, parcel: string, label: string): Statement {
   return sql`INSERT INTO labels (order_id, parcel, label) VALUES (${orderId}, ${parcel}, ${label})`;
+}
+
+/** The row of a paid order. A repeat changes nothing. */
+export function paidRow({ payload }: Routed<{ order_id: string; email: string }>): RowStatement {
+  return { text: INSERT_PAID, row: payload };
+}
+
+const INSERT_PAID = `
+  INSERT INTO paid_orders (order_id, email) SELECT value->>'order_id', value->>'email' FROM json_each(?1) WHERE true
+  ON CONFLICT DO NOTHING`;
+
+/** What is still to be sent after a delivery: none, or some. Orders of one batch share the look into the stock. */
+export async function lateParcels({ payload, env, once }: Routed<{ order_id: string; email: string }>) {
+  const late = await once("late parcels", () =>
+    query<{ order_id: string; parcel: string }>(env.DB, sql`SELECT order_id, parcel FROM late_parcels`),
+  );
+  return late
+    .filter(({ order_id }) => order_id === payload.order_id)
+    .map(({ parcel }) => ({ ...payload, order_id: `${payload.order_id}-${parcel}`, parcels: [parcel] }));
 }

@@ -5,7 +5,7 @@ import { shop } from "../examples/routes.ts";
 
 it("the catalog of docs/authoring.md starts, and knows who performs what and what follows", () => {
   expect(shop.performer("order.ship").name).toBe("ship-order");
-  expect(shop.subscribers("order.shipped").targets.map((target) => target.do)).toEqual(["start", "call"]);
+  expect(shop.subscribers("order.shipped").targets.map((target) => target.do)).toEqual(["start", "call", "call"]);
   expect(shop.queues.map(({ name }) => name)).toEqual(["order-commands", "order-events"]);
 });
 

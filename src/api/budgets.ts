@@ -1,0 +1,147 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { BudgetState } from "../objects/budget.ts";
+import { BUDGET_LIMITS, budgetOf, canSpend } from "../objects/budgets.ts";
+import { ACTION_REFUSALS } from "./actions.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import { chosenName } from "./chosen-name.ts";
+import type { ApiEnv } from "./env.ts";
+import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
+import { invalidRequest } from "./invalid-request.ts";
+import { problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { isoOrNull, timestamp } from "./time.ts";
+
+const { least, usual, most } = BUDGET_LIMITS.holdSeconds;
+const cents = z.int().min(0);
+const remaining_cents = z.int().openapi({ description: "What an ask may get at most, now." });
+
+const BudgetSchema = z
+  .object({
+    account: z.string(),
+    limit_cents: z.int().nullable().openapi({ description: "Null until one is set: nothing is granted without a limit." }),
+    spent_cents: z.int().openapi({ description: "All charges that have arrived." }),
+    held_cents: z.int().openapi({ description: "Granted, and neither charged, released nor expired." }),
+    remaining_cents,
+    over_cents: z.int().openapi({ description: "By how much spent and held are over the limit." }),
+    limit_set_by: z.string().nullable(),
+    limit_set_at: timestamp.nullable(),
+  })
+  .openapi("Budget");
+
+const AnswerSchema = z
+  .object({
+    granted: z.boolean(),
+    hold: z.string().nullable().openapi({ description: "Say it as `hold` in the outcome or the charge that this is for." }),
+    expires_at: timestamp.nullable().openapi({ description: "When the hold ends by itself; null when its charge has come already." }),
+    replayed: z.boolean().openapi({ description: "True when this ask had been granted before: nothing more was held." }),
+    reason: z.enum(["no_limit", "not_enough"]).nullable().openapi({ description: "Why it was not granted." }),
+    remaining_cents,
+  })
+  .openapi("BudgetAnswer");
+
+const ReleasedSchema = z
+  .object({
+    released: z.boolean().openapi({ description: "True for the one request that gave it back." }),
+    state: z.enum(["held", "settled", "released", "expired", "unknown"]),
+    remaining_cents,
+  })
+  .openapi("ReleasedHold");
+
+const limitSchema = z.strictObject({ limit_cents: cents.max(BUDGET_LIMITS.limitCents) });
+const askSchema = z.strictObject({
+  amount_cents: cents.max(BUDGET_LIMITS.askCents),
+  expires_in_seconds: z
+    .int()
+    .min(least)
+    .max(most)
+    .default(usual)
+    .meta({ description: "For how long the amount is held; default a day, at most 30." }),
+});
+
+const account = chosenName(190).openapi({ param: { name: "account", in: "path" } });
+const PATH = "/v1/budgets/{account}";
+
+const put = createRoute({
+  method: "put",
+  path: PATH,
+  summary: "Set an account's limit",
+  description: "A limit under what is spent and held is taken as it is: nothing is granted until there is room again.",
+  ...needs("operate"),
+  request: { params: z.object({ account }), body: jsonBody(limitSchema) },
+  responses: { 200: answers("The budget", BudgetSchema), ...problems(...ACTION_REFUSALS) },
+});
+
+const show = createRoute({
+  method: "get",
+  path: PATH,
+  summary: "Show an account's budget",
+  ...needs("read"),
+  request: { params: z.object({ account }) },
+  responses: {
+    200: answers("The budget, as it is at this moment", BudgetSchema),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
+const ask = createRoute({
+  method: "post",
+  path: `${PATH}/asks`,
+  summary: "May this account spend so much? If so, hold it",
+  description: [
+    "What is granted and not expired, together with what is spent, is never more than the limit at the moment of granting.",
+    "The key names what is to be paid for: asking again with it holds nothing more, until its hold was released or has expired; then it is a new ask. A refusal is not remembered.",
+  ].join("\n\n"),
+  ...needs("enqueue"),
+  request: {
+    params: z.object({ account }),
+    headers: z.object({
+      "idempotency-key": z
+        .string()
+        .optional()
+        .openapi({ description: `Required: 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or quoted.` }),
+    }),
+    body: jsonBody(askSchema),
+  },
+  responses: {
+    200: answers("Granted, or not and why", AnswerSchema),
+    ...problems(...ACTION_REFUSALS, "idempotency_key_reused"),
+  },
+});
+
+const release = createRoute({
+  method: "delete",
+  path: `${PATH}/holds/{hold}`,
+  summary: "Give a hold back",
+  description: "A hold that has ended, or never was, changes nothing; `state` says which.",
+  ...needs("enqueue"),
+  request: { params: z.object({ account, hold: z.string().max(200) }) },
+  responses: { 200: answers("What became of the hold", ReleasedSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+export function budgets() {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(put, async ({ env, req, var: { caller }, json }) => {
+      const { account } = req.valid("param");
+      const { limit_cents } = await readBody(req, limitSchema);
+      return json(budgetView(account, await budgetOf(env, caller.tenantId, account).setLimit(limit_cents, caller.actor)), 200);
+    })
+    .openapi(show, async ({ env, req, var: { caller }, json }) => {
+      const { account } = req.valid("param");
+      return json(budgetView(account, await budgetOf(env, caller.tenantId, account).state()), 200);
+    })
+    .openapi(ask, async ({ env, req, var: { caller }, json }) => {
+      const key = idempotencyKey(req.header("idempotency-key"));
+      if (key === undefined) throw invalidRequest([{ path: "Idempotency-Key", message: "is missing: name what the amount is for" }]);
+      const asked = await readBody(req, askSchema);
+      return json(await canSpend(env, caller.tenantId, req.valid("param").account, { key, ...asked }), 200);
+    })
+    .openapi(release, async ({ env, req, var: { caller }, json }) => {
+      const { account, hold } = req.valid("param");
+      return json(await budgetOf(env, caller.tenantId, account).release(hold), 200);
+    });
+}
+
+function budgetView(account: string, { limit_set_at, ...state }: BudgetState): z.infer<typeof BudgetSchema> {
+  return { account, ...state, limit_set_at: isoOrNull(limit_set_at) };
+}

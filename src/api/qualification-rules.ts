@@ -1,0 +1,168 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { addRules, latestRules, type RulesVersion, recentRules, rulesAt, rulesOfVersion, versionsBefore } from "../derive/rules.ts";
+import { decide } from "../facts/decide.ts";
+import { FACT_PAYLOADS } from "../facts/fact.ts";
+import { rulesSchema } from "../facts/rules.ts";
+import { ACTION_REFUSALS } from "./actions.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { iso, timestamp } from "./time.ts";
+
+/** D1 keeps a version as one value of at most 2 MB, and every batch of outcomes reads a few of them. */
+const MAX_RULES_BYTES = 64 * 1024;
+
+const newRulesSchema = z.strictObject({
+  rules: rulesSchema,
+  expected_version: z.int().min(0).meta({ description: "The version this one follows; 0 for the first. Another answer than that is 409." }),
+  effective_at: z.iso.datetime().optional().meta({
+    description: "From when it counts, at least 10 seconds ahead; default a minute ahead. The first version counts from the beginning.",
+  }),
+});
+
+const trySchema = z.strictObject({
+  outcome: z.strictObject({ subtype: z.string().min(1).max(100).optional(), payload: FACT_PAYLOADS.outcome }),
+  rules: rulesSchema.optional().meta({ description: "Rules that are not saved; default the saved ones." }),
+  at: z.iso.datetime().optional().meta({ description: "As if it were recorded then; default now." }),
+});
+
+const VersionSchema = z
+  .object({
+    version: z.int().openapi({ description: "0 while no rules have been set: nothing is charged or paid out." }),
+    effective_at: timestamp.nullable().openapi({ description: "It decides the outcomes recorded from then on." }),
+    created_at: timestamp.nullable(),
+    who: z.string().nullable(),
+  })
+  .openapi("RulesVersion");
+const RulesSchema = VersionSchema.extend({ rules: rulesSchema }).openapi("Rules");
+
+const DecidedSchema = z
+  .object({
+    version: z
+      .int()
+      .nullable()
+      .openapi({ description: "The version that decided; null for rules that are not saved, or when there are none." }),
+    rule: z.string().nullable().openapi({ description: "The first rule that matched, or null." }),
+    charge: z.object({ account: z.string(), amount_cents: z.int() }).nullable(),
+    payout: z.object({ partner: z.string(), amount_cents: z.int() }).nullable(),
+  })
+  .openapi("Decided");
+
+const PATH = "/v1/qualification-rules";
+
+const put = createRoute({
+  method: "put",
+  path: PATH,
+  summary: "Add a version of the rules that make charges and payouts of outcomes",
+  description:
+    "The first rule whose conditions all hold decides an outcome; the version that counts is the newest that was in effect when the outcome was recorded. Versions are never changed. Sent again, the same request answers the version it made.",
+  ...needs("operate"),
+  request: { body: jsonBody(newRulesSchema) },
+  responses: {
+    200: answers("The new version", RulesSchema),
+    ...problems(...ACTION_REFUSALS, "invalid_transition"),
+  },
+});
+
+const current = createRoute({
+  method: "get",
+  path: PATH,
+  summary: "Show the newest version of the rules",
+  ...needs("read"),
+  responses: {
+    200: answers("The newest version, which may take effect later", RulesSchema),
+    ...problems("unauthorized", "forbidden"),
+  },
+});
+
+const list = createRoute({
+  method: "get",
+  path: `${PATH}/versions`,
+  summary: "List the versions of the rules, newest first",
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      before: z.coerce.number().int().min(1).optional().openapi({ type: "integer", description: "The `next_before` of the page before." }),
+      limit: z.coerce.number().int().min(1).max(200).default(50).openapi({ type: "integer", minimum: 1, maximum: 200, default: 50 }),
+    }),
+  },
+  responses: {
+    200: answers("A page of versions", z.object({ items: z.array(VersionSchema), next_before: z.int().nullable() })),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
+const show = createRoute({
+  method: "get",
+  path: `${PATH}/versions/{version}`,
+  summary: "Show one version of the rules",
+  ...needs("read"),
+  request: { params: z.object({ version: z.coerce.number().int().min(1).openapi({ type: "integer" }) }) },
+  responses: {
+    200: answers("The version", RulesSchema),
+    ...problems("unauthorized", "forbidden", "invalid_payload", "rules_not_found"),
+  },
+});
+
+const attempt = createRoute({
+  method: "post",
+  path: `${PATH}/try`,
+  summary: "Say what the rules would make of an outcome; nothing is written",
+  ...needs("read"),
+  request: { body: jsonBody(trySchema) },
+  responses: {
+    200: answers("The decision", DecidedSchema),
+    ...problems(...ACTION_REFUSALS),
+  },
+});
+
+export function qualificationRules() {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(put, async ({ env, req, var: { caller }, json }) => {
+      const { effective_at, ...asked } = await readBody(req, newRulesSchema, { maxBytes: MAX_RULES_BYTES });
+      const at = effective_at === undefined ? undefined : Date.parse(effective_at);
+      return json(rulesView(await addRules(env.DB, caller.tenantId, caller.actor, { ...asked, effective_at: at })), 200);
+    })
+    .openapi(current, async ({ env, var: { caller }, json }) => {
+      const latest = await latestRules(env.DB, caller.tenantId);
+      return json(latest ? rulesView(latest) : { version: 0, effective_at: null, created_at: null, who: null, rules: [] }, 200);
+    })
+    .openapi(list, async ({ env, req, var: { caller }, json }) => {
+      const { before = Number.MAX_SAFE_INTEGER, limit } = req.valid("query");
+      const found = await versionsBefore(env.DB, caller.tenantId, before, limit + 1);
+      const items = found.slice(0, limit).map(versionView);
+      return json({ items, next_before: found.length > limit ? (items.at(-1)?.version ?? null) : null }, 200);
+    })
+    .openapi(show, async ({ env, req, var: { caller }, json }) => {
+      const found = await rulesOfVersion(env.DB, caller.tenantId, req.valid("param").version);
+      if (!found) throw new HttpRefusal("rules_not_found", `There is no such version. List them with GET ${PATH}/versions.`);
+      return json(rulesView(found), 200);
+    })
+    .openapi(attempt, async ({ env, req, var: { caller }, json }) => {
+      const { outcome, rules, at } = await readBody(req, trySchema, { maxBytes: MAX_RULES_BYTES });
+      const moment = at === undefined ? Date.now() : Date.parse(at);
+      const saved = rules ? undefined : await rulesAt(env.DB, caller.tenantId, moment, await recentRules(env.DB, caller.tenantId));
+      const decision = decide(rules ?? saved?.rules ?? [], outcome);
+      const { account, partner } = outcome.payload;
+      const { charge_cents = null, payout_cents = null, rule = null } = decision ?? {};
+      return json(
+        {
+          version: saved?.version ?? null,
+          rule,
+          charge: charge_cents === null ? null : { account, amount_cents: charge_cents },
+          payout: payout_cents === null || partner === undefined ? null : { partner, amount_cents: payout_cents },
+        },
+        200,
+      );
+    });
+}
+
+function versionView({ version, effective_at, created_at, who }: RulesVersion): z.infer<typeof VersionSchema> {
+  return { version, effective_at: iso(effective_at), created_at: iso(created_at), who };
+}
+
+function rulesView(one: RulesVersion): z.infer<typeof RulesSchema> {
+  return { ...versionView(one), rules: one.rules };
+}

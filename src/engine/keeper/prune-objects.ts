@@ -1,0 +1,62 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { sql } from "../contract/sql.ts";
+import { query } from "../store/retry.ts";
+import type { Slice } from "./rule.ts";
+
+/** What one list call answers at most, and one delete takes. */
+const OBJECTS = 1000;
+
+/**
+ * Removes payloads and outputs that were written long ago and that nothing refers to any more: what ended runs have left, what the losers
+ * of a race wrote, what was put for a command that was never committed. Walks the bucket by name, two operations for 1,000 objects, and
+ * asks the database only about old ones.
+ *
+ * The age covers what no table shows: a message in a queue (14 days) and in its dead-letter queue (14 more).
+ */
+export async function pruneObjects(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
+  const prefix = from === null || from.startsWith("outputs/") ? "outputs/" : "payloads/";
+  const { objects, truncated } = await env.PAYLOADS.list({ prefix, limit: OBJECTS, ...(from !== null && { startAfter: from }) });
+  const before = Date.now() - keepMs;
+  const old = objects.filter(({ uploaded }) => uploaded.getTime() <= before).map(({ key }) => key);
+  const gone = old.length > 0 ? await unreferred(env, prefix, old) : [];
+  if (gone.length > 0) await env.PAYLOADS.delete(gone);
+  const last = truncated ? objects.at(-1)?.key : undefined;
+  return { removed: gone.length, next: last ?? (prefix === "outputs/" ? "payloads/" : null) };
+}
+
+async function unreferred(env: EngineEnv, prefix: string, keys: readonly string[]): Promise<string[]> {
+  if (prefix === "outputs/") {
+    const known = await instancesAmong(env, keys.map(instanceOf));
+    return keys.filter((key) => !known.has(instanceOf(key)));
+  }
+  const known = await refsAmong(env, keys.map(refOf));
+  return keys.filter((key) => !known.has(refOf(key)));
+}
+
+const refOf = (key: string) => `r2://${key}`;
+
+/** An output belongs to its instance, `outputs/<tenant>/<instance>/…`, whichever attempt wrote it, and stays while that has a row. The platform may answer a `read` from it in any later pass. */
+const instanceOf = (key: string) => key.split("/")[2] ?? "";
+
+async function instancesAmong(env: EngineEnv, ids: readonly string[]): Promise<Set<string>> {
+  const found = await query<{ id: string }>(
+    env.DB,
+    sql`SELECT id FROM instances WHERE id IN (SELECT value FROM json_each(${JSON.stringify([...new Set(ids)])}))`,
+  );
+  return new Set(found.map(({ id }) => id));
+}
+
+/** The payloads that a message somewhere still refers to: an instance's own, a kept event's, an unconfirmed one's, an open dead letter's. */
+async function refsAmong(env: EngineEnv, refs: readonly string[]): Promise<Set<string>> {
+  const found = await query<{ ref: string }>(
+    env.DB,
+    sql`
+      SELECT r.value AS ref FROM json_each(${JSON.stringify(refs)}) r
+      WHERE EXISTS (SELECT 1 FROM instances WHERE envelope->>'payload_ref' = r.value)
+        OR EXISTS (SELECT 1 FROM signals WHERE envelope->>'payload_ref' = r.value)
+        OR r.value IN (
+          SELECT iif(json_valid(body), body->>'payload_ref', NULL) FROM dead_letters WHERE state = 'open' AND instr(body, 'r2://') > 0
+          UNION ALL SELECT iif(json_valid(body), body->>'payload_ref', NULL) FROM outbox WHERE instr(body, 'r2://') > 0)`,
+  );
+  return new Set(found.map(({ ref }) => ref));
+}

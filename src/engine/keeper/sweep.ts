@@ -1,0 +1,59 @@
+import type { Retention } from "./rule.ts";
+
+const HOUR_MS = 3_600_000;
+const DAY_MS = 86_400_000;
+/** What one round may spend on it: repairs are due every few seconds. What is not done goes on in the next round. */
+const BUDGET_MS = 2000;
+/** Slices of one rule in one round. */
+const MAX_SLICES = 100;
+
+/** When a rule is due, and where its pass stands if it is under way. */
+interface Turn {
+  dueAt: number;
+  from: string | null;
+}
+
+/**
+ * Removes what is old, rule by rule, slice by slice, those that have waited longest first. A rule that fails is logged, leaves the others
+ * their turn, and goes on from where it stood an hour later. Answers how much went.
+ */
+export async function sweep(storage: DurableObjectStorage, env: Cloudflare.Env, rules: readonly Retention[]): Promise<number> {
+  const turns = (await storage.get<Record<string, Turn>>("retention")) ?? {};
+  const startedAt = Date.now();
+  const turnOf = ({ name }: Retention) => turns[name] ?? { dueAt: 0, from: null };
+  const due = rules.filter((rule) => turnOf(rule).dueAt <= startedAt).sort((a, b) => turnOf(a).dueAt - turnOf(b).dueAt);
+  if (due.length === 0) return 0;
+
+  const removed: Record<string, number> = {};
+  for (const rule of due) {
+    if (Date.now() - startedAt >= BUDGET_MS) break;
+    turns[rule.name] = await pass(env, rule, turnOf(rule), startedAt + BUDGET_MS, (count) => {
+      if (count > 0) removed[rule.name] = (removed[rule.name] ?? 0) + count;
+    });
+  }
+  await storage.put("retention", turns);
+  const unfinished = due.filter((rule) => turnOf(rule).dueAt <= Date.now()).map(({ name }) => name);
+  if (Object.keys(removed).length + unfinished.length > 0)
+    console.log(JSON.stringify({ log: "retention", removed, unfinished, ms: Date.now() - startedAt }));
+  return Object.values(removed).reduce((sum, count) => sum + count, 0);
+}
+
+/** Slices of one rule until its pass is over or the time is up. Answers when it is due again. */
+async function pass(env: Cloudflare.Env, rule: Retention, turn: Turn, until: number, note: (removed: number) => void): Promise<Turn> {
+  let { from } = turn;
+  try {
+    for (let slice = 0; slice < MAX_SLICES; slice++) {
+      const answer = await rule.prune(env, rule.keepDays * DAY_MS, from);
+      const walks = typeof answer === "object";
+      note(walks ? answer.removed : answer);
+      from = walks ? answer.next : null;
+      const over = walks ? from === null : answer === 0;
+      if (over) return { dueAt: Date.now() + (rule.everyHours ?? 1) * HOUR_MS, from: null };
+      if (Date.now() >= until) break;
+    }
+    return { dueAt: Date.now(), from };
+  } catch (error) {
+    console.error(JSON.stringify({ log: "retention", rule: rule.name, error: String(error) }));
+    return { dueAt: Date.now() + HOUR_MS, from };
+  }
+}

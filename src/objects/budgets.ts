@@ -1,0 +1,29 @@
+import { MillraceError } from "../engine/index.ts";
+import type { Answered, Ask, Budget } from "./budget.ts";
+
+/** Bounds of what is asked. */
+export const BUDGET_LIMITS = {
+  /** Largest limit: ten thousand milliards, far from where whole numbers end. */
+  limitCents: 1_000_000_000_000_000,
+  askCents: 1_000_000_000_000,
+  /** A hold lasts a day unless the asker says otherwise; a month at most, so that none is forgotten for ever. */
+  holdSeconds: { least: 1, usual: 86_400, most: 30 * 86_400 },
+} as const;
+
+/** One account's budget. It comes into being when it is first asked, without a limit. */
+export function budgetOf(env: Env, tenantId: string, account: string): DurableObjectStub<Budget> {
+  return env.BUDGET.get(env.BUDGET.idFromName(`${tenantId}/${account}`));
+}
+
+/**
+ * May this account spend so much? If so, it is held until its charge comes, it is released or it expires. The key names what is to be
+ * paid for: asking again with it holds nothing more. Errors: `idempotency_key_reused` when the key was granted another amount.
+ */
+export async function canSpend(env: Env, tenantId: string, account: string, ask: Ask): Promise<Answered> {
+  const answered = await budgetOf(env, tenantId, account).ask(ask);
+  if (answered) return answered;
+  throw new MillraceError(
+    "idempotency_key_reused",
+    "This key was granted another amount, which still stands. Give a new wish its own key; to repeat the old one, ask for its amount.",
+  );
+}

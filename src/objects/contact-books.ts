@@ -1,0 +1,14 @@
+import type { ContactBook } from "./contact-book.ts";
+
+/** A tenant's book of contacts. */
+export function contactBookOf(env: Env, tenantId: string): DurableObjectStub<ContactBook> {
+  return env.CONTACT_BOOK.get(env.CONTACT_BOOK.idFromName(tenantId));
+}
+
+/** The canonical contact of each of a tenant's contacts: one call for all of them. A contact nobody has merged is its own. */
+export async function resolveContacts(env: Env, tenantId: string, ids: readonly string[]): Promise<Map<string, string>> {
+  const asked = [...new Set(ids)];
+  if (asked.length === 0) return new Map();
+  const canonical = await contactBookOf(env, tenantId).resolve(asked);
+  return new Map(asked.map((id, index) => [id, canonical[index] ?? id]));
+}

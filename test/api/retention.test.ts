@@ -1,0 +1,46 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { keeperOf } from "../../src/engine/index.ts";
+import { callerWith, expectProblem, fresh, reaches } from "./client.ts";
+
+/** A command that was done 31 days ago, and has been pruned since. */
+async function pruned() {
+  const caller = await callerWith();
+  const keyword = fresh();
+  const { body } = await caller.ask(keyword);
+  const id: string = body.instance_id;
+  await reaches(caller, id, "complete");
+  const envelope = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1").bind(id).first<string>("envelope");
+  const monthAgo = Date.now() - 31 * 86_400_000;
+  await env.DB.prepare("UPDATE instances SET accepted_at = ?2, updated_at = ?2 WHERE id = ?1").bind(id, monthAgo).run();
+  await runInDurableObject(keeperOf(env), (_, { storage }) => storage.delete("retention"));
+  await keeperOf(env).round();
+  expect(await rowOf(id)).toBeNull();
+  return { caller, keyword, id, envelope: envelope ?? "" };
+}
+
+const rowOf = (id: string) => env.DB.prepare("SELECT status FROM instances WHERE id = ?1").bind(id).first();
+
+it("A08 a command asked for again after its instance was pruned is answered as replayed, and nothing runs", async () => {
+  const { caller, keyword, id } = await pruned();
+  const again = await caller.ask(keyword);
+  expect(again.status).toBe(202);
+  expect(again.body).toMatchObject({ instance_id: id, replayed: true });
+  expect(await rowOf(id)).toBeNull();
+  expectProblem(await caller.get(`/v1/instances/${id}`), 404, "instance_not_found");
+});
+
+it("a dead letter of a pruned instance is replayed to no effect, and the answer says why", async () => {
+  const { caller, id, envelope } = await pruned();
+  const letter = fresh("letter");
+  await env.DB.prepare(
+    `INSERT INTO dead_letters (id, tenant_id, queue, instance_id, body, reason, attempts, first_at, captured_at) VALUES (?1, ?2, 'gatherfeed-commands', ?3, ?4, 'exhausted', 4, 0, ?5)`,
+  )
+    .bind(letter, caller.tenantId, id, envelope, Date.now())
+    .run();
+  const { status, body } = await caller.post(`/v1/dead-letters/${letter}/replay`, { reason: "late" });
+  expect(status).toBe(200);
+  expect(body).toMatchObject({ sent: false, why: expect.stringContaining("already pruned") });
+  expect(await rowOf(id)).toBeNull();
+});

@@ -1,0 +1,286 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import type { RecordedFact } from "../../src/facts/fact.ts";
+import { budgetOf, canSpend } from "../../src/objects/budgets.ts";
+import { resolveContacts } from "../../src/objects/contact-books.ts";
+import { ledgerOf } from "../../src/objects/ledgers.ts";
+import { fresh } from "../api/client.ts";
+import { chances, deliver, deliverMessages, factsOf, messageOf, recordedFact, seedRules, shuffled } from "./derived.ts";
+
+const ACCOUNTS = ["a1", "a2"];
+const PARTNERS = ["p1", "p2"];
+const CONTACTS = ["c1", "c2", "c3", "c4", "c5", "c6", "c7"];
+const RECORDED_AT = "2026-10-02T00:00:00.000Z";
+
+const RULES = [
+  { name: "refund", when: [{ field: "subtype", op: "is", value: "refund" }] },
+  {
+    name: "large",
+    when: [{ field: "value_cents", op: "at_least", value: 50_000 }],
+    charge: { percent: 2.5, max: 2_000 },
+    payout: { percent: 10 },
+  },
+  {
+    name: "partner sale",
+    when: [{ field: "partner", op: "exists", value: true }],
+    charge: { percent: 5, min: 50 },
+    payout: { cents: 100 },
+  },
+  { name: "trial", when: [{ field: "payload.plan", op: "is", value: "trial" }], payout: { cents: 1 } },
+  { name: "rest", when: [{ field: "account", op: "in", value: ACCOUNTS }], charge: { cents: 30 } },
+];
+
+/** What happens in the story: outcomes of every kind, holds, charges stated by hand, merges in a chain, a star and a circle. */
+async function told(tenantId: string): Promise<RecordedFact[]> {
+  await seedRules(tenantId, 1, 0, RULES);
+  for (const account of ACCOUNTS) await budgetOf(env, tenantId, account).setLimit(20_000, "ada");
+  const { hold } = await canSpend(env, tenantId, "a1", { key: "order-1", amount_cents: 5_000, expires_in_seconds: 3600 });
+  await canSpend(env, tenantId, "a2", { key: "never charged", amount_cents: 700, expires_in_seconds: 3600 });
+  const minute = (count: number) => ({
+    occurred_at: new Date(Date.parse(RECORDED_AT) + count * 60_000).toISOString(),
+    recorded_at: RECORDED_AT,
+  });
+  const outcome = (index: number, payload: object, subtype = "sale") =>
+    recordedFact(tenantId, "outcome", `o${index}`, { account: "a1", value_cents: 10_000, ...payload }, { ...minute(index), subtype });
+  const merged = (index: number, from: string, into: string) =>
+    recordedFact(tenantId, "contact_merged", `m${index}`, { from, into }, minute(index));
+  const stated = (index: number, account: string) =>
+    recordedFact(
+      tenantId,
+      "charge",
+      `by-hand-${index}`,
+      { account, amount_cents: 11 * index },
+      { ...minute(index), entity: "by-hand", sequence: index },
+    );
+  return [
+    outcome(1, { partner: "p1", hold: hold ?? "" }),
+    outcome(2, { value_cents: 99_999, partner: "p2", account: "a2" }),
+    outcome(3, { value_cents: 1, partner: "p1" }),
+    outcome(4, { plan: "trial", account: "a2" }),
+    outcome(5, {}),
+    outcome(6, { account: "nobody's" }),
+    outcome(7, { partner: "p1" }, "refund"),
+    outcome(8, { value_cents: 1_000_000, partner: "p1" }),
+    ...[stated(1, "a1"), stated(2, "a2")],
+    ...[
+      merged(1, "c1", "c2"),
+      merged(2, "c2", "c3"),
+      merged(3, "c4", "c3"),
+      merged(4, "c5", "c6"),
+      merged(5, "c6", "c7"),
+      merged(6, "c7", "c5"),
+    ],
+  ];
+}
+
+/** Everything that followed. */
+async function followed(tenantId: string) {
+  const entities = [...ACCOUNTS.map((one) => `account/${one}`), ...PARTNERS.map((one) => `partner/${one}`), "account/nobody's"];
+  const facts = (await Promise.all(entities.map((entity) => factsOf(tenantId, entity)))).flat();
+  const what = facts
+    .map(({ tenant_id: _, sequence: __, recorded_at: ___, ...fact }) => fact)
+    .sort((a, b) => (a.fact_id < b.fact_id ? -1 : 1));
+  const states = await Promise.all(ACCOUNTS.map((account) => budgetOf(env, tenantId, account).state()));
+  const budgets = states.map(({ limit_set_at: _, ...state }) => state);
+  return { facts: what, budgets, contacts: Object.fromEntries(await resolveContacts(env, tenantId, CONTACTS)) };
+}
+
+function charges(tenantId: string): Promise<RecordedFact[]> {
+  return Promise.all(ACCOUNTS.map((account) => factsOf(tenantId, `account/${account}`))).then((lists) => lists.flat());
+}
+
+/** Delivers a story in batches of a few; what follows is delivered among the rest, and each delivery comes twice. */
+async function deliverAnyhow(tenantId: string, facts: readonly RecordedFact[], chance: () => number): Promise<void> {
+  const waiting = shuffled([...facts, ...facts], chance);
+  const known = new Set<string>();
+  while (waiting.length > 0) {
+    const settled = await deliver(waiting.splice(0, 1 + Math.floor(chance() * 7)));
+    expect(settled.retried).toBe(0);
+    for (const charge of await charges(tenantId)) {
+      if (known.has(charge.fact_id)) continue;
+      known.add(charge.fact_id);
+      for (let time = 0; time < 2; time++) waiting.splice(Math.floor(chance() * (waiting.length + 1)), 0, charge);
+    }
+  }
+}
+
+it("in 50 shuffled orders, each delivery twice, a story ends as it does in order and once", { timeout: 120_000 }, async () => {
+  const plain = fresh("tenant");
+  for (const fact of await told(plain)) expect(await deliver([fact])).toEqual({ acked: 1, retried: 0 });
+  for (const charge of await charges(plain)) await deliver([charge]);
+  const expected = await followed(plain);
+
+  // What the story must lead to, worked out by hand.
+  expect(
+    expected.facts
+      .map(({ type, payload }) => [
+        type,
+        (payload as { outcome_id: string }).outcome_id,
+        (payload as { amount_cents: number }).amount_cents,
+      ])
+      .sort(),
+  ).toEqual([
+    ["charge", "o1", 500],
+    ["charge", "o2", 2_000],
+    ["charge", "o3", 50],
+    ["charge", "o5", 30],
+    ["charge", "o8", 2_000],
+    ["payout", "o1", 100],
+    ["payout", "o2", 10_000],
+    ["payout", "o3", 100],
+    ["payout", "o8", 100_000],
+  ]);
+  expect(expected.budgets).toEqual([
+    { limit_cents: 20_000, spent_cents: 2_591, held_cents: 0, remaining_cents: 17_409, over_cents: 0, limit_set_by: "ada" },
+    { limit_cents: 20_000, spent_cents: 2_022, held_cents: 700, remaining_cents: 17_278, over_cents: 0, limit_set_by: "ada" },
+  ]);
+  expect(expected.contacts).toEqual({ c1: "c3", c2: "c3", c3: "c3", c4: "c3", c5: "c7", c6: "c7", c7: "c7" });
+
+  for (let seed = 1; seed <= 50; seed++) {
+    const tenantId = fresh("tenant");
+    await deliverAnyhow(tenantId, await told(tenantId), chances(seed));
+    expect(await followed(tenantId), `seed ${seed}`).toEqual(expected);
+  }
+});
+
+it("what follows says whose it is, what caused it and when it happened", async () => {
+  const tenantId = fresh("tenant");
+  await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 }, payout: { cents: 3 } }]);
+  const cause = recordedFact(
+    tenantId,
+    "outcome",
+    "o1",
+    { account: "a1", partner: "p1", value_cents: 1 },
+    { correlation_id: "order-1", trace_id: "b".repeat(32) },
+  );
+  await deliver([cause]);
+  for (const [entity, type] of [["account/a1", "charge"] as const, ["partner/p1", "payout"] as const]) {
+    expect(await factsOf(tenantId, entity)).toMatchObject([
+      {
+        type,
+        tenant_id: tenantId,
+        correlation_id: "order-1",
+        trace_id: "b".repeat(32),
+        causation_id: "outcome/o1/o1",
+        occurred_at: cause.occurred_at,
+        payload: { outcome_id: "o1", decided_by: { version: 1, rule: "all" } },
+      },
+    ]);
+  }
+});
+
+it("a charge that its ledger has told of is counted without our help", async () => {
+  const tenantId = fresh("tenant");
+  await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
+  await deliver([recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 })]);
+  await expect.poll(async () => (await budgetOf(env, tenantId, "a1").state()).spent_cents, { timeout: 10_000 }).toBe(7);
+});
+
+it.each(["account/a1", "partner/p1"])(
+  "a death before %s is written heals at the next delivery, also when the rules are new by then",
+  async (broken) => {
+    const tenantId = fresh("tenant");
+    await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 }, payout: { cents: 3 } }]);
+    const cause = recordedFact(tenantId, "outcome", "o1", { account: "a1", partner: "p1", value_cents: 1 });
+    const lost = env.LEDGER.idFromName(`${tenantId}/${broken}`);
+    const LEDGER = {
+      idFromName: (name: string) => env.LEDGER.idFromName(name),
+      get: (id: DurableObjectId) => (id.equals(lost) ? { append: () => Promise.reject(new Error("It died.")) } : env.LEDGER.get(id)),
+    };
+    const dying = { ...env, LEDGER: LEDGER as unknown as typeof env.LEDGER };
+    for (let time = 0; time < 2; time++) expect(await deliver([cause], dying)).toEqual({ acked: 0, retried: 1 });
+    const written = async () => [await factsOf(tenantId, "account/a1"), await factsOf(tenantId, "partner/p1")].map(({ length }) => length);
+    expect((await written()).sort()).toEqual([0, 1]);
+
+    await seedRules(tenantId, 2, Date.now() + 1, [{ name: "new", when: [], charge: { cents: 70 }, payout: { cents: 30 } }]);
+    for (let time = 0; time < 2; time++) expect(await deliver([cause])).toEqual({ acked: 1, retried: 0 });
+    expect(await written()).toEqual([1, 1]);
+    expect(await factsOf(tenantId, "partner/p1")).toMatchObject([{ payload: { amount_cents: 3, decided_by: { version: 1 } } }]);
+  },
+);
+
+it("a name that somebody else has taken in the account's ledger is not passed over in silence", async () => {
+  const tenantId = fresh("tenant");
+  await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
+  const cause = recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 });
+  await deliver([cause]);
+  const [charge] = await factsOf(tenantId, "account/a1");
+  const taken = { ...charge, entity: "account/a2", payload: { account: "a2", amount_cents: 1 } } as RecordedFact;
+  const { tenant_id, trace_id, correlation_id, causation_id } = taken;
+  const { fact_id, entity, type, occurred_at, payload } = taken;
+  await ledgerOf(env, tenantId, entity).append({ tenant_id, trace_id, correlation_id, causation_id }, [
+    { fact_id, entity, type, occurred_at, payload } as never,
+  ]);
+  // The same outcome, told with another account: its charge would have the name that is taken there.
+  const forged = { ...cause, payload: { ...cause.payload, account: "a2" } } as RecordedFact;
+  expect(await deliver([forged])).toEqual({ acked: 0, retried: 1 });
+  expect(await factsOf(tenantId, "account/a2")).toHaveLength(1);
+});
+
+it("one outcome that cannot be decided holds up no other of its batch", async () => {
+  const [broken, well] = [fresh("tenant"), fresh("tenant")];
+  const rules = [{ name: "all", when: [], charge: { cents: 7 } }];
+  await seedRules(well, 1, 0, rules);
+  // A version that an older deployment could have written, in words this one does not know.
+  await seedRules(broken, 1, 0, [{ name: "all", when: null }]);
+  const outcomes = [broken, well].map((tenantId) => recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 }));
+  expect(await deliver(outcomes)).toEqual({ acked: 1, retried: 1 });
+  expect(await factsOf(well, "account/a1")).toHaveLength(1);
+});
+
+it("the rules are read once for each tenant of a batch", async () => {
+  const tenants = [fresh("tenant"), fresh("tenant")];
+  for (const tenantId of tenants) await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
+  const outcomes = Array.from({ length: 50 }, (_, index) =>
+    recordedFact(tenants[index % 2] ?? "", "outcome", `o${index}`, { account: `a${index}`, value_cents: 1 }),
+  );
+  let reads = 0;
+  const DB = {
+    prepare(text: string) {
+      if (text.includes("qualification_rules")) reads++;
+      return env.DB.prepare(text);
+    },
+    batch: (statements: D1PreparedStatement[]) => env.DB.batch(statements),
+  };
+  expect(await deliver(outcomes, { ...env, DB: DB as unknown as D1Database })).toEqual({ acked: 50, retried: 0 });
+  expect(reads).toBe(2);
+  expect(await factsOf(tenants[1] ?? "", "account/a49")).toHaveLength(1);
+});
+
+it("whose an outcome is, its envelope says: a payload that names another tenant reaches nothing of theirs", async () => {
+  const [mine, theirs] = [fresh("tenant"), fresh("tenant")];
+  await seedRules(mine, 1, 0, [{ name: "mine", when: [], charge: { cents: 7 } }]);
+  await seedRules(theirs, 1, 0, [{ name: "theirs", when: [], charge: { cents: 9 } }]);
+  const forged = async (fact: RecordedFact) => ({ ...(await messageOf(fact)), payload_inline: { ...fact, tenant_id: theirs } });
+  const messages = await Promise.all([
+    forged(recordedFact(mine, "outcome", "o1", { account: "a1", value_cents: 1 })),
+    forged(recordedFact(mine, "charge", "c1", { account: "a2", amount_cents: 5 })),
+    forged(recordedFact(mine, "contact_merged", "m1", { from: "x", into: "y" })),
+  ]);
+  expect(await deliverMessages(messages)).toEqual({ acked: 3, retried: 0 });
+  expect(await factsOf(theirs, "account/a1")).toEqual([]);
+  expect(await factsOf(mine, "account/a1")).toMatchObject([{ tenant_id: mine, payload: { amount_cents: 7 } }]);
+  expect((await budgetOf(env, theirs, "a2").state()).spent_cents).toBe(0);
+  expect((await budgetOf(env, mine, "a2").state()).spent_cents).toBe(5);
+  expect(Object.fromEntries(await resolveContacts(env, theirs, ["x"]))).toEqual({ x: "x" });
+});
+
+it.each([
+  ["an amount below zero", { account: "a1", value_cents: -1 }],
+  ["half a cent", { account: "a1", value_cents: 0.5 }],
+  ["no account", { value_cents: 1 }],
+  ["an account whose ledger could have no name", { account: "x".repeat(191), value_cents: 1 }],
+])("an outcome with %s is put aside at once, with the reason, and makes nothing", async (_, payload) => {
+  const tenantId = fresh("tenant");
+  await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
+  const well = recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 });
+  const message = { ...(await messageOf(well)), payload_inline: { ...well, payload } };
+  const settled = await deliverMessages([
+    message as never,
+    await messageOf(recordedFact(tenantId, "outcome", "o2", { account: "a1", value_cents: 1 })),
+  ]);
+  expect(settled).toEqual({ acked: 2, retried: 0 });
+  const letters = await env.DB.prepare("SELECT reason FROM dead_letters WHERE tenant_id = ?").bind(tenantId).all();
+  expect(letters.results).toEqual([{ reason: "invalid_payload" }]);
+  expect(await factsOf(tenantId, "account/a1")).toMatchObject([{ payload: { outcome_id: "o2" } }]);
+});

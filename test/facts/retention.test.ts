@@ -1,0 +1,158 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { batch, keeperOf, query, type Slice, sql } from "../../src/engine/index.ts";
+import type { RecordedFact, StatedFact } from "../../src/facts/fact.ts";
+import { factRow } from "../../src/facts/projection.ts";
+import { factRetention } from "../../src/facts/retention.ts";
+import { appendFacts, ledgerOf } from "../../src/objects/ledgers.ts";
+import { retention } from "../../src/retention.ts";
+
+const DAY_MS = 86_400_000;
+const KEEP_MS = 400 * DAY_MS;
+const from = { tenant_id: "acme", trace_id: "a".repeat(32), correlation_id: "c", causation_id: "test" };
+
+let entities = 0;
+const fresh = () => `account/${++entities}-${crypto.randomUUID().slice(0, 8)}`;
+
+const stated = (entity: string, n: number): StatedFact => ({
+  fact_id: `f${n}`,
+  entity,
+  type: "charge",
+  occurred_at: "2020-01-01T00:00:00.000Z",
+  payload: { account: "a1", amount_cents: n },
+});
+
+/** A ledger with facts that its consumers have, projected; the first `old` of them recorded 401 days ago. */
+async function ledgerWith(entity: string, facts: number, old: number, confirmed = facts) {
+  const ledger = ledgerOf(env, "acme", entity);
+  await appendFacts(
+    env,
+    from,
+    Array.from({ length: facts }, (_, index) => stated(entity, index + 1)),
+  );
+  const sequences = Array.from({ length: confirmed }, (_, index) => index + 1);
+  await ledger.confirm(
+    "projections",
+    Array.from({ length: facts }, (_, index) => index + 1),
+  );
+  await ledger.confirm("fact-processing", sequences);
+  const at = Date.now() - KEEP_MS - DAY_MS;
+  await runInDurableObject(ledger, (_, { storage }) => {
+    storage.sql.exec("UPDATE facts SET recorded_at = ? WHERE sequence <= ?", at, old);
+  });
+  await project(entity);
+  await batch(env.DB, [sql`UPDATE facts SET recorded_at = ${at} WHERE tenant_id = 'acme' AND entity = ${entity} AND sequence <= ${old}`]);
+  return ledger;
+}
+
+/** Puts all that a ledger keeps into the projection: what a rebuild does. */
+async function project(entity: string): Promise<void> {
+  const facts = await kept(entity);
+  await batch(
+    env.DB,
+    facts.map((payload) => factRow({ payload })),
+  );
+}
+
+const kept = async (entity: string) => (await ledgerOf(env, "acme", entity).read(0, 10_000)) as unknown as RecordedFact[];
+
+const projected = async (entity: string) =>
+  (await query<{ sequence: number }>(env.DB, sql`SELECT sequence FROM facts WHERE entity = ${entity} ORDER BY sequence`)).map(
+    ({ sequence }) => sequence,
+  );
+
+/** One pass through the projection. Answers how many slices it took. */
+async function pass(rule = retention.find(({ name }) => name === "facts")): Promise<number> {
+  let from: string | null = null;
+  for (let slices = 1; slices < 500; slices++) {
+    const slice: number | Slice | undefined = await rule?.prune(env, KEEP_MS, from);
+    if (typeof slice !== "object") throw new Error("The rule walks: it answers where it stands.");
+    from = slice.next;
+    if (from === null) return slices;
+  }
+  throw new Error("The pass never ended.");
+}
+
+it("old facts leave their ledger and the projection, young ones stay, and an old one stated again is a duplicate", async () => {
+  const entity = fresh();
+  await ledgerWith(entity, 5, 3);
+  await pass();
+  expect(await projected(entity)).toEqual([4, 5]);
+  expect((await kept(entity)).map(({ sequence }) => sequence)).toEqual([4, 5]);
+  expect(await appendFacts(env, from, [stated(entity, 1), stated(entity, 6)])).toEqual([
+    { fact_id: "f1", sequence: 1, outcome: "duplicate" },
+    { fact_id: "f6", sequence: 6, outcome: "appended" },
+  ]);
+});
+
+it("the app's keeper knows the rule", async () => {
+  const entity = fresh();
+  await ledgerWith(entity, 3, 2);
+  await runInDurableObject(keeperOf(env), (_, { storage }) => storage.delete("retention"));
+  await keeperOf(env).round();
+  expect(await projected(entity)).toEqual([3]);
+});
+
+it("a ledger whose facts are all old still knows them, and goes on counting behind them", async () => {
+  const entity = fresh();
+  const ledger = await ledgerWith(entity, 3, 3);
+  await pass();
+  expect(await projected(entity)).toEqual([]);
+  expect(await ledger.state()).toMatchObject({ last: 3, kept: 0 });
+  expect(await appendFacts(env, from, [stated(entity, 4)])).toEqual([{ fact_id: "f4", sequence: 4, outcome: "appended" }]);
+});
+
+it("a pass that dies between ledger and projection is finished by the next, and a rebuild in between brings nothing back", async () => {
+  const entity = fresh();
+  const ledger = await ledgerWith(entity, 5, 3);
+  const dying = factRetention((...of) => {
+    const real = ledgerOf(...of);
+    return {
+      prune: (before, limit) => real.prune(before, limit),
+      state: () => Promise.reject(new Error("Died.")),
+    };
+  });
+  await expect(pass(dying)).rejects.toThrow("Died");
+  expect((await ledger.state()).kept).toBe(2);
+  expect(await projected(entity)).toEqual([1, 2, 3, 4, 5]);
+  await project(entity);
+  await pass();
+  expect(await projected(entity)).toEqual([4, 5]);
+  await project(entity);
+  expect(await projected(entity)).toEqual([4, 5]);
+});
+
+it("a fact that a consumer has not confirmed stays in both, and so does what follows it", async () => {
+  const entity = fresh();
+  await ledgerWith(entity, 4, 4, 2);
+  await pass();
+  expect((await kept(entity)).map(({ sequence }) => sequence)).toEqual([3, 4]);
+  expect(await projected(entity)).toEqual([3, 4]);
+});
+
+it("asks only ledgers that have old facts", async () => {
+  const [old, young] = [fresh(), fresh()];
+  await ledgerWith(old, 2, 1);
+  await ledgerWith(young, 2, 0);
+  const asked: string[] = [];
+  const asking = factRetention((own, tenantId, entity) => {
+    asked.push(entity);
+    return ledgerOf(own, tenantId, entity);
+  });
+  await pass(asking);
+  expect(asked).toContain(old);
+  expect(asked).not.toContain(young);
+  expect(await projected(young)).toEqual([1, 2]);
+});
+
+it("goes through many ledgers and many facts in slices", async () => {
+  const many = Array.from({ length: 30 }, fresh);
+  await Promise.all(many.map((entity) => ledgerWith(entity, 1, 1)));
+  const large = fresh();
+  const ledger = await ledgerWith(large, 2500, 2400);
+  expect(await pass()).toBeGreaterThanOrEqual(4);
+  for (const entity of many) expect(await projected(entity)).toEqual([]);
+  expect(await projected(large)).toHaveLength(100);
+  expect(await ledger.state()).toMatchObject({ last: 2500, kept: 100 });
+});
