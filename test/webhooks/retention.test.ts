@@ -11,7 +11,7 @@ async function prune(): Promise<Record<string, number>> {
   const removed: Record<string, number> = {};
   for (const { name, keepDays, prune } of webhookRetention) {
     removed[name] = 0;
-    for (let count = 1; count > 0; removed[name] += count) count = await prune(env, keepDays * DAY_MS);
+    for (let count = 1; count > 0; removed[name] += count) count = Number(await prune(env, keepDays * DAY_MS, null));
   }
   return removed;
 }
