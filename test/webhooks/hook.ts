@@ -1,9 +1,9 @@
 import { introspectWorkflow } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, inject } from "vitest";
-import type { StatedFact } from "../../src/facts/fact.ts";
-import { appendFacts } from "../../src/objects/ledgers.ts";
-import { type Caller, callerWith, fresh, type Json, until } from "../api/client.ts";
+import type { RecordedFact, StatedFact } from "../../src/facts/fact.ts";
+import { appendFacts, ledgerOf } from "../../src/objects/ledgers.ts";
+import { type Caller, fresh, type Json, until } from "../api/client.ts";
 import type { Received, Treatment } from "./receiver.ts";
 
 export const receiverUrl = inject("receiverUrl");
@@ -72,4 +72,15 @@ export async function hurried() {
   return introspector;
 }
 
-export { callerWith };
+/** A ledger's facts, once there are so many. */
+export async function factsOf(tenantId: string, entity: string, count: number): Promise<RecordedFact[]> {
+  return until(
+    async () => (await ledgerOf(env, tenantId, entity).read(0, 100)) as RecordedFact[],
+    (facts) => facts.length >= count,
+  );
+}
+
+/** The facts of an endpoint's own ledger. */
+export function ledger(tenantId: string, endpointId: string, count: number): Promise<RecordedFact[]> {
+  return factsOf(tenantId, `webhook/${endpointId}`, count);
+}

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { until } from "../api/client.ts";
-import { callerWith, endpoint, outcome, received, tell } from "./hook.ts";
+import { callerWith, until } from "../api/client.ts";
+import { endpoint, outcome, received, tell } from "./hook.ts";
 
 describe("A rotation", () => {
   it("has both secrets sign during the overlap, and the new one alone after it", async () => {
