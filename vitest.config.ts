@@ -17,13 +17,22 @@ export default defineConfig({
         plugins: [
           cloudflareTest({
             wrangler: { configPath: "wrangler.jsonc" },
-            miniflare: { bindings: { TEST_MIGRATIONS: migrations, MILLRACE_KEY: "test", EMBEDDED_CONTROL: "true" } },
+            miniflare: {
+              bindings: {
+                TEST_MIGRATIONS: migrations,
+                MILLRACE_KEY: "test",
+                EMBEDDED_CONTROL: "true",
+                WEBHOOKS_ALLOW_LOCAL: "true",
+                WEBHOOKS_TIMEOUT_SECONDS: "1",
+              },
+            },
           }),
         ],
         test: {
           name: "app",
           include: ["test/{api,app,providers,facts,webhooks,batches}/**/*.test.ts", "test/docs/run/**/*.test.ts"],
           setupFiles: ["test/migrate.ts"],
+          globalSetup: ["test/webhooks/global-setup.ts"],
           testTimeout: 30_000,
         },
       },

@@ -25,6 +25,9 @@ import { projections } from "./projections.ts";
 import { qualificationRules } from "./qualification-rules.ts";
 import { retry } from "./retry.ts";
 import { steps } from "./steps.ts";
+import { webhookDeliveries } from "./webhook-deliveries.ts";
+import { webhookSecrets } from "./webhook-secrets.ts";
+import { webhooks } from "./webhooks.ts";
 
 /** The HTTP API of a deployment: every route, and what holds for all of them. */
 export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
@@ -41,7 +44,8 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
   const platform = [facts(), ledgers(), projections(catalog)];
   const derived = [qualificationRules(), budgets(), contacts()];
-  for (const routes of [...nouns, ...platform, ...derived, health(), landing(catalog), problemsPage(), pages(), embedded()])
+  const hooks = [webhooks(), webhookSecrets(), webhookDeliveries(catalog)];
+  for (const routes of [...nouns, ...platform, ...derived, ...hooks, health(), landing(catalog), problemsPage(), pages(), embedded()])
     api.route("/", routes);
   api.route("/", openApi(api));
   return api;

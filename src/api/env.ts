@@ -1,4 +1,5 @@
 import type { Token } from "../engine/index.ts";
+import type { WebhookVars } from "../webhooks/settings.ts";
 
 /** Variables that only some deployments set. */
 interface ApiVars {
@@ -8,7 +9,7 @@ interface ApiVars {
 
 /** What every handler finds in its context. */
 export interface ApiEnv {
-  Bindings: Env & ApiVars;
+  Bindings: Env & ApiVars & WebhookVars;
   /** Whose request it is; set for everything under /v1. */
   Variables: { caller: Token };
 }

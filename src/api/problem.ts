@@ -9,6 +9,8 @@ type HttpCode =
   | "page_not_found"
   | "ledger_not_found"
   | "rules_not_found"
+  | "webhook_not_found"
+  | "delivery_not_found"
   | "method_not_allowed"
   | "unsupported_media_type";
 export type ProblemCode = ErrorCode | HttpCode;
@@ -31,6 +33,8 @@ export const PROBLEMS = {
   instance_not_found: [404, "No such instance", false],
   effect_not_found: [404, "No such effect", false],
   dead_letter_not_found: [404, "No such dead letter", false],
+  webhook_not_found: [404, "No such webhook", false],
+  delivery_not_found: [404, "No such delivery", false],
   unknown_message_type: [404, "No such message type", false],
   method_not_allowed: [405, "The route does not take this method", false],
   invalid_transition: [409, "Not possible in its present state", false],

@@ -22,6 +22,8 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
   instance_not_found: ["No instance of your tenant has this id.", "List them with GET /v1/instances."],
   effect_not_found: ["No effect of your tenant has this key.", "List those in doubt with GET /v1/effects."],
   dead_letter_not_found: ["No dead letter that you may see has this id.", "List them with GET /v1/dead-letters."],
+  webhook_not_found: ["No webhook endpoint of your tenant has this id.", "List them with GET /v1/webhooks."],
+  delivery_not_found: ["This webhook endpoint has no delivery of this id.", "List them with GET /v1/webhooks/{id}/deliveries."],
   unknown_message_type: ["No workflow here takes this type.", "Check its spelling against did_you_mean, or deploy the workflow first."],
   method_not_allowed: ["The route takes other methods.", "Use one that the Allow header names."],
   invalid_transition: [

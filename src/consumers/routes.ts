@@ -17,6 +17,7 @@ import {
 import { ResearchCompleted } from "../messages/research.ts";
 import { SocialCreate, SocialPosted } from "../messages/social.ts";
 import { WebhookDeliver } from "../messages/webhooks.ts";
+import { deliveryRow } from "../webhooks/deliveries.ts";
 import { offer } from "../webhooks/offer.ts";
 import { generateArticle } from "../workflows/generate-article.ts";
 
@@ -32,10 +33,10 @@ export const routes: readonly Route[] = [
   on(SocialPosted),
 
   on(FactRecorded, project(factRow), project(ledgerRow)),
-  on(OutcomeFact, call(qualify), sendEach(WebhookDeliver, offer)),
-  on(ChargeFact, call(spend), sendEach(WebhookDeliver, offer)),
-  on(PayoutFact, sendEach(WebhookDeliver, offer)),
-  on(ContactMergedFact, call(merge), sendEach(WebhookDeliver, offer)),
-  on(ReconciliationFact, sendEach(WebhookDeliver, offer)),
+  on(OutcomeFact, call(qualify), sendEach(WebhookDeliver, offer, deliveryRow)),
+  on(ChargeFact, call(spend), sendEach(WebhookDeliver, offer, deliveryRow)),
+  on(PayoutFact, sendEach(WebhookDeliver, offer, deliveryRow)),
+  on(ContactMergedFact, call(merge), sendEach(WebhookDeliver, offer, deliveryRow)),
+  on(ReconciliationFact, sendEach(WebhookDeliver, offer, deliveryRow)),
   on(FactObserved, call(appendObserved)),
 ];

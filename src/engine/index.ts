@@ -15,11 +15,11 @@ export {
   retryAfter,
   upstreamRefused,
 } from "./contract/errors.ts";
-export { digest, fingerprintOf, formatEntryKey, messageId } from "./contract/ids.ts";
+export { digest, fingerprintOf, formatEntryKey, instanceId, messageId } from "./contract/ids.ts";
 export { INTAKE_LIMITS, parseBounded } from "./contract/limits.ts";
 export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "./contract/message.ts";
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
-export { now, type RowStatement, type Statement, sql } from "./contract/sql.ts";
+export { now, type RowStatement, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { newTrace, nextHop, traceIdOf } from "./contract/trace.ts";
 export { defineStep, type EffectCall, type EffectClass, type Retries, type StepDefinition, type Writes } from "./guard/step.ts";
 export type { StepOptions, Steps } from "./guard/steps.ts";
@@ -50,7 +50,7 @@ export {
   messagesOf,
   platformStatus,
 } from "./operate/instances.ts";
-export type { Page } from "./operate/paging.ts";
+export { keysetPage, type Page } from "./operate/paging.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
 export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";
@@ -67,6 +67,7 @@ export {
   project,
   type Route,
   type Routed,
+  type Sent,
   send,
   sendEach,
   signal,

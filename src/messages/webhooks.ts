@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { defineCommand } from "../engine/index.ts";
+import { defineCommand, digest } from "../engine/index.ts";
 import { webhooks } from "./queues.ts";
 
 /** Deliver one fact, or a test, to one endpoint. The body is computed once, and is the same at every attempt. */
@@ -9,11 +9,18 @@ export const WebhookDeliver = defineCommand({
     endpoint_id: z.string().min(1).max(64),
     /** The version of the endpoint's configuration that matched. */
     config_version: z.int().min(1),
+    /** The ledger of the fact: names of facts are unique within it, not beyond. */
+    entity: z.string().min(1).max(200),
     fact_id: z.string().min(1).max(200),
     fact_type: z.string().min(1).max(100),
     body: z.string(),
   }),
-  key: ({ endpoint_id, fact_id }) => `${endpoint_id}/${fact_id}`,
+  key: ({ endpoint_id, entity, fact_id }) => `${endpoint_id}/${digest(entity, fact_id)}`,
   subject: ({ endpoint_id }) => endpoint_id,
   queue: webhooks,
 });
+
+export type WebhookDelivery = z.infer<typeof WebhookDeliver.payload>;
+
+/** What a test is called where a delivery names the type of its fact. */
+export const WEBHOOK_TEST = "webhook.test";

@@ -1,9 +1,40 @@
 import type { Routed } from "../engine/index.ts";
 import type { RecordedFact } from "../facts/fact.ts";
+import { WEBHOOK_TEST, type WebhookDelivery } from "../messages/webhooks.ts";
+import { type Endpoint, versionsOf } from "./endpoints.ts";
 
-type Delivery = { endpoint_id: string; config_version: number; fact_id: string; fact_type: string; body: string };
+/**
+ * One delivery for each endpoint whose configuration matches a fact. The configuration is the one that was in force when the ledger took
+ * the fact: so a fact that is delivered again, even after a change, asks for the same deliveries, which are known by then.
+ */
+export async function offer({ payload: fact, envelope, env, once }: Routed<RecordedFact>): Promise<WebhookDelivery[]> {
+  const tenantId = envelope.tenant_id;
+  const versions = await once(`webhooks of ${tenantId}`, () => versionsOf(env.DB, tenantId));
+  const matching = inForce(versions, Date.parse(fact.recorded_at)).filter(
+    ({ state, fact_types }) => state === "enabled" && fact_types.includes(fact.type),
+  );
+  const body = matching.length > 0 ? bodyOf(fact) : "";
+  const { entity, fact_id, type: fact_type } = fact;
+  return matching.map(({ id, version }) => ({ endpoint_id: id, config_version: version, entity, fact_id, fact_type, body }));
+}
 
-/** One delivery for each endpoint whose configuration matches a fact. */
-export async function offer(_event: Routed<RecordedFact>): Promise<Delivery[]> {
-  return [];
+/** Each endpoint's newest version that was there at a time. */
+function inForce(versions: readonly Endpoint[], at: number): Endpoint[] {
+  const newest = new Map<string, Endpoint>();
+  for (const version of versions) if (version.changed_at <= at) newest.set(version.id, version);
+  return [...newest.values()];
+}
+
+/** What receivers read: the form that Standard Webhooks recommends, a type, a time and the data. */
+function bodyOf(fact: RecordedFact): string {
+  const { type, occurred_at, fact_id, entity, subtype, sequence, recorded_at, trace_id, correlation_id, payload } = fact;
+  const data = { fact_id, entity, ...(subtype !== undefined && { subtype }), sequence, recorded_at, trace_id, correlation_id, payload };
+  return JSON.stringify({ type, timestamp: occurred_at, data });
+}
+
+/** A delivery that somebody asks for to see whether it arrives. */
+export function testOf({ id, version }: Pick<Endpoint, "id" | "version">): WebhookDelivery {
+  const fact_id = `test-${crypto.randomUUID()}`;
+  const body = JSON.stringify({ type: WEBHOOK_TEST, timestamp: new Date().toISOString(), data: { endpoint_id: id, fact_id } });
+  return { endpoint_id: id, config_version: version, entity: `webhook/${id}`, fact_id, fact_type: WEBHOOK_TEST, body };
 }

@@ -103,12 +103,12 @@ async function planOf(
     const fetches = readsPayload && envelope.payload_ref !== undefined;
     const payload = fetches ? await unpackPayload(env.PAYLOADS, definition, envelope) : inline;
     const event: Routed<unknown> = { payload, envelope, env: env as unknown as Cloudflare.Env, once };
-    const instances = await Promise.all(targets.map((target) => follow(env, catalog, target, event)));
+    const followed = await Promise.all(targets.map((target) => follow(env, catalog, target, event)));
     return {
       message,
       envelope,
-      instances: instances.flat(),
-      rows: targets.flatMap((target) => (target.do === "project" ? [target.row(event)] : [])),
+      instances: followed.flatMap(({ instances = [] }) => instances),
+      rows: followed.flatMap(({ rows = [] }) => rows),
       signals: targets.some((target) => target.do === "signal"),
     };
   } catch (error) {
@@ -116,20 +116,30 @@ async function planOf(
   }
 }
 
-/** Runs a target's code and answers the instances it leads to. */
-async function follow(env: EngineEnv, catalog: Catalog, target: Target, event: Routed<unknown>): Promise<Acceptance[]> {
+/** Runs a target's code and answers what it leads to: instances, and rows that are kept with them. */
+async function follow(
+  env: EngineEnv,
+  catalog: Catalog,
+  target: Target,
+  event: Routed<unknown>,
+): Promise<{ instances?: Acceptance[]; rows?: RowStatement[] }> {
   switch (target.do) {
     case "start":
-      return [acceptance(target.workflow.name, event.envelope, null)];
+      return { instances: [acceptance(target.workflow.name, event.envelope, null)] };
     case "send": {
+      const { command, row } = target;
       const payloads = await target.payloads(event);
-      return Promise.all(payloads.map((payload) => commandAfter(env, catalog, target.command, payload, event.envelope)));
+      const instances = await Promise.all(payloads.map((payload) => commandAfter(env, catalog, command, payload, event.envelope)));
+      const rows = row && instances.map(({ id, envelope }, index) => row({ payload: payloads[index], envelope, instanceId: id }));
+      return { instances, ...(rows && { rows }) };
     }
+    case "project":
+      return { rows: [target.row(event)] };
     case "call":
       await target.handler(event);
-      return [];
-    default:
-      return [];
+      return {};
+    case "signal":
+      return {};
   }
 }
 

@@ -28,6 +28,16 @@ interface Send<Payload> {
   readonly do: "send";
   readonly command: MessageDefinition;
   readonly payloads: (event: Routed<Payload>) => readonly unknown[] | Promise<readonly unknown[]>;
+  /** A row of our own about each command, written with the event's intake. */
+  readonly row: ((command: Sent) => RowStatement) | undefined;
+}
+
+/** A command that is about to be committed. */
+export interface Sent<Payload = unknown> {
+  readonly payload: Payload;
+  readonly envelope: Envelope;
+  /** The instance that will perform it. */
+  readonly instanceId: string;
 }
 
 /** The instances that wait for it, now or soon. */
@@ -73,12 +83,16 @@ export function send<Event, Payload>(command: MessageDefinition<Payload>, payloa
   return sendEach(command, (event: Routed<Event>) => [payload(event.payload)]);
 }
 
-/** Sends as many commands as the event asks for: none, or one for each of something that is looked up. Equal keys are one command. */
+/**
+ * Sends as many commands as the event asks for: none, or one for each of something that is looked up. Equal keys are one command.
+ * `row` keeps a row about each; a repeat must change nothing, as with `project`.
+ */
 export function sendEach<Event, Payload>(
   command: MessageDefinition<Payload>,
   payloads: (event: Routed<Event>) => readonly NoInfer<Payload>[] | Promise<readonly NoInfer<Payload>[]>,
+  row?: (command: Sent<NoInfer<Payload>>) => RowStatement,
 ): Send<Event> {
-  return { do: "send", command: command as MessageDefinition, payloads };
+  return { do: "send", command: command as MessageDefinition, payloads, row: row as Send<Event>["row"] };
 }
 
 /** Wakes the instances that wait for this event about its subject. */

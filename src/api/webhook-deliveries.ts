@@ -1,0 +1,139 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { batch, type Catalog, enqueue, instanceId, keysetPage, MillraceError } from "../engine/index.ts";
+import { WEBHOOK_TEST, WebhookDeliver } from "../messages/webhooks.ts";
+import { getDelivery, type LoggedDelivery, listDeliveries, testRow } from "../webhooks/deliveries.ts";
+import { testOf } from "../webhooks/offer.ts";
+import { ACTION_REFUSALS } from "./actions.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
+import { page, pageOf, pageQuery } from "./paging.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { iso, timestamp } from "./time.ts";
+import { endpointOf } from "./webhooks.ts";
+
+const STATES = ["pending", "sent", "failed", "gone", "skipped"] as const;
+
+const DeliverySchema = z
+  .object({
+    id: z.string().openapi({ description: "Also its instance's id, and the receiver's `webhook-id`." }),
+    state: z.enum(STATES),
+    config_version: z.int().openapi({ description: "The version of the endpoint that matched." }),
+    entity: z.string(),
+    fact_id: z.string(),
+    fact_type: z.string(),
+    matched_at: timestamp,
+    tried: z.int().openapi({ description: "How often it was sent." }),
+  })
+  .openapi("WebhookDelivery");
+
+const AttemptSchema = z
+  .object({
+    attempt: z.int(),
+    at: timestamp,
+    version: z.int().openapi({ description: "The version of the endpoint that it went to." }),
+    status: z.int().nullable().openapi({ description: "Null when there was no answer." }),
+    answer: z.string().nullable().openapi({ description: "The first KB of it, as text." }),
+    error: z.string().nullable(),
+    ms: z.int(),
+  })
+  .openapi("WebhookAttempt");
+
+const DeliveryDetailSchema = DeliverySchema.extend({ attempts: z.array(AttemptSchema) }).openapi("WebhookDeliveryDetail");
+
+const testSchema = z.strictObject({});
+
+const params = z.object({ id: z.string() });
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/webhooks/{id}/deliveries",
+  summary: "List an endpoint's deliveries, newest first",
+  description: "Kept for 30 days. One that failed is retried as its instance: POST /v1/instances/{id}/retry.",
+  ...needs("read"),
+  request: { params, query: z.strictObject({ state: z.enum(STATES).optional(), ...pageQuery }) },
+  responses: {
+    200: answers("A page of deliveries", pageOf(DeliverySchema)),
+    ...problems("unauthorized", "forbidden", "webhook_not_found", "invalid_payload"),
+  },
+});
+
+const show = createRoute({
+  method: "get",
+  path: "/v1/webhooks/{id}/deliveries/{delivery}",
+  summary: "Show a delivery with its attempts",
+  ...needs("read"),
+  request: { params: params.extend({ delivery: z.string() }) },
+  responses: {
+    200: answers("The delivery", DeliveryDetailSchema),
+    ...problems("unauthorized", "forbidden", "webhook_not_found", "delivery_not_found"),
+  },
+});
+
+const test = createRoute({
+  method: "post",
+  path: "/v1/webhooks/{id}/test",
+  summary: "Send an endpoint a test now",
+  description: `The same way as a fact, of type \`${WEBHOOK_TEST}\`, to this endpoint only.`,
+  ...needs("operate"),
+  request: { params, body: jsonBody(testSchema) },
+  responses: {
+    202: {
+      description: "On its way",
+      headers: { Location: { description: "The delivery.", schema: { type: "string" } } },
+      content: { "application/json": { schema: z.object({ delivery_id: z.string(), instance_id: z.string() }) } },
+    },
+    ...problems(...ACTION_REFUSALS, "webhook_not_found", "invalid_transition"),
+  },
+});
+
+export function webhookDeliveries(catalog: Catalog) {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(list, async (context) => {
+      const { id } = await endpointOf(context, context.req.valid("param").id);
+      const { state, ...request } = context.req.valid("query");
+      const found = await keysetPage(
+        request,
+        ({ matched_at, id }: Omit<LoggedDelivery, "attempts">) => ({ at: matched_at, id }),
+        (before, limit) => listDeliveries(context.env.DB, context.var.caller.tenantId, id, { state, before, limit }),
+      );
+      return context.json(page(found, deliveryView), 200);
+    })
+    .openapi(show, async (context) => {
+      const { delivery } = context.req.valid("param");
+      const { id } = await endpointOf(context, context.req.valid("param").id);
+      const found = await getDelivery(context.env.DB, context.var.caller.tenantId, id, delivery);
+      if (!found) {
+        throw new HttpRefusal(
+          "delivery_not_found",
+          `This endpoint has no delivery ${delivery.slice(0, 64)}. List them with GET /v1/webhooks/${id}/deliveries.`,
+        );
+      }
+      return context.json({ ...deliveryView(found), attempts: found.attempts }, 200);
+    })
+    .openapi(test, async (context) => {
+      const endpoint = await endpointOf(context, context.req.valid("param").id);
+      await readBody(context.req, testSchema);
+      if (!endpoint.enabled) {
+        throw new MillraceError("invalid_transition", `The endpoint is ${endpoint.state}: enable it, then test it.`, {
+          from: endpoint.state,
+        });
+      }
+      const { tenantId } = context.var.caller;
+      const payload = testOf(endpoint);
+      const id = instanceId(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
+      // Before the command: its first attempt writes into this row.
+      await batch(context.env.DB, [testRow(tenantId, id, payload)]);
+      const [accepted] = await enqueue(context.env, catalog, { tenantId, source: "api" }, [{ type: WebhookDeliver.type, payload }]);
+      if (!accepted || accepted instanceof MillraceError) throw accepted;
+      return context.json({ delivery_id: id, instance_id: accepted.instanceId }, 202, {
+        location: `/v1/webhooks/${endpoint.id}/deliveries/${id}`,
+      });
+    });
+}
+
+function deliveryView(delivery: Omit<LoggedDelivery, "attempts">): z.infer<typeof DeliverySchema> {
+  const { id, state, config_version, entity, fact_id, fact_type, matched_at, tried } = delivery;
+  return { id, state, config_version, entity, fact_id, fact_type, matched_at: iso(matched_at), tried };
+}

@@ -1,0 +1,178 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { keysetPage } from "../engine/index.ts";
+import { PROCESSED } from "../facts/fact.ts";
+import { type By, type Endpoint, getEndpoint, listEndpoints } from "../webhooks/endpoints.ts";
+import { change, register } from "../webhooks/registry.ts";
+import { ACTION_REFUSALS } from "./actions.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
+import { page, pageOf, pageQuery } from "./paging.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { iso, timestamp } from "./time.ts";
+
+const version = z.int().min(1).meta({ description: "The version you have read: another one in force refuses the change." });
+
+const configSchema = z.strictObject({
+  url: z.string().min(1).max(2048).meta({ description: "Where it goes: https, a public host, no password." }),
+  fact_types: z.array(z.enum(PROCESSED)).min(1).max(PROCESSED.length).meta({ description: "Facts of these types are delivered." }),
+  description: z.string().max(500).default(""),
+  enabled: z.boolean().default(true),
+});
+const changeSchema = configSchema.extend({ version });
+const enableSchema = z.strictObject({ version });
+
+export const WebhookSchema = z
+  .object({
+    id: z.string(),
+    version: z.int().openapi({ description: "Grows by one with each change." }),
+    url: z.string(),
+    fact_types: z.array(z.string()),
+    description: z.string(),
+    enabled: z.boolean(),
+    state: z.enum(["enabled", "disabled", "deleted"]),
+    reason: z.string().nullable().openapi({ description: "Why it was disabled, when nobody asked for that." }),
+    created_at: timestamp,
+    changed_at: timestamp,
+    changed_by: z.string(),
+  })
+  .openapi("Webhook");
+
+export const secret = z.string().openapi({ description: "`whsec_…`: shown this once, kept nowhere, and never shown again." });
+
+const params = z.object({ id: z.string() });
+
+const create = createRoute({
+  method: "post",
+  path: "/v1/webhooks",
+  summary: "Register an endpoint for facts",
+  description:
+    "Facts that their ledger takes from now on are delivered. A name that DNS does not answer for now is looked up again before each request.",
+  ...needs("operate"),
+  request: { body: jsonBody(configSchema) },
+  responses: {
+    201: answers("Registered, with its secret", WebhookSchema.extend({ secret }).openapi("WebhookWithSecret")),
+    ...problems(...ACTION_REFUSALS, "invalid_transition"),
+  },
+});
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/webhooks",
+  summary: "List the endpoints, newest first",
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      deleted: z.enum(["true", "false"]).default("false").openapi({ description: "True lists deleted ones too." }),
+      ...pageQuery,
+    }),
+  },
+  responses: { 200: answers("A page of endpoints", pageOf(WebhookSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+const show = createRoute({
+  method: "get",
+  path: "/v1/webhooks/{id}",
+  summary: "Show an endpoint",
+  ...needs("read"),
+  request: { params },
+  responses: { 200: answers("The endpoint", WebhookSchema), ...problems("unauthorized", "forbidden", "webhook_not_found") },
+});
+
+const replace = createRoute({
+  method: "put",
+  path: "/v1/webhooks/{id}",
+  summary: "Change an endpoint: the whole configuration, as a new version",
+  description: "Deliveries that are under way go to the new URL.",
+  ...needs("operate"),
+  request: { params, body: jsonBody(changeSchema) },
+  responses: {
+    200: answers("The new version", WebhookSchema),
+    ...problems(...ACTION_REFUSALS, "webhook_not_found", "invalid_transition"),
+  },
+});
+
+const enable = createRoute({
+  method: "post",
+  path: "/v1/webhooks/{id}/enable",
+  summary: "Enable an endpoint again, as it was",
+  ...needs("operate"),
+  request: { params, body: jsonBody(enableSchema) },
+  responses: {
+    200: answers("The new version", WebhookSchema),
+    ...problems(...ACTION_REFUSALS, "webhook_not_found", "invalid_transition"),
+  },
+});
+
+const remove = createRoute({
+  method: "delete",
+  path: "/v1/webhooks/{id}",
+  summary: "Disable an endpoint for good",
+  description: "Nothing more is sent, and its secrets end. Its deliveries can still be read.",
+  ...needs("operate"),
+  request: { params },
+  responses: {
+    200: answers("Its last version", WebhookSchema),
+    ...problems("unauthorized", "forbidden", "webhook_not_found", "invalid_transition"),
+  },
+});
+
+export function webhooks() {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(create, async (context) => {
+      const config = await readBody(context.req, configSchema);
+      const { id, secret } = await register(context.env, by(context), config);
+      return context.json({ ...(await endpointOf(context, id)), secret }, 201, { location: `/v1/webhooks/${id}` });
+    })
+    .openapi(list, async (context) => {
+      const { deleted, ...request } = context.req.valid("query");
+      const found = await keysetPage(
+        request,
+        ({ created_at, id }: Endpoint) => ({ at: created_at, id }),
+        (before, limit) => listEndpoints(context.env.DB, context.var.caller.tenantId, { deleted: deleted === "true", before, limit }),
+      );
+      return context.json(page(found, webhookView), 200);
+    })
+    .openapi(show, async (context) => context.json(await endpointOf(context, context.req.valid("param").id), 200))
+    .openapi(replace, async (context) => {
+      const { id } = context.req.valid("param");
+      const { version, ...config } = await readBody(context.req, changeSchema);
+      return context.json(changed(id, await change(context.env, by(context), id, { version, config })), 200);
+    })
+    .openapi(enable, async (context) => {
+      const { id } = context.req.valid("param");
+      const { version } = await readBody(context.req, enableSchema);
+      return context.json(changed(id, await change(context.env, by(context), id, { version, state: "enabled" })), 200);
+    })
+    .openapi(remove, async (context) => {
+      const { id } = context.req.valid("param");
+      const { version } = await endpointOf(context, id);
+      return context.json(changed(id, await change(context.env, by(context), id, { version, state: "deleted" })), 200);
+    });
+}
+
+/** Whose endpoints a request reads and changes. */
+export function by(context: Context<ApiEnv>): By {
+  const { tenantId, actor } = context.var.caller;
+  return { tenantId, actor };
+}
+
+/** An endpoint of the caller's. Errors: `webhook_not_found`, also for another tenant's. */
+export async function endpointOf(context: Context<ApiEnv>, id: string): Promise<z.infer<typeof WebhookSchema>> {
+  return changed(id, await getEndpoint(context.env.DB, context.var.caller.tenantId, id));
+}
+
+export function noWebhook(id: string): HttpRefusal {
+  return new HttpRefusal("webhook_not_found", `There is no webhook endpoint ${id.slice(0, 64)}. List them with GET /v1/webhooks.`);
+}
+
+function changed(id: string, endpoint: Endpoint | undefined): z.infer<typeof WebhookSchema> {
+  if (!endpoint) throw noWebhook(id);
+  return webhookView(endpoint);
+}
+
+function webhookView({ created_at, changed_at, ...endpoint }: Endpoint): z.infer<typeof WebhookSchema> {
+  return { ...endpoint, enabled: endpoint.state === "enabled", created_at: iso(created_at), changed_at: iso(changed_at) };
+}

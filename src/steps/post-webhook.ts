@@ -1,0 +1,131 @@
+import { Webhook } from "standardwebhooks";
+import {
+  batch,
+  defineStep,
+  type EffectCall,
+  MillraceError,
+  messageOf,
+  notRetryable,
+  retryAfter,
+  upstreamRefused,
+} from "../engine/index.ts";
+import { type Attempt, type Delivery, logAttempt, type Target, targetOf } from "../webhooks/deliveries.ts";
+import { checkTarget } from "../webhooks/guard.ts";
+import { retryAfterMs } from "../webhooks/retry-after.ts";
+import { secretOf } from "../webhooks/secret.ts";
+import { timeoutMs } from "../webhooks/settings.ts";
+
+/** How a delivery ended without an error: taken, refused for good, or not sent because its endpoint is switched off. */
+export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "skipped"; why: string };
+
+/** Of an answer, as much is read and kept. */
+const ANSWER_BYTES = 1024;
+/** The status says what became of it; the words behind it are not waited for. */
+const ANSWER_READ_MS = 2000;
+
+/**
+ * Posts a delivery's body to its endpoint, signed with every secret that is valid now. It is `keyed` by `webhook-id`, which is the
+ * delivery's own id at every attempt, restart and retry: a receiver that remembers ids takes it once. A failed attempt is written to the
+ * delivery's log here; the line of a good one goes with the step's own record.
+ */
+export const postWebhook = defineStep({
+  effect: "keyed",
+  retries: { limit: 5, delay: "10 seconds", backoff: "exponential" },
+  timeout: "30 seconds",
+  run: async ({ input: delivery, signal, env }: EffectCall<Delivery>): Promise<Posted> => {
+    const target = await targetOf(env.DB, delivery);
+    if (target?.state !== "enabled") return { state: "skipped", why: `The endpoint is ${target?.state ?? "deleted"}.` };
+    const line: Attempt = {
+      attempt: target.tried + 1,
+      at: new Date().toISOString(),
+      version: target.version,
+      status: null,
+      answer: null,
+      error: null,
+      ms: 0,
+    };
+    const began = Date.now();
+    try {
+      await post(env, delivery, target, signal, line);
+      return { state: line.status === 410 ? "gone" : "sent", attempt: { ...line, ms: Date.now() - began } };
+    } catch (error) {
+      const failed = { ...line, error: messageOf(error), ms: Date.now() - began };
+      // The delivery's own error is what counts: a log that cannot be written must not hide it.
+      await batch(env.DB, [logAttempt(delivery.tenant_id, delivery.id, failed)]).catch((unlogged) =>
+        console.error(JSON.stringify({ log: "webhook attempt not logged", delivery_id: delivery.id, error: messageOf(unlogged) })),
+      );
+      throw error;
+    }
+  },
+});
+
+/** One request. Notes in the line what was answered; returns for 2xx and 410, and throws for everything else. */
+async function post(
+  env: Cloudflare.Env,
+  delivery: Delivery,
+  { url, generations }: Target,
+  signal: AbortSignal,
+  line: Attempt,
+): Promise<void> {
+  const target = await checkTarget(env, url);
+  if (target.verdict === "refused") throw notRetryable(`Not sent: the URL ${target.reason}.`);
+  if (target.verdict === "unknown") throw new MillraceError("unavailable", `Not sent: ${target.reason}.`);
+  const inTime = AbortSignal.timeout(timeoutMs(env));
+  const response = await fetch(target.url, {
+    method: "POST",
+    headers: { "content-type": "application/json", "user-agent": "Millrace", ...signed(env.MILLRACE_KEY, delivery, generations) },
+    body: delivery.body,
+    redirect: "manual",
+    signal: AbortSignal.any([signal, inTime]),
+  }).catch(() => {
+    const late = inTime.aborted || signal.aborted;
+    throw new MillraceError(
+      "unavailable",
+      late ? `The receiver gave no answer within ${timeoutMs(env) / 1000} s.` : "The receiver cannot be reached, or hung up.",
+    );
+  });
+  line.status = response.status;
+  line.answer = await beginningOf(response);
+  if (response.ok || response.status === 410) return;
+  const said = `The receiver answered ${response.status}`;
+  if (response.status >= 300 && response.status < 400) {
+    throw upstreamRefused(`${said}: redirects are not followed. Register the address it leads to.`, response.status);
+  }
+  const delayMs = retryAfterMs(response.headers.get("retry-after"), Date.now());
+  if (delayMs !== undefined) throw retryAfter(delayMs, `${said} and asked for ${Math.ceil(delayMs / 1000)} seconds.`, response.status);
+  throw upstreamRefused(`${said}.`, response.status);
+}
+
+/** The headers of Standard Webhooks: the time of this attempt, and a signature for each secret, the newest first. */
+function signed(key: string, { tenant_id, endpoint_id, id, body }: Delivery, generations: readonly number[]): Record<string, string> {
+  const at = new Date();
+  const signatures = generations.map((one) => new Webhook(secretOf(key, tenant_id, endpoint_id, one)).sign(id, at, body));
+  return {
+    "webhook-id": id,
+    "webhook-timestamp": String(Math.floor(at.getTime() / 1000)),
+    "webhook-signature": signatures.join(" "),
+  };
+}
+
+/** The first bytes of an answer as text, however long it is and however slowly it comes. */
+async function beginningOf(response: Response): Promise<string> {
+  const reader = response.body?.getReader();
+  if (!reader) return "";
+  const give = setTimeout(() => reader.cancel().catch(() => undefined), ANSWER_READ_MS);
+  const read: Uint8Array[] = [];
+  let bytes = 0;
+  try {
+    while (bytes < ANSWER_BYTES) {
+      const { done, value } = await reader.read();
+      if (done) break;
+      read.push(value);
+      bytes += value.byteLength;
+    }
+  } catch {
+    // An answer that breaks off has said its status: what came of it is enough.
+  } finally {
+    clearTimeout(give);
+    await reader.cancel().catch(() => undefined);
+  }
+  return new TextDecoder().decode(Buffer.concat(read).subarray(0, ANSWER_BYTES)).replaceAll("\0", "");
+}

@@ -1,0 +1,133 @@
+import { now, query, type RowStatement, type Sent, type Statement, sql } from "../engine/index.ts";
+import type { WebhookDelivery } from "../messages/webhooks.ts";
+
+export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";
+
+/** One request to a receiver, and what came of it. */
+export interface Attempt {
+  /** 1 for the first. */
+  attempt: number;
+  /** ISO 8601. */
+  at: string;
+  /** The configuration that it used: the newest then. */
+  version: number;
+  /** What the receiver answered; null when it gave no answer. */
+  status: number | null;
+  /** The first KB of the answer, as text. */
+  answer: string | null;
+  error: string | null;
+  ms: number;
+}
+
+/** A delivery as its step needs it. */
+export type Delivery = WebhookDelivery & {
+  id: string;
+  tenant_id: string;
+  /** ISO 8601: when the fact met the endpoint. */
+  matched_at: string;
+};
+
+/** A delivery as its log has it. */
+export interface LoggedDelivery {
+  id: string;
+  config_version: number;
+  entity: string;
+  fact_id: string;
+  fact_type: string;
+  state: DeliveryState;
+  matched_at: number;
+  tried: number;
+  attempts: Attempt[];
+}
+
+/** Attempts that a delivery keeps, the newest: an operator may retry without end. */
+const KEPT_ATTEMPTS = 30;
+
+/** The delivery that a command asks for: named as its instance, so that one id leads everywhere. */
+export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelivery>): Delivery {
+  return { ...payload, id: instanceId, tenant_id: envelope.tenant_id, matched_at: envelope.created_at };
+}
+
+/** The row of a new delivery. One that is there already stays as it is. */
+export function deliveryRow(command: Sent<WebhookDelivery>): RowStatement {
+  return rowOf(deliveryOf(command));
+}
+
+/** The row of a test, which no fact and no message has asked for yet. */
+export function testRow(tenantId: string, id: string, payload: WebhookDelivery): RowStatement {
+  return rowOf({ ...payload, id, tenant_id: tenantId, matched_at: new Date().toISOString() });
+}
+
+function rowOf({ body: _, ...row }: Delivery): RowStatement {
+  return { text: INSERT, row };
+}
+
+const INSERT = `
+  INSERT INTO webhook_deliveries (id, tenant_id, endpoint_id, config_version, entity, fact_id, fact_type, state, matched_at)
+  SELECT value->>'id', value->>'tenant_id', value->>'endpoint_id', value->>'config_version', value->>'entity', value->>'fact_id',
+    value->>'fact_type', 'pending', CAST(unixepoch(value->>'matched_at', 'subsec') * 1000 AS INTEGER)
+  FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`;
+
+/** An attempt's line. Written twice it is there once: it only goes behind the attempt before it. */
+export function logAttempt(tenantId: string, id: string, attempt: Attempt): Statement {
+  return sql`
+    UPDATE webhook_deliveries SET tried = ${attempt.attempt},
+      attempts = json_insert(iif(tried >= ${KEPT_ATTEMPTS}, json_remove(attempts, '$[0]'), attempts), '$[#]', json(${JSON.stringify(attempt)}))
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND tried = ${attempt.attempt - 1}`;
+}
+
+export function settleDelivery(tenantId: string, id: string, state: Exclude<DeliveryState, "pending">): Statement {
+  return sql`UPDATE webhook_deliveries SET state = ${state} WHERE id = ${id} AND tenant_id = ${tenantId}`;
+}
+
+/** Where a delivery goes now. */
+export interface Target {
+  version: number;
+  url: string;
+  state: string;
+  /** How often the delivery was tried before. */
+  tried: number;
+  /** Generations of the secret that sign, newest first. */
+  generations: number[];
+}
+
+/** The endpoint of a delivery as it is now; undefined when retention has removed it. */
+export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id }: Delivery): Promise<Target | undefined> {
+  const [row] = await query<Omit<Target, "generations"> & { generations: string }>(
+    db,
+    sql`
+      SELECT version, url, state,
+        coalesce((SELECT tried FROM webhook_deliveries d WHERE d.id = ${id} AND d.tenant_id = v.tenant_id), 0) AS tried,
+        (SELECT json_group_array(generation ORDER BY generation DESC) FROM webhook_secrets s
+          WHERE s.tenant_id = v.tenant_id AND s.endpoint_id = v.endpoint_id AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations
+      FROM webhook_versions v WHERE tenant_id = ${tenant_id} AND endpoint_id = ${endpoint_id} AND replaced_at IS NULL`,
+  );
+  return row && { ...row, generations: JSON.parse(row.generations) as number[] };
+}
+
+const LOGGED = { fragment: "id, config_version, entity, fact_id, fact_type, state, matched_at, tried" };
+
+/** An endpoint's deliveries before a position, newest first, without their attempts. */
+export function listDeliveries(
+  db: D1Database,
+  tenantId: string,
+  endpointId: string,
+  { state, before, limit }: { state: DeliveryState | undefined; before: { at: number; id: string }; limit: number },
+): Promise<Omit<LoggedDelivery, "attempts">[]> {
+  return query<Omit<LoggedDelivery, "attempts">>(
+    db,
+    sql`
+      SELECT ${LOGGED} FROM webhook_deliveries
+      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} ${state === undefined ? sql`` : sql`AND state = ${state}`}
+        AND (matched_at, id) < (${before.at}, ${before.id})
+      ORDER BY matched_at DESC, id DESC LIMIT ${limit}`,
+  );
+}
+
+export async function getDelivery(db: D1Database, tenantId: string, endpointId: string, id: string): Promise<LoggedDelivery | undefined> {
+  const [row] = await query<Omit<LoggedDelivery, "attempts"> & { attempts: string }>(
+    db,
+    sql`SELECT ${LOGGED}, attempts FROM webhook_deliveries WHERE id = ${id} AND tenant_id = ${tenantId} AND endpoint_id = ${endpointId}`,
+  );
+  return row && { ...row, attempts: JSON.parse(row.attempts) as Attempt[] };
+}

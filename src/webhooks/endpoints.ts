@@ -1,0 +1,132 @@
+import { now, query, type SqlValue, type Statement, sql } from "../engine/index.ts";
+
+export type EndpointState = "enabled" | "disabled" | "deleted";
+
+/** What somebody decides about an endpoint. */
+export interface EndpointConfig {
+  url: string;
+  fact_types: readonly string[];
+  description: string;
+  enabled: boolean;
+}
+
+/** An endpoint in one version. */
+export interface Endpoint {
+  id: string;
+  version: number;
+  url: string;
+  fact_types: string[];
+  description: string;
+  state: EndpointState;
+  /** Why it was disabled, when nobody asked for that. */
+  reason: string | null;
+  created_at: number;
+  changed_at: number;
+  changed_by: string;
+}
+
+/** Whose endpoints, and who acts. */
+export interface By {
+  tenantId: string;
+  actor: string;
+}
+
+/** Endpoints a tenant may have that are not deleted: what one fact can lead to stays bounded. */
+export const MAX_ENDPOINTS = 100;
+
+const COLUMNS = {
+  fragment: "endpoint_id AS id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by",
+};
+const INSERT = {
+  fragment:
+    "INSERT INTO webhook_versions (tenant_id, endpoint_id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by)",
+};
+
+/** A new endpoint's first version. Answers its version, or nothing when the tenant has as many as it may. */
+export function insertEndpoint(by: By, id: string, config: EndpointConfig): Statement {
+  return sql`
+    ${INSERT}
+    SELECT ${by.tenantId}, ${id}, 1, ${config.url}, ${JSON.stringify(config.fact_types)}, ${config.description}, ${stateOf(config)}, NULL,
+      ${now}, ${now}, ${by.actor}
+    WHERE (SELECT count(*) FROM webhook_versions WHERE tenant_id = ${by.tenantId} AND replaced_at IS NULL AND state <> 'deleted') < ${MAX_ENDPOINTS}
+    RETURNING version`;
+}
+
+/** The version in force is replaced, if it is still the expected one and not deleted. Goes before the insert of the next. */
+function replace(tenantId: string, id: string, expected: number): Statement {
+  return sql`
+    UPDATE webhook_versions SET replaced_at = ${now}
+    WHERE tenant_id = ${tenantId} AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NULL AND state <> 'deleted'`;
+}
+
+/** What a new version says otherwise than the one before. */
+type Change = Partial<EndpointConfig> & { state: EndpointState; reason?: string };
+
+/** The version behind the expected one. Nothing is inserted, and nothing answered, where somebody else was faster. */
+function insertNext(by: By, id: string, expected: number, change: Change): Statement {
+  const kept = (value: SqlValue | undefined, column: string) => (value === undefined ? { fragment: column } : value);
+  const types = change.fact_types && JSON.stringify(change.fact_types);
+  return sql`
+    ${INSERT}
+    SELECT tenant_id, endpoint_id, version + 1, ${kept(change.url, "url")}, ${kept(types, "fact_types")},
+      ${kept(change.description, "description")}, ${change.state}, ${change.reason ?? null}, created_at, ${now}, ${by.actor}
+    FROM webhook_versions v
+    WHERE tenant_id = ${by.tenantId} AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NOT NULL
+      AND NOT EXISTS (SELECT 1 FROM webhook_versions n WHERE n.tenant_id = v.tenant_id AND n.endpoint_id = v.endpoint_id AND n.version > v.version)
+    RETURNING version`;
+}
+
+/** A change, to be committed as one. The last statement answers the new version, or nothing when the expected one is no longer in force. */
+export function changeEndpoint(by: By, id: string, expected: number, change: Change): [Statement, Statement] {
+  return [replace(by.tenantId, id, expected), insertNext(by, id, expected, change)];
+}
+
+/** Switches an endpoint off that wants nothing more, if this is still the version that said so. */
+export function disableGone(tenantId: string, id: string, version: number, reason: string): [Statement, Statement] {
+  return changeEndpoint({ tenantId, actor: "millrace" }, id, version, { state: "disabled", reason });
+}
+
+export function stateOf({ enabled }: Pick<EndpointConfig, "enabled">): EndpointState {
+  return enabled ? "enabled" : "disabled";
+}
+
+/** An endpoint as it is now; undefined when the tenant has none of this id. */
+export async function getEndpoint(db: D1Database, tenantId: string, id: string): Promise<Endpoint | undefined> {
+  const [row] = await query<Row>(
+    db,
+    sql`SELECT ${COLUMNS} FROM webhook_versions WHERE tenant_id = ${tenantId} AND endpoint_id = ${id} AND replaced_at IS NULL`,
+  );
+  return row && asEndpoint(row);
+}
+
+/** A tenant's endpoints before a position, newest first; deleted ones only when asked for. */
+export async function listEndpoints(
+  db: D1Database,
+  tenantId: string,
+  { deleted, before, limit }: { deleted: boolean; before: { at: number; id: string }; limit: number },
+): Promise<Endpoint[]> {
+  const rows = await query<Row>(
+    db,
+    sql`
+      SELECT ${COLUMNS} FROM webhook_versions
+      WHERE tenant_id = ${tenantId} AND replaced_at IS NULL AND (state <> 'deleted' OR ${deleted ? 1 : 0})
+        AND (created_at, endpoint_id) < (${before.at}, ${before.id})
+      ORDER BY created_at DESC, endpoint_id DESC LIMIT ${limit}`,
+  );
+  return rows.map(asEndpoint);
+}
+
+/** Every version of a tenant's endpoints that retention has left: what facts are matched against. */
+export async function versionsOf(db: D1Database, tenantId: string): Promise<Endpoint[]> {
+  const rows = await query<Row>(
+    db,
+    sql`SELECT ${COLUMNS} FROM webhook_versions WHERE tenant_id = ${tenantId} ORDER BY endpoint_id, version`,
+  );
+  return rows.map(asEndpoint);
+}
+
+type Row = Omit<Endpoint, "fact_types"> & { fact_types: string };
+
+function asEndpoint(row: Row): Endpoint {
+  return { ...row, fact_types: JSON.parse(row.fact_types) as string[] };
+}

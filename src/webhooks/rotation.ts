@@ -1,0 +1,60 @@
+import { now, query, type Statement, sql } from "../engine/index.ts";
+
+/** How long an old secret goes on signing beside the new one, unless said otherwise, and at most. */
+export const OVERLAP_SECONDS = 86_400;
+export const MAX_OVERLAP_SECONDS = 7 * 86_400;
+/** Secrets that sign at once: each is a signature in every request's header. */
+export const MAX_SIGNING = 5;
+
+/** One generation of an endpoint's secret: when it came, and until when it signs. */
+export interface SecretGeneration {
+  generation: number;
+  created_at: number;
+  /** Null for the newest, which signs until the next rotation. */
+  valid_until: number | null;
+}
+
+/** The first secret of an endpoint that is inserted by the same batch. */
+export function firstSecret(tenantId: string, endpointId: string): Statement {
+  return sql`
+    INSERT INTO webhook_secrets (tenant_id, endpoint_id, generation, created_at)
+    SELECT tenant_id, endpoint_id, 1, ${now} FROM webhook_versions WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND version = 1`;
+}
+
+/**
+ * A new generation, and an end for the one before; earlier ones keep the end they were promised. To be committed as one. The first
+ * answers the new generation, or nothing when the endpoint is deleted or as many secrets sign as may.
+ */
+export function rotate(tenantId: string, endpointId: string, overlapSeconds: number): [Statement, Statement] {
+  return [
+    sql`
+      INSERT INTO webhook_secrets (tenant_id, endpoint_id, generation, created_at)
+      SELECT tenant_id, endpoint_id, max(generation) + 1, ${now} FROM webhook_secrets
+      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId}
+        AND EXISTS (SELECT 1 FROM webhook_versions v WHERE v.tenant_id = webhook_secrets.tenant_id AND v.endpoint_id = webhook_secrets.endpoint_id
+          AND v.replaced_at IS NULL AND v.state <> 'deleted')
+      GROUP BY tenant_id, endpoint_id HAVING sum(valid_until IS NULL OR valid_until > ${now}) < ${MAX_SIGNING}
+      RETURNING generation`,
+    sql`
+      UPDATE webhook_secrets SET valid_until = ${now} + ${overlapSeconds * 1000}
+      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND valid_until IS NULL
+        AND generation < (SELECT max(generation) FROM webhook_secrets s WHERE s.tenant_id = ${tenantId} AND s.endpoint_id = ${endpointId})`,
+  ];
+}
+
+/** A deleted endpoint signs nothing any more. */
+export function endSecrets(tenantId: string, endpointId: string): Statement {
+  return sql`
+    UPDATE webhook_secrets SET valid_until = ${now}
+    WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${now})`;
+}
+
+/** The generations that sign now, newest first. */
+export function signingSecrets(db: D1Database, tenantId: string, endpointId: string): Promise<SecretGeneration[]> {
+  return query<SecretGeneration>(
+    db,
+    sql`
+      SELECT generation, created_at, valid_until FROM webhook_secrets
+      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${now}) ORDER BY generation DESC`,
+  );
+}

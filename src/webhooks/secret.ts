@@ -1,0 +1,18 @@
+import { createHmac } from "node:crypto";
+import { MillraceError } from "../engine/index.ts";
+
+/**
+ * The secret of an endpoint in one generation, as Standard Webhooks writes them: `whsec_` and 32 bytes in base64. It is derived
+ * whenever it is needed, so there is no place from which it could leak but the deployment's own key.
+ * Errors: `config_invalid` without MILLRACE_KEY.
+ */
+export function secretOf(key: string, tenantId: string, endpointId: string, generation: number): string {
+  if (!key) {
+    throw new MillraceError(
+      "config_invalid",
+      "MILLRACE_KEY is not set, and webhook secrets are derived from it. Set it with: wrangler secret put MILLRACE_KEY.",
+    );
+  }
+  const parts = JSON.stringify(["webhook secret", tenantId, endpointId, generation]);
+  return `whsec_${createHmac("sha256", key).update(parts).digest("base64")}`;
+}

@@ -1,0 +1,28 @@
+/** What a deployment may say about webhooks. */
+export interface WebhookVars {
+  MILLRACE_KEY: string;
+  /** `"true"` lets endpoints be on this machine (localhost, 127.0.0.1, ::1), by plain http too. For development only. */
+  WEBHOOKS_ALLOW_LOCAL?: string;
+  /** A DNS-over-HTTPS service with the JSON format. Default: Cloudflare's. */
+  WEBHOOKS_RESOLVER?: string;
+  /** Seconds a receiver may take to answer, 1 to 20. Default 15. */
+  WEBHOOKS_TIMEOUT_SECONDS?: string;
+}
+
+const RESOLVER = "https://cloudflare-dns.com/dns-query";
+const TIMEOUT_SECONDS = 15;
+const MAX_TIMEOUT_SECONDS = 20;
+
+export function allowsLocal(env: WebhookVars): boolean {
+  return env.WEBHOOKS_ALLOW_LOCAL === "true";
+}
+
+export function resolverOf(env: WebhookVars): string {
+  return env.WEBHOOKS_RESOLVER || RESOLVER;
+}
+
+/** Milliseconds a receiver may take. A setting that is no number is the default. */
+export function timeoutMs(env: WebhookVars): number {
+  const seconds = Number(env.WEBHOOKS_TIMEOUT_SECONDS);
+  return (seconds >= 1 ? Math.min(seconds, MAX_TIMEOUT_SECONDS) : TIMEOUT_SECONDS) * 1000;
+}

@@ -1,0 +1,121 @@
+import { appendFileSync, openSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { parseArgs } from "node:util";
+import { Webhook } from "standardwebhooks";
+
+// A receiver of webhooks in a process of its own, as somebody else would build one on the reference library. It writes every request
+// into a ledger that only grows, and is the only judge of what arrived. Beside it a DNS-over-HTTPS service that says what it is told.
+// Run it with: node test/webhooks/receiver.ts --ledger FILE
+
+/** One request as it came. */
+export interface Received {
+  hook: string;
+  id: string;
+  timestamp: string;
+  signatures: string[];
+  body: string;
+  /** Which of the hook's secrets the reference library takes the signature for, in their order. */
+  verified: boolean[];
+  /** What was answered: a status, or how it was left without one. */
+  answered: number | string;
+}
+
+/** How the next requests to a hook are treated. `drop` takes it and hangs up; `hang` never answers; `flood` answers 5 MB; `endless` never stops. */
+export interface Treatment {
+  status?: number;
+  headers?: Record<string, string>;
+  text?: string;
+  mode?: "drop" | "hang" | "flood" | "endless";
+  times: number;
+}
+
+interface Hook {
+  secrets: string[];
+  treatments: Treatment[];
+}
+
+const { values } = parseArgs({ options: { ledger: { type: "string" } } });
+if (!values.ledger) throw new Error("Say where the ledger is kept: --ledger FILE");
+const file = openSync(values.ledger, "a");
+const ledger: Received[] = [];
+const hooks = new Map<string, Hook>();
+const dns = new Map<string, { status?: number; http?: number; a?: string[]; aaaa?: string[] }>();
+
+createServer(async (request, response) => {
+  const url = new URL(request.url ?? "/", "http://receiver");
+  const [, area = "", name = ""] = url.pathname.split("/");
+  const body = await read(request);
+  if (area === "hook") return void receive(name, request, body, response);
+  if (area === "dns-query") return void resolve(url, response);
+  if (area === "dns") dns.set(name, JSON.parse(body));
+  if (area === "tell") hooks.set(name, { secrets: [], treatments: [], ...hooks.get(name), ...JSON.parse(body) });
+  send(
+    response,
+    200,
+    ledger.filter(({ hook }) => hook === name),
+  );
+}).listen(0, "127.0.0.1", function (this: import("node:net").Server) {
+  console.log(JSON.stringify({ port: (this.address() as { port: number }).port }));
+});
+
+function receive(name: string, request: IncomingMessage, body: string, response: ServerResponse): void {
+  const hook = hooks.get(name) ?? { secrets: [], treatments: [] };
+  const treatment = hook.treatments.find(({ times }) => times > 0);
+  if (treatment) treatment.times--;
+  const headers = request.headers as Record<string, string>;
+  note({
+    hook: name,
+    id: headers["webhook-id"] ?? "",
+    timestamp: headers["webhook-timestamp"] ?? "",
+    signatures: headers["webhook-signature"]?.split(" ") ?? [],
+    body,
+    verified: hook.secrets.map((secret) => verifies(secret, body, headers)),
+    answered: treatment?.mode ?? treatment?.status ?? 204,
+  });
+  if (treatment?.mode === "drop") return void response.destroy();
+  if (treatment?.mode === "hang") return;
+  if (treatment?.mode === "flood") return void response.end("x".repeat(5 * 1024 * 1024));
+  if (treatment?.mode === "endless") return void pour(response);
+  response.writeHead(treatment?.status ?? 204, treatment?.headers);
+  response.end(treatment?.text);
+}
+
+function verifies(secret: string, body: string, headers: Record<string, string>): boolean {
+  try {
+    new Webhook(secret).verify(body, headers);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function note(received: Received): void {
+  ledger.push(received);
+  appendFileSync(file, `${JSON.stringify(received)}\n`);
+}
+
+function pour(response: ServerResponse): void {
+  const timer = setInterval(() => response.write("drop "), 5);
+  response.once("close", () => clearInterval(timer));
+}
+
+function resolve(url: URL, response: ServerResponse): void {
+  const type = url.searchParams.get("type");
+  const { status = 0, http = 200, a = [], aaaa = [] } = dns.get(url.searchParams.get("name") ?? "") ?? { status: 3 };
+  const data = type === "AAAA" ? aaaa : a;
+  send(response, http, { Status: status, Answer: data.map((one) => ({ type: type === "AAAA" ? 28 : 1, TTL: 60, data: one })) });
+}
+
+function read(request: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    request.on("data", (chunk) => (text += chunk));
+    request.on("end", () => resolve(text));
+    request.on("error", reject);
+  });
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify(body));
+}
