@@ -1,4 +1,5 @@
+import { batchRetention } from "./batches/retention.ts";
 import type { Retention } from "./engine/index.ts";
 
 /** How long the app's own rows stay. The engine has its own list: src/engine/keeper/retention.ts. */
-export const retention: readonly Retention[] = [];
+export const retention: readonly Retention[] = [...batchRetention];

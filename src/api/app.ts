@@ -3,6 +3,8 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { Catalog } from "../engine/index.ts";
 import { audit } from "./audit.ts";
 import { authenticate } from "./auth.ts";
+import { batchReports } from "./batch-reports.ts";
+import { batches } from "./batches.ts";
 import { commands } from "./commands.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { effects } from "./effects.ts";
@@ -32,7 +34,18 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use(nosniff);
   api.use("/v1/*", noStore, authenticate);
 
-  const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
+  const nouns = [
+    commands(catalog),
+    instances(),
+    steps(),
+    effects(),
+    events(),
+    retry(),
+    deadLetters(catalog),
+    batches(catalog),
+    batchReports(),
+    audit(),
+  ];
   for (const routes of [...nouns, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);
   api.route("/", openApi(api));
   return api;

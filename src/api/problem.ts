@@ -4,7 +4,14 @@ import type { ContentfulStatusCode } from "hono/utils/http-status";
 import { codeOf, type ErrorCode, isTransient, MillraceError, messageOf } from "../engine/index.ts";
 
 /** What only HTTP can be refused for, beside the engine's own codes. */
-type HttpCode = "route_not_found" | "page_not_found" | "method_not_allowed" | "unsupported_media_type";
+type HttpCode =
+  | "route_not_found"
+  | "page_not_found"
+  | "method_not_allowed"
+  | "unsupported_media_type"
+  | "batch_not_found"
+  | "file_not_found"
+  | "length_required";
 export type ProblemCode = ErrorCode | HttpCode;
 
 /** Where the page about all of them is served. */
@@ -23,11 +30,14 @@ export const PROBLEMS = {
   instance_not_found: [404, "No such instance", false],
   effect_not_found: [404, "No such effect", false],
   dead_letter_not_found: [404, "No such dead letter", false],
+  batch_not_found: [404, "No such batch", false],
+  file_not_found: [404, "No such file", false],
   unknown_message_type: [404, "No such message type", false],
   method_not_allowed: [405, "The route does not take this method", false],
   invalid_transition: [409, "Not possible in its present state", false],
   in_doubt: [409, "An effect is in doubt", false],
   lease_lost: [409, "Somebody else holds the step", true],
+  length_required: [411, "The length is missing", false],
   payload_too_large: [413, "The body is too large", false],
   unsupported_media_type: [415, "The route does not take this content type", false],
   invalid_envelope: [422, "The message is not valid", false],

@@ -30,11 +30,12 @@ export async function send(path: string, init: RequestInit = {}): Promise<Answer
 export async function callerWith(scopes: Scope[] = ["enqueue", "read", "operate"], tenantId = fresh("tenant")) {
   const token = await mintToken(env, { tenantId, actor: "ada", scopes });
   const authorization = `Bearer ${token}`;
-  const call = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}) =>
+  const call = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}, raw?: Uint8Array) =>
     send(path, {
       method,
       headers: { authorization, ...(body !== undefined && { "content-type": "application/json" }), ...headers },
       ...(body !== undefined && { body: typeof body === "string" ? body : JSON.stringify(body) }),
+      ...(raw && { body: raw }),
     });
   return {
     tenantId,
