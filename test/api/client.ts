@@ -22,7 +22,7 @@ export function fresh(prefix = "t"): string {
 export async function send(path: string, init: RequestInit = {}): Promise<Answer> {
   const response = await exports.default.fetch(new Request(`http://localhost${path}`, { redirect: "manual", ...init }));
   const text = await response.text();
-  const isJson = response.headers.get("content-type")?.includes("json");
+  const isJson = /[/+]json/.test(response.headers.get("content-type") ?? "");
   return { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
 }
 
