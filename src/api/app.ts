@@ -6,6 +6,7 @@ import { authenticate } from "./auth.ts";
 import { batchReports } from "./batch-reports.ts";
 import { batches } from "./batches.ts";
 import { commands } from "./commands.ts";
+import { contacts } from "./contacts.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { effects } from "./effects.ts";
 import { embedded } from "./embedded.ts";
@@ -44,6 +45,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
     deadLetters(catalog),
     batches(catalog),
     batchReports(),
+    contacts(),
     audit(),
   ];
   for (const routes of [...nouns, health(), landing(catalog), problemsPage(), pages(), embedded()]) api.route("/", routes);

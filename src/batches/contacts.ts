@@ -60,6 +60,24 @@ export const contacts: Dataset<Contact> = {
   },
 };
 
+/** A contact, and how often which batch has written it. */
+export interface KeptContact extends Contact {
+  revision: number;
+  updated_at: number;
+  imported_by: string;
+}
+
+/** The tenant's contacts behind an id, in the order of their ids. */
+export async function listContacts(db: D1Database, tenantId: string, after: string, limit: number): Promise<KeptContact[]> {
+  const found = await query<Stored & Omit<KeptContact, keyof Contact>>(
+    db,
+    sql`
+      SELECT contact_id, email, name, properties, revision, updated_at, imported_by FROM contacts
+      WHERE tenant_id = ${tenantId} AND contact_id > ${after} ORDER BY contact_id LIMIT ${limit}`,
+  );
+  return found.map((row) => ({ ...row, ...asContact(row) }));
+}
+
 /** Each row of the file is one write of its contact, also when nothing changes: `revision` counts the writes. */
 function upsert(tenantId: string, batchId: string, rows: string): Statement {
   return sql`

@@ -1,5 +1,7 @@
 import type { ExtractSchema } from "hono/types";
+import type { batches } from "../api/batches.ts";
 import type { commands } from "../api/commands.ts";
+import type { contacts } from "../api/contacts.ts";
 import type { effects } from "../api/effects.ts";
 import type { events } from "../api/events.ts";
 import type { instances } from "../api/instances.ts";
@@ -29,6 +31,9 @@ type RetryAnswer = Output<ReturnType<typeof retry>, "/v1/instances/:id/retry", "
 type RetryPlan = Extract<RetryAnswer, { effects: unknown }>;
 type Retried = Extract<RetryAnswer, { action_id: string }>;
 
+export type Batch = Output<ReturnType<typeof batches>, "/v1/batches/:id", "$get">;
+type ContactPage = Output<ReturnType<typeof contacts>, "/v1/contacts", "$get">;
+
 interface Command {
   type: string;
   payload: unknown;
@@ -53,17 +58,22 @@ const PAGE = 200;
 /** An engine's API, as far as commands use it. Errors: a `Refusal` with the problem's own words. */
 export function apiOf(url: string, token: string) {
   async function ask<Answer>(method: string, path: string, body?: unknown): Promise<Answer> {
+    const text = await read(method, path, body === undefined ? undefined : { type: "application/json", text: JSON.stringify(body) });
+    return (text === "" ? undefined : JSON.parse(text)) as Answer;
+  }
+
+  async function read(method: string, path: string, body?: { type: string; text: string }): Promise<string> {
     const response = await fetch(url + path, {
       method,
-      headers: { authorization: `Bearer ${token}`, ...(body !== undefined && { "content-type": "application/json" }) },
+      headers: { authorization: `Bearer ${token}`, ...(body && { "content-type": body.type }) },
       signal: AbortSignal.timeout(ANSWER_MS),
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(body && { body: body.text }),
     }).catch(() => {
       throw new Refusal(`${url} gave no answer to ${method} ${path}.`);
     });
     const text = await response.text();
     if (!response.ok) throw new Refusal(`${method} ${path} answered ${response.status}: ${detailOf(text)}`);
-    return (text === "" ? undefined : JSON.parse(text)) as Answer;
+    return text;
   }
 
   return {
@@ -75,6 +85,12 @@ export function apiOf(url: string, token: string) {
     events: async (id: string) => (await ask<{ items: EmittedMessage[] }>("GET", `/v1/instances/${id}/events?payload=true`)).items,
     planRetry: (id: string, reason: string) => ask<RetryPlan>("POST", `/v1/instances/${id}/retry`, { reason, dry_run: true }),
     retry: (id: string, reason: string) => ask<Retried>("POST", `/v1/instances/${id}/retry`, { reason }),
+    importCsv: (id: string, dataset: string, text: string) =>
+      read("POST", `/v1/batches?${new URLSearchParams({ operation: "import", dataset, batch_id: id })}`, { type: "text/csv", text }),
+    batch: (id: string) => ask<Batch>("GET", `/v1/batches/${id}`),
+    /** What a batch did not take, as JSON Lines. */
+    batchErrors: (id: string) => read("GET", `/v1/batches/${id}/errors?format=jsonl`),
+    contacts: (cursor: string) => ask<ContactPage>("GET", `/v1/contacts?${new URLSearchParams({ cursor, limit: "1000" })}`),
     setFaults: (faults: Fault[]) => ask<void>("PUT", "/embedded/faults", faults),
     clearFaults: () => ask<void>("DELETE", "/embedded/faults"),
     ledgerTotals: async () => (await ask<{ totals: LedgerTotals }>("GET", "/embedded/ledger")).totals,

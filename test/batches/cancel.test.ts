@@ -2,23 +2,25 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { callerWith, expectProblem, type Json, reaches, send, until } from "../api/client.ts";
 import { batchIn, completed, contactsCsv, contactsOf, upload } from "./batch.ts";
+import { holdAt } from "./hold.ts";
 
 const reason = "the wrong list";
 
 it("a cancelled batch stops at its next chunk; what is done is counted and stays, and its instance ends", async () => {
   const caller = await callerWith();
-  const { batch_id: id, instance_id: instance } = (await upload(caller, contactsCsv(30_000))).body;
+  const held = holdAt("c2500");
+  const { batch_id: id, instance_id: instance } = (await upload(caller, contactsCsv(5000))).body;
   await until(
-    () => caller.get(`/v1/batches/${id}`),
-    ({ body }) => body.rows.done > 0,
+    async () => held.attempts(),
+    (attempts) => attempts > 0,
   );
   const cancelled = await caller.post(`/v1/batches/${id}/cancel`, { reason });
-  expect(cancelled).toMatchObject({ status: 202, body: { state: "cancelling", action_id: expect.any(String) } });
+  expect(cancelled).toMatchObject({ status: 202, body: { state: "cancelling", rows: { done: 2000 }, action_id: expect.any(String) } });
+  held.release();
   const batch = await batchIn(caller, id, "cancelled");
-  expect(batch).toMatchObject({ cancel_reason: reason, ended_at: expect.any(String) });
-  expect(batch.rows.done).toBeGreaterThan(0);
-  expect(batch.rows.done).toBeLessThan(30_000);
-  expect(await contactsOf(caller.tenantId)).toHaveLength(batch.rows.done);
+  // The chunk that was under way is done; no other has begun.
+  expect(batch).toMatchObject({ cancel_reason: reason, ended_at: expect.any(String), rows: { done: 3000 } });
+  expect(await contactsOf(caller.tenantId)).toHaveLength(3000);
   await reaches(caller, instance, "complete");
 
   expect(await caller.post(`/v1/batches/${id}/cancel`, { reason: "again" })).toMatchObject({
@@ -39,6 +41,20 @@ it("a batch that is complete cannot be cancelled", async () => {
     from: "complete",
   });
   expect((await caller.get(`/v1/batches/${id}`)).body).toMatchObject({ state: "complete", cancel_reason: null });
+});
+
+it("a batch that is cancelled while it writes its last chunk has done everything, and says so", async () => {
+  const caller = await callerWith();
+  const held = holdAt("c1500");
+  const { batch_id: id } = (await upload(caller, contactsCsv(1800))).body;
+  await until(
+    async () => held.attempts(),
+    (attempts) => attempts > 0,
+  );
+  expect((await caller.post(`/v1/batches/${id}/cancel`, { reason })).status).toBe(202);
+  held.release();
+  expect(await batchIn(caller, id, "complete", "cancelled")).toMatchObject({ state: "complete", rows: { done: 1800 } });
+  expect(await contactsOf(caller.tenantId)).toHaveLength(1800);
 });
 
 it.each(Array.from({ length: 8 }, (_, index) => index * 12))(

@@ -1,3 +1,127 @@
-import type { Story } from "./story.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import { apiOf, type Batch } from "../api-client.ts";
+import { Refusal } from "../command.ts";
+import { paint, say, seconds } from "../terminal.ts";
+import { contactsFile } from "./batch/file.ts";
+import { watchMemory } from "./batch/memory.ts";
+import { chapter, type Stage, type Story } from "./story.ts";
 
-export const batch: Story = { title: "a hundred thousand rows through three kills", tell: async () => undefined };
+const ROWS = 100_000;
+const KILLS = 3;
+const BATCH = "spring-list";
+const LOOK_EVERY_MS = 50;
+const SAY_EVERY_MS = 1000;
+/** After a kill the keeper looks at an instance that has not moved for ten seconds. */
+const WITHIN_MS = 180_000;
+
+export const batch: Story = {
+  title: "a hundred thousand rows through three kills (--rows 20000 for fewer)",
+  vars: { KEEPER_PERIOD_MS: "1000" },
+  tell,
+};
+
+async function tell(stage: Stage): Promise<void> {
+  const rows = rowsFrom(stage.args);
+  const file = contactsFile(rows);
+  const api = () => apiOf(stage.engine.url, stage.engine.token);
+  const memory = watchMemory(() => stage.engine.runtime());
+  try {
+    chapter(1, `A file of ${count(rows)} contacts is uploaded; ${count(file.broken.length)} of its rows have no address.`);
+    say(`  ${megabytes(file.text.length)}, streamed into the bucket. The engine's runtime holds ${memory.peakMb()} MB before it.`);
+    const began = Date.now();
+    await api().importCsv(BATCH, "contacts", file.text);
+
+    chapter(2, `It is imported chunk by chunk, while the whole engine is killed ${KILLS} times (kill -9).`);
+    const done = await watchAndKill(stage, () => api().batch(BATCH));
+    const took = Date.now() - began;
+
+    chapter(3, "What is true in the end");
+    const wrong = await differences(api(), done.batch, rows, file.broken);
+    if (wrong.length > 0) throw new Refusal(`The demo did not end as it should. ${wrong.join(" ")}`);
+    const good = rows - file.broken.length;
+    say(`  ${count(good)} contacts, each written once (its revision is 1); ${count(file.broken.length)} rows reported, by their lines.`);
+    say(
+      `  ${count(Math.round(rows / (done.workingMs / 1000)))} rows a second while it worked; ${seconds(took)} in all, kills and restarts included.`,
+    );
+    say(`  Peak memory of the engine's runtime: ${memory.peakMb()} MB.`);
+    say(`\n${paint("green", "✓")} ${paint("bold", `No row was lost and none was written twice, through ${done.kills} kills.`)}`);
+  } finally {
+    memory.stop();
+  }
+}
+
+/** Follows the batch to its end and kills the engine on the way. Working time is what the batch moved in, not the time it lay dead. */
+async function watchAndKill(stage: Stage, look: () => Promise<Batch>): Promise<{ batch: Batch; kills: number; workingMs: number }> {
+  const deadline = Date.now() + WITHIN_MS;
+  let kills = 0;
+  let workingMs = 0;
+  let saidAt = 0;
+  let before: { at: number; bytes: number } | undefined;
+  for (;;) {
+    stage.stop.throwIfAborted();
+    const batch = await look();
+    const { read_bytes: bytes, total_bytes: total } = batch;
+    const at = Date.now();
+    if (before && bytes > before.bytes) workingMs += at - before.at;
+    if (!before || bytes > before.bytes) before = { at, bytes };
+    if (at - saidAt > SAY_EVERY_MS || batch.state === "complete") {
+      saidAt = at;
+      say(`  ${percent(bytes, total)}  ${count(batch.rows.done + batch.rows.failed)} rows`);
+    }
+    if (batch.state === "complete") return { batch, kills, workingMs };
+    if (batch.error) throw new Refusal(`The import stopped: ${batch.error.message}`);
+    if (at > deadline)
+      throw new Refusal(`After ${WITHIN_MS / 1000} s the import has read ${percent(bytes, total)}. The engine's log says more.`);
+    if (kills < KILLS && bytes > ((total ?? 0) * (kills + 0.3)) / (KILLS + 0.5)) {
+      kills++;
+      say(`  ${paint("red", `kill -9 at ${percent(bytes, total)}`)}`);
+      await stage.crash();
+      before = undefined;
+    }
+    await sleep(LOOK_EVERY_MS);
+  }
+}
+
+/** Where what is there differs from what the file says, in sentences. */
+async function differences(api: ReturnType<typeof apiOf>, batch: Batch, rows: number, broken: readonly number[]): Promise<string[]> {
+  const good = rows - broken.length;
+  const seen = { contacts: 0, rewritten: 0 };
+  for (let cursor: string | null = ""; cursor !== null; ) {
+    const page: Awaited<ReturnType<typeof api.contacts>> = await api.contacts(cursor);
+    seen.contacts += page.items.length;
+    seen.rewritten += page.items.filter(({ revision }) => revision !== 1).length;
+    cursor = page.next_cursor;
+  }
+  const reported = (await api.batchErrors(batch.batch_id))
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => (JSON.parse(line) as { line: number }).line);
+  return [
+    ...(seen.contacts === good ? [] : [`There are ${seen.contacts} contacts instead of ${good}.`]),
+    ...(seen.rewritten === 0 ? [] : [`${seen.rewritten} contacts were written more than once.`]),
+    ...(batch.rows.done === good ? [] : [`The batch counts ${batch.rows.done} rows instead of ${good}.`]),
+    ...(batch.rows.failed === broken.length ? [] : [`The batch counts ${batch.rows.failed} broken rows instead of ${broken.length}.`]),
+    ...(JSON.stringify(reported) === JSON.stringify(broken) ? [] : ["The report does not name the broken lines."]),
+  ];
+}
+
+function rowsFrom(args: readonly string[]): number {
+  const place = args.findIndex((arg) => arg === "--rows" || arg.startsWith("--rows="));
+  if (place < 0) return ROWS;
+  const asked = args[place]?.split("=")[1] ?? args[place + 1] ?? "";
+  const rows = Number(asked);
+  if (Number.isInteger(rows) && rows >= 1 && rows <= 1_000_000) return rows;
+  throw new Refusal(`"${asked}" is no number of rows. Choose one from 1 to 1000000, such as: npm run demo -- batch --rows 20000`);
+}
+
+function count(number: number): string {
+  return number.toLocaleString("en-US");
+}
+
+function percent(part: number, whole: number | null): string {
+  return `${Math.floor((100 * part) / (whole || 1))} %`.padStart(5);
+}
+
+function megabytes(bytes: number): string {
+  return `${(bytes / 1_000_000).toFixed(1)} MB`;
+}
