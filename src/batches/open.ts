@@ -16,6 +16,8 @@ export async function openBatch(
   { env, envelope, batchId }: BatchCall,
   operation: Operation,
 ): Promise<{ batch: Batch; dataset: Dataset } | { cancelled: Commit<null> }> {
+  // Locally one thread does everything, and chunk upon chunk would leave it no time to answer who asks how far the batch is.
+  await scheduler.wait(1);
   const batch = await findBatch(env.DB, envelope.tenant_id, batchId);
   const dataset = batch && DATASETS.get(batch.dataset);
   if (batch?.operation !== operation || !dataset) {

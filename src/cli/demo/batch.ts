@@ -9,7 +9,7 @@ import { chapter, type Stage, type Story } from "./story.ts";
 const ROWS = 100_000;
 const KILLS = 3;
 const BATCH = "spring-list";
-const LOOK_EVERY_MS = 50;
+const LOOK_EVERY_MS = 25;
 const SAY_EVERY_MS = 1000;
 /** After a kill the keeper looks at an instance that has not moved for ten seconds. */
 const WITHIN_MS = 180_000;
@@ -29,10 +29,14 @@ async function tell(stage: Stage): Promise<void> {
     chapter(1, `A file of ${count(rows)} contacts is uploaded; ${count(file.broken.length)} of its rows have no address.`);
     say(`  ${megabytes(file.text.length)}, streamed into the bucket. The engine's runtime holds ${memory.peakMb()} MB before it.`);
     const began = Date.now();
-    await api().importCsv(BATCH, "contacts", file.text);
+    // Its answer may come after the first kill, or never: asked again, it is the same batch.
+    const upload = () => api().importCsv(BATCH, "contacts", file.text);
+    const accepted = upload().catch(() => undefined);
 
     chapter(2, `It is imported chunk by chunk, while the whole engine is killed ${KILLS} times (kill -9).`);
     const done = await watchAndKill(stage, () => api().batch(BATCH));
+    await accepted;
+    await upload();
     const took = Date.now() - began;
 
     chapter(3, "What is true in the end");
@@ -56,14 +60,19 @@ async function watchAndKill(stage: Stage, look: () => Promise<Batch>): Promise<{
   let kills = 0;
   let workingMs = 0;
   let saidAt = 0;
-  let before: { at: number; bytes: number } | undefined;
+  let movedAt: number | undefined;
   for (;;) {
     stage.stop.throwIfAborted();
-    const batch = await look();
-    const { read_bytes: bytes, total_bytes: total } = batch;
+    await sleep(LOOK_EVERY_MS);
+    const batch = await look().catch(() => undefined);
     const at = Date.now();
-    if (before && bytes > before.bytes) workingMs += at - before.at;
-    if (!before || bytes > before.bytes) before = { at, bytes };
+    if (at > deadline) throw new Refusal(`The import is not done after ${WITHIN_MS / 1000} s. The engine's log says more.`);
+    if (!batch) continue;
+    const { read_bytes: bytes, total_bytes: total } = batch;
+    const moved = Date.parse(batch.updated_at);
+    // The first move that is seen after a kill has the kill behind it: what it took is not known.
+    workingMs += moved - (movedAt ?? (kills === 0 ? Date.parse(batch.created_at) : moved));
+    movedAt = moved;
     if (at - saidAt > SAY_EVERY_MS || batch.state === "complete") {
       saidAt = at;
       say(`  ${percent(bytes, total)}  ${count(batch.rows.done + batch.rows.failed)} rows`);
@@ -76,9 +85,8 @@ async function watchAndKill(stage: Stage, look: () => Promise<Batch>): Promise<{
       kills++;
       say(`  ${paint("red", `kill -9 at ${percent(bytes, total)}`)}`);
       await stage.crash();
-      before = undefined;
+      movedAt = undefined;
     }
-    await sleep(LOOK_EVERY_MS);
   }
 }
 
