@@ -8,6 +8,8 @@ import { chapter, type Stage, type Story } from "./story.ts";
 
 const ROWS = 100_000;
 const KILLS = 3;
+/** Rows of the largest file, and kills of the longest story, that end within its patience. */
+const MOST = { rows: 1_000_000, kills: 6 };
 const BATCH = "spring-list";
 const LOOK_EVERY_MS = 25;
 const SAY_EVERY_MS = 1000;
@@ -21,7 +23,8 @@ export const batch: Story = {
 };
 
 async function tell(stage: Stage): Promise<void> {
-  const rows = rowsFrom(stage.args);
+  const rows = numberFrom(stage.args, "rows", ROWS, MOST.rows);
+  const kills = numberFrom(stage.args, "kills", KILLS, MOST.kills);
   const file = contactsFile(rows);
   const api = () => apiOf(stage.engine.url, stage.engine.token);
   const memory = watchMemory(() => stage.engine.runtime());
@@ -33,8 +36,9 @@ async function tell(stage: Stage): Promise<void> {
     const upload = () => api().importCsv(BATCH, "contacts", file.text);
     const accepted = upload().catch(() => undefined);
 
-    chapter(2, `It is imported chunk by chunk, while the whole engine is killed ${KILLS} times (kill -9).`);
-    const done = await watchAndKill(stage, () => api().batch(BATCH));
+    chapter(2, `It is imported chunk by chunk, while the whole engine is killed ${kills} times (kill -9).`);
+    const done = await watchAndKill(stage, kills, () => api().batch(BATCH));
+    const peakMb = memory.peakMb();
     await accepted;
     await upload();
     const took = Date.now() - began;
@@ -47,15 +51,15 @@ async function tell(stage: Stage): Promise<void> {
     say(
       `  ${count(Math.round(rows / (done.workingMs / 1000)))} rows a second while it worked; ${seconds(took)} in all, kills and restarts included.`,
     );
-    say(`  Peak memory of the engine's runtime: ${memory.peakMb()} MB.`);
-    say(`\n${paint("green", "✓")} ${paint("bold", `No row was lost and none was written twice, through ${done.kills} kills.`)}`);
+    say(`  Peak memory of the engine's runtime: ${peakMb} MB.`);
+    say(`\n${paint("green", "✓")} ${paint("bold", `No row was lost and none was written twice, through ${kills} kills.`)}`);
   } finally {
     memory.stop();
   }
 }
 
 /** Follows the batch to its end and kills the engine on the way. Working time is what the batch moved in, not the time it lay dead. */
-async function watchAndKill(stage: Stage, look: () => Promise<Batch>): Promise<{ batch: Batch; kills: number; workingMs: number }> {
+async function watchAndKill(stage: Stage, times: number, look: () => Promise<Batch>): Promise<{ batch: Batch; workingMs: number }> {
   const deadline = Date.now() + WITHIN_MS;
   let kills = 0;
   let workingMs = 0;
@@ -77,11 +81,13 @@ async function watchAndKill(stage: Stage, look: () => Promise<Batch>): Promise<{
       saidAt = at;
       say(`  ${percent(bytes, total)}  ${count(batch.rows.done + batch.rows.failed)} rows`);
     }
-    if (batch.state === "complete") return { batch, kills, workingMs };
+    if (batch.state === "complete" && kills === times) return { batch, workingMs };
+    if (batch.state === "complete")
+      throw new Refusal(`The import was done after ${kills} of ${times} kills. Give it more to do: --rows 100000`);
     if (batch.error) throw new Refusal(`The import stopped: ${batch.error.message}`);
     if (at > deadline)
       throw new Refusal(`After ${WITHIN_MS / 1000} s the import has read ${percent(bytes, total)}. The engine's log says more.`);
-    if (kills < KILLS && bytes > ((total ?? 0) * (kills + 0.3)) / (KILLS + 0.5)) {
+    if (kills < times && bytes > ((total ?? 0) * (kills + 0.3)) / (times + 0.5)) {
       kills++;
       say(`  ${paint("red", `kill -9 at ${percent(bytes, total)}`)}`);
       await stage.crash();
@@ -113,13 +119,15 @@ async function differences(api: ReturnType<typeof apiOf>, batch: Batch, rows: nu
   ];
 }
 
-function rowsFrom(args: readonly string[]): number {
-  const place = args.findIndex((arg) => arg === "--rows" || arg.startsWith("--rows="));
-  if (place < 0) return ROWS;
+function numberFrom(args: readonly string[], name: string, otherwise: number, most: number): number {
+  const place = args.findIndex((arg) => arg === `--${name}` || arg.startsWith(`--${name}=`));
+  if (place < 0) return otherwise;
   const asked = args[place]?.split("=")[1] ?? args[place + 1] ?? "";
-  const rows = Number(asked);
-  if (Number.isInteger(rows) && rows >= 1 && rows <= 1_000_000) return rows;
-  throw new Refusal(`"${asked}" is no number of rows. Choose one from 1 to 1000000, such as: npm run demo -- batch --rows 20000`);
+  const number = Number(asked);
+  if (asked !== "" && Number.isInteger(number) && number >= 0 && number <= most) return number;
+  throw new Refusal(
+    `"${asked}" is no number of ${name}. Choose one from 0 to ${most}, such as: npm run demo -- batch --${name} ${otherwise}`,
+  );
 }
 
 function count(number: number): string {

@@ -4,7 +4,8 @@ import operating from "../../../docs/operating.md?raw";
 import { callerWith, type Json, reaches, send } from "../../api/client.ts";
 import { envelopeFor, seedEffect, seedInstance, seedLetter } from "../../api/seed.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";
-import { type Curl, curlsOf, filled } from "./curl.ts";
+import { type Curl, curlsOf } from "./curl.ts";
+import { readerVariables, run } from "./run-curl.ts";
 
 const TENANT = "acme";
 const shells = fencesOf(operating).filter(({ language }) => language === "sh");
@@ -16,17 +17,7 @@ async function world() {
   for (const step of ["send mail", "send letter", "send parcel"]) await seedEffect(doubtful, { step });
   await seedLetter(TENANT, { reason: "invalid_payload", body: envelopeFor(TENANT, "campaign-7", { brand: "acme" }) });
   await seedLetter(TENANT, { reason: "exhausted" });
-  const variables = new Map([
-    ["URL", ""],
-    ["TOKEN", caller.token],
-  ]);
-  // The reader's own `NAME="…"` lines, as the first block has them.
-  for (const [, name = "", value = ""] of shells[0]?.text.matchAll(/^(\w+)="(.*)"$/gm) ?? []) {
-    variables.set(
-      name,
-      value.replaceAll(/\$(\w+)/g, (_, other) => variables.get(other) ?? ""),
-    );
-  }
+  const variables = readerVariables(shells[0]?.text ?? "", caller.token);
   return { caller, variables };
 }
 
@@ -37,21 +28,6 @@ function copyIds(variables: Map<string, string>, keys: string[], { method, url }
   if (/\/v1\/instances\?/.test(url)) variables.set("ID", first.id);
   if (/\/v1\/dead-letters\?/.test(url)) variables.set("LETTER", first.id);
   if (/\/v1\/effects\?/.test(url)) keys.push(...body.items.map(({ key }: Json) => key));
-}
-
-/** What a document shows of an answer: named fields only, lists by some of their items, `"…"` for any text. */
-function shown(value: unknown): unknown {
-  if (value === "…") return expect.any(String);
-  if (Array.isArray(value)) return value.length === 0 ? [] : expect.arrayContaining(value.map(shown));
-  if (typeof value !== "object" || value === null) return value;
-  return expect.objectContaining(Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, shown(inner)])));
-}
-
-async function run(curl: Curl, lookUp: (name: string) => string): Promise<Json> {
-  const headers = curl.headers.map((line) => filled(line, lookUp)).map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]);
-  const { status, body } = await send(filled(curl.url, lookUp), { method: curl.method, headers, ...(curl.body && { body: curl.body }) });
-  expect({ status, body }, curl.text).toEqual({ status: curl.status, body: curl.answer === undefined ? body : shown(curl.answer) });
-  return body;
 }
 
 it("every command of docs/operating.md answers what is written under it", { timeout: 60_000 }, async () => {
