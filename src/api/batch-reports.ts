@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { FORMATS } from "../batches/batch.ts";
 import { followBatch } from "../batches/follow.ts";
+import { FORMATS } from "../batches/layout.ts";
 import { problemsFile, resultFile } from "../batches/report.ts";
 import { MillraceError } from "../engine/index.ts";
 import { needs } from "./auth.ts";

@@ -1,9 +1,10 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { BatchRequest } from "../batches/accept.ts";
-import { type Batch, FORMATS, OPERATIONS } from "../batches/batch.ts";
+import { type Batch, OPERATIONS } from "../batches/batch.ts";
 import { DATASETS } from "../batches/datasets.ts";
 import { findFile, type StoredFile, storeUpload } from "../batches/file.ts";
+import { FORMATS } from "../batches/layout.ts";
 import { MAX_FILE_BYTES } from "../batches/limits.ts";
 import { MillraceError } from "../engine/index.ts";
 import { mediaTypeOf, parseWith, readBody } from "./body.ts";

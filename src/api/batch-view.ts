@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { type Batch, FORMATS, findBatch, OPERATIONS, STATES } from "../batches/batch.ts";
+import { type Batch, findBatch, OPERATIONS, STATES } from "../batches/batch.ts";
+import { FORMATS } from "../batches/layout.ts";
 import type { ApiEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";

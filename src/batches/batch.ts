@@ -1,11 +1,9 @@
 import { type Fragment, keysetPage, now, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
-import type { Layout } from "./layout.ts";
+import type { Format, Layout } from "./layout.ts";
 
 export const OPERATIONS = ["import", "export", "reconcile"] as const;
-export const FORMATS = ["csv", "jsonl"] as const;
 export const STATES = ["accepted", "running", "cancelling", "cancelled", "complete", "errored"] as const;
 export type Operation = (typeof OPERATIONS)[number];
-export type Format = (typeof FORMATS)[number];
 
 /** A batch job as its row says, with what its instance says. */
 export interface Batch {

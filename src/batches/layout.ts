@@ -1,7 +1,9 @@
 import { parse } from "csv-parse/sync";
 import { type Issue, MillraceError, messageOf } from "../engine/index.ts";
-import type { Format } from "./batch.ts";
 import type { Dataset } from "./dataset.ts";
+
+export const FORMATS = ["csv", "jsonl"] as const;
+export type Format = (typeof FORMATS)[number];
 
 /** How a file's rows lie in it: found once, at the door, from its first bytes. */
 export interface Layout {

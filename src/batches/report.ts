@@ -1,6 +1,7 @@
-import type { Batch, Format } from "./batch.ts";
+import type { Batch } from "./batch.ts";
 import { toCsv } from "./csv.ts";
 import { DATASETS } from "./datasets.ts";
+import type { Format } from "./layout.ts";
 import { readParts } from "./parts.ts";
 
 /** One row that was not taken. */
