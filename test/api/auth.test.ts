@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { mintToken, SCOPES } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
-import { seedEffect, seedInstance, seedLetter } from "./seed.ts";
+import { seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
 /** Every documented operation under /v1, with the scope its document names. */
 async function operations(): Promise<{ method: string; path: string; scope: string }[]> {
@@ -93,11 +93,12 @@ describe("Another tenant", () => {
     const doubtful = await seedInstance(owner.tenantId, { status: "in_doubt" });
     const effect = await seedEffect(doubtful);
     const letter = await seedLetter(owner.tenantId);
+    const batch = await seedBatch(owner.tenantId, instance);
     const before = await everything();
 
     for (const { method, path } of await operations()) {
-      if (path.startsWith("/v1/commands")) continue;
-      const id = path.startsWith("/v1/dead-letters") ? letter : instance;
+      if (path.startsWith("/v1/commands") || (method === "POST" && path === "/v1/batches")) continue;
+      const id = path.startsWith("/v1/dead-letters") ? letter : path.startsWith("/v1/batches") ? batch : instance;
       const answer = await stranger.call(method, path.replace("{id}", id).replace("{key}", effect), body(method));
       expect(JSON.stringify(answer.body), path).not.toContain(owner.tenantId);
       if (path.includes("{")) {
@@ -115,7 +116,7 @@ describe("Another tenant", () => {
 });
 
 async function everything() {
-  const tables = ["instances", "inbox", "outbox", "dead_letters", "actions"];
+  const tables = ["instances", "inbox", "outbox", "dead_letters", "actions", "batches"];
   const results = await env.DB.batch(tables.map((table) => env.DB.prepare(`SELECT * FROM ${table} ORDER BY 1`)));
   return results.map(({ results }) => results);
 }
