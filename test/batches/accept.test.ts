@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { batch as queue } from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts";
-import { callerWith, expectProblem, fresh, type Json, send } from "../api/client.ts";
+import { callerWith, expectProblem, fresh, type Json, reaches, send } from "../api/client.ts";
 import { batchIn, completed, contactsCsv, contactsOf, upload } from "./batch.ts";
 
 const ROW = "contact_id,email\nc1,a@example.com\n";
@@ -116,6 +116,20 @@ describe("A batch of another tenant", () => {
     expect((await other.get("/v1/batches")).body.items).toEqual([]);
     expect(await completed(other, ROW, { id })).toMatchObject({ batch_id: id, rows: { done: 1 } });
   });
+});
+
+it("a command for a batch that nobody asked for, or for another operation, says where batches are asked for", async () => {
+  const caller = await callerWith();
+  const { batch_id: id } = await completed(caller, ROW);
+  for (const [type, batch] of [
+    ["batch.import", "nobody"],
+    ["batch.export", id],
+  ]) {
+    const { body } = await caller.post("/v1/commands", { type, payload: { batch_id: batch } });
+    expect(await reaches(caller, body.instance_id, "errored")).toMatchObject({
+      error: { message: expect.stringContaining("POST /v1/batches") },
+    });
+  }
 });
 
 it("batches are listed newest first, page by page", async () => {

@@ -15,5 +15,5 @@ it("the batch demo imports a file through a kill of the whole engine, and proves
   expect(code, out).toBe(0);
   expect(out.match(/kill -9 at/g)).toHaveLength(1);
   expect(out).toContain("39,960 contacts, each written once (its revision is 1); 40 rows reported, by their lines.");
-  expect(out).toContain("✓ No row was lost and none was written twice, through 1 kills.");
+  expect(out).toContain("✓ No row was lost and none was written twice, through 1 kill.");
 });
