@@ -2,7 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { acceptBatch } from "../batches/accept.ts";
 import { listBatches } from "../batches/batch.ts";
 import { cancelBatch } from "../batches/cancel.ts";
-import type { Catalog } from "../engine/index.ts";
+import { type Catalog, codeOf } from "../engine/index.ts";
 import { ACTION_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { documentedSchema, readBatchRequest, uploadQuery } from "./batch-request.ts";
@@ -97,14 +97,15 @@ export function batches(catalog: Catalog) {
     .openapi(accept, async (context) => {
       const { request, file, uploaded } = await readBatchRequest(context);
       const { tenantId, actor } = context.var.caller;
-      let used: string | null = null;
+      // A refused upload, and the second copy of a repeated one, are nobody's. One whose acceptance failed half way stays: its row may be there.
+      const drop = async () => void (uploaded && file && (await context.env.PAYLOADS.delete(file.key)));
       try {
         const { batch, replayed } = await acceptBatch(context.env, catalog, { tenantId, source: `api/${actor}` }, request, file);
-        used = batch.fileKey;
+        if (batch.fileKey !== (file?.key ?? null)) await drop();
         return context.json({ ...batchView(batch), replayed }, 202, { location: `/v1/batches/${request.batchId}` });
-      } finally {
-        // A refused upload, and the second copy of a repeated one, are nobody's.
-        if (uploaded && file && used !== file.key) await context.env.PAYLOADS.delete(file.key);
+      } catch (error) {
+        if (["invalid_payload", "idempotency_key_reused"].includes(codeOf(error) ?? "")) await drop();
+        throw error;
       }
     })
     .openapi(list, async (context) => {

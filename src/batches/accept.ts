@@ -54,7 +54,11 @@ export async function acceptBatch(
   if (batch?.fingerprint !== fingerprint) throw reused(batchId, "names another batch: another operation, dataset, format or file");
 
   const [accepted] = await enqueue(env, catalog, by, [{ type: command.type, payload: { batch_id: batchId } }]);
-  if (!accepted || accepted instanceof MillraceError) throw accepted;
+  if (!accepted || accepted instanceof MillraceError) {
+    // Its command's key is taken by a command that somebody sent by hand.
+    if (fresh.length > 0) await forget(env, batch);
+    throw accepted;
+  }
   if (fresh.length > 0 && accepted.replayed) await refuseForgotten(env, batch);
   return { batch, replayed: accepted.replayed };
 }
@@ -67,14 +71,18 @@ async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { k
 }
 
 /** The batch's row has been pruned, and its instance too, but not the name of its work: it never runs a second time. */
-async function refuseForgotten(env: Env, { tenantId, batchId, instanceId }: Batch): Promise<void> {
+async function refuseForgotten(env: Env, batch: Batch): Promise<void> {
   try {
-    await getInstance(env, { tenantId, actor: "" }, instanceId);
+    await getInstance(env, { tenantId: batch.tenantId, actor: "" }, batch.instanceId);
   } catch (error) {
     if (codeOf(error) !== "instance_not_found") throw error;
-    await query(env.DB, sql`DELETE FROM batches WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`);
-    throw reused(batchId, "named a batch that ended long ago");
+    await forget(env, batch);
+    throw reused(batch.batchId, "named a batch that ended long ago");
   }
+}
+
+async function forget(env: Env, { tenantId, batchId }: Batch): Promise<void> {
+  await query(env.DB, sql`DELETE FROM batches WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`);
 }
 
 function reused(batchId: string, why: string): MillraceError {

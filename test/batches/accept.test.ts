@@ -1,6 +1,7 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
+import { app } from "../../src/catalog.ts";
 import { batch as queue } from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts";
 import { callerWith, expectProblem, fresh, type Json, reaches, send } from "../api/client.ts";
@@ -46,6 +47,30 @@ describe("POST /v1/batches", () => {
     expect(answers.filter(({ body }) => !body.replayed)).toHaveLength(1);
     await batchIn(caller, id, "complete");
     expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);
+  });
+
+  it("whose command's name is taken by another command is refused, and nothing is kept", async () => {
+    const caller = await callerWith();
+    const id = fresh("b");
+    await caller.post("/v1/commands", { type: "batch.import", payload: { batch_id: "another" } }, { "idempotency-key": id });
+    expectProblem(await upload(caller, ROW, { id }), 422, "idempotency_key_reused");
+    expectProblem(await caller.get(`/v1/batches/${id}`), 404, "batch_not_found");
+    expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
+  });
+
+  it("keeps an upload whose acceptance failed half way, and goes on when it is asked again", async () => {
+    const caller = await callerWith();
+    const id = fresh("b");
+    const { performer } = app;
+    const failing = vi.spyOn(app, "performer");
+    failing.mockImplementationOnce(performer).mockImplementationOnce(() => {
+      throw new Error("The process dies between the row and its command.");
+    });
+    expect((await upload(caller, ROW, { id })).status).toBe(500);
+    failing.mockRestore();
+    expect((await caller.get(`/v1/batches/${id}`)).body).toMatchObject({ state: "accepted" });
+    expect(await upload(caller, ROW, { id })).toMatchObject({ status: 202, body: { replayed: false } });
+    expect(await batchIn(caller, id, "complete")).toMatchObject({ rows: { done: 1 } });
   });
 
   it("takes a file that lies in the tenant's own folder, and no other", async () => {
