@@ -3,6 +3,8 @@ import type { Context, MiddlewareHandler } from "hono";
 import type { Catalog } from "../engine/index.ts";
 import { audit } from "./audit.ts";
 import { authenticate } from "./auth.ts";
+import { batchReports } from "./batch-reports.ts";
+import { batches } from "./batches.ts";
 import { budgets } from "./budgets.ts";
 import { commands } from "./commands.ts";
 import { contacts } from "./contacts.ts";
@@ -42,7 +44,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use("/v1/*", noStore, authenticate);
 
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
-  const platform = [facts(), ledgers(), projections(catalog)];
+  const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(), contacts()];
   const hooks = [webhooks(), webhookSecrets(), webhookDeliveries(catalog)];
   for (const routes of [...nouns, ...platform, ...derived, ...hooks, health(), landing(catalog), problemsPage(), pages(), embedded()])

@@ -1,19 +1,51 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type KeptContact, listContacts } from "../batches/contacts.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
 import { needs } from "./auth.ts";
 import { chosenName } from "./chosen-name.ts";
 import type { ApiEnv } from "./env.ts";
+import { pageOf } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
+import { iso, timestamp } from "./time.ts";
 
-const ContactSchema = z
+const KeptContactSchema = z
+  .object({
+    contact_id: z.string(),
+    email: z.string(),
+    name: z.string(),
+    properties: z.record(z.string(), z.unknown()),
+    revision: z.int().openapi({ description: "How often it was written." }),
+    imported_by: z.string().openapi({ description: "The batch that wrote it last." }),
+    updated_at: timestamp,
+  })
+  .openapi("KeptContact");
+
+const KnownContactSchema = z
   .object({
     contact_id: z.string(),
     canonical_id: z.string().openapi({ description: "The contact it is known as; itself, if nobody merged it into another." }),
     merged: z.array(z.string()).openapi({ description: "Every other contact that is known as that one, by name; the first 1,000." }),
     merged_count: z.int(),
   })
-  .openapi("Contact");
+  .openapi("KnownContact");
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/contacts",
+  summary: "List the contacts that batches have taken in, in the order of their ids",
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      cursor: z.string().max(200).default("").openapi({ description: "The `next_cursor` of the page before." }),
+      limit: z.coerce.number().int().min(1).max(1000).default(100).openapi({ type: "integer", minimum: 1, maximum: 1000, default: 100 }),
+    }),
+  },
+  responses: {
+    200: answers("A page of contacts", pageOf(KeptContactSchema)),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
 
 const show = createRoute({
   method: "get",
@@ -23,13 +55,24 @@ const show = createRoute({
   ...needs("read"),
   request: { params: z.object({ id: chosenName(200) }) },
   responses: {
-    200: answers("The contact", ContactSchema),
+    200: answers("The contact", KnownContactSchema),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
   },
 });
 
 export function contacts() {
-  return new OpenAPIHono<ApiEnv>().openapi(show, async ({ env, req, var: { caller }, json }) =>
-    json(await contactBookOf(env, caller.tenantId).contact(req.valid("param").id), 200),
-  );
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(list, async (context) => {
+      const { cursor, limit } = context.req.valid("query");
+      const found = await listContacts(context.env.DB, context.var.caller.tenantId, cursor, limit);
+      const next = found.length === limit ? (found.at(-1)?.contact_id ?? null) : null;
+      return context.json({ items: found.map(contactView), next_cursor: next }, 200);
+    })
+    .openapi(show, async ({ env, req, var: { caller }, json }) =>
+      json(await contactBookOf(env, caller.tenantId).contact(req.valid("param").id), 200),
+    );
+}
+
+function contactView({ updated_at, ...contact }: KeptContact): z.infer<typeof KeptContactSchema> {
+  return { ...contact, updated_at: iso(updated_at) };
 }

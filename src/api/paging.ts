@@ -5,7 +5,7 @@ import type { Page } from "../engine/index.ts";
 export const pageQuery = {
   cursor: z
     .string()
-    .regex(/^\d{1,16}\.[A-Za-z0-9-]{1,64}$/, "is not a cursor: pass the `next_cursor` of the page before, or nothing")
+    .regex(/^\d{1,16}\.[A-Za-z0-9_-]{1,64}$/, "is not a cursor: pass the `next_cursor` of the page before, or nothing")
     .optional()
     .openapi({ description: "The `next_cursor` of the page before." }),
   limit: z.coerce.number().int().min(1).max(200).default(50).openapi({ type: "integer", minimum: 1, maximum: 200, default: 50 }),

@@ -11,6 +11,9 @@ type HttpCode =
   | "rules_not_found"
   | "webhook_not_found"
   | "delivery_not_found"
+  | "batch_not_found"
+  | "file_not_found"
+  | "length_required"
   | "method_not_allowed"
   | "unsupported_media_type";
 export type ProblemCode = ErrorCode | HttpCode;
@@ -35,11 +38,14 @@ export const PROBLEMS = {
   dead_letter_not_found: [404, "No such dead letter", false],
   webhook_not_found: [404, "No such webhook", false],
   delivery_not_found: [404, "No such delivery", false],
+  batch_not_found: [404, "No such batch", false],
+  file_not_found: [404, "No such file", false],
   unknown_message_type: [404, "No such message type", false],
   method_not_allowed: [405, "The route does not take this method", false],
   invalid_transition: [409, "Not possible in its present state", false],
   in_doubt: [409, "An effect is in doubt", false],
   lease_lost: [409, "Somebody else holds the step", true],
+  length_required: [411, "The length is missing", false],
   payload_too_large: [413, "The body is too large", false],
   unsupported_media_type: [415, "The route does not take this content type", false],
   invalid_envelope: [422, "The message is not valid", false],

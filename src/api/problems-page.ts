@@ -24,6 +24,8 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
   dead_letter_not_found: ["No dead letter that you may see has this id.", "List them with GET /v1/dead-letters."],
   webhook_not_found: ["No webhook endpoint of your tenant has this id.", "List them with GET /v1/webhooks."],
   delivery_not_found: ["This webhook endpoint has no delivery of this id.", "List them with GET /v1/webhooks/{id}/deliveries."],
+  batch_not_found: ["No batch of your tenant has this id.", "List them with GET /v1/batches."],
+  file_not_found: ["The file is not in your tenant's folder of the bucket.", "Put it below files/{tenant}/, or send it as the body."],
   unknown_message_type: ["No workflow here takes this type.", "Check its spelling against did_you_mean, or deploy the workflow first."],
   method_not_allowed: ["The route takes other methods.", "Use one that the Allow header names."],
   invalid_transition: [
@@ -35,6 +37,7 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
     "Look upstream, then confirm, reject or retry the effect.",
   ],
   lease_lost: ["Another attempt took the step over; this one's outcome was not recorded.", "Nothing: the other attempt goes on."],
+  length_required: ["A file came without its length.", "Send a Content-Length; curl does with --data-binary @file."],
   payload_too_large: ["The body is over the route's limit.", "Store the data yourself and send a reference to it."],
   unsupported_media_type: ["The route does not read this content type.", "Send the type that the detail names."],
   invalid_envelope: [

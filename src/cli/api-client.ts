@@ -1,5 +1,7 @@
 import type { ExtractSchema } from "hono/types";
+import type { batches } from "../api/batches.ts";
 import type { commands } from "../api/commands.ts";
+import type { contacts } from "../api/contacts.ts";
 import type { effects } from "../api/effects.ts";
 import type { events } from "../api/events.ts";
 import type { facts } from "../api/facts.ts";
@@ -47,6 +49,8 @@ export interface FactStatement {
   occurred_at: string;
   payload: unknown;
 }
+export type Batch = Output<ReturnType<typeof batches>, "/v1/batches/:id", "$get">;
+type ContactPage = Output<ReturnType<typeof contacts>, "/v1/contacts", "$get">;
 
 interface Command {
   type: string;
@@ -69,26 +73,46 @@ const ANSWER_MS = 15_000;
 /** The API's largest page. */
 const PAGE = 200;
 
-/** Asks an engine's API one thing. Errors: a `Refusal` with the problem's own words. */
-export function askerOf(url: string, token: string) {
-  return async function ask<Answer>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+/** Sends a body as it is, and answers the text. Errors: a `Refusal` with the problem's own words. */
+function readerOf(url: string, token: string) {
+  return async function read(
+    method: string,
+    path: string,
+    body?: { type: string; text: string },
+    headers: Record<string, string> = {},
+  ): Promise<string> {
     const response = await fetch(url + path, {
       method,
-      headers: { authorization: `Bearer ${token}`, ...(body !== undefined && { "content-type": "application/json" }), ...headers },
+      headers: { authorization: `Bearer ${token}`, ...(body && { "content-type": body.type }), ...headers },
       signal: AbortSignal.timeout(ANSWER_MS),
-      ...(body !== undefined && { body: JSON.stringify(body) }),
+      ...(body && { body: body.text }),
     }).catch(() => {
       throw new Refusal(`${url} gave no answer to ${method} ${path}.`);
     });
     const text = await response.text();
     if (!response.ok) throw new Refusal(`${method} ${path} answered ${response.status}: ${detailOf(text)}`);
+    return text;
+  };
+}
+
+/** Asks an engine's API one thing, as JSON. Errors: a `Refusal` with the problem's own words. */
+export function askerOf(url: string, token: string) {
+  const read = readerOf(url, token);
+  return async function ask<Answer>(method: string, path: string, body?: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+    const text = await read(
+      method,
+      path,
+      body === undefined ? undefined : { type: "application/json", text: JSON.stringify(body) },
+      headers,
+    );
     return (text === "" ? undefined : JSON.parse(text)) as Answer;
   };
 }
 
-/** An engine's API, as far as the main demo uses it. Errors: a `Refusal` with the problem's own words. */
+/** An engine's API, as far as the demos use it. Errors: a `Refusal` with the problem's own words. */
 export function apiOf(url: string, token: string) {
   const ask = askerOf(url, token);
+  const read = readerOf(url, token);
   return {
     enqueue: async (commands: Command[]) => (await ask<{ results: BatchResult[] }>("POST", "/v1/commands/batch", { commands })).results,
     instances: async (correlation: string) =>
@@ -105,6 +129,12 @@ export function apiOf(url: string, token: string) {
     ledger: (entity: string) => ask<Ledger>("GET", `/v1/ledgers/${encodeURIComponent(entity)}`),
     factsProjection: async () => (await ask<ProjectionList>("GET", "/v1/projections")).items[0] as ProjectionList["items"][number],
     rebuild: (request: string) => ask<RebuildAccepted>("POST", "/v1/projections/facts/rebuild", { request }),
+    importCsv: (id: string, dataset: string, text: string) =>
+      read("POST", `/v1/batches?${new URLSearchParams({ operation: "import", dataset, batch_id: id })}`, { type: "text/csv", text }),
+    batch: (id: string) => ask<Batch>("GET", `/v1/batches/${id}`),
+    /** What a batch did not take, as JSON Lines. */
+    batchErrors: (id: string) => read("GET", `/v1/batches/${id}/errors?format=jsonl`),
+    contacts: (cursor: string) => ask<ContactPage>("GET", `/v1/contacts?${new URLSearchParams({ cursor, limit: "1000" })}`),
     setFaults: (faults: Fault[]) => ask<void>("PUT", "/embedded/faults", faults),
     clearFaults: () => ask<void>("DELETE", "/embedded/faults"),
     ledgerTotals: async () => (await ask<{ totals: LedgerTotals }>("GET", "/embedded/ledger")).totals,

@@ -40,6 +40,7 @@ async function demo({ args, stop }: Call): Promise<number> {
         return engine;
       },
       stop,
+      args,
       async crash() {
         await engine.kill9("everything");
         // What died may hold its port for a moment longer.

@@ -19,9 +19,17 @@ export { digest, fingerprintOf, formatEntryKey, instanceId, messageId } from "./
 export { INTAKE_LIMITS, parseBounded } from "./contract/limits.ts";
 export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "./contract/message.ts";
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
-export { now, type RowStatement, type SqlValue, type Statement, sql } from "./contract/sql.ts";
+export { type Fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { newTrace, nextHop, traceIdOf } from "./contract/trace.ts";
-export { defineStep, type EffectCall, type EffectClass, type Retries, type StepDefinition, type Writes } from "./guard/step.ts";
+export {
+  type Commit,
+  defineStep,
+  type EffectCall,
+  type EffectClass,
+  type Retries,
+  type StepDefinition,
+  type Writes,
+} from "./guard/step.ts";
 export type { StepOptions, Steps } from "./guard/steps.ts";
 export { defineWorkflow, entrypoint, type WorkflowCall, type WorkflowDefinition } from "./guard/workflow.ts";
 export type { Consumer } from "./intake/batch.ts";
@@ -34,7 +42,7 @@ export { armKeeper, keeperOf } from "./keeper/client.ts";
 export { Keeper, keeper, type Round } from "./keeper/keeper.ts";
 export type { Retention, Slice } from "./keeper/rule.ts";
 export { type AuditRow, listActions } from "./operate/actions.ts";
-export type { Operator } from "./operate/audit.ts";
+export { applied, audit, type Operator } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
 export { pingDatabase } from "./operate/health.ts";
 export { type History, historyOf, type StepRecord } from "./operate/history.ts";
@@ -50,7 +58,7 @@ export {
   messagesOf,
   platformStatus,
 } from "./operate/instances.ts";
-export { keysetPage, type Page } from "./operate/paging.ts";
+export { keysetPage, type Page, type PageRequest } from "./operate/paging.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
 export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";

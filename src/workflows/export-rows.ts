@@ -1,4 +1,21 @@
+import { exportPage, type Page } from "../batches/export.ts";
+import { chunkCount } from "../batches/limits.ts";
 import { defineWorkflow } from "../engine/index.ts";
 import { BatchExport } from "../messages/batches.ts";
 
-export const exportRows = defineWorkflow({ name: "export-rows", on: BatchExport, run: async () => undefined });
+/** Writes a dataset's rows into a file, page by page. Each page is a part of the result, committed with the key behind which the next one begins. */
+export const exportRows = defineWorkflow({
+  name: "export-rows",
+  on: BatchExport,
+  async run({ payload: { batch_id: batchId }, step, env, envelope }) {
+    const call = { env, envelope, batchId };
+    const chunks = chunkCount();
+    for (let from: Page | undefined; ; ) {
+      const at = from;
+      chunks.count();
+      const next = await step.commit("write rows", () => exportPage(call, at), { key: at ? `part ${at.part}` : "start" });
+      if (next === null) return;
+      from = next;
+    }
+  },
+});

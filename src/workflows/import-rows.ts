@@ -1,4 +1,22 @@
+import { importChunk } from "../batches/import.ts";
+import { chunkCount } from "../batches/limits.ts";
+import type { Place } from "../batches/rows.ts";
 import { defineWorkflow } from "../engine/index.ts";
 import { BatchImport } from "../messages/batches.ts";
 
-export const importRows = defineWorkflow({ name: "import-rows", on: BatchImport, run: async () => undefined });
+/** Takes a file's rows in, chunk by chunk. A chunk is one write, named by its place in the file: no row is taken in twice, wherever the run dies. */
+export const importRows = defineWorkflow({
+  name: "import-rows",
+  on: BatchImport,
+  async run({ payload: { batch_id: batchId }, step, env, envelope }) {
+    const call = { env, envelope, batchId };
+    const chunks = chunkCount();
+    for (let from: Place | undefined; ; ) {
+      const at = from;
+      chunks.count();
+      const next = await step.commit("take rows", () => importChunk(call, at), { key: at ? `from ${at.offset}` : "start" });
+      if (next === null) return;
+      from = next;
+    }
+  },
+});

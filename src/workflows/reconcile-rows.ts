@@ -1,4 +1,27 @@
+import { chunkCount } from "../batches/limits.ts";
+import { type Compared, compareChunk, compareRest, type Rest } from "../batches/reconcile.ts";
 import { defineWorkflow } from "../engine/index.ts";
 import { BatchReconcile } from "../messages/batches.ts";
 
-export const reconcileRows = defineWorkflow({ name: "reconcile-rows", on: BatchReconcile, run: async () => undefined });
+/** Holds a file against our rows: first every row of the file, then what of ours the file does not have. */
+export const reconcileRows = defineWorkflow({
+  name: "reconcile-rows",
+  on: BatchReconcile,
+  async run({ payload: { batch_id: batchId }, step, env, envelope }) {
+    const call = { env, envelope, batchId };
+    const chunks = chunkCount();
+    let at: Compared | undefined;
+    do {
+      const from = at?.place;
+      chunks.count();
+      at = await step.commit("compare rows", () => compareChunk(call, from), { key: from ? `from ${from.offset}` : "start" });
+    } while (at.place);
+
+    let rest = at.rest ?? null;
+    while (rest !== null) {
+      const from: Rest = rest;
+      chunks.count();
+      rest = await step.commit("look for the rest", () => compareRest(call, from), { key: `part ${from.part}` });
+    }
+  },
+});

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { mintToken, SCOPES } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
-import { seedEffect, seedInstance, seedLetter } from "./seed.ts";
+import { seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
 /** Every documented operation under /v1, with the scope its document names. */
 async function operations(): Promise<{ method: string; path: string; scope: string }[]> {
@@ -93,13 +93,14 @@ describe("Another tenant", () => {
     const doubtful = await seedInstance(owner.tenantId, { status: "in_doubt" });
     const effect = await seedEffect(doubtful);
     const letter = await seedLetter(owner.tenantId);
+    const batch = await seedBatch(owner.tenantId, instance);
     const before = await everything();
 
     for (const { method, path } of await operations()) {
       // These ask for work of one's own, or tell of one's own projection, rules, accounts and contacts: test/facts says that they are.
-      const own = /^POST \/v1\/(commands|facts)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts)/;
+      const own = /^POST \/v1\/(commands|facts|batches$)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts)/;
       if (own.test(`${method} ${path}`)) continue;
-      const id = path.startsWith("/v1/dead-letters") ? letter : instance;
+      const id = path.startsWith("/v1/dead-letters") ? letter : path.startsWith("/v1/batches") ? batch : instance;
       const answer = await stranger.call(method, path.replace("{id}", id).replace("{key}", effect), body(method));
       expect(JSON.stringify(answer.body), path).not.toContain(owner.tenantId);
       if (path.includes("{")) {
@@ -117,7 +118,7 @@ describe("Another tenant", () => {
 });
 
 async function everything() {
-  const tables = ["instances", "inbox", "outbox", "dead_letters", "actions", "facts", "ledgers"];
+  const tables = ["instances", "inbox", "outbox", "dead_letters", "actions", "facts", "ledgers", "batches"];
   const results = await env.DB.batch(tables.map((table) => env.DB.prepare(`SELECT * FROM ${table} ORDER BY 1`)));
   return results.map(({ results }) => results);
 }

@@ -60,6 +60,18 @@ export async function seedLetter(
   return id;
 }
 
+/** A batch that has begun. */
+export async function seedBatch(tenantId: string, instanceId: string): Promise<string> {
+  const id = hexId();
+  await env.DB.prepare(
+    `INSERT INTO batches (tenant_id, batch_id, operation, dataset, format, formulas, fingerprint, instance_id, state, created_at, updated_at)
+     VALUES (?1, ?2, 'export', 'contacts', 'csv', 'escape', 'f', ?3, 'running', ?4, ?4)`,
+  )
+    .bind(tenantId, id, instanceId, Date.now())
+    .run();
+  return id;
+}
+
 /** A message as it travels. */
 export function envelopeFor(tenantId: string, key: string, payload: object = { brand: "acme", keyword: key }) {
   return {

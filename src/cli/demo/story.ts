@@ -16,6 +16,8 @@ export interface Stage {
   /** The engine as it runs now: another one after `crash`. */
   readonly engine: Engine;
   readonly stop: AbortSignal;
+  /** What stands behind `npm run demo --`. */
+  readonly args: readonly string[];
   /** Kills the engine without warning, and starts it again on the state it left. */
   crash(): Promise<void>;
 }

@@ -6,7 +6,7 @@ import { claim, underLease } from "./claim.ts";
 import { unpackOutput } from "./output.ts";
 import { record, type Settled, stored } from "./record.ts";
 import type { Place, Run } from "./run.ts";
-import { DEFAULT_TIMEOUT, type EffectCall, type StepDefinition, type Writes } from "./step.ts";
+import { type Commit, DEFAULT_TIMEOUT, type EffectCall, type StepDefinition, type Writes } from "./step.ts";
 
 /** One attempt at a guarded effect, by its class: look whether it is done, take the key if the class asks for that, run the effect, record. */
 export async function attemptEffect<Input, Output>(
@@ -47,16 +47,16 @@ async function adopt<Output>(run: Run, place: Place, attempt: Attempt, entry: En
   return record(run, place, { ...attempt, key, token: entry.token, epoch: entry.epoch }, output, writes);
 }
 
-/** One attempt at a commit: the rows, the messages and the output in one write. It needs no claim, because the write is the effect. */
+/** One attempt at a commit: the rows, the messages and the output in one write. It needs no claim, because the write is the effect; whatever `make` reads before it may be read again. */
 export async function attemptCommit<Output>(
   run: Run,
   place: Place,
   platformAttempt: number,
-  make: () => Writes & { output?: Output },
+  make: () => Commit<Output> | Promise<Commit<Output>>,
 ): Promise<Settled> {
   const earlier = await run.earlier(place, platformAttempt);
   if (earlier?.state === "done") return stored(earlier);
-  const { output, ...writes } = make();
+  const { output, ...writes } = await make();
   return record(run, place, run.attempt(place, "commit", earlier?.generation), output, () => writes);
 }
 

@@ -61,6 +61,11 @@ export interface Writes {
   emit?: readonly Draft[];
 }
 
+/** What a commit writes, and what it answers to the code behind it. */
+export interface Commit<Output> extends Writes {
+  output?: Output;
+}
+
 export const DEFAULT_RETRIES: Retries = { limit: 5, delay: "10 seconds", backoff: "exponential" };
 export const DEFAULT_TIMEOUT: Duration = "30 seconds";
 const MAX_TIMEOUT_MS = 600_000;

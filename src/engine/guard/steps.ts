@@ -12,7 +12,7 @@ import { asPlatformError, isTerminal, nextDelayMs } from "./failure.ts";
 import { packOutput, unpackOutput } from "./output.ts";
 import type { Settled } from "./record.ts";
 import type { Place, Run } from "./run.ts";
-import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries, type StepDefinition, type Writes } from "./step.ts";
+import { type Commit, DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries, type StepDefinition, type Writes } from "./step.ts";
 
 /** A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. */
 export type Literal<Name extends string> = string extends Name ? never : Record<never, never> extends Record<Name, 1> ? never : Name;
@@ -62,10 +62,13 @@ export class Steps {
     );
   }
 
-  /** Writes rows of our own and emits messages, exactly once, in one atomic write. */
+  /**
+   * Writes rows of our own and emits messages, exactly once, in one atomic write. `make` may read before it answers what to write;
+   * it runs again at every attempt, so anything else it does must bear repetition.
+   */
   async commit<Name extends string, Output = undefined>(
     name: Literal<Name>,
-    make: () => Writes & { output?: Output },
+    make: () => Commit<Output> | Promise<Commit<Output>>,
     options: StepOptions = {},
   ): Promise<Output> {
     const place = this.#place(name, options.key);

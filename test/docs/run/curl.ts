@@ -48,7 +48,7 @@ function parse([, ...words]: string[]): Pick<Curl, "method" | "url" | "headers" 
   const found: { method?: string; url?: string; body?: string } = {};
   for (let word = words.shift(); word !== undefined; word = words.shift()) {
     if (word === "-X") found.method = words.shift();
-    else if (word === "-d") found.body = words.shift();
+    else if (word === "-d" || word === "--data-binary") found.body = words.shift();
     else if (word === "-H") headers.push(words.shift() ?? "");
     else if (word.startsWith("-")) throw new Error(`The parser does not know curl's ${word}.`);
     else found.url = word;

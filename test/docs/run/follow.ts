@@ -1,11 +1,47 @@
-import { expect } from "vitest";
+import { expect, vi } from "vitest";
 import { type Json, send } from "../../api/client.ts";
-import { type Curl, filled } from "./curl.ts";
+import { fencesOf } from "../markdown.ts";
+import { type Curl, curlsOf, filled } from "./curl.ts";
+
+/** What happens around the commands of a document. */
+interface Reader {
+  /** What the reader has before the first command. */
+  given: Record<string, string>;
+  /** What is behind a reader who comes to this command. */
+  before?: (curl: Curl) => Promise<unknown>;
+  /** What a reader copies from an answer, by the names that later commands use. */
+  copied?: (body: Json, curl: Curl) => Record<string, string | null | undefined>;
+}
+
+/** Follows a document from its first command to its last, as a reader would. Answers how many there were. */
+export async function followDocument(document: string, { given, before, copied }: Reader): Promise<number> {
+  const shells = fencesOf(document).filter(({ language }) => language === "sh");
+  const variables = new Map(Object.entries({ URL: "", ...given }));
+  readAssignments(shells[0]?.text ?? "", variables);
+  for (const [name, value] of Object.entries({ URL: "", ...given })) variables.set(name, value);
+  const lookUp = (name: string) => {
+    const value = variables.get(name);
+    if (value === undefined) throw new Error(`Nothing above says what $${name} is.`);
+    return value;
+  };
+  const curls = shells.flatMap(({ text }) => (text.includes("curl ") ? curlsOf(text) : []));
+  for (const curl of curls) {
+    await before?.(curl);
+    // A reader who is too early asks again; what changes something is sent once.
+    const ask = () => follow(curl, lookUp);
+    const body = await (curl.method === "GET" ? vi.waitFor(ask, { timeout: 15_000, interval: 100 }) : ask());
+    for (const [name, value] of Object.entries(copied?.(body, curl) ?? {})) if (value) variables.set(name, value);
+  }
+  return curls.length;
+}
 
 /** Runs a command of a document, holds the answer against what is written under it, and gives it back. */
 export async function follow(curl: Curl, lookUp: (name: string) => string): Promise<Json> {
   const headers = curl.headers.map((line) => filled(line, lookUp)).map((line) => line.split(/: (.*)/s).slice(0, 2) as [string, string]);
-  const request = { method: curl.method, headers, ...(curl.body && { body: filled(curl.body, lookUp) }) };
+  const text = curl.body && filled(curl.body, lookUp);
+  // curl says by itself how long its body is.
+  if (text) headers.push(["content-length", String(new TextEncoder().encode(text).length)]);
+  const request = { method: curl.method, headers, ...(text && { body: text }) };
   const { status, body } = await send(filled(curl.url, lookUp), request);
   expect({ status, body }, curl.text).toEqual({ status: curl.status, body: curl.answer === undefined ? body : shown(curl.answer) });
   return body;

@@ -1,0 +1,99 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { followBatch } from "../batches/follow.ts";
+import { FORMATS } from "../batches/layout.ts";
+import { problemsFile, resultFile } from "../batches/report.ts";
+import { MillraceError } from "../engine/index.ts";
+import { needs } from "./auth.ts";
+import { batchOf, batchParams, batchView } from "./batch-view.ts";
+import type { ApiEnv } from "./env.ts";
+import { problems } from "./problem.ts";
+
+const TYPES = { csv: "text/csv; charset=utf-8", jsonl: "application/x-ndjson" } as const;
+const text = z.string();
+const file = (description: string) => ({
+  description,
+  content: { "text/csv": { schema: text }, "application/x-ndjson": { schema: text } },
+});
+
+const errors = createRoute({
+  method: "get",
+  path: "/v1/batches/{id}/errors",
+  summary: "Download what was not taken: row, line, problem and the row's first characters",
+  description: "In the file's order, as far as the batch is.",
+  ...needs("read"),
+  request: { params: batchParams, query: z.strictObject({ format: z.enum(FORMATS).default("csv") }) },
+  responses: { 200: file("The report"), ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_payload") },
+});
+
+const result = createRoute({
+  method: "get",
+  path: "/v1/batches/{id}/result",
+  summary: "Download an export's rows, or a reconciliation's findings",
+  ...needs("read"),
+  request: { params: batchParams },
+  responses: { 200: file("The result"), ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_transition") },
+});
+
+const stream = createRoute({
+  method: "get",
+  path: "/v1/batches/{id}/stream",
+  summary: "Follow a batch as server-sent events",
+  description:
+    "`progress` whenever it has moved on, then `end`, each with the batch as data. With `Last-Event-ID` it begins behind what was seen. Ask again when it breaks off without `end`.",
+  ...needs("read"),
+  request: { params: batchParams, headers: z.object({ "last-event-id": z.string().max(100).optional() }) },
+  responses: {
+    200: { description: "Events", content: { "text/event-stream": { schema: text } } },
+    ...problems("unauthorized", "forbidden", "batch_not_found"),
+  },
+});
+
+export function batchReports() {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(errors, async (context) => {
+      const { format } = context.req.valid("query");
+      const batch = await batchOf(context, context.req.valid("param").id);
+      return send(context, TYPES[format], problemsFile(context.env, batch, format), `${batch.batchId}-errors.${format}`);
+    })
+    .openapi(result, async (context) => {
+      const batch = await batchOf(context, context.req.valid("param").id);
+      if (batch.operation === "import" || batch.state !== "complete") {
+        const why =
+          batch.operation === "import" ? "An import has no result; what it did not take is under /errors." : `The batch is ${batch.state}.`;
+        throw new MillraceError("invalid_transition", `${why} A result can be had when an export or a reconciliation is complete.`, {
+          from: batch.state,
+          to: "complete",
+        });
+      }
+      return send(context, TYPES[batch.format], resultFile(context.env, batch), `${batch.batchId}.${batch.format}`);
+    })
+    .openapi(stream, async (context) => {
+      const batch = await batchOf(context, context.req.valid("param").id);
+      return send(context, "text/event-stream", events(context.env.DB, batch, context.req.header("last-event-id")));
+    });
+}
+
+/** Sends texts as they come. The caller's patience is the brake: nothing is made before it is asked for. */
+function send(context: Context<ApiEnv>, type: string, texts: AsyncGenerator<string>, name?: string) {
+  const encoder = new TextEncoder();
+  const body = new ReadableStream<Uint8Array>({
+    async pull(controller) {
+      const { value, done } = await texts.next();
+      if (done) controller.close();
+      else controller.enqueue(encoder.encode(value));
+    },
+    async cancel() {
+      await texts.return(undefined);
+    },
+  });
+  return context.body(body, 200, { "content-type": type, ...(name && { "content-disposition": `attachment; filename="${name}"` }) });
+}
+
+async function* events(db: D1Database, ...[batch, seen]: [Parameters<typeof followBatch>[1], string | undefined]): AsyncGenerator<string> {
+  yield "retry: 1000\n\n";
+  for await (const news of followBatch(db, batch, seen)) {
+    if (news === "alive") yield ": alive\n\n";
+    else yield `id: ${news.id}\nevent: ${news.ended ? "end" : "progress"}\ndata: ${JSON.stringify(batchView(news.batch))}\n\n`;
+  }
+}

@@ -1,0 +1,102 @@
+import { z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import type { BatchRequest } from "../batches/accept.ts";
+import { type Batch, OPERATIONS } from "../batches/batch.ts";
+import { DATASETS } from "../batches/datasets.ts";
+import { findFile, type StoredFile, storeUpload } from "../batches/file.ts";
+import { FORMATS } from "../batches/layout.ts";
+import { MAX_FILE_BYTES } from "../batches/limits.ts";
+import { MillraceError } from "../engine/index.ts";
+import { mediaTypeOf, parseWith, readBody } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
+import { HttpRefusal } from "./problem.ts";
+
+/** What an uploaded file may be. */
+const UPLOADS: Record<string, Batch["format"]> = { "text/csv": "csv", "application/x-ndjson": "jsonl" };
+
+const name = z
+  .string()
+  .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, "must be 1 to 64 letters, digits, - or _, beginning with a letter or digit")
+  .meta({ description: "Names the work: the same id again is the same batch." });
+const dataset = z.enum([...DATASETS.keys()] as [string, ...string[]]);
+const format = z.enum(FORMATS).default("csv");
+const formulas = z.enum(["escape", "keep"]).default("escape").meta({
+  description: "What becomes of CSV cells that a spreadsheet would run: they get an apostrophe in front, or are kept to the letter.",
+});
+const manifest = z.strictObject({
+  key: z.string().min(1).max(500).meta({ description: "In the bucket, below `files/{tenant}/`." }),
+  format,
+});
+
+export const uploadQuery = z.strictObject({
+  operation: z.enum(["import", "reconcile"]).optional(),
+  dataset: dataset.optional(),
+  batch_id: name.optional(),
+  formulas,
+});
+const uploadSchema = uploadQuery.extend({ operation: z.enum(["import", "reconcile"]), dataset, batch_id: name });
+
+const requestSchema = z.discriminatedUnion("operation", [
+  z.strictObject({ operation: z.literal("import"), dataset, batch_id: name, manifest }),
+  z.strictObject({ operation: z.literal("reconcile"), dataset, batch_id: name, manifest, formulas }),
+  z.strictObject({ operation: z.literal("export"), dataset, batch_id: name, format, formulas }),
+]);
+/** The same for the document, whose readers look for one object. */
+export const documentedSchema = z.strictObject({
+  operation: z.enum(OPERATIONS),
+  dataset,
+  batch_id: name,
+  manifest: manifest.optional().meta({ description: "The file, for an import or a reconciliation." }),
+  format: format.optional().meta({ description: "Of an export's result; default csv." }),
+  formulas: formulas.optional(),
+});
+
+/** What is asked for, and the file it is about. An upload is in the bucket when this answers. */
+export async function readBatchRequest(
+  context: Context<ApiEnv>,
+): Promise<{ request: BatchRequest; file: StoredFile | null; uploaded: boolean }> {
+  const uploadedAs = UPLOADS[mediaTypeOf(context.req)];
+  return uploadedAs ? readUpload(context, uploadedAs) : readJsonRequest(context);
+}
+
+async function readUpload(context: Context<ApiEnv>, format: Batch["format"]) {
+  const { operation, dataset, batch_id: batchId, formulas } = parseWith(uploadSchema, context.req.query());
+  const length = lengthOf(context.req.header("content-length"));
+  const file = await storeUpload(context.env.PAYLOADS, context.var.caller.tenantId, batchId, context.req.raw.body, length);
+  return { request: { operation, dataset, batchId, format, formulas }, file, uploaded: true };
+}
+
+async function readJsonRequest(context: Context<ApiEnv>) {
+  const asked = await readBody(context.req, requestSchema);
+  const { operation, dataset, batch_id: batchId } = asked;
+  const formulas = "formulas" in asked ? asked.formulas : "escape";
+  if (asked.operation === "export")
+    return { request: { operation, dataset, batchId, format: asked.format, formulas }, file: null, uploaded: false };
+  const { key, format } = asked.manifest;
+  const file = await findFile(context.env, context.var.caller.tenantId, batchId, key);
+  if (!file) {
+    throw new HttpRefusal(
+      "file_not_found",
+      `There is no file ${key.slice(0, 200)} below files/${context.var.caller.tenantId}/. Put it there first.`,
+    );
+  }
+  if (file.size > MAX_FILE_BYTES) throw tooLarge();
+  return { request: { operation, dataset, batchId, format, formulas }, file, uploaded: false };
+}
+
+/** R2 takes a stream only if it is told how long it is. */
+function lengthOf(header: string | undefined): number {
+  const length = Number(header);
+  if (header === undefined || !Number.isSafeInteger(length) || length < 0) {
+    throw new HttpRefusal(
+      "length_required",
+      "Send a Content-Length with the file: it is stored as it comes, and its size must be known first.",
+    );
+  }
+  if (length > MAX_FILE_BYTES) throw tooLarge();
+  return length;
+}
+
+function tooLarge(): MillraceError {
+  return new MillraceError("payload_too_large", `A batch takes files of up to ${MAX_FILE_BYTES} bytes: split it.`);
+}

@@ -1,0 +1,71 @@
+import { z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { type Batch, findBatch, OPERATIONS, STATES } from "../batches/batch.ts";
+import { FORMATS } from "../batches/layout.ts";
+import type { ApiEnv } from "./env.ts";
+import { HttpRefusal } from "./problem.ts";
+import { iso, isoOrNull, timestamp } from "./time.ts";
+
+export const BatchSchema = z
+  .object({
+    batch_id: z.string(),
+    operation: z.enum(OPERATIONS),
+    dataset: z.string(),
+    format: z.enum(FORMATS),
+    state: z.enum(STATES).openapi({ description: "`errored` while its instance is stopped: mend what `error` names, then retry that." }),
+    total_bytes: z.int().nullable().openapi({ description: "How large the file is; how many rows that makes is known when it is read." }),
+    read_bytes: z.int(),
+    rows: z.object({
+      done: z.int(),
+      failed: z.int().openapi({ description: "Listed one by one under `/errors`." }),
+      skipped: z.int().openapi({ description: "Were there already, just so." }),
+      per_second: z.number(),
+    }),
+    findings: z.object({ same: z.int(), different: z.int(), only_there: z.int(), only_here: z.int() }).nullable(),
+    instance_id: z.string(),
+    error: z.object({ code: z.string(), message: z.string() }).nullable(),
+    cancel_reason: z.string().nullable(),
+    created_at: timestamp,
+    started_at: timestamp.nullable(),
+    updated_at: timestamp,
+    ended_at: timestamp.nullable(),
+  })
+  .openapi("Batch");
+
+export const batchParams = z.object({ id: z.string() });
+
+/** The caller's batch. Errors: `batch_not_found`, also for another tenant's. */
+export async function batchOf(context: Context<ApiEnv>, id: string): Promise<Batch> {
+  const batch = await findBatch(context.env.DB, context.var.caller.tenantId, id);
+  if (!batch) throw noSuchBatch(id);
+  return batch;
+}
+
+export function noSuchBatch(id: string): HttpRefusal {
+  return new HttpRefusal("batch_not_found", `There is no batch ${id.slice(0, 64)}. List them with GET /v1/batches.`);
+}
+
+export function batchView(batch: Batch): z.infer<typeof BatchSchema> {
+  const { same, different, onlyThere, onlyHere, startedAt } = batch;
+  const rows = { done: batch.rowsDone, failed: batch.rowsFailed, skipped: batch.rowsSkipped };
+  const seconds = startedAt === null ? 0 : (batch.updatedAt - startedAt) / 1000;
+  const rate = seconds > 0 ? (rows.done + rows.failed + rows.skipped) / seconds : 0;
+  return {
+    batch_id: batch.batchId,
+    operation: batch.operation,
+    dataset: batch.dataset,
+    format: batch.format,
+    state: batch.state,
+    total_bytes: batch.totalBytes,
+    read_bytes: batch.readBytes,
+    rows: { ...rows, per_second: Math.round(rate * 10) / 10 },
+    findings: batch.operation === "reconcile" ? { same, different, only_there: onlyThere, only_here: onlyHere } : null,
+    instance_id: batch.instanceId,
+    error: batch.error && { code: batch.error.code, message: batch.error.message },
+    cancel_reason: batch.cancelReason,
+    created_at: iso(batch.createdAt),
+    started_at: isoOrNull(startedAt),
+    updated_at: iso(batch.updatedAt),
+    ended_at: isoOrNull(batch.endedAt),
+  };
+}

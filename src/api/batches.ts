@@ -1,0 +1,123 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { acceptBatch } from "../batches/accept.ts";
+import { listBatches } from "../batches/batch.ts";
+import { cancelBatch } from "../batches/cancel.ts";
+import { type Catalog, codeOf } from "../engine/index.ts";
+import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { needs } from "./auth.ts";
+import { documentedSchema, readBatchRequest, uploadQuery } from "./batch-request.ts";
+import { BatchSchema, batchOf, batchParams, batchView, noSuchBatch } from "./batch-view.ts";
+import { jsonBody, readBody } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
+import { page, pageOf, pageQuery } from "./paging.ts";
+import { problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+
+const AcceptedSchema = BatchSchema.extend({
+  replayed: z.boolean().openapi({ description: "True when the same batch had been accepted before: nothing new was started." }),
+}).openapi("AcceptedBatch");
+
+const accept = createRoute({
+  method: "post",
+  path: "/v1/batches",
+  summary: "Accept a batch job: import, export or reconcile",
+  description: [
+    "The file is the body (`text/csv` or `application/x-ndjson`, with a `Content-Length`; the query says what to do with it), or lies in the bucket already (JSON, `manifest`).",
+    "CSV: UTF-8, a header, `,` or `;`. A header that cannot be used is refused here; a row that cannot be taken is reported and costs no other.",
+  ].join("\n\n"),
+  ...needs("enqueue"),
+  request: {
+    query: uploadQuery,
+    body: {
+      required: true,
+      content: {
+        ...jsonBody(documentedSchema).content,
+        "text/csv": { schema: { type: "string" as const } },
+        "application/x-ndjson": { schema: { type: "string" as const } },
+      },
+    },
+  },
+  responses: {
+    202: {
+      ...answers("Accepted: its row is committed", AcceptedSchema),
+      headers: { Location: { description: "The batch.", schema: { type: "string" as const } } },
+    },
+    ...problems(
+      "invalid_json",
+      "unauthorized",
+      "forbidden",
+      "file_not_found",
+      "length_required",
+      "payload_too_large",
+      "unsupported_media_type",
+      "invalid_payload",
+      "idempotency_key_reused",
+    ),
+  },
+});
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/batches",
+  summary: "List batches, newest first",
+  ...needs("read"),
+  request: { query: z.strictObject(pageQuery) },
+  responses: {
+    200: answers("A page of batches", pageOf(BatchSchema)),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
+const show = createRoute({
+  method: "get",
+  path: "/v1/batches/{id}",
+  summary: "Show a batch and how far it is",
+  ...needs("read"),
+  request: { params: batchParams },
+  responses: { 200: answers("The batch", BatchSchema), ...problems("unauthorized", "forbidden", "batch_not_found") },
+});
+
+const cancel = createRoute({
+  method: "post",
+  path: "/v1/batches/{id}/cancel",
+  summary: "Stop a batch at its next chunk",
+  description:
+    "What is done stays done and is counted. Asked again it changes nothing. One that does its last chunk meanwhile is complete.",
+  ...needs("operate"),
+  request: { params: batchParams, body: jsonBody(reasoned) },
+  responses: {
+    200: answers("It was cancelled before; the attempt is audited", BatchSchema.extend({ action_id: z.string() })),
+    202: answers("It stops", BatchSchema.extend({ action_id: z.string() })),
+    ...problems(...ACTION_REFUSALS, "batch_not_found", "invalid_transition"),
+  },
+});
+
+export function batches(catalog: Catalog) {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(accept, async (context) => {
+      const { request, file, uploaded } = await readBatchRequest(context);
+      const { tenantId, actor } = context.var.caller;
+      // A refused upload, and the second copy of a repeated one, are nobody's. One whose acceptance failed half way stays: its row may be there.
+      const drop = async () => void (uploaded && file && (await context.env.PAYLOADS.delete(file.key)));
+      try {
+        const { batch, replayed } = await acceptBatch(context.env, catalog, { tenantId, source: `api/${actor}` }, request, file);
+        if (batch.fileKey !== (file?.key ?? null)) await drop();
+        return context.json({ ...batchView(batch), replayed }, 202, { location: `/v1/batches/${request.batchId}` });
+      } catch (error) {
+        if (["invalid_payload", "idempotency_key_reused"].includes(codeOf(error) ?? "")) await drop();
+        throw error;
+      }
+    })
+    .openapi(list, async (context) => {
+      const found = await listBatches(context.env.DB, context.var.caller.tenantId, context.req.valid("query"));
+      return context.json(page(found, batchView), 200);
+    })
+    .openapi(show, async (context) => context.json(batchView(await batchOf(context, context.req.valid("param").id)), 200))
+    .openapi(cancel, async (context) => {
+      const { id } = context.req.valid("param");
+      const { reason } = await readBody(context.req, reasoned);
+      const done = await cancelBatch(context.env, context.var.caller, id, reason);
+      if (!done) throw noSuchBatch(id);
+      return context.json({ ...batchView(done.batch), action_id: done.actionId }, done.changed ? 202 : 200);
+    });
+}

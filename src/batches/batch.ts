@@ -1,0 +1,150 @@
+import { type Fragment, keysetPage, now, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
+import type { Format, Layout } from "./layout.ts";
+
+export const OPERATIONS = ["import", "export", "reconcile"] as const;
+export const STATES = ["accepted", "running", "cancelling", "cancelled", "complete", "errored"] as const;
+export type Operation = (typeof OPERATIONS)[number];
+
+/** A batch job as its row says, with what its instance says. */
+export interface Batch {
+  tenantId: string;
+  batchId: string;
+  operation: Operation;
+  dataset: string;
+  format: Format;
+  /** Whether cells of a CSV result that a spreadsheet would run as formulas are made harmless, or kept to the letter. */
+  formulas: "escape" | "keep";
+  fingerprint: string;
+  instanceId: string;
+  fileKey: string | null;
+  fileEtag: string | null;
+  layout: Layout | null;
+  totalBytes: number | null;
+  /** `errored` while its instance is stopped: an operator may retry that. */
+  state: (typeof STATES)[number];
+  readBytes: number;
+  rowsDone: number;
+  rowsFailed: number;
+  rowsSkipped: number;
+  same: number;
+  different: number;
+  onlyThere: number;
+  onlyHere: number;
+  progress: number;
+  cancelReason: string | null;
+  /** Why the instance stopped. */
+  error: { code: string; message: string } | null;
+  createdAt: number;
+  startedAt: number | null;
+  updatedAt: number;
+  endedAt: number | null;
+}
+
+/** Instances in these states do no more work unless a person moves them on. */
+const STOPPED = "('errored', 'dead', 'terminated', 'skipped')";
+
+const COLUMNS: Fragment = {
+  fragment: `b.tenant_id AS tenantId, b.batch_id AS batchId, b.operation, b.dataset, b.format, b.formulas, b.fingerprint, b.instance_id AS instanceId,
+    b.file_key AS fileKey, b.file_etag AS fileEtag, b.layout, b.total_bytes AS totalBytes,
+    iif(b.ended_at IS NULL AND i.status IN ${STOPPED}, 'errored', b.state) AS state,
+    b.read_bytes AS readBytes, b.rows_done AS rowsDone, b.rows_failed AS rowsFailed, b.rows_skipped AS rowsSkipped,
+    b.same, b.different, b.only_there AS onlyThere, b.only_here AS onlyHere, b.progress, b.cancel_reason AS cancelReason,
+    iif(b.ended_at IS NULL AND i.status IN ${STOPPED}, coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.')), NULL) AS error,
+    b.created_at AS createdAt, b.started_at AS startedAt, b.updated_at AS updatedAt, b.ended_at AS endedAt
+    FROM batches b LEFT JOIN instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id`,
+};
+
+/** One batch of the tenant. */
+export async function findBatch(db: D1Database, tenantId: string, batchId: string): Promise<Batch | undefined> {
+  const [row] = await query(db, sql`SELECT ${COLUMNS} WHERE b.tenant_id = ${tenantId} AND b.batch_id = ${batchId}`);
+  return row && asBatch(row);
+}
+
+/** The tenant's batches, newest first. */
+export function listBatches(db: D1Database, tenantId: string, request: PageRequest): Promise<Page<Batch>> {
+  return keysetPage(request, identity, async (before, limit) => {
+    const rows = await query(
+      db,
+      sql`
+        SELECT ${COLUMNS} WHERE b.tenant_id = ${tenantId} AND (b.created_at, b.batch_id) < (${before.at}, ${before.id})
+        ORDER BY b.created_at DESC, b.batch_id DESC LIMIT ${limit}`,
+    );
+    return rows.map(asBatch);
+  });
+}
+
+type NewBatch = Pick<
+  Batch,
+  | "tenantId"
+  | "batchId"
+  | "operation"
+  | "dataset"
+  | "format"
+  | "formulas"
+  | "fingerprint"
+  | "instanceId"
+  | "fileKey"
+  | "fileEtag"
+  | "layout"
+  | "totalBytes"
+>;
+
+/** A new batch; nothing if its id is taken. Answers a row when it is new. */
+export function insertBatch(batch: NewBatch): Statement {
+  return sql`
+    INSERT INTO batches (tenant_id, batch_id, operation, dataset, format, formulas, fingerprint, instance_id, file_key, file_etag, layout, total_bytes, created_at, updated_at)
+    VALUES (${batch.tenantId}, ${batch.batchId}, ${batch.operation}, ${batch.dataset}, ${batch.format}, ${batch.formulas}, ${batch.fingerprint},
+      ${batch.instanceId}, ${batch.fileKey}, ${batch.fileEtag}, ${batch.layout && JSON.stringify(batch.layout)}, ${batch.totalBytes}, ${now}, ${now})
+    ON CONFLICT (tenant_id, batch_id) DO NOTHING
+    RETURNING 1`;
+}
+
+/** What one chunk adds to its batch. */
+interface Advance {
+  readBytes?: number;
+  done?: number;
+  failed?: number;
+  skipped?: number;
+  same?: number;
+  different?: number;
+  onlyThere?: number;
+  onlyHere?: number;
+  /** How the batch ends with this write. One that has done everything is complete, also when somebody cancelled it meanwhile. */
+  ends?: "complete" | "cancelled" | undefined;
+}
+
+/** Moves a batch on. It adds, so it must be committed exactly once: together with its step. */
+export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId">, by: Advance): Statement {
+  return sql`
+    UPDATE batches SET
+      state = coalesce(${by.ends ?? null}, iif(state = 'accepted', 'running', state)),
+      read_bytes = coalesce(${by.readBytes ?? null}, read_bytes),
+      rows_done = rows_done + ${by.done ?? 0}, rows_failed = rows_failed + ${by.failed ?? 0}, rows_skipped = rows_skipped + ${by.skipped ?? 0},
+      same = same + ${by.same ?? 0}, different = different + ${by.different ?? 0},
+      only_there = only_there + ${by.onlyThere ?? 0}, only_here = only_here + ${by.onlyHere ?? 0},
+      progress = progress + 1, started_at = coalesce(started_at, ${now}), updated_at = ${now},
+      ended_at = iif(${by.ends ?? null} IS NULL, ended_at, coalesce(ended_at, ${now}))
+    WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`;
+}
+
+/** Asks a batch to stop: at its next chunk, or at once where no chunk will come, because its command never started. */
+export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
+  const neverStarts: Fragment = {
+    fragment: `EXISTS (SELECT 1 FROM instances i WHERE i.id = batches.instance_id AND i.tenant_id = batches.tenant_id AND i.status IN ('dead', 'skipped'))`,
+  };
+  return sql`
+    UPDATE batches SET state = iif(${neverStarts}, 'cancelled', 'cancelling'), ended_at = iif(${neverStarts}, ${now}, NULL),
+      cancel_reason = ${reason}, progress = progress + 1, updated_at = ${now}
+    WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND state IN ('accepted', 'running')`;
+}
+
+const identity = ({ createdAt, batchId }: Batch) => ({ at: createdAt, id: batchId });
+
+function asBatch(row: Record<string, unknown>): Batch {
+  const { layout, error, ...rest } = row;
+  return {
+    ...rest,
+    layout: typeof layout === "string" ? JSON.parse(layout) : null,
+    error: typeof error === "string" ? JSON.parse(error) : null,
+  } as Batch;
+}

@@ -1,0 +1,43 @@
+import { applied, batch as atomic, audit, codeOf, MillraceError, type Operator, retryInstance } from "../engine/index.ts";
+import { type Batch, findBatch, markCancelled } from "./batch.ts";
+
+/**
+ * Stops a batch at its next chunk; what is done stays done. Asked again it changes nothing, and is audited as such. Nothing for a batch
+ * that is not there. Errors: `invalid_transition` for one that is complete.
+ */
+export async function cancelBatch(
+  env: Env,
+  by: Operator,
+  batchId: string,
+  reason: string,
+): Promise<{ actionId: string; changed: boolean; batch: Batch } | undefined> {
+  const before = await findBatch(env.DB, by.tenantId, batchId);
+  if (!before) return undefined;
+  const { instanceId } = before;
+  const actionId = crypto.randomUUID();
+  const [, , result] = await atomic(env.DB, [
+    markCancelled(by.tenantId, batchId, reason),
+    audit(by, { id: actionId, verb: "cancel", target: batchId, instanceId, reason }, false),
+    applied(actionId),
+  ]);
+  // A stopped instance would never come to its next chunk: it is let run to its end.
+  if (before.state === "errored") await endStopped(env, by, instanceId, reason);
+  const batch = await findBatch(env.DB, by.tenantId, batchId);
+  if (!batch) return undefined;
+  const changed = result?.[0]?.result === "applied";
+  if (!changed && batch.state === "complete") {
+    throw new MillraceError("invalid_transition", `The batch ${batchId} is complete: there is nothing left to cancel.`, {
+      from: "complete",
+      to: "cancelled",
+    });
+  }
+  return { actionId, changed, batch };
+}
+
+async function endStopped(env: Env, by: Operator, instanceId: string, reason: string): Promise<void> {
+  try {
+    await retryInstance(env, by, instanceId, { reason: `cancelled: ${reason}`.slice(0, 500) });
+  } catch (error) {
+    if (codeOf(error) !== "invalid_transition") throw error;
+  }
+}

@@ -1,0 +1,96 @@
+import { CsvError, parse } from "csv-parse/sync";
+import { stringify } from "csv-stringify/sync";
+import { type Bounds, bytesProblem, type Cut, countLines, NEWLINE, type Piece, TOO_LARGE, type Window } from "./cut.ts";
+import { MAX_ROW_BYTES } from "./limits.ts";
+
+/** What ends a run of the parser before the window does: enough rows, or a row that it cannot be trusted with. */
+class Stop extends Error {
+  constructor(readonly problem?: string) {
+    super();
+  }
+}
+
+/**
+ * Cuts a window of a CSV file into rows. A row that cannot be read costs no other: reading goes on at the line behind its first,
+ * so that a quote nobody closes does not swallow the file. Which rows there are does not depend on where windows begin and end.
+ */
+export function cutCsv(window: Window, { delimiter, width }: { delimiter: string; width: number }, bounds: Bounds): Cut<string[]> {
+  const { bytes, atEnd } = window;
+  const pieces: Piece<string[]>[] = [];
+  let { line } = window;
+  let at = 0;
+
+  const onRecord = (cells: string[], end: number): void => {
+    if (at >= bounds.bytes || pieces.length >= bounds.rows) throw new Stop();
+    const raw = bytes.subarray(at, end);
+    const endsHere = raw.at(-1) === NEWLINE || (end === bytes.length && atEnd);
+    if (!endsHere || raw.length > MAX_ROW_BYTES) throw new Stop(TOO_LARGE);
+    const blank = cells.length === 1 && cells[0] === "" && raw.length <= 2 && raw.at(-1) === NEWLINE;
+    const lines = countLines(raw);
+    const columns = cells.length === width ? undefined : `has ${cells.length} columns instead of ${width}`;
+    // It may have begun with a quote that another row's quote closed: that row is to be read too.
+    if (columns && lines > 1) throw new Stop(columns);
+    const problem = bytesProblem(raw) ?? columns;
+    if (!blank) pieces.push({ line, start: at, end, ...(problem ? { problem } : { content: cells }) });
+    at = end;
+    line += lines;
+  };
+
+  while (at < bytes.length && at < bounds.bytes && pieces.length < bounds.rows) {
+    const problem = runParser(bytes, at, delimiter, onRecord);
+    if (problem === undefined) continue;
+    const newline = bytes.indexOf(NEWLINE, at);
+    const end = newline === -1 ? bytes.length : newline + 1;
+    pieces.push({ line, start: at, end, problem: atEnd || bytes.length - at <= MAX_ROW_BYTES ? problem : oversized(problem) });
+    at = end;
+    if (newline === -1) return { pieces, at, line, skipping: !atEnd };
+    line++;
+  }
+  return { pieces, at, line, skipping: false };
+}
+
+/** One run of the parser, up to the end, enough rows, or the first row that it cannot read: answers why. */
+function runParser(
+  bytes: Uint8Array,
+  from: number,
+  delimiter: string,
+  onRecord: (cells: string[], end: number) => void,
+): string | undefined {
+  try {
+    parse(Buffer.from(bytes.buffer, bytes.byteOffset + from, bytes.length - from), {
+      delimiter,
+      record_delimiter: ["\r\n", "\n"],
+      relax_column_count: true,
+      max_record_size: MAX_ROW_BYTES,
+      on_record: (cells: string[], { bytes: end }) => {
+        onRecord(cells, from + end);
+        return undefined;
+      },
+    });
+    return undefined;
+  } catch (error) {
+    if (error instanceof Stop) return error.problem;
+    if (!(error instanceof CsvError)) throw error;
+    return PROBLEMS[error.code] ?? "cannot be read as CSV";
+  }
+}
+
+const PROBLEMS: Record<string, string> = {
+  CSV_QUOTE_NOT_CLOSED: "has a quote that is never closed",
+  CSV_MAX_RECORD_SIZE: TOO_LARGE,
+  CSV_INVALID_CLOSING_QUOTE: "has text behind a closing quote: double a quote inside a quoted cell",
+  INVALID_OPENING_QUOTE: "has a quote inside a cell that is not quoted: quote the cell and double the quote",
+};
+
+/** Where the window ends before the quote does, the row is as large as any that is refused for its size. */
+function oversized(problem: string): string {
+  return problem === PROBLEMS.CSV_QUOTE_NOT_CLOSED ? TOO_LARGE : problem;
+}
+
+/** Rows as CSV, quoted where needed. With `escape`, a cell that a spreadsheet would run as a formula begins with an apostrophe. */
+export function toCsv(rows: readonly (readonly unknown[])[], formulas: "escape" | "keep"): string {
+  return stringify(
+    rows.map((row) => [...row]),
+    { escape_formulas: formulas === "escape", quoted_match: /[\r\n]/ },
+  );
+}

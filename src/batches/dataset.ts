@@ -1,0 +1,45 @@
+import type * as z from "zod";
+import type { Envelope, Statement } from "../engine/index.ts";
+
+/** A kind of rows that batches can take in, write out and compare. One file per dataset; `datasets.ts` lists them. */
+export interface Dataset<Row extends object = object> {
+  readonly name: string;
+  /** The columns of its CSV files, in the order an export writes them. */
+  readonly columns: readonly string[];
+  /** Columns without which a CSV file is refused at the door. */
+  readonly required: readonly string[];
+  /** True if further columns are welcome: `fromCells` finds them by their names. */
+  readonly open: boolean;
+  /** Most rows of one chunk: what is written, or called, at once. */
+  readonly chunkRows: number;
+  /** What a row must be: a JSON Lines object as it stands, a CSV row after `fromCells`. */
+  readonly schema: z.ZodType<Row>;
+  /** What a reconciliation compares. */
+  readonly compared: readonly string[];
+  /** A CSV row as the schema's input. What it throws is the row's problem. */
+  fromCells(cells: Record<string, string>): unknown;
+  toCells(row: Row): string[];
+  /** Tells rows apart, within the tenant. */
+  keyOf(row: Row): string;
+  /** Takes rows in: by statements that are committed with the chunk, or by calls that bear repetition. */
+  take(env: Cloudflare.Env, by: Taker, rows: readonly Row[]): Promise<Taken>;
+  /** Our rows with these keys. */
+  ours(db: D1Database, tenantId: string, keys: readonly string[]): Promise<Row[]>;
+  /** Our rows behind a key, in the order of their keys. */
+  page(db: D1Database, tenantId: string, after: string | null, limit: number): Promise<Row[]>;
+}
+
+/** Whose batch takes the rows in. */
+export interface Taker {
+  batchId: string;
+  /** The command that started it. */
+  envelope: Envelope;
+}
+
+export interface Taken {
+  statements?: readonly Statement[];
+  /** Rows that were there already, just so. */
+  skipped?: number;
+  /** Why single rows, by their places in `rows`, were not taken. */
+  refused?: ReadonlyMap<number, string>;
+}

@@ -1,0 +1,8 @@
+import { contacts } from "./contacts.ts";
+import type { Dataset } from "./dataset.ts";
+import { facts } from "./facts.ts";
+
+const ALL: readonly Dataset[] = [contacts, facts];
+
+/** What batches are about. A new dataset is a file and a place in this list. */
+export const DATASETS: ReadonlyMap<string, Dataset> = new Map(ALL.map((dataset) => [dataset.name, dataset]));

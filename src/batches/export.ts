@@ -1,0 +1,41 @@
+import type { Commit } from "../engine/index.ts";
+import { advance, type Batch } from "./batch.ts";
+import { toCsv } from "./csv.ts";
+import type { Dataset } from "./dataset.ts";
+import { PAGE_ROWS } from "./limits.ts";
+import { type BatchCall, openBatch } from "./open.ts";
+import { keepPart } from "./parts.ts";
+import { toJsonl } from "./report.ts";
+
+/** Behind which key an export goes on, and which part of its result comes next. */
+export interface Page {
+  after: string;
+  part: number;
+}
+
+/** Writes one page of rows out as a part of the result. Answers null behind the last. */
+export async function exportPage(call: BatchCall, from: Page | undefined): Promise<Commit<Page | null>> {
+  const opened = await openBatch(call, "export");
+  if ("cancelled" in opened) return opened.cancelled;
+  const { batch, dataset } = opened;
+  const { env } = call;
+  const rows = await dataset.page(env.DB, batch.tenantId, from?.after ?? null, PAGE_ROWS);
+  const part = from?.part ?? 0;
+  const last = rows.at(-1);
+  const atEnd = last === undefined || rows.length < PAGE_ROWS;
+  return {
+    statements: [
+      ...(await keepPart(env.PAYLOADS, batch, "result", part, pageText(batch, dataset, rows))),
+      advance(batch, { done: rows.length, ends: atEnd ? "complete" : undefined }),
+    ],
+    output: atEnd ? null : { after: dataset.keyOf(last), part: part + 1 },
+  };
+}
+
+function pageText({ format, formulas }: Batch, dataset: Dataset, rows: readonly object[]): string {
+  if (format === "jsonl") return toJsonl(rows);
+  return toCsv(
+    rows.map((row) => dataset.toCells(row)),
+    formulas,
+  );
+}

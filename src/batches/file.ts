@@ -1,0 +1,77 @@
+import { MillraceError, messageOf, notRetryable } from "../engine/index.ts";
+import { type Batch, findBatch } from "./batch.ts";
+import type { Layout } from "./layout.ts";
+import { CHUNK_BYTES, MAX_ROW_BYTES } from "./limits.ts";
+
+/** A chunk's rows, and room for the longest one that begins at its last byte. */
+const WINDOW_BYTES = CHUNK_BYTES + MAX_ROW_BYTES + 2;
+
+/** Where the files lie that a tenant puts into the bucket itself. */
+function filesFolder(tenantId: string): string {
+  return `files/${tenantId}/`;
+}
+
+/** Where a batch keeps what is its own: the uploaded file, the reports, the result. */
+export function batchFolder(tenantId: string, batchId: string): string {
+  return `batches/${tenantId}/${batchId}/`;
+}
+
+/** Reads a stretch of a batch's file: of the very version that was accepted. Errors: `not_retryable` when that is gone. */
+export async function readWindow(bucket: R2Bucket, batch: Batch, offset: number): Promise<Uint8Array> {
+  const { fileKey, fileEtag, totalBytes } = batch;
+  if (fileKey === null || fileEtag === null || totalBytes === null) throw notRetryable(`The batch ${batch.batchId} names no file.`);
+  const length = Math.min(WINDOW_BYTES, totalBytes - offset);
+  if (length <= 0) return new Uint8Array();
+  const object = await bucket.get(fileKey, { range: { offset, length }, onlyIf: { etagMatches: fileEtag } });
+  if (object === null) {
+    throw notRetryable(`The file ${fileKey} is gone from the bucket: put it back as it was (etag ${fileEtag}), then retry the instance.`);
+  }
+  if (!("body" in object)) {
+    throw notRetryable(
+      `The file ${fileKey} has changed since its batch was accepted: put the old one back (etag ${fileEtag}) and retry the instance, or cancel the batch and ask for a new one.`,
+    );
+  }
+  return new Uint8Array(await object.arrayBuffer());
+}
+
+/** A file in the bucket, and which version of it. */
+export interface StoredFile {
+  key: string;
+  etag: string;
+  size: number;
+  /** Where it is known already how its rows lie. */
+  layout?: Layout | null;
+}
+
+/** Stores an upload as it comes, holding none of it. Every upload has a place of its own: two at once cannot mix. Errors: `invalid_payload` for a body of another length. */
+export async function storeUpload(
+  bucket: R2Bucket,
+  tenantId: string,
+  batchId: string,
+  body: ReadableStream | null,
+  length: number,
+): Promise<StoredFile> {
+  const key = `${batchFolder(tenantId, batchId)}upload/${crypto.randomUUID()}`;
+  const { readable, writable } = new FixedLengthStream(length);
+  const piped = (body ?? new Blob().stream()).pipeTo(writable);
+  const [stored, sent] = await Promise.allSettled([bucket.put(key, readable), piped]);
+  if (stored.status === "fulfilled" && stored.value && sent.status === "fulfilled") {
+    return { key, etag: stored.value.etag, size: stored.value.size };
+  }
+  const cause: unknown = sent.status === "rejected" ? sent.reason : stored.status === "rejected" ? stored.reason : undefined;
+  if (!messageOf(cause).includes("FixedLengthStream")) throw cause;
+  throw new MillraceError("invalid_payload", `The body was not the ${length} bytes that Content-Length says.`, {
+    issues: [{ path: "Content-Length", message: "does not fit the body" }],
+    cause,
+  });
+}
+
+/** A file that the tenant has put into its own folder, or had there when it first asked for this batch. What lies elsewhere is not there for it. */
+export async function findFile(env: Env, tenantId: string, batchId: string, key: string): Promise<StoredFile | undefined> {
+  if (!key.startsWith(filesFolder(tenantId))) return undefined;
+  const object = await env.PAYLOADS.head(key);
+  if (object) return { key, etag: object.etag, size: object.size };
+  const known = await findBatch(env.DB, tenantId, batchId);
+  if (known?.fileKey !== key || known.fileEtag === null || known.totalBytes === null) return undefined;
+  return { key, etag: known.fileEtag, size: known.totalBytes, layout: known.layout };
+}

@@ -1,0 +1,45 @@
+import type { Commit } from "../engine/index.ts";
+import { advance } from "./batch.ts";
+import { type BatchCall, openBatch } from "./open.ts";
+import { keepPart } from "./parts.ts";
+import { toJsonl } from "./report.ts";
+import { firstPlace, type Place, readChunk } from "./rows.ts";
+
+/** Takes one chunk in: its rows, its problems, the batch's progress and the place to go on from are one write. Answers null behind the last. */
+export async function importChunk(call: BatchCall, from: Place | undefined): Promise<Commit<Place | null>> {
+  const opened = await openBatch(call, "import");
+  if ("cancelled" in opened) return opened.cancelled;
+  const { batch, dataset } = opened;
+  const { env, envelope, batchId } = call;
+  const place = from ?? firstPlace(batch);
+  const { rows, problems, next, atEnd } = await readChunk(env.PAYLOADS, batch, dataset, place);
+
+  const values = rows.map(({ value }) => value);
+  const {
+    statements = [],
+    skipped = 0,
+    refused = new Map(),
+  } = values.length > 0 ? await dataset.take(env, { batchId, envelope }, values) : {};
+  const failures = [
+    ...problems,
+    ...rows.flatMap(({ row, line, raw }, index) => {
+      const problem = refused.get(index);
+      return problem === undefined ? [] : [{ row, line, problem, raw }];
+    }),
+  ].sort((one, other) => one.row - other.row);
+
+  return {
+    statements: [
+      ...statements,
+      ...(await keepPart(env.PAYLOADS, batch, "errors", place.offset, toJsonl(failures))),
+      advance(batch, {
+        readBytes: next.offset,
+        done: rows.length - skipped - refused.size,
+        failed: failures.length,
+        skipped,
+        ends: atEnd ? "complete" : undefined,
+      }),
+    ],
+    output: atEnd ? null : next,
+  };
+}

@@ -1,0 +1,51 @@
+import { codeOf, MillraceError, parseBounded } from "../engine/index.ts";
+import { type Bounds, bytesProblem, type Cut, NEWLINE, type Piece, type Window } from "./cut.ts";
+import { MAX_ROW_BYTES } from "./limits.ts";
+
+/** Cuts a window of a JSON Lines file into its lines. Blank ones are no rows. */
+export function cutJsonl({ bytes, line: first, atEnd }: Window, bounds: Bounds): Cut<string> {
+  const pieces: Piece<string>[] = [];
+  let line = first;
+  let at = 0;
+  while (at < bytes.length && at < bounds.bytes && pieces.length < bounds.rows) {
+    const newline = bytes.indexOf(NEWLINE, at);
+    const end = newline === -1 ? bytes.length : newline + 1;
+    const raw = bytes.subarray(at, end);
+    const problem = end - at > MAX_ROW_BYTES || (newline === -1 && !atEnd) ? `is larger than ${MAX_ROW_BYTES} bytes` : bytesProblem(raw);
+    if (problem) pieces.push({ line, start: at, end, problem });
+    else {
+      const content = DECODER.decode(raw).trim();
+      if (content) pieces.push({ line, start: at, end, content });
+    }
+    at = end;
+    if (newline === -1) return { pieces, at, line, skipping: !atEnd };
+    line++;
+  }
+  return { pieces, at, line, skipping: false };
+}
+
+const DECODER = new TextDecoder();
+
+/** JSON from a file. Errors are for the one who wrote the row: no deeper than a command may be, no NUL, no half characters. */
+export function readJson(text: string, where = ""): unknown {
+  try {
+    const value = parseBounded(text);
+    // SQLite ends a text at a NUL.
+    if (/\\u0000/.test(text)) refuseNul(text);
+    return value;
+  } catch (error) {
+    if (codeOf(error) === "invalid_json") throw new Error(`${where}is not JSON`);
+    if (error instanceof MillraceError && error.detail.issues?.[0]) {
+      const [{ path, message }] = error.detail.issues as [{ path: string; message: string }];
+      throw new Error(`${where}${path ? `${path}: ` : ""}${message}`);
+    }
+    throw error;
+  }
+}
+
+function refuseNul(text: string): void {
+  JSON.parse(text, (key, value) => {
+    if (key.includes("\0") || (typeof value === "string" && value.includes("\0"))) throw new Error("holds a NUL character");
+    return value;
+  });
+}

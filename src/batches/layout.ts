@@ -1,0 +1,77 @@
+import { parse } from "csv-parse/sync";
+import { type Issue, MillraceError, messageOf } from "../engine/index.ts";
+import type { Dataset } from "./dataset.ts";
+
+export const FORMATS = ["csv", "jsonl"] as const;
+export type Format = (typeof FORMATS)[number];
+
+/** How a file's rows lie in it: found once, at the door, from its first bytes. */
+export interface Layout {
+  /** Bytes before the first row: a byte order mark, a header. */
+  offset: number;
+  /** The line of the first row, from 1. */
+  line: number;
+  /** Of a CSV file: `,` or `;`, whichever makes more of its header, and the header's names. */
+  delimiter?: "," | ";";
+  columns?: string[];
+}
+
+/** A header may be this long. */
+export const HEAD_BYTES = 65_536;
+const DELIMITERS = [",", ";"] as const;
+const BOM = [0xef, 0xbb, 0xbf];
+
+/** Reads a file's beginning. Errors: `invalid_payload` for a header that cannot be used, or a file that is not UTF-8. */
+export function readLayout(format: Format, head: Uint8Array, dataset: Dataset): Layout {
+  if ((head[0] === 0xff && head[1] === 0xfe) || (head[0] === 0xfe && head[1] === 0xff)) {
+    throw unusable("is UTF-16: save it as UTF-8");
+  }
+  const start = BOM.every((byte, index) => head[index] === byte) ? BOM.length : 0;
+  if (format === "jsonl") return { offset: start, line: 1 };
+  const [found] = DELIMITERS.map((delimiter) => readHeader(head.subarray(start), delimiter)).sort(
+    (one, other) => other.columns.length - one.columns.length,
+  );
+  if (!found) throw unusable("has no header");
+  const issues = headerIssues(found.columns, dataset);
+  if (issues.length > 0) throw unusable(issues.join("; "));
+  const lines = head.subarray(start, start + found.bytes).reduce((count, byte) => count + Number(byte === 0x0a), 0);
+  return { offset: start + found.bytes, line: 1 + lines, delimiter: found.delimiter, columns: found.columns };
+}
+
+function readHeader(head: Uint8Array, delimiter: "," | ";"): { delimiter: "," | ";"; columns: string[]; bytes: number } {
+  let header = { delimiter, columns: [] as string[], bytes: 0 };
+  try {
+    parse(Buffer.from(head), {
+      delimiter,
+      record_delimiter: ["\r\n", "\n"],
+      relax_column_count: true,
+      to: 1,
+      on_record: (columns: string[], { bytes }) => {
+        header = { delimiter, columns: columns.map((name) => name.trim()), bytes };
+        return undefined;
+      },
+    });
+  } catch (error) {
+    throw unusable(`has a header that cannot be read: ${messageOf(error).slice(0, 200)}`);
+  }
+  return header;
+}
+
+function headerIssues(columns: readonly string[], { required, open, columns: known, name }: Dataset): string[] {
+  const twice = columns.filter((column, index) => columns.indexOf(column) !== index);
+  return [
+    ...required.filter((column) => !columns.includes(column)).map((column) => `lacks the column ${column}`),
+    ...[...new Set(twice)].map((column) => `names the column “${column.slice(0, 64)}” twice`),
+    ...columns.filter((column) => !nameable(column)).map((column) => `has a column that cannot be named “${column.slice(0, 64)}”`),
+    ...(open ? [] : columns.filter((column) => !known.includes(column)).map((column) => `has a column ${name} do not know: ${column}`)),
+  ];
+}
+
+function nameable(column: string): boolean {
+  return column.length >= 1 && column.length <= 64 && column !== "__proto__" && !/[\0\ufffd]/.test(column);
+}
+
+function unusable(what: string): MillraceError {
+  const issues: Issue[] = [{ path: "file", message: what }];
+  return new MillraceError("invalid_payload", `The file ${what}.`, { issues });
+}

@@ -1,0 +1,27 @@
+import { notRetryable } from "../engine/index.ts";
+
+/** Bytes of a file, so that its chunks stay below the platform's 10,000 steps. */
+export const MAX_FILE_BYTES = 1024 ** 3;
+
+/** Bytes of one row. What is longer is reported and passed over. */
+export const MAX_ROW_BYTES = 65_536;
+
+/** A chunk takes rows that begin within so many bytes: with the longest row behind them, what a step holds in memory. */
+export const CHUNK_BYTES = 262_144;
+
+/** Most rows of one file: the platform's steps, again. */
+const MAX_CHUNKS = 9_000;
+
+/** Our rows that are read at once. */
+export const PAGE_ROWS = 500;
+
+/** Counts a run's chunks. Errors: `not_retryable` before the platform would end the run without a word. */
+export function chunkCount(): { count(): void } {
+  let chunks = 0;
+  return {
+    count() {
+      if (++chunks > MAX_CHUNKS)
+        throw notRetryable(`The batch has more than ${MAX_CHUNKS} chunks, which is as many steps as a workflow may have: split it in two.`);
+    },
+  };
+}

@@ -1,0 +1,57 @@
+import { query, type Statement, sql } from "../engine/index.ts";
+import { batchFolder } from "./file.ts";
+
+/** What a batch writes for people to download, part by part. */
+export type Report = "errors" | "result";
+
+interface Owner {
+  tenantId: string;
+  batchId: string;
+}
+
+/**
+ * Stores one part of a report and answers the statement that makes it count, to be committed with its chunk. Every attempt writes a
+ * part of its own: a late one, of a process thought dead, cannot change what another has committed.
+ */
+export async function keepPart(
+  bucket: R2Bucket,
+  { tenantId, batchId }: Owner,
+  report: Report,
+  part: number,
+  text: string,
+): Promise<Statement[]> {
+  if (text === "") return [];
+  const key = `${batchFolder(tenantId, batchId)}${report}/${String(part).padStart(16, "0")}-${crypto.randomUUID()}`;
+  await bucket.put(key, text);
+  return [
+    sql`INSERT INTO batch_parts (tenant_id, batch_id, report, part, key) VALUES (${tenantId}, ${batchId}, ${report}, ${part}, ${key})`,
+  ];
+}
+
+/** Parts asked for at once. */
+const PARTS = 100;
+
+/** A report's parts, in order, one in memory at a time. */
+export async function* readParts(
+  env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">,
+  { tenantId, batchId }: Owner,
+  report: Report,
+): AsyncGenerator<string> {
+  let after = -1;
+  for (;;) {
+    const parts = await query<{ part: number; key: string }>(
+      env.DB,
+      sql`
+        SELECT part, key FROM batch_parts
+        WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND report = ${report} AND part > ${after} ORDER BY part LIMIT ${PARTS}`,
+    );
+    for (const { key } of parts) {
+      const object = await env.PAYLOADS.get(key);
+      if (!object) throw new Error(`The part ${key} of a report is gone from the bucket.`);
+      yield await object.text();
+    }
+    const last = parts.at(-1);
+    if (!last || parts.length < PARTS) return;
+    after = last.part;
+  }
+}

@@ -1,0 +1,101 @@
+import { type Commit, fingerprintOf } from "../engine/index.ts";
+import { FactObserved } from "../messages/facts.ts";
+import { advance, type Batch } from "./batch.ts";
+import type { Dataset } from "./dataset.ts";
+import { PAGE_ROWS } from "./limits.ts";
+import { type BatchCall, openBatch } from "./open.ts";
+import { keepPart } from "./parts.ts";
+import { type Finding, findingsText, toJsonl } from "./report.ts";
+import { firstPlace, type Place, readChunk } from "./rows.ts";
+import { forgetKeys, insertKeys, selectKeys } from "./seen.ts";
+
+/** Behind which of our keys the search for what is only here goes on. */
+export interface Rest {
+  after: string | null;
+  /** The next part of the result: behind all parts that are named by a place in the file. */
+  part: number;
+}
+
+/** Where a reconciliation goes on: in the file, then in our rows; nowhere when it is cancelled. */
+export interface Compared {
+  place?: Place;
+  rest?: Rest;
+}
+
+/** Holds one chunk of the file against ours. */
+export async function compareChunk(call: BatchCall, from: Place | undefined): Promise<Commit<Compared>> {
+  const opened = await openBatch(call, "reconcile");
+  if ("cancelled" in opened) return { ...opened.cancelled, output: {} };
+  const { batch, dataset } = opened;
+  const { PAYLOADS: bucket, DB: db } = call.env;
+  const place = from ?? firstPlace(batch);
+  const { rows, problems, next, atEnd } = await readChunk(bucket, batch, dataset, place);
+
+  const keyed = rows.map(({ row, line, value }) => ({ row, line, value, key: dataset.keyOf(value) }));
+  const stored = await dataset.ours(db, batch.tenantId, [...new Set(keyed.map(({ key }) => key))]);
+  const ours = new Map(stored.map((value) => [dataset.keyOf(value), value]));
+  const findings = keyed.flatMap(({ row, line, value, key }): Finding[] => {
+    const other = ours.get(key);
+    if (!other) return [{ finding: "only_there", key, row, line, fields: [] }];
+    const fields = differing(dataset, value, other);
+    return fields.length > 0 ? [{ finding: "different", key, row, line, fields }] : [];
+  });
+  const onlyThere = findings.filter(({ finding }) => finding === "only_there").length;
+  const different = findings.length - onlyThere;
+  return {
+    statements: [
+      insertKeys(batch, [...ours.keys()]),
+      ...(await keepPart(bucket, batch, "errors", place.offset, toJsonl(problems))),
+      ...(await keepPart(bucket, batch, "result", place.offset, findingsText(batch, findings))),
+      advance(batch, {
+        readBytes: next.offset,
+        done: rows.length,
+        failed: problems.length,
+        same: rows.length - findings.length,
+        different,
+        onlyThere,
+      }),
+    ],
+    output: atEnd ? { rest: { after: null, part: (batch.totalBytes ?? 0) + 1 } } : { place: next },
+  };
+}
+
+/** Looks through a page of our rows for those that the file does not have. The last one states the outcome as a fact. */
+export async function compareRest(call: BatchCall, { after, part }: Rest): Promise<Commit<Rest | null>> {
+  const opened = await openBatch(call, "reconcile");
+  if ("cancelled" in opened) return opened.cancelled;
+  const { batch, dataset } = opened;
+  const { PAYLOADS: bucket, DB: db } = call.env;
+  const keys = (await dataset.page(db, batch.tenantId, after, PAGE_ROWS)).map((row) => dataset.keyOf(row));
+  const seen = await selectKeys(db, batch, keys);
+  const missing = keys.filter((key) => !seen.has(key));
+  const findings = missing.map((key): Finding => ({ finding: "only_here", key, row: null, line: null, fields: [] }));
+  const last = keys.at(-1);
+  const atEnd = last === undefined || keys.length < PAGE_ROWS;
+  return {
+    statements: [
+      forgetKeys(batch, atEnd ? undefined : keys),
+      ...(await keepPart(bucket, batch, "result", part, findingsText(batch, findings))),
+      advance(batch, { onlyHere: findings.length, ends: atEnd ? "complete" : undefined }),
+    ],
+    emit: atEnd ? [outcomeOf({ ...batch, onlyHere: batch.onlyHere + findings.length })] : [],
+    output: atEnd ? null : { after: last, part: part + 1 },
+  };
+}
+
+/** Which compared fields are not the same, absent ones being null. */
+function differing({ compared }: Dataset, one: object, other: object): string[] {
+  const field = (row: object, name: string) => fingerprintOf((row as Record<string, unknown>)[name] ?? null);
+  return compared.filter((name) => field(one, name) !== field(other, name));
+}
+
+function outcomeOf({ batchId, dataset, same, different, onlyThere, onlyHere, rowsFailed }: Batch) {
+  return FactObserved.from({
+    fact_id: "reconciliation",
+    entity: `batch/${batchId}`,
+    type: "reconciliation",
+    subtype: dataset,
+    occurred_at: new Date().toISOString(),
+    payload: { about: dataset, same, different, only_there: onlyThere, only_here: onlyHere, unreadable: rowsFailed },
+  });
+}

@@ -1,0 +1,63 @@
+import type { Batch } from "./batch.ts";
+import { toCsv } from "./csv.ts";
+import { DATASETS } from "./datasets.ts";
+import type { Format } from "./layout.ts";
+import { readParts } from "./parts.ts";
+
+/** One row that was not taken. */
+export interface Problem {
+  /** Its number among the file's rows, from 1. */
+  row: number;
+  /** Its first line in the file, from 1. */
+  line: number;
+  problem: string;
+  /** Its first characters. */
+  raw: string;
+}
+
+/** One row in which a file and we differ. */
+export interface Finding {
+  finding: "only_there" | "only_here" | "different";
+  key: string;
+  /** Where in the file; null for rows that are only here. */
+  row: number | null;
+  line: number | null;
+  /** Which fields differ. */
+  fields: string[];
+}
+
+/** Rows as JSON Lines. */
+export function toJsonl(rows: readonly object[]): string {
+  return rows.map((row) => `${JSON.stringify(row)}\n`).join("");
+}
+
+/** Findings as their report has them. */
+export function findingsText({ format, formulas }: Batch, findings: readonly Finding[]): string {
+  if (format === "jsonl") return toJsonl(findings);
+  const cells = findings.map(({ finding, key, row, line, fields }) => [finding, key, row, line, fields.join(" ")]);
+  return toCsv(cells, formulas);
+}
+
+/** The result as one file: what an export wrote, or what a reconciliation found. */
+export async function* resultFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, batch: Batch): AsyncGenerator<string> {
+  const columns = batch.operation === "export" ? (DATASETS.get(batch.dataset)?.columns ?? []) : ["finding", "key", "row", "line", "fields"];
+  if (batch.format === "csv") yield toCsv([columns], "keep");
+  yield* readParts(env, batch, "result");
+}
+
+/** What was not taken, as one file. It shows cells that strangers wrote, so a spreadsheet is never given a formula. */
+export async function* problemsFile(env: Pick<Cloudflare.Env, "DB" | "PAYLOADS">, batch: Batch, format: Format): AsyncGenerator<string> {
+  if (format === "csv") yield toCsv([["row", "line", "problem", "raw"]], "keep");
+  for await (const part of readParts(env, batch, "errors")) yield format === "jsonl" ? part : asCsv(part);
+}
+
+function asCsv(part: string): string {
+  const problems = part
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line) as Problem);
+  return toCsv(
+    problems.map(({ row, line, problem, raw }) => [row, line, problem, raw]),
+    "escape",
+  );
+}

@@ -1,0 +1,99 @@
+import { issuesOf, messageOf } from "../engine/index.ts";
+import type { Batch } from "./batch.ts";
+import { cutCsv } from "./csv.ts";
+import { type Cut, type Piece, skipLine, type Window } from "./cut.ts";
+import type { Dataset } from "./dataset.ts";
+import { readWindow } from "./file.ts";
+import { cutJsonl, readJson } from "./jsonl.ts";
+import { CHUNK_BYTES } from "./limits.ts";
+import type { Problem } from "./report.ts";
+
+/** Where in its file a batch goes on. */
+export interface Place {
+  /** The byte. */
+  offset: number;
+  /** The line there, from 1. */
+  line: number;
+  /** Rows before it, good or not. */
+  rows: number;
+  /** True inside a line that is too long to be a row. */
+  skipping: boolean;
+}
+
+/** One chunk of a file: its good rows with their numbers, its problems, and where the next one begins. */
+export interface Chunk<Row> {
+  rows: { row: number; line: number; value: Row; raw: string }[];
+  problems: Problem[];
+  next: Place;
+  atEnd: boolean;
+}
+
+/** Where a batch begins to read. */
+export function firstPlace({ layout }: Batch): Place {
+  return { offset: layout?.offset ?? 0, line: layout?.line ?? 1, rows: 0, skipping: false };
+}
+
+/** Reads one chunk, row by row: each is good, or a problem of its own. */
+export async function readChunk<Row extends object>(
+  bucket: R2Bucket,
+  batch: Batch,
+  dataset: Dataset<Row>,
+  place: Place,
+): Promise<Chunk<Row>> {
+  const bytes = await readWindow(bucket, batch, place.offset);
+  const window: Window = { bytes, line: place.line, atEnd: place.offset + bytes.length >= (batch.totalBytes ?? 0) };
+  const { pieces, at, line, skipping } = cut(window, batch, dataset, place.skipping);
+  const next = { offset: place.offset + at, line, rows: place.rows + pieces.length, skipping };
+  const chunk: Chunk<Row> = { rows: [], problems: [], next, atEnd: next.offset >= (batch.totalBytes ?? 0) };
+  for (const [index, piece] of pieces.entries()) {
+    const row = place.rows + index + 1;
+    const raw = shown(bytes, piece);
+    const read = piece.content === undefined ? { problem: piece.problem ?? "cannot be read" } : readRow(dataset, piece.content);
+    if ("value" in read) chunk.rows.push({ row, line: piece.line, value: read.value, raw });
+    else chunk.problems.push({ row, line: piece.line, problem: read.problem, raw });
+  }
+  return chunk;
+}
+
+type Content = unknown | Record<string, string>;
+
+function cut(window: Window, { format, layout }: Batch, { chunkRows }: Dataset, skipping: boolean): Cut<Content> {
+  if (skipping) return skipLine(window);
+  const bounds = { bytes: CHUNK_BYTES, rows: chunkRows };
+  if (format === "jsonl") return cutJsonl(window, bounds);
+  const { delimiter = ",", columns = [] } = layout ?? {};
+  const { pieces, ...rest } = cutCsv(window, { delimiter, width: columns.length }, bounds);
+  const named = ({ content, ...piece }: Piece<string[]>): Piece<Content> =>
+    content === undefined
+      ? piece
+      : { ...piece, content: Object.fromEntries(columns.map((column, index) => [column, content[index] ?? ""])) };
+  return { ...rest, pieces: pieces.map(named) };
+}
+
+/** JSON Lines pieces are texts, CSV pieces are named cells. */
+function readRow<Row extends object>(dataset: Dataset<Row>, content: Content): { value: Row } | { problem: string } {
+  try {
+    const input = typeof content === "string" ? readJson(content) : dataset.fromCells(content as Record<string, string>);
+    const parsed = dataset.schema.safeParse(input);
+    if (parsed.success) return { value: parsed.data };
+    const issues = issuesOf(parsed.error).slice(0, 3);
+    return {
+      problem: issues
+        .map(({ path, message }) => (path ? `${path}: ${message}` : message))
+        .join("; ")
+        .slice(0, 500),
+    };
+  } catch (error) {
+    return { problem: messageOf(error).slice(0, 500) };
+  }
+}
+
+const SHOWN_BYTES = 200;
+const DECODER = new TextDecoder();
+
+/** A row's first characters, for the one who looks for it. */
+function shown(bytes: Uint8Array, { start, end }: Piece<unknown>): string {
+  return DECODER.decode(bytes.subarray(start, Math.min(end, start + SHOWN_BYTES)))
+    .replace(/\r?\n$/, "")
+    .toWellFormed();
+}

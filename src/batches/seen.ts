@@ -1,0 +1,30 @@
+import { query, type Statement, sql } from "../engine/index.ts";
+
+interface Owner {
+  tenantId: string;
+  batchId: string;
+}
+
+/** Remembers keys that the file and we both have. */
+export function insertKeys({ tenantId, batchId }: Owner, keys: readonly string[]): Statement {
+  return sql`
+    INSERT INTO batch_keys (tenant_id, batch_id, key) SELECT ${tenantId}, ${batchId}, value FROM json_each(${JSON.stringify(keys)}) WHERE true
+    ON CONFLICT DO NOTHING`;
+}
+
+/** Which of these keys are remembered. */
+export async function selectKeys(db: D1Database, { tenantId, batchId }: Owner, keys: readonly string[]): Promise<Set<string>> {
+  const found = await query<{ key: string }>(
+    db,
+    sql`
+      SELECT s.key FROM json_each(${JSON.stringify(keys)}) k
+      CROSS JOIN batch_keys s ON s.tenant_id = ${tenantId} AND s.batch_id = ${batchId} AND s.key = k.value`,
+  );
+  return new Set(found.map(({ key }) => key));
+}
+
+/** Forgets keys: some, or all that a batch remembers. */
+export function forgetKeys({ tenantId, batchId }: Owner, keys?: readonly string[]): Statement {
+  const some = keys ? sql`AND key IN (SELECT value FROM json_each(${JSON.stringify(keys)}))` : sql``;
+  return sql`DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} ${some}`;
+}
