@@ -79,6 +79,7 @@ async function consumed(env: BenchEnv, app: Catalog, count: number, series: stri
     message_type: FactRecorded.type,
     kind: "event",
     source: LEDGER_SOURCE,
+    outbox: "sender",
     correlation_id: fact.correlation_id,
     causation_id: fact.causation_id,
     idempotency_key: `${fact.entity}/${fact.fact_id}`,

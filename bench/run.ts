@@ -97,7 +97,8 @@ async function measure({ url }: Engine) {
     `$${usd_per_million_runs} per million`,
   );
 
-  // Last: ledgers have alarms, which would ring while others measure.
+  // Last: ledgers have alarms, which would ring while others measure. The first round of each finds the runtime cold, and is not counted.
+  for (const side of ["plain", "engine", "confirmed"]) await ask(`/projection/${side}?count=${FACTS}`);
   const projected = await repeat(rounds, async () => ({
     plain: await ask<number>(`/projection/plain?count=${FACTS}`),
     engine: await ask<number>(`/projection/engine?count=${FACTS}`),

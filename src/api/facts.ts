@@ -81,7 +81,7 @@ const list = createRoute({
   path: "/v1/facts",
   summary: "List facts from the projection, newest first",
   description:
-    "By entity or correlation a page is filled at once. A type or a trace is picked from 5,000 rows of these, or of the newest: such a page may be short and still have a next one.",
+    "A page that asks for a type, a trace or a job looks at 5,000 facts, the newest first: it may be short, or empty, and still have a next one.",
   ...needs("read"),
   request: {
     query: z.strictObject({
@@ -92,6 +92,10 @@ const list = createRoute({
         .regex(/^[0-9a-f]{32}$/, "must be a trace id: 32 hex characters")
         .optional(),
       correlation: z.string().min(1).max(200).optional(),
+      before: z.iso
+        .datetime({ offset: true })
+        .optional()
+        .openapi({ description: "Only facts recorded before this moment: where to look for a job or a trace of a time." }),
       ...pageQuery,
       cursor: z
         .string()
@@ -126,8 +130,9 @@ export function facts() {
       return context.json({ correlation_id: from.correlation_id, results }, 200);
     })
     .openapi(list, async (context) => {
-      const { cursor, limit, ...filter } = context.req.valid("query");
-      const found = await listFacts(context.env.DB, context.var.caller.tenantId, filter, { cursor, limit });
+      const { cursor, limit, before, ...filter } = context.req.valid("query");
+      const asked = { ...filter, before: before === undefined ? undefined : Date.parse(before) };
+      const found = await listFacts(context.env.DB, context.var.caller.tenantId, asked, { cursor, limit });
       return context.json({ items: found.items.map(rowView), next_cursor: found.next }, 200);
     });
 }

@@ -23,12 +23,14 @@ export interface FactFilter {
   type?: FactType | undefined;
   trace?: string | undefined;
   correlation?: string | undefined;
+  /** Only facts recorded before this moment, in milliseconds. */
+  before?: number | undefined;
 }
 
 /** Where a page begins: behind this row. */
 type Position = Pick<FactRow, "recorded_at" | "entity" | "sequence">;
 
-/** Rows that one page looks at for a type or a trace. What is rare makes short pages, but never reads a whole projection. */
+/** Rows that one page looks at for a type, a trace or a job. What is rare makes short pages, but never reads a whole projection. */
 const SCANNED_ROWS = 5000;
 
 const TOP: Position = { recorded_at: Number.MAX_SAFE_INTEGER, entity: "", sequence: 0 };
@@ -43,7 +45,7 @@ export async function listFacts(
   filter: FactFilter,
   { cursor, limit }: { cursor?: string | undefined; limit: number },
 ): Promise<{ items: FactRow[]; next: string | null }> {
-  const from = sql`FROM facts WHERE tenant_id = ${tenantId} ${indexed(filter)} ${behind(filter, readCursor(cursor) ?? TOP)}`;
+  const from = sql`FROM facts WHERE tenant_id = ${tenantId} ${ofEntity(filter)} ${behind(filter, readCursor(cursor) ?? TOP)}`;
   const order = filter.entity === undefined ? BY_TIME : BY_PLACE;
   const picked = picks(filter);
   const looked = picked === undefined ? limit + 1 : SCANNED_ROWS;
@@ -61,24 +63,25 @@ export async function listFacts(
   return { items, next: end ? writeCursor(end) : null };
 }
 
-/** The condition that chooses the index. */
-function indexed({ entity, correlation }: FactFilter): Statement {
-  if (entity !== undefined) return sql`AND entity = ${entity}`;
-  return correlation === undefined ? sql`` : sql`AND correlation_id = ${correlation}`;
+function ofEntity({ entity }: FactFilter): Statement {
+  return entity === undefined ? sql`` : sql`AND entity = ${entity}`;
 }
 
 /** What is picked from the rows that were looked at; undefined when all are wanted. */
-function picks({ entity, type, trace, correlation }: FactFilter): Statement | undefined {
-  const wanted = { type, trace_id: trace, correlation_id: entity === undefined ? undefined : correlation };
+function picks({ entity, type, trace, correlation, before }: FactFilter): Statement | undefined {
+  const wanted = { type, trace_id: trace, correlation_id: correlation };
   const conditions = Object.entries(wanted).flatMap(([column, value]) =>
     value === undefined ? [] : [sql`AND ${{ fragment: column }} = ${value}`],
   );
+  if (entity !== undefined && before !== undefined) conditions.push(sql`AND recorded_at < ${before}`);
   return conditions.length === 0 ? undefined : conditions.reduce((all, one) => sql`${all} ${one}`, sql`WHERE true`);
 }
 
-function behind({ entity }: FactFilter, at: Position): Statement {
+/** Where the look begins: behind the page before, or at the time that is asked for. */
+function behind({ entity, before }: FactFilter, at: Position): Statement {
   if (entity !== undefined) return at === TOP ? sql`` : sql`AND sequence < ${at.sequence}`;
-  return sql`AND (recorded_at, entity, sequence) < (${at.recorded_at}, ${at.entity}, ${at.sequence})`;
+  const from = before !== undefined && before < at.recorded_at ? { recorded_at: before, entity: "", sequence: 0 } : at;
+  return sql`AND (recorded_at, entity, sequence) < (${from.recorded_at}, ${from.entity}, ${from.sequence})`;
 }
 
 function writeCursor({ recorded_at, entity, sequence }: Position): string {

@@ -44,6 +44,7 @@ export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFac
     traceparent: nextHop(`00-${trace_id}-${"1".padStart(16, "0")}-01`),
     idempotencyKey: `${entity}/${fact_id}`,
     sequence,
+    outbox: "sender",
     owner: `${feed}-${sequence}`,
   });
   return { id: messageId(envelope), queue: feed, delaySeconds: 0, body: JSON.stringify(envelope) };

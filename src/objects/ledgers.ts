@@ -60,7 +60,7 @@ export function reusedName({ fact_id, entity }: Pick<StatedFact, "fact_id" | "en
 
 /** Tells ledgers which of their facts a queue's consumer has: one call for each ledger in the batch. */
 export async function confirmFacts(env: Env, events: readonly Envelope[]): Promise<void> {
-  const facts = events.filter(({ source, sequence }) => source === LEDGER_SOURCE && sequence !== undefined);
+  const facts = events.filter(({ source }) => source === LEDGER_SOURCE);
   const groups = Map.groupBy(facts, ({ tenant_id, subject, message_type }) => JSON.stringify([tenant_id, subject, feedOf(message_type)]));
   await Promise.all(
     [...groups].map(([group, confirmed]) => {

@@ -7,6 +7,8 @@ import { deliver, event, fresh, rows, until } from "./harness.ts";
 
 const routed = (name: string, payload: { parts?: string[]; shared?: string } = {}) =>
   event("probe.routed", name, { name, parts: [], ...payload });
+/** One that its sender keeps until it hears of it. */
+const keptBySender = (name: string, payload = {}): Envelope => ({ ...routed(name, payload), outbox: "sender" });
 const kept = (kind: string, name: string) => rows<{ id: string }>("SELECT id FROM probe_rows WHERE kind = ?1 AND name = ?2", kind, name);
 const confirmed = (message: Envelope) =>
   routing.confirmed.filter(({ idempotency_key }) => idempotency_key === message.idempotency_key).length;
@@ -43,7 +45,7 @@ describe("project", () => {
 describe("call", () => {
   it("that throws brings only its own event back, with nothing of it taken in; the rest of the batch is settled", async () => {
     const names = [fresh(), fresh(), fresh()] as const;
-    const events = names.map((name) => routed(name, { parts: ["a"] }));
+    const events = names.map((name) => keptBySender(name, { parts: ["a"] }));
     routing.failing.add(names[1]);
     expect(await deliver("probe-events", events)).toEqual({ acked: 2, retried: 1 });
     expect(await Promise.all(names.map(async (name) => (await kept("project", name)).length))).toEqual([1, 0, 1]);
@@ -109,17 +111,17 @@ describe("once", () => {
 });
 
 describe("onConfirmed", () => {
-  it("is told of events that were taken in, and of those that were captured at the door", async () => {
-    const [good, bad] = [routed(fresh()), { ...routed(fresh()), payload_inline: { name: 7 } }];
-    expect(await deliver("probe-events", [good, bad, "not an envelope"])).toEqual({ acked: 3, retried: 0 });
-    expect([confirmed(good), confirmed(bad)]).toEqual([1, 1]);
+  it("is told of events that were taken in, and of those that were captured at the door, if their senders keep them", async () => {
+    const [good, bad, ours] = [keptBySender(fresh()), { ...keptBySender(fresh()), payload_inline: { name: 7 } }, routed(fresh())];
+    expect(await deliver("probe-events", [good, bad, ours, "not an envelope"])).toEqual({ acked: 4, retried: 0 });
+    expect([confirmed(good), confirmed(bad), confirmed(ours)]).toEqual([1, 1, 0]);
     expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", bad.idempotency_key)).toEqual([
       { reason: "invalid_payload" },
     ]);
   });
 
-  it("is told of events that ran out of tries, and not of commands", async () => {
-    const message = routed(fresh());
+  it("is told of events that ran out of tries, and not of messages that our own outbox keeps", async () => {
+    const message = keptBySender(fresh());
     const command = {
       ...event("probe.done", "x", { name: fresh(), steps: [] }),
       kind: "command",
@@ -132,7 +134,7 @@ describe("onConfirmed", () => {
 
   it("that fails loses nothing: the event is taken in and settled, and told again when it comes again", async () => {
     const name = fresh();
-    const [message, exhausted] = [routed(name), routed(fresh())];
+    const [message, exhausted] = [keptBySender(name), keptBySender(fresh())];
     routing.confirmFails = true;
     expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
     expect(await deliver("probe-events-dlq", [exhausted])).toEqual({ acked: 1, retried: 0 });

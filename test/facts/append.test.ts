@@ -148,6 +148,12 @@ describe("GET /v1/facts", () => {
     expect(await count(`trace=${TRACE}`)).toBe(2);
     expect(await count(`trace=${TRACE}&correlation=first`)).toBe(0);
     expect(await count("correlation=second")).toBe(2);
+    const oldest = all.at(-1);
+    expect(await count(`before=${oldest.recorded_at}`)).toBe(0);
+    const later = new Date(Date.parse(all[0].recorded_at) + 1).toISOString();
+    expect(await count(`before=${later}&correlation=second`)).toBe(2);
+    expect(await count(`before=${later}&entity=${encodeURIComponent(one)}&limit=3`)).toBe(3);
+    expect(await count(`before=${oldest.recorded_at}&entity=${encodeURIComponent(one)}`)).toBe(0);
   });
 
   it("refuses what is not a cursor, a type or a trace", async () => {

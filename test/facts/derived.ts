@@ -17,6 +17,7 @@ export async function messageOf(fact: RecordedFact): Promise<Envelope> {
   return address(env.PAYLOADS, EVENTS[fact.type as Derivable].from(fact as never), {
     tenantId: tenant_id,
     source: "ledger",
+    outbox: "sender",
     correlationId: correlation_id,
     causationId: causation_id,
     traceparent: `00-${trace_id}-b7ad6b7169203331-01`,

@@ -14,6 +14,7 @@ function messageOf(tenantId: string, fact: Json): Json {
     message_type: draft.type,
     kind: "event",
     source: LEDGER_SOURCE,
+    outbox: "sender",
     correlation_id: fact.correlation_id,
     causation_id: fact.causation_id,
     idempotency_key: `${fact.entity}/${fact.fact_id}`,
@@ -90,12 +91,12 @@ it("a delivered batch of a hundred facts is one round trip to D1, and a ledger t
   const bodies = hundred.map((fact) => messageOf(tenantId, fact));
   await deliver("projections", bodies, bindings);
   expect(await projected(tenantId)).toHaveLength(40);
-  // Nothing emitted by a step is confirmed; forty rows with two index entries each; three ledgers.
-  expect(batches).toEqual([[0, 120, 3]]);
+  // Forty rows with an index entry each, and three ledgers; nothing of it was in the engine's outbox.
+  expect(batches).toEqual([[80, 3]]);
   await deliver("projections", bodies, bindings);
   expect(batches).toEqual([
-    [0, 120, 3],
-    [0, 0, 0],
+    [80, 3],
+    [0, 0],
   ]);
 });
 
@@ -108,7 +109,6 @@ it("each list of facts is read by an index", async () => {
   };
   const page = "AND (recorded_at, entity, sequence) < (9, 'e', 1) ORDER BY recorded_at DESC, entity DESC, sequence DESC LIMIT 51";
   expect(await plan(page)).toBe("SEARCH facts USING INDEX facts_by_time (tenant_id=? AND (recorded_at,entity,sequence)<(?,?,?))");
-  expect(await plan(`AND correlation_id = 'c' ${page}`)).toMatch(/^SEARCH facts USING INDEX facts_by_correlation [^·]+$/);
   expect(await plan("AND entity = 'e' AND sequence < 9 ORDER BY sequence DESC LIMIT 51")).toBe(
     "SEARCH facts USING PRIMARY KEY (tenant_id=? AND entity=? AND sequence<?)",
   );

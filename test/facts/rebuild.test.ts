@@ -40,7 +40,9 @@ it("drops a tenant's rows and restores exactly the same ones, while new facts ke
   const untouched = await env.DB.prepare("SELECT * FROM facts WHERE tenant_id = ?1").bind(neighbour.caller.tenantId).all();
   // What a careless hand did to the projection.
   await env.DB.batch([
-    env.DB.prepare("UPDATE facts SET payload = '{}', type = 'charge' WHERE tenant_id = ?1 AND sequence = 7").bind(caller.tenantId),
+    env.DB.prepare(
+      "UPDATE facts SET body = json_set(body, '$.payload', json('{}'), '$.type', 'charge') WHERE tenant_id = ?1 AND sequence = 7",
+    ).bind(caller.tenantId),
     env.DB.prepare("DELETE FROM facts WHERE tenant_id = ?1 AND entity = ?2 AND sequence > 100").bind(caller.tenantId, entities[0]),
   ]);
   const id = await rebuild(caller, "careless hand");

@@ -53,6 +53,7 @@ describe("A fact", () => {
       message_type: "fact.outcome",
       kind: "event",
       source: "ledger",
+      outbox: "sender",
       subject: fact.entity,
       sequence: 1,
     };

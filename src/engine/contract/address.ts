@@ -14,6 +14,8 @@ export interface Address {
   idempotencyKey?: string | undefined;
   /** The sender's own counter, where order matters to somebody. */
   sequence?: number;
+  /** Where the message is kept until it is confirmed; default the engine's own outbox. */
+  outbox?: "sender";
   /** Unique name under which a payload too large to travel is stored. */
   owner: string;
 }
@@ -32,6 +34,7 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
     tenant_id: to.tenantId,
     created_at: new Date().toISOString(),
     traceparent: to.traceparent,
+    ...(to.outbox && { outbox: to.outbox }),
     ...(to.sequence !== undefined && { sequence: to.sequence }),
     ...(await packPayload(bucket, to.tenantId, to.owner, draft.payload)),
   });

@@ -10,7 +10,8 @@ export interface Statement {
  */
 export interface RowStatement {
   readonly text: string;
-  readonly row: Readonly<Record<string, SqlValue>>;
+  /** JSON values: `value->>'name'` reads a field, `value->'name'` an object as text. */
+  readonly row: Readonly<Record<string, unknown>>;
 }
 
 /** Largest text handed to one `json_each`, in characters: D1 takes values of at most 2 MB, and a character may be three bytes. */

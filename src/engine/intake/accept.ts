@@ -99,7 +99,8 @@ export function selectKnown(ids: readonly string[]): Statement {
     SELECT id, fingerprint, 'pruned', NULL FROM tombstones WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
 }
 
-/** Messages that were emitted by a step are ours now: their sender need not send them again. */
-export function confirm(messageIds: readonly string[]): Statement {
-  return sql`DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(${JSON.stringify(messageIds)}))`;
+/** Messages that the engine's outbox keeps are ours now: they need not be sent again. No statement for those that their senders keep. */
+export function confirm(messages: readonly Envelope[]): Statement[] {
+  const ids = messages.filter(({ outbox }) => outbox === undefined).map(messageId);
+  return ids.length === 0 ? [] : [sql`DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`];
 }

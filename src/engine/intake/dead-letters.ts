@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { type Envelope, envelopeSchema } from "../contract/envelope.ts";
-import { instanceId, messageId } from "../contract/ids.ts";
+import { instanceId } from "../contract/ids.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { batch as atomic } from "../store/retry.ts";
@@ -34,12 +34,12 @@ async function capture(batch: MessageBatch, env: EngineEnv, queue: QueueDefiniti
     await atomic(env.DB, [
       ...rowChunks(letters.map(({ letter }) => letter)).map(insertDeadLetters),
       markDead(letters.flatMap(({ instance }) => instance ?? [])),
-      confirm(letters.flatMap(({ envelope }) => (envelope ? [messageId(envelope)] : []))),
+      ...confirm(letters.flatMap(({ envelope }) => envelope ?? [])),
     ]);
     batch.ackAll();
     await catalog.confirm(
       env,
-      letters.flatMap(({ envelope }) => (envelope?.kind === "event" ? [envelope] : [])),
+      letters.flatMap(({ envelope }) => envelope ?? []),
     );
     console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, captured: batch.messages.length }));
   } catch (error) {

@@ -1,6 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { messageId } from "../contract/ids.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import { rowChunks, type Statement } from "../contract/sql.ts";
 import { batch as atomic, type Row } from "../store/retry.ts";
@@ -22,12 +21,8 @@ export async function takeBatchIn(
 ): Promise<Taken & { also: Row[][] }> {
   const instances = rowChunks(batch.instances);
   const refused = rowChunks(batch.refused);
-  const answers = await atomic(env.DB, [
-    ...instances.map(takeIn),
-    ...refused.map(insertDeadLetters),
-    confirm(batch.confirmed.map(messageId)),
-    ...(batch.also ?? []),
-  ]);
+  const also = batch.also ?? [];
+  const answers = await atomic(env.DB, [...instances.map(takeIn), ...refused.map(insertDeadLetters), ...confirm(batch.confirmed), ...also]);
   const taken = new Map((answers.splice(0, instances.length).flat() as unknown as AcceptedRow[]).map((row) => [row.id, row]));
   const captured = await captureReused(
     env,
@@ -37,7 +32,7 @@ export async function takeBatchIn(
   return {
     mustStart: (id) => taken.get(id)?.status === "queued",
     outcomeOf: (id) => (captured.has(id) ? "captured" : taken.get(id)?.deliveries === 1 ? "started" : "duplicate"),
-    also: answers.slice(refused.length + 1),
+    also: answers.slice(answers.length - also.length),
   };
 }
 

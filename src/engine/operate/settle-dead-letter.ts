@@ -47,7 +47,9 @@ export async function replayDeadLetter(
     return { actionId, instanceId: letter.instanceId, sent: false, why: `The letter is already ${letter.state}.` };
   }
   const body = options.body ?? letter.body;
-  const { envelope } = readMessage(body, (type) => definitionOf(catalog, body, type));
+  const read = readMessage(body, (type) => definitionOf(catalog, body, type));
+  // Whoever kept the message has let it go when it was captured: from now on it is in our outbox.
+  const { outbox: _, ...envelope } = read.envelope;
   if (envelope.tenant_id !== by.tenantId) {
     throw new MillraceError(
       "forbidden",

@@ -41,6 +41,7 @@ export type Row = Record<string, unknown>;
 
 /** Runs statements as one atomic batch, all of them or none, and answers each one's rows. */
 export async function batch(db: D1Database, statements: readonly (Statement | RowStatement)[]): Promise<Row[][]> {
+  if (statements.length === 0) return [];
   const params = (statement: Statement | RowStatement) => ("row" in statement ? [JSON.stringify([statement.row])] : statement.params);
   const results = await withD1Retry(() =>
     db.batch<Row>(statements.map((statement) => db.prepare(statement.text).bind(...params(statement)))),

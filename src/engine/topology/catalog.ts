@@ -14,8 +14,8 @@ export interface Catalog {
   performer(type: string): AnyWorkflow;
   /** What follows from an event, and its definition. Errors: `unknown_message_type`. */
   subscribers(type: string): { event: MessageDefinition; targets: readonly Target[] };
-  /** Says of events that they are durable here, to senders that keep an outbox of their own. Never throws: a sender that does not hear of it sends again. */
-  confirm(env: object, events: readonly Envelope[]): Promise<void>;
+  /** Says of messages that they are durable here, to those senders that keep them until they hear it (`outbox: "sender"`). Never throws: a sender that does not hear of it sends again. */
+  confirm(env: object, messages: readonly Envelope[]): Promise<void>;
   /** What is to be said when an operator gives a dead letter up. */
   said(skipped: SkippedLetter): readonly Draft[];
 }
@@ -38,8 +38,8 @@ export interface SkippedLetter {
 interface Definition {
   readonly workflows: readonly AnyWorkflow[];
   readonly routes: readonly Route[];
-  /** Called with events that were taken in, or captured as dead letters, so that senders with an outbox of their own (a Durable Object's storage) can forget them. */
-  readonly onConfirmed?: (env: Cloudflare.Env, events: readonly Envelope[]) => Promise<void>;
+  /** Called with messages marked `outbox: "sender"` that were taken in, or captured as dead letters, so that their senders (a Durable Object, with its own storage) can forget them. */
+  readonly onConfirmed?: (env: Cloudflare.Env, messages: readonly Envelope[]) => Promise<void>;
   /** Messages that are committed with the skipping of a dead letter, such as a fact for the books. */
   readonly onSkipped?: (letter: SkippedLetter) => readonly Draft[];
 }
@@ -67,10 +67,11 @@ export function catalog(definition: Definition): Catalog {
     performer: (type) => performers.get(type) ?? unknown("command", type, performers.keys()),
     subscribers: (type) =>
       (routes.get(type) as { event: MessageDefinition; targets: readonly Target[] } | undefined) ?? unknown("event", type, routes.keys()),
-    confirm: async (env, events) => {
-      if (events.length === 0) return;
-      await onConfirmed?.(env as Cloudflare.Env, events).catch((error) =>
-        console.warn(JSON.stringify({ log: "confirm", events: events.length, error: messageOf(error) })),
+    confirm: async (env, taken) => {
+      const kept = taken.filter(({ outbox }) => outbox === "sender");
+      if (kept.length === 0) return;
+      await onConfirmed?.(env as Cloudflare.Env, kept).catch((error) =>
+        console.warn(JSON.stringify({ log: "confirm", messages: kept.length, error: messageOf(error) })),
       );
     },
     said: (skipped) => onSkipped?.(skipped) ?? [],
