@@ -28,6 +28,8 @@ const CONFIRM_WITHIN_MS = 10_000;
 const MAX_PAUSE_MS = 600_000;
 /** Facts sent again at once. */
 const RESEND_FACTS = 500;
+/** Confirmations of one feed that are held in memory at most. */
+const HELD_CONFIRMATIONS = 5000;
 
 /**
  * The ledger of one entity of one tenant: its facts, in the order it took them, each once, for ever the same. The facts are their own
@@ -37,6 +39,8 @@ const RESEND_FACTS = 500;
 export class Ledger extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
   readonly #outboxes: Record<Feed, Outbox>;
+  /** What was confirmed since the cursors were last written. Lost with the object, it only means that some facts are sent once more. */
+  readonly #heard: Record<Feed, Set<number>> = { projections: new Set(), "fact-processing": new Set() };
   /** When the alarm rings; null when it is not set. Kept here, so that setting it needs no look first. */
   #ringsAt: number | null = null;
 
@@ -66,9 +70,10 @@ export class Ledger extends DurableObject<Env> {
     return answers;
   }
 
-  /** A consumer has these facts, or has captured them as dead letters. */
+  /** A consumer has these facts, or has captured them as dead letters. Written down with others, by the alarm that would send them again. */
   confirm(feed: Feed, sequences: readonly number[]): void {
-    this.#outboxes[feed].confirm(sequences, this.#last());
+    for (const sequence of sequences) this.#heard[feed].add(sequence);
+    if (this.#heard[feed].size > HELD_CONFIRMATIONS) this.#writeHeard();
   }
 
   /** Facts behind a place, oldest first. */
@@ -78,6 +83,7 @@ export class Ledger extends DurableObject<Env> {
   }
 
   state(): LedgerState {
+    this.#writeHeard();
     const last = this.#last();
     const { first } = this.#sql.exec<{ first: number | null }>("SELECT min(sequence) AS first FROM facts").one();
     const unconfirmed = { projections: this.#outboxes.projections.count(), "fact-processing": this.#outboxes["fact-processing"].count() };
@@ -86,12 +92,14 @@ export class Ledger extends DurableObject<Env> {
 
   /** Sends every fact to the projections again, from the oldest that is kept: what was dropped there is made anew. */
   replay(): void {
+    this.#heard.projections.clear();
     this.#outboxes.projections.restart();
     this.#wakeBy(Date.now());
   }
 
   /** Forgets what old facts say, but not their names: stated again, they are still known. Unconfirmed facts stay, and all behind them. Answers how many went. */
   prune(recordedBefore: number, limit: number): number {
+    this.#writeHeard();
     return this.ctx.storage.transactionSync(() => {
       const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));
       const young = "SELECT sequence FROM facts WHERE recorded_at >= ? ORDER BY sequence LIMIT 1";
@@ -114,6 +122,7 @@ export class Ledger extends DurableObject<Env> {
   /** Sends again what is not confirmed, slice after slice, then waits: longer each time that nobody answers. */
   override async alarm(): Promise<void> {
     this.#ringsAt = null;
+    this.#writeHeard();
     const oldest = await oldestWaiting(this.env, FEEDS);
     for (const feed of FEEDS) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
   }
@@ -161,6 +170,13 @@ export class Ledger extends DurableObject<Env> {
     );
     fresh.push(recorded);
     return { fact_id, sequence, outcome: "appended" };
+  }
+
+  #writeHeard(): void {
+    for (const feed of FEEDS) {
+      if (this.#heard[feed].size > 0) this.#outboxes[feed].confirm([...this.#heard[feed]], this.#last());
+      this.#heard[feed].clear();
+    }
   }
 
   /** Sends facts to a feed. What cannot be sent now, the alarm sends; a fact that no message can hold keeps back none of the others. */

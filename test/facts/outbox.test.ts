@@ -145,20 +145,34 @@ it("a fact that no message can hold keeps back none of the others", async () => 
   expect(unconfirmed.projections).toBe(1);
 });
 
-it("an eviction at any point loses neither facts nor confirmations, and places that do not exist are not believed", async () => {
+it("an eviction loses no fact: a confirmation not written down yet is asked for again, and places that do not exist are not believed", async () => {
   const { caller, entity } = await stranger();
   const stub = () => ledgerOf(env, caller.tenantId, entity);
   const lost = await loseQueues(caller, entity);
   await state(caller, [sent(entity), sent(entity)]);
   await stub().confirm("projections", [2, 99]);
-  await evictDurableObject(stub());
   expect(await ledger(caller, entity)).toMatchObject({ last: 2, unconfirmed: { projections: 1 } });
+  await stub().confirm("projections", [1]);
+  await evictDurableObject(stub());
+  expect((await ledger(caller, entity)).unconfirmed.projections).toBe(1);
   await loseQueues(caller, entity);
   await state(caller, [sent(entity)]);
   await evictDurableObject(stub());
   expect((await ledger(caller, entity)).unconfirmed.projections).toBe(2);
   await deliver("projections", lost);
   expect((await ledger(caller, entity)).unconfirmed.projections).toBe(1);
+});
+
+it("confirmations are written down by the alarm: a ledger of which everything is confirmed sends nothing again, and is quiet", async () => {
+  const { caller, entity } = await stranger();
+  const lost = await loseQueues(caller, entity);
+  await state(caller, [sent(entity), sent(entity)]);
+  await age(caller, entity, 60_000);
+  await ledgerOf(env, caller.tenantId, entity).confirm("projections", [1, 2]);
+  lost.length = 0;
+  await ring(caller, entity);
+  expect(lost).toEqual([]);
+  expect(await alarmOf(caller, entity)).toBeNull();
 });
 
 it("a replay sends a ledger of several slices whole, however much was confirmed before", async () => {
