@@ -32,6 +32,8 @@ export function readLayout(format: Format, head: Uint8Array, dataset: Dataset): 
     (one, other) => other.columns.length - one.columns.length,
   );
   if (!found) throw unusable("has no header");
+  // Cut off, its last columns would be missing, and the rest of it be taken for a row.
+  if (start + found.bytes === HEAD_BYTES && head.at(-1) !== 0x0a) throw unusable(`has a header of more than ${HEAD_BYTES} bytes`);
   const issues = headerIssues(found.columns, dataset);
   if (issues.length > 0) throw unusable(issues.join("; "));
   const lines = head.subarray(start, start + found.bytes).reduce((count, byte) => count + Number(byte === 0x0a), 0);

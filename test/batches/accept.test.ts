@@ -97,6 +97,7 @@ describe("POST /v1/batches", () => {
     expectProblem(await upload(caller, ROW, { headers: { "content-length": "1073741825" } }), 413, "payload_too_large");
     expectProblem(await upload(caller, ROW, { headers: { "content-length": "9" } }), 422, "invalid_payload");
     expect((await caller.get("/v1/batches")).body.items).toEqual([]);
+    expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
   });
 
   it.each([
@@ -105,6 +106,11 @@ describe("POST /v1/batches", () => {
     ["is empty", "", /lacks the column/],
     ["has a broken quote", 'contact_id,"email\n', /cannot be read/],
     ["is UTF-16", new Uint8Array([0xff, 0xfe, 0x63, 0]), /UTF-16/],
+    [
+      "is longer than what is read of it",
+      `contact_id,email,${Array.from({ length: 9000 }, (_, at) => `p${at}`).join(";")}`.replaceAll(";", ",   "),
+      /header of more than/,
+    ],
     ["has a nameless column", "contact_id,email,\n", /cannot be named/],
   ])("refuses a file whose header %s, and keeps nothing", async (_, file, words) => {
     const caller = await callerWith();
