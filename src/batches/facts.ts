@@ -35,8 +35,7 @@ export const facts: Dataset<StatedFact> = {
     );
     return { skipped: appended.filter(({ outcome }) => outcome === "duplicate").length, refused: new Map(refused) };
   },
-  // The projection has no index by fact_id: each entity of a chunk is read once, from front to back, whatever the number of its pairs.
-  // The plus keeps SQLite from going by the pairs instead, an entity over again for each.
+  // The projection has no index by fact_id: each entity is read once, from front to back, whatever the number of its pairs.
   ours: async (db, tenantId, keys) => {
     const pairs = `[${keys.join(",")}]`;
     const found = await query<Stored>(
@@ -45,7 +44,7 @@ export const facts: Dataset<StatedFact> = {
         WITH pairs AS MATERIALIZED (SELECT value->>0 AS entity, value->>1 AS fact_id FROM json_each(${pairs}))
         SELECT f.fact_id, f.entity, f.type, f.subtype, f.occurred_at, f.payload FROM (SELECT DISTINCT entity FROM pairs) e
         CROSS JOIN facts f ON f.tenant_id = ${tenantId} AND f.entity = e.entity
-        WHERE (+f.entity, +f.fact_id) IN (SELECT entity, fact_id FROM pairs)`,
+        WHERE (f.entity, f.fact_id) IN (SELECT entity, fact_id FROM pairs)`,
     );
     return found.map(asStated);
   },

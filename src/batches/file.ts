@@ -58,8 +58,6 @@ export async function storeUpload(
   if (stored.status === "fulfilled" && stored.value && sent.status === "fulfilled") {
     return { key, etag: stored.value.etag, size: stored.value.size };
   }
-  // A body that goes on behind its length is refused when its first part is stored already.
-  if (stored.status === "fulfilled") await bucket.delete(key);
   const cause: unknown = sent.status === "rejected" ? sent.reason : stored.status === "rejected" ? stored.reason : undefined;
   if (!messageOf(cause).includes("FixedLengthStream")) throw cause;
   throw new MillraceError("invalid_payload", `The body was not the ${length} bytes that Content-Length says.`, {
