@@ -63,11 +63,18 @@ export async function acceptBatch(
   return { batch, replayed: accepted.replayed };
 }
 
-async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { key, size }: StoredFile): Promise<Layout> {
+/** How the rows lie in the very version that is accepted: read in another's columns, its rows would be other rows. */
+async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { key, etag, size }: StoredFile): Promise<Layout> {
   const known = DATASETS.get(dataset);
   if (!known) throw new MillraceError("invalid_payload", `There is no dataset ${dataset}.`);
-  const object = size === 0 ? null : await bucket.get(key, { range: { offset: 0, length: Math.min(size, HEAD_BYTES) } });
-  return readLayout(format, object ? new Uint8Array(await object.arrayBuffer()) : new Uint8Array(), known);
+  if (size === 0) return readLayout(format, new Uint8Array(), known);
+  const head = await bucket.get(key, { range: { offset: 0, length: Math.min(size, HEAD_BYTES) }, onlyIf: { etagMatches: etag } });
+  if (!head || !("body" in head)) {
+    throw new MillraceError("invalid_payload", `The file ${key} was changed or removed while it was looked at: ask again.`, {
+      issues: [{ path: "file", message: "has just been changed or removed" }],
+    });
+  }
+  return readLayout(format, new Uint8Array(await head.arrayBuffer()), known);
 }
 
 /** The batch's row has been pruned, and its instance too, but not the name of its work: it never runs a second time. */

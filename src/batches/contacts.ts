@@ -2,6 +2,7 @@ import * as z from "zod";
 import { now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
 import type { Dataset } from "./dataset.ts";
 import { readJson } from "./jsonl.ts";
+import { pageOf } from "./page.ts";
 
 const value = z.union([z.string().max(2000), z.number(), z.boolean(), z.null()]);
 
@@ -49,14 +50,16 @@ export const contacts: Dataset<Contact> = {
     );
     return found.map(asContact);
   },
-  page: async (db, tenantId, after, limit) => {
-    const found = await query<Stored>(
+  page: async (db, tenantId, after) => {
+    const { rows, next } = await pageOf<Stored>(
       db,
       sql`
-        SELECT contact_id, email, name, properties FROM contacts
-        WHERE tenant_id = ${tenantId} AND contact_id > ${after ?? ""} ORDER BY contact_id LIMIT ${limit}`,
+        SELECT contact_id, email, name, properties, octet_length(properties) AS bytes FROM contacts
+        WHERE tenant_id = ${tenantId} AND contact_id > ${after ?? ""}`,
+      { fragment: "contact_id" },
+      ({ contact_id }) => contact_id,
     );
-    return found.map(asContact);
+    return { rows: rows.map(asContact), next };
   },
 };
 

@@ -1,5 +1,6 @@
 import type * as z from "zod";
 import type { Envelope, Statement } from "../engine/index.ts";
+import type { RowPage } from "./page.ts";
 
 /** A kind of rows that batches can take in, write out and compare. One file per dataset; `datasets.ts` lists them. */
 export interface Dataset<Row extends object = object> {
@@ -25,8 +26,8 @@ export interface Dataset<Row extends object = object> {
   take(env: Cloudflare.Env, by: Taker, rows: readonly Row[]): Promise<Taken>;
   /** Our rows with these keys. */
   ours(db: D1Database, tenantId: string, keys: readonly string[]): Promise<Row[]>;
-  /** Our rows behind a key, in the order of their keys. */
-  page(db: D1Database, tenantId: string, after: string | null, limit: number): Promise<Row[]>;
+  /** A page of our rows behind a cursor, which is the dataset's own; from the first for null. In one order, whatever comes meanwhile. */
+  page(db: D1Database, tenantId: string, after: string | null): Promise<RowPage<Row>>;
 }
 
 /** Whose batch takes the rows in. */

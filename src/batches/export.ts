@@ -2,12 +2,11 @@ import type { Commit } from "../engine/index.ts";
 import { advance, type Batch } from "./batch.ts";
 import { toCsv } from "./csv.ts";
 import type { Dataset } from "./dataset.ts";
-import { PAGE_ROWS } from "./limits.ts";
 import { type BatchCall, openBatch } from "./open.ts";
 import { keepPart } from "./parts.ts";
 import { toJsonl } from "./report.ts";
 
-/** Behind which key an export goes on, and which part of its result comes next. */
+/** Behind which cursor an export goes on, and which part of its result comes next. */
 export interface Page {
   after: string;
   part: number;
@@ -19,16 +18,14 @@ export async function exportPage(call: BatchCall, from: Page | undefined): Promi
   if ("cancelled" in opened) return opened.cancelled;
   const { batch, dataset } = opened;
   const { env } = call;
-  const rows = await dataset.page(env.DB, batch.tenantId, from?.after ?? null, PAGE_ROWS);
+  const { rows, next } = await dataset.page(env.DB, batch.tenantId, from?.after ?? null);
   const part = from?.part ?? 0;
-  const last = rows.at(-1);
-  const atEnd = last === undefined || rows.length < PAGE_ROWS;
   return {
     statements: [
       ...(await keepPart(env.PAYLOADS, batch, "result", part, pageText(batch, dataset, rows))),
-      advance(batch, { done: rows.length, ends: atEnd ? "complete" : undefined }),
+      advance(batch, { done: rows.length, ends: next === null ? "complete" : undefined }),
     ],
-    output: atEnd ? null : { after: dataset.keyOf(last), part: part + 1 },
+    output: next === null ? null : { after: next, part: part + 1 },
   };
 }
 

@@ -3,10 +3,11 @@ import { type StatedFact, statedFactSchema } from "../facts/fact.ts";
 import { appendFacts, provenanceOf } from "../objects/ledgers.ts";
 import type { Dataset } from "./dataset.ts";
 import { readJson } from "./jsonl.ts";
+import { pageOf } from "./page.ts";
 
 /**
- * Facts: an import appends them to their ledgers, an export reads their projection. Times are brought to milliseconds, as the
- * projection has them, so that an export that is imported again is known.
+ * Facts: an import appends them to their ledgers, an export reads their projection, ledger by ledger in the order of their places.
+ * Times are brought to milliseconds, as the projection has them: a reconciliation compares times, not how they are written.
  */
 export const facts: Dataset<StatedFact> = {
   name: "facts",
@@ -34,25 +35,30 @@ export const facts: Dataset<StatedFact> = {
     );
     return { skipped: appended.filter(({ outcome }) => outcome === "duplicate").length, refused: new Map(refused) };
   },
+  // The projection has no index by fact_id: each entity is read once, from front to back, whatever the number of its pairs.
   ours: async (db, tenantId, keys) => {
     const pairs = `[${keys.join(",")}]`;
     const found = await query<Stored>(
       db,
       sql`
-        SELECT f.fact_id, f.entity, f.type, f.subtype, f.occurred_at, f.payload FROM json_each(${pairs}) k
-        CROSS JOIN facts f ON f.tenant_id = ${tenantId} AND f.entity = k.value->>0 AND f.fact_id = k.value->>1`,
+        WITH pairs AS MATERIALIZED (SELECT value->>0 AS entity, value->>1 AS fact_id FROM json_each(${pairs}))
+        SELECT f.fact_id, f.entity, f.type, f.subtype, f.occurred_at, f.payload FROM (SELECT DISTINCT entity FROM pairs) e
+        CROSS JOIN facts f ON f.tenant_id = ${tenantId} AND f.entity = e.entity
+        WHERE (f.entity, f.fact_id) IN (SELECT entity, fact_id FROM pairs)`,
     );
     return found.map(asStated);
   },
-  page: async (db, tenantId, after, limit) => {
-    const [entity, factId] = after === null ? ["", ""] : (JSON.parse(after) as [string, string]);
-    const found = await query<Stored>(
+  page: async (db, tenantId, after) => {
+    const [entity, sequence] = after === null ? ["", 0] : (JSON.parse(after) as [string, number]);
+    const { rows, next } = await pageOf<Stored & { sequence: number }>(
       db,
       sql`
-        SELECT fact_id, entity, type, subtype, occurred_at, payload FROM facts
-        WHERE tenant_id = ${tenantId} AND (entity, fact_id) > (${entity}, ${factId}) ORDER BY entity, fact_id LIMIT ${limit}`,
+        SELECT fact_id, entity, sequence, type, subtype, occurred_at, payload, octet_length(payload) AS bytes FROM facts
+        WHERE tenant_id = ${tenantId} AND (entity, sequence) > (${entity}, ${sequence})`,
+      { fragment: "entity, sequence" },
+      (row) => JSON.stringify([row.entity, row.sequence]),
     );
-    return found.map(asStated);
+    return { rows: rows.map(asStated), next };
   },
 };
 

@@ -18,7 +18,7 @@ export async function importChunk(call: BatchCall, from: Place | undefined): Pro
   const {
     statements = [],
     skipped = 0,
-    refused = new Map(),
+    refused = new Map<number, string>(),
   } = values.length > 0 ? await dataset.take(env, { batchId, envelope }, values) : {};
   const failures = [
     ...problems,

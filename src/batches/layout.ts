@@ -18,6 +18,7 @@ export interface Layout {
 
 /** A header may be this long. */
 export const HEAD_BYTES = 65_536;
+const MAX_COLUMNS = 1000;
 const DELIMITERS = [",", ";"] as const;
 const BOM = [0xef, 0xbb, 0xbf];
 
@@ -32,8 +33,11 @@ export function readLayout(format: Format, head: Uint8Array, dataset: Dataset): 
     (one, other) => other.columns.length - one.columns.length,
   );
   if (!found) throw unusable("has no header");
+  // Cut off, its last columns would be missing, and the rest of it be taken for a row.
+  if (start + found.bytes === HEAD_BYTES && head.at(-1) !== 0x0a) throw unusable(`has a header of more than ${HEAD_BYTES} bytes`);
+  if (found.columns.length > MAX_COLUMNS) throw unusable(`has ${found.columns.length} columns: at most ${MAX_COLUMNS} are read`);
   const issues = headerIssues(found.columns, dataset);
-  if (issues.length > 0) throw unusable(issues.join("; "));
+  if (issues.length > 0) throw unusable(issues.slice(0, 10).join("; "));
   const lines = head.subarray(start, start + found.bytes).reduce((count, byte) => count + Number(byte === 0x0a), 0);
   return { offset: start + found.bytes, line: 1 + lines, delimiter: found.delimiter, columns: found.columns };
 }
@@ -63,7 +67,9 @@ function headerIssues(columns: readonly string[], { required, open, columns: kno
     ...required.filter((column) => !columns.includes(column)).map((column) => `lacks the column ${column}`),
     ...[...new Set(twice)].map((column) => `names the column “${column.slice(0, 64)}” twice`),
     ...columns.filter((column) => !nameable(column)).map((column) => `has a column that cannot be named “${column.slice(0, 64)}”`),
-    ...(open ? [] : columns.filter((column) => !known.includes(column)).map((column) => `has a column ${name} do not know: ${column}`)),
+    ...(open
+      ? []
+      : columns.filter((column) => !known.includes(column)).map((column) => `has a column ${name} do not know: ${column.slice(0, 64)}`)),
   ];
 }
 

@@ -2,7 +2,6 @@ import { type Commit, type Envelope, notRetryable } from "../engine/index.ts";
 import { advance, type Batch, findBatch, type Operation } from "./batch.ts";
 import type { Dataset } from "./dataset.ts";
 import { DATASETS } from "./datasets.ts";
-import { forgetKeys } from "./seen.ts";
 
 /** The command that works on a batch. */
 export interface BatchCall {
@@ -24,5 +23,5 @@ export async function openBatch(
     throw notRetryable(`There is no ${operation} “${batchId}”: ask for one with POST /v1/batches, which sends its command itself.`);
   }
   if (batch.cancelReason === null) return { batch, dataset };
-  return { cancelled: { statements: [forgetKeys(batch), advance(batch, { ends: "cancelled" })], output: null } };
+  return { cancelled: { statements: [advance(batch, { ends: "cancelled" })], output: null } };
 }

@@ -2,14 +2,14 @@ import { type Commit, fingerprintOf } from "../engine/index.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { advance, type Batch } from "./batch.ts";
 import type { Dataset } from "./dataset.ts";
-import { PAGE_ROWS } from "./limits.ts";
+import { COMPARED_ROWS } from "./limits.ts";
 import { type BatchCall, openBatch } from "./open.ts";
 import { keepPart } from "./parts.ts";
 import { type Finding, findingsText, toJsonl } from "./report.ts";
 import { firstPlace, type Place, readChunk } from "./rows.ts";
 import { forgetKeys, insertKeys, selectKeys } from "./seen.ts";
 
-/** Behind which of our keys the search for what is only here goes on. */
+/** Behind which of our rows the search for what is only here goes on. */
 export interface Rest {
   after: string | null;
   /** The next part of the result: behind all parts that are named by a place in the file. */
@@ -31,20 +31,25 @@ export async function compareChunk(call: BatchCall, from: Place | undefined): Pr
   const place = from ?? firstPlace(batch);
   const { rows, problems, next, atEnd } = await readChunk(bucket, batch, dataset, place);
 
-  const keyed = rows.map(({ row, line, value }) => ({ row, line, value, key: dataset.keyOf(value) }));
-  const stored = await dataset.ours(db, batch.tenantId, [...new Set(keyed.map(({ key }) => key))]);
-  const ours = new Map(stored.map((value) => [dataset.keyOf(value), value]));
-  const findings = keyed.flatMap(({ row, line, value, key }): Finding[] => {
-    const other = ours.get(key);
-    if (!other) return [{ finding: "only_there", key, row, line, fields: [] }];
-    const fields = differing(dataset, value, other);
-    return fields.length > 0 ? [{ finding: "different", key, row, line, fields }] : [];
-  });
+  const findings: Finding[] = [];
+  const shared: string[] = [];
+  for (let at = 0; at < rows.length; at += COMPARED_ROWS) {
+    const keyed = rows.slice(at, at + COMPARED_ROWS).map((one) => ({ ...one, key: dataset.keyOf(one.value) }));
+    const stored = await dataset.ours(db, batch.tenantId, [...new Set(keyed.map(({ key }) => key))]);
+    const ours = new Map(stored.map((value) => [dataset.keyOf(value), value]));
+    shared.push(...ours.keys());
+    for (const { row, line, value, key } of keyed) {
+      const other = ours.get(key);
+      const fields = other ? differing(dataset, value, other) : [];
+      if (!other) findings.push({ finding: "only_there", key, row, line, fields });
+      else if (fields.length > 0) findings.push({ finding: "different", key, row, line, fields });
+    }
+  }
   const onlyThere = findings.filter(({ finding }) => finding === "only_there").length;
   const different = findings.length - onlyThere;
   return {
     statements: [
-      insertKeys(batch, [...ours.keys()]),
+      insertKeys(batch, shared),
       ...(await keepPart(bucket, batch, "errors", place.offset, toJsonl(problems))),
       ...(await keepPart(bucket, batch, "result", place.offset, findingsText(batch, findings))),
       advance(batch, {
@@ -66,20 +71,19 @@ export async function compareRest(call: BatchCall, { after, part }: Rest): Promi
   if ("cancelled" in opened) return opened.cancelled;
   const { batch, dataset } = opened;
   const { PAYLOADS: bucket, DB: db } = call.env;
-  const keys = (await dataset.page(db, batch.tenantId, after, PAGE_ROWS)).map((row) => dataset.keyOf(row));
+  const { rows, next } = await dataset.page(db, batch.tenantId, after);
+  const keys = rows.map((row) => dataset.keyOf(row));
   const seen = await selectKeys(db, batch, keys);
   const missing = keys.filter((key) => !seen.has(key));
   const findings = missing.map((key): Finding => ({ finding: "only_here", key, row: null, line: null, fields: [] }));
-  const last = keys.at(-1);
-  const atEnd = last === undefined || keys.length < PAGE_ROWS;
   return {
     statements: [
-      forgetKeys(batch, atEnd ? undefined : keys),
+      forgetKeys(batch, keys),
       ...(await keepPart(bucket, batch, "result", part, findingsText(batch, findings))),
-      advance(batch, { onlyHere: findings.length, ends: atEnd ? "complete" : undefined }),
+      advance(batch, { onlyHere: findings.length, ends: next === null ? "complete" : undefined }),
     ],
-    emit: atEnd ? [outcomeOf({ ...batch, onlyHere: batch.onlyHere + findings.length })] : [],
-    output: atEnd ? null : { after: last, part: part + 1 },
+    emit: next === null ? [outcomeOf({ ...batch, onlyHere: batch.onlyHere + findings.length })] : [],
+    output: next === null ? null : { after: next, part: part + 1 },
   };
 }
 

@@ -1,11 +1,16 @@
 import { batch as atomic, now, query, type Retention, sql } from "../engine/index.ts";
 import { batchFolder } from "./file.ts";
-import { forgetKeys } from "./seen.ts";
+import { forgetSomeKeys } from "./seen.ts";
 
-/** Batches of one slice. */
+/** Batches of one slice, and keys that one statement forgets. */
 const BATCHES = 10;
+const KEYS = 5000;
 
-/** Batches that have ended, with what they kept in R2. One whose instance is stopped stays until somebody has seen to that; files that tenants put into the bucket are theirs. */
+/**
+ * Batches whose instance is pruned, with what they kept in R2; files that tenants put into the bucket are theirs. The instance goes first:
+ * asked for again after that, a batch is known by its tombstone and refused. The other way round, its command would be a repeat that
+ * nobody works on, and the new row would be `accepted` for ever.
+ */
 export const batchRetention: readonly Retention[] = [{ name: "batches", keepDays: 30, prune }];
 
 async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
@@ -14,7 +19,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
     sql`
       SELECT tenant_id AS tenantId, batch_id AS batchId FROM batches
       WHERE updated_at <= ${now} - ${keepMs}
-        AND (ended_at IS NOT NULL OR NOT EXISTS (SELECT 1 FROM instances WHERE instances.id = batches.instance_id))
+        AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.id = batches.instance_id AND i.tenant_id = batches.tenant_id)
       LIMIT ${BATCHES}`,
   );
   let removed = 0;
@@ -22,11 +27,12 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
     const { objects, truncated } = await env.PAYLOADS.list({ prefix: batchFolder(one.tenantId, one.batchId) });
     if (objects.length > 0) await env.PAYLOADS.delete(objects.map(({ key }) => key));
     removed += objects.length;
+    const keys = await query(env.DB, forgetSomeKeys(one, KEYS));
+    removed += keys.length;
     // The row goes last: as long as it is there, the next slice comes back for the rest.
-    if (truncated) continue;
+    if (truncated || keys.length === KEYS) continue;
     const { tenantId, batchId } = one;
     await atomic(env.DB, [
-      forgetKeys(one),
       sql`DELETE FROM batch_parts WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`,
       sql`DELETE FROM batches WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`,
     ]);

@@ -55,7 +55,8 @@ export async function readChunk<Row extends object>(
   return chunk;
 }
 
-type Content = unknown | Record<string, string>;
+/** Of a JSON Lines file a text, of a CSV file named cells. */
+type Content = string | Record<string, string>;
 
 function cut(window: Window, { format, layout }: Batch, { chunkRows }: Dataset, skipping: boolean): Cut<Content> {
   if (skipping) return skipLine(window);
@@ -70,10 +71,9 @@ function cut(window: Window, { format, layout }: Batch, { chunkRows }: Dataset, 
   return { ...rest, pieces: pieces.map(named) };
 }
 
-/** JSON Lines pieces are texts, CSV pieces are named cells. */
 function readRow<Row extends object>(dataset: Dataset<Row>, content: Content): { value: Row } | { problem: string } {
   try {
-    const input = typeof content === "string" ? readJson(content) : dataset.fromCells(content as Record<string, string>);
+    const input = typeof content === "string" ? readJson(content) : dataset.fromCells(content);
     const parsed = dataset.schema.safeParse(input);
     if (parsed.success) return { value: parsed.data };
     const issues = issuesOf(parsed.error).slice(0, 3);

@@ -23,8 +23,16 @@ export async function selectKeys(db: D1Database, { tenantId, batchId }: Owner, k
   return new Set(found.map(({ key }) => key));
 }
 
-/** Forgets keys: some, or all that a batch remembers. */
-export function forgetKeys({ tenantId, batchId }: Owner, keys?: readonly string[]): Statement {
-  const some = keys ? sql`AND key IN (SELECT value FROM json_each(${JSON.stringify(keys)}))` : sql``;
-  return sql`DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} ${some}`;
+/** Forgets keys that have been looked for. Those of a batch that stops half way, and of rows that went meanwhile, go with the batch. */
+export function forgetKeys({ tenantId, batchId }: Owner, keys: readonly string[]): Statement {
+  return sql`
+    DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND key IN (SELECT value FROM json_each(${JSON.stringify(keys)}))`;
+}
+
+/** Forgets some of what a batch remembers, which can be millions: D1 does nothing else meanwhile. Answers a row for each. */
+export function forgetSomeKeys({ tenantId, batchId }: Owner, limit: number): Statement {
+  return sql`
+    DELETE FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}
+      AND key IN (SELECT key FROM batch_keys WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} LIMIT ${limit})
+    RETURNING 1`;
 }

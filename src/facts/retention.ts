@@ -1,9 +1,9 @@
-import { batch, query, type Retention, type Slice, sql } from "../engine/index.ts";
+import { query, type Retention, type Slice, sql } from "../engine/index.ts";
 
 /** What the rule needs of a ledger. */
 interface PrunedLedger {
   prune(recordedBefore: number, limit: number): Promise<number>;
-  state(): Promise<{ last: number; kept: number }>;
+  state(): Promise<{ first: number }>;
 }
 
 /** Rows looked at in one slice, and ledgers asked. */
@@ -16,7 +16,7 @@ const LEDGER_CALLS = 20;
 interface Row {
   tenant_id: string;
   entity: string;
-  fact_id: string;
+  sequence: number;
   recorded_at: number;
 }
 
@@ -34,55 +34,75 @@ export function factRetention(ledgerOf: (env: Env, tenantId: string, entity: str
     everyHours: 24 * 7,
     async prune(env: Cloudflare.Env, keepMs: number, from: string | null): Promise<Slice> {
       const before = Date.now() - keepMs;
-      const { rows, next } = await walk(env.DB, from);
-      const old = byLedger(rows.filter((row) => row.recorded_at < before));
+      const { old, next } = await walk(env.DB, before, from);
       const gone = await Promise.all(
-        [...old.values()].map(async (facts) => {
-          const [{ tenant_id, entity }] = facts as [Row];
-          const firstKept = await pruneLedger(ledgerOf(env, tenant_id, entity), before);
-          return facts.map(({ fact_id }) => ({ tenant_id, entity, fact_id, firstKept }));
+        old.map(async ({ tenantId, entity, first, last }) => {
+          const kept = await pruneLedger(ledgerOf(env, tenantId, entity), before);
+          return { tenantId, entity, first, last: Math.min(last, kept - 1) };
         }),
       );
-      return { removed: await removeRows(env.DB, gone.flat()), next };
+      return {
+        removed: await removeRows(
+          env.DB,
+          gone.filter(({ first, last }) => first <= last),
+        ),
+        next,
+      };
     },
   };
 }
 
-/** The next rows in the order of their key: of so many ledgers at most that one slice can ask them all. */
-async function walk(db: D1Database, from: string | null): Promise<{ rows: Row[]; next: string | null }> {
-  const [tenantId, entity, factId] = JSON.parse(from ?? '["","",""]') as [string, string, string];
-  const found = await query<Row>(
+/** Rows of one ledger, from one place to another. */
+interface Stretch {
+  tenantId: string;
+  entity: string;
+  first: number;
+  last: number;
+}
+
+/** What is old among the next rows, in the order of their key, and where the next slice begins: before the first ledger too many for this one. */
+async function walk(db: D1Database, before: number, from: string | null): Promise<{ old: Stretch[]; next: string | null }> {
+  const [tenantId, entity, sequence] = JSON.parse(from ?? '["","",0]') as [string, string, number];
+  const rows = await query<Row>(
     db,
     sql`
-      SELECT tenant_id, entity, fact_id, recorded_at FROM facts
-      WHERE (tenant_id, entity, fact_id) > (${tenantId}, ${entity}, ${factId}) ORDER BY tenant_id, entity, fact_id LIMIT ${ROWS}`,
+      SELECT tenant_id, entity, sequence, recorded_at FROM facts
+      WHERE (tenant_id, entity, sequence) > (${tenantId}, ${entity}, ${sequence}) ORDER BY tenant_id, entity, sequence LIMIT ${ROWS}`,
   );
-  const rows = [...byLedger(found).values()].slice(0, LEDGERS).flat();
-  const last = rows.at(-1);
-  const more = rows.length < found.length || found.length === ROWS;
-  return { rows, next: more && last ? JSON.stringify([last.tenant_id, last.entity, last.fact_id]) : null };
+  const old = [...byLedger(rows.filter((row) => row.recorded_at < before)).values()];
+  const tooMany = old[LEDGERS]?.[0];
+  const last = tooMany ? rows[rows.indexOf(tooMany) - 1] : rows.length === ROWS ? rows.at(-1) : undefined;
+  return {
+    old: old.slice(0, LEDGERS).flatMap(stretchOf),
+    next: last ? JSON.stringify([last.tenant_id, last.entity, last.sequence]) : null,
+  };
 }
 
 function byLedger(rows: readonly Row[]): Map<string, Row[]> {
   return Map.groupBy(rows, ({ tenant_id, entity }) => JSON.stringify([tenant_id, entity]));
 }
 
-/** Lets a ledger forget what it may. Answers the place of the first fact it keeps: it forgets from the front, so what it keeps are its last ones. */
-async function pruneLedger(ledger: PrunedLedger, before: number): Promise<number> {
-  for (let call = 0; call < LEDGER_CALLS; call++) if ((await ledger.prune(before, LEDGER_FACTS)) === 0) break;
-  const { last, kept } = await ledger.state();
-  return last - kept + 1;
+function stretchOf(rows: readonly Row[]): Stretch[] {
+  const [first, last] = [rows[0], rows.at(-1)];
+  return first && last ? [{ tenantId: first.tenant_id, entity: first.entity, first: first.sequence, last: last.sequence }] : [];
 }
 
-async function removeRows(db: D1Database, facts: readonly object[]): Promise<number> {
-  if (facts.length === 0) return 0;
-  const [gone = []] = await batch(db, [
+/** Lets a ledger forget what it may. Answers the place of the first fact it keeps: it forgets from the front. */
+async function pruneLedger(ledger: PrunedLedger, before: number): Promise<number> {
+  for (let call = 0; call < LEDGER_CALLS; call++) if ((await ledger.prune(before, LEDGER_FACTS)) < LEDGER_FACTS) break;
+  return (await ledger.state()).first;
+}
+
+async function removeRows(db: D1Database, stretches: readonly Stretch[]): Promise<number> {
+  if (stretches.length === 0) return 0;
+  const gone = await query(
+    db,
     sql`
-      DELETE FROM facts WHERE (tenant_id, entity, fact_id) IN (
-        SELECT f.tenant_id, f.entity, f.fact_id FROM json_each(${JSON.stringify(facts)}) g
-        JOIN facts f ON f.tenant_id = g.value->>'tenant_id' AND f.entity = g.value->>'entity' AND f.fact_id = g.value->>'fact_id'
-        WHERE f.sequence < g.value->>'firstKept')
+      DELETE FROM facts WHERE (tenant_id, entity, sequence, fact_id) IN (
+        SELECT f.tenant_id, f.entity, f.sequence, f.fact_id FROM json_each(${JSON.stringify(stretches)}) s
+        CROSS JOIN facts f ON f.tenant_id = s.value->>'tenantId' AND f.entity = s.value->>'entity'
+          AND f.sequence BETWEEN s.value->>'first' AND s.value->>'last')
       RETURNING 1 AS gone`,
-  ]);
+  );
   return gone.length;
 }

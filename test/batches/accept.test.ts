@@ -1,6 +1,7 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
+import { acceptBatch } from "../../src/batches/accept.ts";
 import { app } from "../../src/catalog.ts";
 import { batch as queue } from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts";
@@ -88,6 +89,19 @@ describe("POST /v1/batches", () => {
     expect(await caller.post("/v1/batches", asked(key, id))).toMatchObject({ status: 202, body: { replayed: true } });
   });
 
+  it("refuses a file that changes between the look at it and the look into it, and takes it when it is asked again", async () => {
+    const caller = await callerWith();
+    const key = await putFile(caller.tenantId, "people.csv", ROW);
+    const id = fresh("b");
+    const stale = { key, etag: "0".repeat(32), size: ROW.length };
+    const request = { operation: "import", dataset: "contacts", batchId: id, format: "csv", formulas: "escape" } as const;
+    await expect(acceptBatch(env, app, { tenantId: caller.tenantId, source: "test" }, request, stale)).rejects.toMatchObject({
+      code: "invalid_payload",
+    });
+    expectProblem(await caller.get(`/v1/batches/${id}`), 404, "batch_not_found");
+    expect((await caller.post("/v1/batches", asked(key, id))).status).toBe(202);
+  });
+
   it("asks for a length, which must be the body's", async () => {
     const caller = await callerWith();
     const query = `?operation=import&dataset=contacts&batch_id=${fresh("b")}`;
@@ -97,6 +111,7 @@ describe("POST /v1/batches", () => {
     expectProblem(await upload(caller, ROW, { headers: { "content-length": "1073741825" } }), 413, "payload_too_large");
     expectProblem(await upload(caller, ROW, { headers: { "content-length": "9" } }), 422, "invalid_payload");
     expect((await caller.get("/v1/batches")).body.items).toEqual([]);
+    expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
   });
 
   it.each([
@@ -105,6 +120,12 @@ describe("POST /v1/batches", () => {
     ["is empty", "", /lacks the column/],
     ["has a broken quote", 'contact_id,"email\n', /cannot be read/],
     ["is UTF-16", new Uint8Array([0xff, 0xfe, 0x63, 0]), /UTF-16/],
+    [
+      "is longer than what is read of it",
+      `contact_id,email,${Array.from({ length: 9000 }, (_, at) => `p${at}`).join(";")}`.replaceAll(";", ",   "),
+      /header of more than/,
+    ],
+    ["has too many columns", `contact_id,email,${Array.from({ length: 999 }, (_, at) => `p${at}`)}\n`, /has 1001 columns/],
     ["has a nameless column", "contact_id,email,\n", /cannot be named/],
   ])("refuses a file whose header %s, and keeps nothing", async (_, file, words) => {
     const caller = await callerWith();

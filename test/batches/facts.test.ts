@@ -1,10 +1,14 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { facts } from "../../src/batches/facts.ts";
+import type { StatedFact } from "../../src/facts/fact.ts";
 import { ledgerOf } from "../../src/objects/ledgers.ts";
-import { callerWith, fresh, type Json, until } from "../api/client.ts";
+import { type Caller, callerWith, fresh, type Json, until } from "../api/client.ts";
+import { state } from "../facts/facts.ts";
+import { watched } from "../facts/watched.ts";
 import { batchIn, completed, problemsOf } from "./batch.ts";
 
-const outcome = (id: string, entity: string, value: number) => ({
+const outcome = (id: string, entity: string, value: number): StatedFact<"outcome"> => ({
   fact_id: id,
   entity,
   type: "outcome",
@@ -34,26 +38,134 @@ it("facts go to their ledgers once: known ones are skipped, and a name that says
   ]);
 });
 
-it("an export of facts is what was imported, and imported again it is known", async () => {
+const projected = (caller: Caller, count: number) =>
+  until(
+    () => env.DB.prepare("SELECT count(*) AS n FROM facts WHERE tenant_id = ?1").bind(caller.tenantId).first<number>("n"),
+    (found) => found === count,
+  );
+
+async function exported(caller: Caller, format: "jsonl" | "csv", more = {}): Promise<{ text: string; rows: Json[] }> {
+  const id = fresh("b");
+  await caller.post("/v1/batches", { operation: "export", dataset: "facts", batch_id: id, format, ...more });
+  await batchIn(caller, id, "complete");
+  const text = String((await caller.get(`/v1/batches/${id}/result`)).body);
+  return { text, rows: format === "jsonl" ? rowsOf(text) : [] };
+}
+
+const rowsOf = (text: string): Json[] =>
+  text
+    .split("\n")
+    .filter(Boolean)
+    .map((line) => JSON.parse(line));
+
+it("an export of facts is what was imported, ledger by ledger in the order of their places; imported elsewhere it gives the same", async () => {
   const caller = await callerWith();
-  const facts = Array.from({ length: 20 }, (_, index) => outcome(`f${String(index).padStart(2, "0")}`, "contact/1", index));
+  // Names whose order is not that of their places.
+  const facts = Array.from({ length: 620 }, (_, index) => outcome(`f${(index * 7) % 620}`, `contact/${index % 2}`, index));
+  facts[5] = { ...outcome("=1+1", "contact/1", 5), subtype: 'a "b"', payload: { account: "a1", value_cents: 5, note: "\u2028 é 😀 '\n" } };
   await completed(caller, lines(facts), jsonl);
-  const projected = () => env.DB.prepare("SELECT count(*) AS n FROM facts WHERE tenant_id = ?1").bind(caller.tenantId).first<number>("n");
-  expect(await until(projected, (count) => count === 20)).toBe(20);
+  expect(await projected(caller, 620)).toBe(620);
+  const inOrder = [0, 1].flatMap((entity) => facts.filter((_, index) => index % 2 === entity));
+  const { rows } = await exported(caller, "jsonl");
+  expect(rows).toEqual(inOrder.map((fact) => ({ ...fact, occurred_at: "2026-10-01T09:30:00.000Z" })));
 
   for (const format of ["jsonl", "csv"] as const) {
-    const id = fresh("b");
-    await caller.post("/v1/batches", { operation: "export", dataset: "facts", batch_id: id, format });
-    await batchIn(caller, id, "complete");
-    const { body } = await caller.get(`/v1/batches/${id}/result`);
-    if (format === "jsonl") {
-      const rows = String(body)
-        .split("\n")
-        .filter(Boolean)
-        .map((line): Json => JSON.parse(line));
-      expect(rows).toEqual(facts.map((fact) => ({ ...fact, occurred_at: "2026-10-01T09:30:00.000Z" })));
-    }
-    const again = await completed(caller, body, { ...jsonl, type: format === "csv" ? "text/csv" : jsonl.type });
-    expect(again.rows).toMatchObject({ done: 0, failed: 0, skipped: 20 });
+    const { text } = await exported(caller, format, { formulas: "keep" });
+    const type = format === "csv" ? "text/csv" : jsonl.type;
+    expect((await completed(caller, text, { ...jsonl, type })).rows).toMatchObject({ done: 0, failed: 0, skipped: 620 });
+    const other = await callerWith();
+    expect((await completed(other, text, { ...jsonl, type })).rows).toMatchObject({ done: 620, failed: 0, skipped: 0 });
+    expect(await projected(other, 620)).toBe(620);
+    expect((await exported(other, "jsonl")).rows).toEqual(rows);
   }
+});
+
+it("how a time is written makes no fact another: known to its ledger, and the same to a reconciliation", async () => {
+  const caller = await callerWith();
+  const written = ["T09:30:00Z", "T09:30:00.5Z", "T09:30:00.123Z", "T09:30:00.123456Z"];
+  const facts = written.map((time, index) => ({ ...outcome(`f${index}`, "contact/1", index), occurred_at: `2026-10-01${time}` }));
+  // Stated as they are, by the door that does not bring them to milliseconds.
+  await state(caller, facts);
+  expect(await projected(caller, 4)).toBe(4);
+  const { text, rows } = await exported(caller, "jsonl");
+  expect(rows.map(({ occurred_at }) => occurred_at.slice(16))).toEqual([":00.000Z", ":00.500Z", ":00.123Z", ":00.123Z"]);
+  for (const file of [text, lines(facts)]) {
+    expect((await completed(caller, file, jsonl)).rows).toMatchObject({ done: 0, failed: 0, skipped: 4 });
+    const { findings } = await completed(caller, file, { ...jsonl, operation: "reconcile" });
+    // What is only here is the outcome of the reconciliation before.
+    expect(findings).toMatchObject({ same: 4, different: 0, only_there: 0 });
+  }
+  const later = facts.map((fact) => ({ ...fact, occurred_at: "2026-10-01T09:30:00.001Z" }));
+  expect((await completed(caller, lines(later), jsonl)).rows).toMatchObject({ done: 0, failed: 4 });
+});
+
+it("a reconciliation of facts finds what is different and what is only on one side, whatever the order of the file", async () => {
+  const caller = await callerWith();
+  const facts = Array.from({ length: 700 }, (_, index) => outcome(`f${index}`, `contact/${index % 3}`, index));
+  await completed(caller, lines(facts), jsonl);
+  expect(await projected(caller, 700)).toBe(700);
+  const theirs = [...facts.slice(2), outcome("f10", "contact/0", 10), outcome("f0", "contact/7", 0)].toReversed();
+  theirs[100] = { ...(theirs[100] as (typeof facts)[0]), payload: { account: "a1", value_cents: -0, subtotal: 1 } as never };
+  const { batch_id: id, findings } = await completed(caller, lines(theirs), { ...jsonl, operation: "reconcile" });
+  expect(findings).toEqual({ same: 697, different: 1, only_there: 2, only_here: 2 });
+  const found = rowsOf(String((await caller.get(`/v1/batches/${id}/result`)).body));
+  expect(found.map(({ finding, key }) => `${finding} ${key}`).toSorted()).toEqual(
+    [
+      'only_here ["contact/0","f0"]',
+      'only_here ["contact/1","f1"]',
+      'only_there ["contact/0","f10"]',
+      'only_there ["contact/7","f0"]',
+      `different ["${theirs[100]?.entity}","${theirs[100]?.fact_id}"]`,
+    ].toSorted(),
+  );
+});
+
+it("pairs are looked up by reading each of their entities once, and a page reads along the primary key", async () => {
+  const caller = await callerWith();
+  const rows = Array.from({ length: 600 }, (_, index) => outcome(`f${index}`, `contact/${index % 3}`, index));
+  await completed(caller, lines(rows), jsonl);
+  expect(await projected(caller, 600)).toBe(600);
+  const { db, ran } = watched();
+  const wanted = rows.filter(({ entity }) => entity !== "contact/2").slice(0, 150) as StatedFact[];
+  const found = await facts.ours(db, caller.tenantId, wanted.map(facts.keyOf));
+  expect(new Set(found.map(facts.keyOf))).toEqual(new Set(wanted.map(facts.keyOf)));
+  const { rows: first, next } = await facts.page(db, caller.tenantId, null);
+  const { rows: second } = await facts.page(db, caller.tenantId, next);
+  expect([first.length, second.length]).toEqual([500, 100]);
+  const [ours, page, behind] = ran;
+  expect(ours?.plan).toContain("SEARCH f USING PRIMARY KEY (tenant_id=? AND entity=?)");
+  // Two entities of 200 rows, and the 150 pairs themselves: by pairs it would be thirty thousand.
+  expect(ours?.read).toBeLessThan(400 + 4 * 150);
+  for (const one of [page, behind]) {
+    expect(one?.plan).toContain("SEARCH facts USING PRIMARY KEY (tenant_id=? AND (entity,sequence)>(?,?))");
+  }
+  // Each row some times, because the page is cut in passes; none that is not on it, however many lie behind.
+  expect(page?.read).toBeLessThan(10 * 500);
+  expect(behind?.read).toBeLessThan(10 * 100);
+});
+
+it("a page ends where its bytes do, whatever the number of its rows", async () => {
+  const caller = await callerWith();
+  const note = "é".repeat(7000);
+  const rows = Array.from({ length: 160 }, (_, index) => ({
+    ...outcome(`f${index}`, "contact/1", index),
+    payload: { account: "a1", value_cents: index, note },
+  }));
+  await completed(caller, lines(rows), jsonl);
+  expect(await projected(caller, 160)).toBe(160);
+  const pages: number[] = [];
+  const seen: StatedFact[] = [];
+  for (let after: string | null = null; pages.length < 10; ) {
+    const page = await facts.page(env.DB, caller.tenantId, after);
+    pages.push(page.rows.length);
+    seen.push(...page.rows);
+    after = page.next;
+    if (after === null) break;
+  }
+  // 1 MiB, and the row that begins before its end.
+  const bytes = new TextEncoder().encode(JSON.stringify(rows[99]?.payload)).length;
+  expect(pages[0]).toBe(Math.ceil(1024 ** 2 / bytes));
+  expect(pages.length).toBe(3);
+  expect(seen.map(({ fact_id }) => fact_id)).toEqual(rows.map(({ fact_id }) => fact_id));
+  expect((await exported(caller, "jsonl")).rows).toHaveLength(160);
 });

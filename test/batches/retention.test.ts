@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { batchRetention } from "../../src/batches/retention.ts";
 import { callerWith, expectProblem, reaches } from "../api/client.ts";
-import { batchIn, completed, upload } from "./batch.ts";
+import { batchIn, completed, contactsCsv, upload } from "./batch.ts";
 
 const DAY_MS = 86_400_000;
 const [rule] = batchRetention;
@@ -17,32 +17,50 @@ const age = (tenantId: string, days: number) =>
   env.DB.prepare("UPDATE batches SET updated_at = updated_at - ?2 WHERE tenant_id = ?1")
     .bind(tenantId, days * DAY_MS)
     .run();
+/** What the engine's own rule does to an instance that has ended long ago. */
+const pruneInstance = (id: string) =>
+  env.DB.batch([
+    env.DB.prepare("INSERT INTO tombstones (id, fingerprint, pruned_at) SELECT id, fingerprint, 0 FROM instances WHERE id = ?1").bind(id),
+    env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(id),
+  ]);
 const kept = async (tenantId: string) => (await env.PAYLOADS.list({ prefix: `batches/${tenantId}/` })).objects.length;
 
-it("an ended batch goes after thirty days with all it kept; its rows, and work that is not ended, stay", async () => {
+it("a batch goes after thirty days, behind its instance, with all it kept; its rows stay, and its id names that work for ever", async () => {
   const caller = await callerWith();
-  const { batch_id: id, instance_id: instance } = await completed(caller, "contact_id,email\nc,a@example.com\nd,broken\n");
+  const file = "contact_id,email\nc,a@example.com\nd,broken\n";
+  const { batch_id: id, instance_id: instance } = await completed(caller, file);
   await reaches(caller, instance, "complete");
   expect(await kept(caller.tenantId)).toBe(2);
   await age(caller.tenantId, 29);
   expect(await prune()).toBe(0);
   await age(caller.tenantId, 2);
+  expect(await prune()).toBe(0);
+  expect(await upload(caller, file, { id })).toMatchObject({ status: 202, body: { replayed: true, state: "complete" } });
+  await pruneInstance(instance);
   expect(await prune()).toBe(3);
   expect(await kept(caller.tenantId)).toBe(0);
   expectProblem(await caller.get(`/v1/batches/${id}`), 404, "batch_not_found");
   const left = await env.DB.prepare("SELECT count(*) AS n FROM contacts WHERE tenant_id = ?1").bind(caller.tenantId).first("n");
   expect(left).toBe(1);
 
-  // Its id names that work for ever, also when its instance is pruned.
-  await env.DB.batch([
-    env.DB.prepare("INSERT INTO tombstones (id, fingerprint, pruned_at) SELECT id, fingerprint, 0 FROM instances WHERE id = ?1").bind(
-      instance,
-    ),
-    env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(instance),
-  ]);
-  expectProblem(await upload(caller, "contact_id,email\nc,a@example.com\n", { id }), 422, "idempotency_key_reused");
+  expectProblem(await upload(caller, file, { id }), 422, "idempotency_key_reused");
   expect((await caller.get("/v1/batches")).body.items).toEqual([]);
   expect(await kept(caller.tenantId)).toBe(0);
+});
+
+it("keys that a cancelled reconciliation remembers go with it, slice by slice", async () => {
+  const caller = await callerWith();
+  const { batch_id: id, instance_id: instance } = await completed(caller, contactsCsv(1), { operation: "reconcile" });
+  await reaches(caller, instance, "complete");
+  const numbers = JSON.stringify(Array.from({ length: 5001 }, (_, key) => key));
+  const remember = "INSERT INTO batch_keys SELECT ?1, ?2, value FROM json_each(?3)";
+  await env.DB.prepare(remember).bind(caller.tenantId, id, numbers).run();
+  await age(caller.tenantId, 31);
+  await pruneInstance(instance);
+  // Its upload, its result and its row.
+  expect(await prune()).toBe(5001 + 3);
+  expect(await env.DB.prepare("SELECT count(*) AS n FROM batch_keys WHERE tenant_id = ?1").bind(caller.tenantId).first("n")).toBe(0);
+  expectProblem(await caller.get(`/v1/batches/${id}`), 404, "batch_not_found");
 });
 
 it("a batch that waits for an operator stays", async () => {

@@ -7,6 +7,7 @@ import { factRow } from "../../src/facts/projection.ts";
 import { factRetention } from "../../src/facts/retention.ts";
 import { appendFacts, ledgerOf } from "../../src/objects/ledgers.ts";
 import { retention } from "../../src/retention.ts";
+import { watched } from "./watched.ts";
 
 const DAY_MS = 86_400_000;
 const KEEP_MS = 400 * DAY_MS;
@@ -63,10 +64,10 @@ const projected = async (entity: string) =>
   );
 
 /** One pass through the projection. Answers how many slices it took. */
-async function pass(rule = retention.find(({ name }) => name === "facts")): Promise<number> {
+async function pass(rule = retention.find(({ name }) => name === "facts"), bindings: Env = env): Promise<number> {
   let from: string | null = null;
   for (let slices = 1; slices < 500; slices++) {
-    const slice: number | Slice | undefined = await rule?.prune(env, KEEP_MS, from);
+    const slice: number | Slice | undefined = await rule?.prune(bindings, KEEP_MS, from);
     if (typeof slice !== "object") throw new Error("The rule walks: it answers where it stands.");
     from = slice.next;
     if (from === null) return slices;
@@ -155,4 +156,37 @@ it("goes through many ledgers and many facts in slices", async () => {
   for (const entity of many) expect(await projected(entity)).toEqual([]);
   expect(await projected(large)).toHaveLength(100);
   expect(await ledger.state()).toMatchObject({ last: 2500, kept: 100 });
+});
+
+it("walks along the primary key, reads each row once, and deletes what it names", async () => {
+  await pass();
+  const [old, partly, young] = [fresh(), fresh(), fresh()];
+  await Promise.all([ledgerWith(old, 30, 30), ledgerWith(partly, 40, 10), ledgerWith(young, 50, 0)]);
+  await Promise.all(Array.from({ length: 30 }, () => ledgerWith(fresh(), 1, 0)));
+  const rows = (await query<{ n: number }>(env.DB, sql`SELECT count(*) AS n FROM facts`))[0]?.n ?? 0;
+  const { db, ran } = watched();
+  // More young ledgers than a slice asks: it passes them all the same.
+  expect(await pass(undefined, { ...env, DB: db })).toBe(1);
+  const [walk, remove, ...others] = ran;
+  expect(others).toEqual([]);
+  expect(walk).toMatchObject({ plan: ["SEARCH facts USING PRIMARY KEY ((tenant_id,entity,sequence)>(?,?,?))"], read: rows });
+  expect(remove?.plan).toContain("SEARCH f USING PRIMARY KEY (tenant_id=? AND entity=? AND sequence>? AND sequence<?)");
+  expect(remove?.plan.join()).not.toMatch(/SCAN (facts|f)\b/);
+  // Each of the forty rows that go is found, and then deleted, in the table and its indexes.
+  expect(remove?.read).toBeLessThan(40 * 6);
+  expect(await projected(old)).toEqual([]);
+  expect(await projected(partly)).toHaveLength(30);
+  expect(await projected(young)).toHaveLength(50);
+});
+
+it("reads no more than a slice at once, and goes on behind it", async () => {
+  await pass();
+  await ledgerWith(fresh(), 2300, 0);
+  const { db, ran } = watched();
+  const slices = await pass(undefined, { ...env, DB: db });
+  expect(ran).toHaveLength(slices);
+  // A slice of a thousand, and the one behind it at which the database stops.
+  expect(Math.max(...ran.map(({ read }) => read))).toBe(1001);
+  const rows = (await query<{ n: number }>(env.DB, sql`SELECT count(*) AS n FROM facts`))[0]?.n;
+  expect(ran.reduce((sum, { read }) => sum + read, 0)).toBe(Number(rows) + slices - 1);
 });

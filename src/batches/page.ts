@@ -1,0 +1,31 @@
+import { type Fragment, query, type Statement, sql } from "../engine/index.ts";
+import { PAGE_BYTES, PAGE_ROWS } from "./limits.ts";
+
+/** A page of our rows, and the cursor behind which the next one begins: null when there is none. */
+export interface RowPage<Row> {
+  rows: Row[];
+  next: string | null;
+}
+
+/**
+ * The first of these rows in an order, with their sizes in the column `bytes`. The database cuts the page: a Worker that did would
+ * have held what it cuts off. Answers one row at least, if there is any, however large.
+ */
+export async function pageOf<Row extends object>(
+  db: D1Database,
+  rows: Statement,
+  order: Fragment,
+  cursorOf: (row: Row) => string,
+): Promise<RowPage<Row>> {
+  const found = await query<Row & { more: number | null }>(
+    db,
+    sql`
+      SELECT * FROM (
+        SELECT *, lead(1) OVER (ORDER BY ${order}) AS more,
+          sum(bytes) OVER (ORDER BY ${order} ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+        FROM (${rows} ORDER BY ${order} LIMIT ${PAGE_ROWS + 1}))
+      WHERE coalesce(before, 0) < ${PAGE_BYTES} ORDER BY ${order} LIMIT ${PAGE_ROWS}`,
+  );
+  const last = found.at(-1);
+  return { rows: found, next: last?.more ? cursorOf(last) : null };
+}
