@@ -2,7 +2,8 @@ import { DurableObject } from "cloudflare:workers";
 import { codeOf, fingerprintOf, messageOf, oldestWaiting, relay } from "../engine/index.ts";
 import type { Provenance, RecordedFact, StatedFact } from "../facts/fact.ts";
 import { belongsTo, FEEDS, type Feed, messageFor } from "./feeds.ts";
-import { Outbox } from "./outbox.ts";
+import { CURSORS, Outbox } from "./outbox.ts";
+import { Tables } from "./tables.ts";
 
 /** What became of a fact: taken, known already, or its name belongs to a fact that says something else. */
 export interface Appended {
@@ -36,19 +37,13 @@ const RESEND_FACTS = 500;
  */
 export class Ledger extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
-  readonly #outboxes: Record<Feed, Outbox>;
+  readonly #tables = new Tables(this.#sql, "facts", SCHEMA);
+  readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
   /** When the alarm rings; null when it is not set. Kept here, so that setting it needs no look first. */
   #ringsAt: number | null = null;
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#sql.exec(`
-      CREATE TABLE IF NOT EXISTS facts (
-        sequence INTEGER PRIMARY KEY, fact_id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, fingerprint TEXT NOT NULL, body TEXT NOT NULL,
-        recorded_at INTEGER NOT NULL
-      ) STRICT;
-      CREATE TABLE IF NOT EXISTS pruned (fact_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL, fingerprint TEXT NOT NULL) STRICT, WITHOUT ROWID;`);
-    this.#outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
     void ctx.blockConcurrencyWhile(async () => {
       this.#ringsAt = await ctx.storage.getAlarm();
     });
@@ -56,6 +51,7 @@ export class Ledger extends DurableObject<Env> {
 
   /** Appends facts, all of them in one write. They are durable when it answers, and on their way. */
   async append(from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
+    this.#tables.make();
     const fresh: RecordedFact[] = [];
     const answers = this.ctx.storage.transactionSync(() => facts.map((fact) => this.#appendOne(from, fact, fresh)));
     if (fresh.length > 0) {
@@ -68,16 +64,19 @@ export class Ledger extends DurableObject<Env> {
 
   /** A consumer has these facts, or has captured them as dead letters. */
   confirm(feed: Feed, sequences: readonly number[]): void {
+    if (!this.#tables.made) return;
     this.#outboxes[feed].confirm(sequences, this.#last());
   }
 
   /** Facts behind a place, oldest first. */
   read(after: number, limit: number): RecordedFact[] {
+    if (!this.#tables.made) return [];
     const rows = this.#sql.exec<{ body: string }>("SELECT body FROM facts WHERE sequence > ? ORDER BY sequence LIMIT ?", after, limit);
     return [...rows].map(({ body }) => JSON.parse(body) as RecordedFact);
   }
 
   state(): LedgerState {
+    if (!this.#tables.made) return { first: 1, last: 0, kept: 0, unconfirmed: { projections: 0, "fact-processing": 0 } };
     const last = this.#last();
     const { first } = this.#sql.exec<{ first: number | null }>("SELECT min(sequence) AS first FROM facts").one();
     const unconfirmed = { projections: this.#outboxes.projections.count(), "fact-processing": this.#outboxes["fact-processing"].count() };
@@ -86,12 +85,14 @@ export class Ledger extends DurableObject<Env> {
 
   /** Sends every fact to the projections again, from the oldest that is kept: what was dropped there is made anew. */
   replay(): void {
+    if (!this.#tables.made) return;
     this.#outboxes.projections.restart();
     this.#wakeBy(Date.now());
   }
 
   /** Forgets what old facts say, but not their names: stated again, they are still known. Unconfirmed facts stay, and all behind them. Answers how many went. */
   prune(recordedBefore: number, limit: number): number {
+    if (!this.#tables.made) return 0;
     return this.ctx.storage.transactionSync(() => {
       const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));
       const young = "SELECT sequence FROM facts WHERE recorded_at >= ? ORDER BY sequence LIMIT 1";
@@ -198,3 +199,11 @@ export class Ledger extends DurableObject<Env> {
     void this.ctx.storage.setAlarm(at);
   }
 }
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS facts (
+    sequence INTEGER PRIMARY KEY, fact_id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, fingerprint TEXT NOT NULL, body TEXT NOT NULL,
+    recorded_at INTEGER NOT NULL
+  ) STRICT;
+  CREATE TABLE IF NOT EXISTS pruned (fact_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL, fingerprint TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  ${CURSORS}`;
