@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import { INTAKE_LIMITS, MillraceError, parseBounded } from "../engine/index.ts";
-import { invalidRequest, issuesOf } from "./invalid-request.ts";
+import { INTAKE_LIMITS, issuesOf, MillraceError, parseBounded } from "../engine/index.ts";
+import { invalidRequest } from "./invalid-request.ts";
 import { HttpRefusal } from "./problem.ts";
 
 /**
