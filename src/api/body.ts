@@ -53,7 +53,7 @@ async function readText(request: Request, maxBytes: number): Promise<string> {
   let bytes = 0;
   for await (const chunk of request.body ?? []) {
     bytes += chunk.byteLength;
-    if (bytes > maxBytes) throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes.`);
+    if (bytes > maxBytes) throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes: send less at once.`);
     text += decoder.decode(chunk, { stream: true });
   }
   return text + decoder.decode();
