@@ -7,7 +7,7 @@ import type { Appended, Ledger, LedgerState } from "./ledger.ts";
 /** Long enough for an object to restart, short enough for whoever waits. */
 const RESTART = { retries: 4, minTimeout: 50, maxTimeout: 1000, randomize: true };
 
-/** One entity's ledger. It comes into being when it is first asked. */
+/** One entity's ledger. It comes into being with its first fact. */
 export function ledgerOf(env: Env, tenantId: string, entity: string): DurableObjectStub<Ledger> {
   return env.LEDGER.get(env.LEDGER.idFromName(`${tenantId}/${entity}`));
 }

@@ -1,11 +1,13 @@
 import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
+import { ROOT } from "../../../src/cli/local/wrangler.ts";
 
-const DOCS = new URL("../../../docs/", import.meta.url);
+const DOCS = join(ROOT, "docs");
 
 it("whoever follows one document after another states no fact twice: each names facts of its own", () => {
   const stated = readdirSync(DOCS).flatMap((document) => {
-    const text = readFileSync(new URL(document, DOCS), "utf8");
+    const text = readFileSync(join(DOCS, document), "utf8");
     const names = [...text.matchAll(/"fact_id":"([^"…]+)",\s*"entity":"([^"]+)"/g)].map(([, fact, entity]) => `${entity} ${fact}`);
     return [...new Set(names)].map((name) => ({ document, name }));
   });
