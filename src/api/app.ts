@@ -1,6 +1,6 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
-import type { Catalog } from "../engine/index.ts";
+import { type Catalog, issuesOf } from "../engine/index.ts";
 import { audit } from "./audit.ts";
 import { authenticate } from "./auth.ts";
 import { batchReports } from "./batch-reports.ts";
@@ -16,7 +16,7 @@ import { events } from "./events.ts";
 import { facts } from "./facts.ts";
 import { health } from "./health.ts";
 import { instances } from "./instances.ts";
-import { invalidRequest, issuesOf } from "./invalid-request.ts";
+import { invalidRequest } from "./invalid-request.ts";
 import { landing } from "./landing.ts";
 import { ledgers } from "./ledgers.ts";
 import { openApi } from "./openapi.ts";

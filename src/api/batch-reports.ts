@@ -58,10 +58,14 @@ export function batchReports() {
     })
     .openapi(result, async (context) => {
       const batch = await batchOf(context, context.req.valid("param").id);
-      if (batch.operation === "import" || batch.state !== "complete") {
-        const why =
-          batch.operation === "import" ? "An import has no result; what it did not take is under /errors." : `The batch is ${batch.state}.`;
-        throw new MillraceError("invalid_transition", `${why} A result can be had when an export or a reconciliation is complete.`, {
+      if (batch.operation === "import") {
+        throw new MillraceError(
+          "invalid_transition",
+          `An import has no result: what it did not take is at /v1/batches/${batch.batchId}/errors.`,
+        );
+      }
+      if (batch.state !== "complete") {
+        throw new MillraceError("invalid_transition", `The batch is ${batch.state}: its result can be had when it is complete.`, {
           from: batch.state,
           to: "complete",
         });

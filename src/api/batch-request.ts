@@ -55,7 +55,14 @@ export const documentedSchema = z.strictObject({
 export async function readBatchRequest(
   context: Context<ApiEnv>,
 ): Promise<{ request: BatchRequest; file: StoredFile | null; uploaded: boolean }> {
-  const uploadedAs = UPLOADS[mediaTypeOf(context.req)];
+  const sent = mediaTypeOf(context.req);
+  const uploadedAs = UPLOADS[sent];
+  if (!uploadedAs && sent !== "application/json") {
+    throw new HttpRefusal(
+      "unsupported_media_type",
+      `Send a file with \`Content-Type: ${Object.keys(UPLOADS).join("` or `")}\`, or a request with \`application/json\`${sent ? `, not ${sent.slice(0, 100)}` : ""}.`,
+    );
+  }
   return uploadedAs ? readUpload(context, uploadedAs) : readJsonRequest(context);
 }
 

@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import { INTAKE_LIMITS, MillraceError, parseBounded } from "../engine/index.ts";
-import { invalidRequest, issuesOf } from "./invalid-request.ts";
+import { INTAKE_LIMITS, issuesOf, MillraceError, parseBounded } from "../engine/index.ts";
+import { invalidRequest } from "./invalid-request.ts";
 import { HttpRefusal } from "./problem.ts";
 
 /**
@@ -53,7 +53,7 @@ async function readText(request: Request, maxBytes: number): Promise<string> {
   let bytes = 0;
   for await (const chunk of request.body ?? []) {
     bytes += chunk.byteLength;
-    if (bytes > maxBytes) throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes.`);
+    if (bytes > maxBytes) throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes: send less at once.`);
     text += decoder.decode(chunk, { stream: true });
   }
   return text + decoder.decode();

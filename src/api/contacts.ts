@@ -64,9 +64,10 @@ export function contacts() {
   return new OpenAPIHono<ApiEnv>()
     .openapi(list, async (context) => {
       const { cursor, limit } = context.req.valid("query");
-      const found = await listContacts(context.env.DB, context.var.caller.tenantId, cursor, limit);
-      const next = found.length === limit ? (found.at(-1)?.contact_id ?? null) : null;
-      return context.json({ items: found.map(contactView), next_cursor: next }, 200);
+      // One more than asked for says whether there is a next page.
+      const found = await listContacts(context.env.DB, context.var.caller.tenantId, cursor, limit + 1);
+      const items = found.slice(0, limit).map(contactView);
+      return context.json({ items, next_cursor: found.length > limit ? (items.at(-1)?.contact_id ?? null) : null }, 200);
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) =>
       json(await contactBookOf(env, caller.tenantId).contact(req.valid("param").id), 200),

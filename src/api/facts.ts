@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { MillraceError, nextHop, traceIdOf } from "../engine/index.ts";
-import { FACT_TYPES, type Provenance, readFact, type StatedFact, statedFactSchema } from "../facts/fact.ts";
+import { nextHop, traceIdOf } from "../engine/index.ts";
+import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema } from "../facts/fact.ts";
 import { type FactRow, listFacts, readCursor } from "../facts/rows.ts";
 import type { Appended } from "../objects/ledger.ts";
 import { appendEach, reusedName } from "../objects/ledgers.ts";
@@ -121,12 +121,9 @@ export function facts() {
         correlation_id: body.correlation_id ?? crypto.randomUUID(),
         causation_id: body.causation_id ?? `request/${crypto.randomUUID()}`,
       };
-      const stated = body.facts.map(readOne);
-      const valid = stated.filter((one): one is StatedFact => !(one instanceof MillraceError));
-      const answered = await appendEach(context.env, from, valid);
-      const results = stated.map((one, index) =>
-        one instanceof MillraceError ? refused(one) : resultOf(one, index, answered.shift() as Appended | Error),
-      );
+      const answered = await appendEach(context.env, from, body.facts, pathOf);
+      // Only what was read as a fact has an answer that is no error.
+      const results = answered.map((answer, index) => resultOf(body.facts[index] as StatedFact, index, answer));
       return context.json({ correlation_id: from.correlation_id, results }, 200);
     })
     .openapi(list, async (context) => {
@@ -137,18 +134,13 @@ export function facts() {
     });
 }
 
-function readOne(fact: unknown, index: number): StatedFact | MillraceError {
-  try {
-    return readFact(fact, `facts.${index}`);
-  } catch (error) {
-    if (error instanceof MillraceError) return error;
-    throw error;
-  }
+function pathOf(index: number): string {
+  return `facts.${index}`;
 }
 
 function resultOf(fact: StatedFact, index: number, answer: Appended | Error): z.infer<typeof AppendResultSchema> {
   if (answer instanceof Error) return refused(answer);
-  if (answer.outcome === "differs") return refused(reusedName(fact, `facts.${index}.fact_id`));
+  if (answer.outcome === "differs") return refused(reusedName(fact, `${pathOf(index)}.fact_id`));
   const duplicate = answer.outcome === "duplicate";
   return { status: duplicate ? 200 : 201, fact_id: fact.fact_id, entity: fact.entity, sequence: answer.sequence, duplicate };
 }

@@ -28,6 +28,16 @@ export function landing(catalog: Catalog) {
   );
 }
 
+/** What stands beside the workflows, and the route to begin with. A test holds the routes against the document. */
+const SYSTEMS = [
+  ["Facts: a ledger for each entity, and a projection across them", "POST /v1/facts"],
+  ["Rules that make charges and payouts of outcomes", "PUT /v1/qualification-rules"],
+  ["Budgets that are asked before money is spent", "PUT /v1/budgets/{account}"],
+  ["Contacts, and as whom they are known", "GET /v1/contacts/{id}"],
+  ["Webhooks: facts delivered to others, signed", "POST /v1/webhooks"],
+  ["Batches: import, export and reconcile files", "POST /v1/batches"],
+] as const;
+
 type Html = HtmlEscapedString | Promise<HtmlEscapedString>;
 
 /** Answers a page for people that may load nothing and run nothing: its one style is named by a nonce. */
@@ -67,6 +77,12 @@ See <a href="/openapi.json">the routes</a> and <a href="${PROBLEMS_PATH}">the pr
 <thead><tr><th scope="col">Workflow</th><th scope="col">Starts on</th></tr></thead>
 <tbody>
 ${workflows.map(({ name, on }) => html`<tr><td><code>${name}</code></td><td>${on.kind} <code>${on.type}</code></td></tr>\n`)}</tbody>
+</table>
+<h2>What else it keeps</h2>
+<table>
+<thead><tr><th scope="col">What</th><th scope="col">Begin with</th></tr></thead>
+<tbody>
+${SYSTEMS.map(([what, route]) => html`<tr><td>${what}</td><td><code>${route}</code></td></tr>\n`)}</tbody>
 </table>
 ${
   command &&

@@ -7,6 +7,7 @@ import { ACTION_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
+import { pageQuery } from "./paging.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, timestamp } from "./time.ts";
@@ -85,7 +86,7 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       before: z.coerce.number().int().min(1).optional().openapi({ type: "integer", description: "The `next_before` of the page before." }),
-      limit: z.coerce.number().int().min(1).max(200).default(50).openapi({ type: "integer", minimum: 1, maximum: 200, default: 50 }),
+      limit: pageQuery.limit,
     }),
   },
   responses: {

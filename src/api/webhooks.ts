@@ -17,7 +17,12 @@ const version = z.int().min(1).meta({ description: "The version you have read: a
 
 const configSchema = z.strictObject({
   url: z.string().min(1).max(2048).meta({ description: "Where it goes: https, a public host, no password." }),
-  fact_types: z.array(z.enum(PROCESSED)).min(1).max(PROCESSED.length).meta({ description: "Facts of these types are delivered." }),
+  fact_types: z
+    .array(z.enum(PROCESSED))
+    .min(1)
+    .max(PROCESSED.length)
+    .transform((types) => [...new Set(types)])
+    .meta({ description: "Facts of these types are delivered." }),
   description: z.string().max(500).default(""),
   enabled: z.boolean().default(true),
 });

@@ -16,6 +16,14 @@ const SECRETS = join(ROOT, ".dev.vars");
 const FIRST_PAGE = "/pages/acme/cold-brew-54e259";
 const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 
+/** What stands beside the commands: its document, whose curls run here as they stand, and its demo. */
+const SYSTEMS = [
+  ["facts, ledgers, their projection", "docs/facts.md", "ledger"],
+  ["charges, payouts, budgets, contacts", "docs/derived.md", "derived"],
+  ["webhooks", "docs/webhooks.md", "webhooks"],
+  ["import, export, reconcile files", "docs/batches.md", "batch"],
+] as const;
+
 /** `npm start`: the engine on this machine, with all its state in `.millrace`. */
 async function start({ args, stop }: Call): Promise<number> {
   requireInstalled();
@@ -71,6 +79,9 @@ ${heading("See what came of it")}
 
 ${heading("Read it")}
   ${url}${FIRST_PAGE}  ${paint("dim", "a second after you asked")}
+
+${heading("What else it does")}
+${SYSTEMS.map(([what, document, demo]) => `  ${column(what, 36)}${column(document, 20)}npm run demo -- ${demo}`).join("\n")}
 
 ${column("See a failure and its repair", 30)}npm run demo
 ${column("Logs of the Worker", 30)}${shown(logFile)}

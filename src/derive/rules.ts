@@ -27,8 +27,12 @@ const LEAST_LEAD_MS = 10_000;
 /** Versions read at once: enough for every outcome that is not very late. */
 const RECENT = 5;
 
-/** Adds a version. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_transition` when another version came first. */
+/** Adds a version. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_payload` for a time it cannot have, `invalid_transition` when another version came first. */
 export async function addRules(db: D1Database, tenantId: string, who: string, asked: NewRules): Promise<RulesVersion> {
+  if (asked.expected_version === 0 && asked.effective_at !== undefined) {
+    const message = "must be left out: the first version is in effect from the beginning";
+    throw new MillraceError("invalid_payload", `The field effective_at ${message}.`, { issues: [{ path: "effective_at", message }] });
+  }
   const [added] = await read(db, insertVersion(tenantId, who, asked));
   if (added) return added;
   const [latest] = await read(db, newestVersions(tenantId, 1));

@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { digest } from "../engine/index.ts";
+import { Tables } from "./tables.ts";
 
 /** A budget as it stands. What is available is what is granted from: `limit − spent − held`. */
 export interface BudgetState {
@@ -67,22 +68,7 @@ const MARKS = 62;
  */
 export class Budget extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
-
-  constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env);
-    this.#sql.exec(`
-      CREATE TABLE IF NOT EXISTS budget (
-        id INTEGER PRIMARY KEY CHECK (id = 1), limit_cents INTEGER CHECK (limit_cents >= 0), spent INTEGER NOT NULL DEFAULT 0 CHECK (spent >= 0),
-        held INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0), set_by TEXT, set_at INTEGER
-      ) STRICT;
-      INSERT OR IGNORE INTO budget (id) VALUES (1);
-      CREATE TABLE IF NOT EXISTS holds (
-        hold TEXT PRIMARY KEY, key TEXT NOT NULL UNIQUE, amount INTEGER NOT NULL CHECK (amount >= 0),
-        state TEXT NOT NULL CHECK (state IN ('held', 'settled', 'released', 'expired')), until INTEGER NOT NULL
-      ) STRICT, WITHOUT ROWID;
-      CREATE INDEX IF NOT EXISTS holds_by_end ON holds (state, until);
-      CREATE TABLE IF NOT EXISTS applied (entity TEXT NOT NULL, page INTEGER NOT NULL, marks INTEGER NOT NULL, PRIMARY KEY (entity, page)) STRICT, WITHOUT ROWID;`);
-  }
+  readonly #tables = new Tables(this.#sql, "budget", SCHEMA);
 
   state(): BudgetState {
     return this.#now(() => this.#state());
@@ -90,6 +76,7 @@ export class Budget extends DurableObject<Env> {
 
   /** Sets the limit. One under what is spent and held is taken as it is: nothing is granted until there is room. */
   setLimit(limitCents: number, who: string): BudgetState {
+    this.#tables.make();
     return this.#now((at) => {
       this.#sql.exec("UPDATE budget SET limit_cents = ?1, set_by = ?2, set_at = ?3 WHERE limit_cents IS NOT ?1", limitCents, who, at);
       return this.#state();
@@ -102,7 +89,7 @@ export class Budget extends DurableObject<Env> {
    */
   ask({ key, amount_cents, expires_in_seconds }: Ask): Answered | undefined {
     return this.#now((at) => {
-      const [known] = this.#sql.exec<Hold>("SELECT hold, amount, state, until FROM holds WHERE key = ?", key);
+      const [known] = this.#rows<Hold>("SELECT hold, amount, state, until FROM holds WHERE key = ?", key);
       const { limit_cents, remaining_cents } = this.#state();
       if (known?.state === "held" || known?.state === "settled") {
         if (known.amount !== amount_cents) return undefined;
@@ -144,6 +131,7 @@ export class Budget extends DurableObject<Env> {
    * rather than count wrongly, nothing is counted.
    */
   settle({ entity, sequence, amount_cents, hold }: Spent): BudgetState | undefined {
+    this.#tables.make();
     return this.#now((at) => {
       if (this.#state().spent_cents + amount_cents > Number.MAX_SAFE_INTEGER) return undefined;
       if (this.#isNew(entity, sequence)) {
@@ -158,18 +146,18 @@ export class Budget extends DurableObject<Env> {
   #now<T>(act: (at: number) => T): T {
     const at = Date.now();
     return this.ctx.storage.transactionSync(() => {
-      const expired = this.#sql.exec<{ amount: number }>(
+      const expired = this.#rows<{ amount: number }>(
         "UPDATE holds SET state = 'expired' WHERE state = 'held' AND until <= ? RETURNING amount",
         at,
       );
-      const freed = [...expired].reduce((sum, { amount }) => sum + amount, 0);
+      const freed = expired.reduce((sum, { amount }) => sum + amount, 0);
       if (freed > 0) this.#sql.exec("UPDATE budget SET held = held - ?", freed);
       return act(at);
     });
   }
 
   #state(): BudgetState {
-    const row = this.#sql.exec<Totals>("SELECT limit_cents, spent, held, set_by, set_at FROM budget").one();
+    const [row = NOTHING] = this.#rows<Totals>("SELECT limit_cents, spent, held, set_by, set_at FROM budget");
     const available = (row.limit_cents ?? 0) - row.spent - row.held;
     return {
       limit_cents: row.limit_cents,
@@ -184,7 +172,7 @@ export class Budget extends DurableObject<Env> {
 
   /** Ends a hold that is held; answers the state it was found in. */
   #end(hold: string, state: "settled" | "released", at: number): Released["state"] {
-    const [found] = this.#sql.exec<Hold>("SELECT hold, amount, state, until FROM holds WHERE hold = ?", hold);
+    const [found] = this.#rows<Hold>("SELECT hold, amount, state, until FROM holds WHERE hold = ?", hold);
     if (found?.state === "held") {
       this.#sql.exec("UPDATE holds SET state = ?, until = ? WHERE hold = ?", state, at, hold);
       this.#sql.exec("UPDATE budget SET held = held - ?", found.amount);
@@ -206,7 +194,25 @@ export class Budget extends DurableObject<Env> {
     );
     return rowsWritten > 0;
   }
+
+  /** What a statement answers; nothing while nothing was ever written. */
+  #rows<Row extends Record<string, SqlStorageValue>>(statement: string, ...bindings: SqlStorageValue[]): Row[] {
+    return this.#tables.made ? this.#sql.exec<Row>(statement, ...bindings).toArray() : [];
+  }
 }
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS budget (
+    id INTEGER PRIMARY KEY CHECK (id = 1), limit_cents INTEGER CHECK (limit_cents >= 0), spent INTEGER NOT NULL DEFAULT 0 CHECK (spent >= 0),
+    held INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0), set_by TEXT, set_at INTEGER
+  ) STRICT;
+  INSERT OR IGNORE INTO budget (id) VALUES (1);
+  CREATE TABLE IF NOT EXISTS holds (
+    hold TEXT PRIMARY KEY, key TEXT NOT NULL UNIQUE, amount INTEGER NOT NULL CHECK (amount >= 0),
+    state TEXT NOT NULL CHECK (state IN ('held', 'settled', 'released', 'expired')), until INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS holds_by_end ON holds (state, until);
+  CREATE TABLE IF NOT EXISTS applied (entity TEXT NOT NULL, page INTEGER NOT NULL, marks INTEGER NOT NULL, PRIMARY KEY (entity, page)) STRICT, WITHOUT ROWID;`;
 
 interface Totals extends Record<string, SqlStorageValue> {
   limit_cents: number | null;
@@ -223,5 +229,7 @@ interface Hold extends Record<string, SqlStorageValue> {
   until: number;
 }
 
+/** A budget of which nobody has said anything. */
+const NOTHING: Totals = { limit_cents: null, spent: 0, held: 0, set_by: null, set_at: null };
 const ENDED = ["settled", "released", "expired"] as const;
 const FORGET = "DELETE FROM holds WHERE hold IN (SELECT hold FROM holds WHERE state = ? AND until < ? LIMIT ?)";

@@ -10,7 +10,7 @@ export const BUDGET_LIMITS = {
   holdSeconds: { least: 1, usual: 86_400, most: 30 * 86_400 },
 } as const;
 
-/** One account's budget. It comes into being when it is first asked, without a limit. */
+/** One account's budget. It comes into being with its first limit or charge. */
 export function budgetOf(env: Env, tenantId: string, account: string): DurableObjectStub<Budget> {
   return env.BUDGET.get(env.BUDGET.idFromName(`${tenantId}/${account}`));
 }

@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { foldMerges, type Merge, type OrderedMerge, orderOf } from "../facts/merges.ts";
+import { Tables } from "./tables.ts";
 
 /** A contact as it is known now. */
 export interface KnownContact {
@@ -20,21 +21,13 @@ const LISTED_CONTACTS = 1000;
  */
 export class ContactBook extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
-
-  constructor(ctx: DurableObjectState, env: Env) {
-    super(ctx, env);
-    // Contacts of one canonical contact are exactly those that merges connect. Its own row knows the newest of these merges.
-    this.#sql.exec(`
-      CREATE TABLE IF NOT EXISTS merges (place TEXT PRIMARY KEY, from_id TEXT NOT NULL, into_id TEXT NOT NULL) STRICT, WITHOUT ROWID;
-      CREATE INDEX IF NOT EXISTS merges_by_from ON merges (from_id);
-      CREATE TABLE IF NOT EXISTS contacts (contact_id TEXT PRIMARY KEY, canonical_id TEXT NOT NULL, newest TEXT) STRICT, WITHOUT ROWID;
-      CREATE INDEX IF NOT EXISTS contacts_by_canonical ON contacts (canonical_id);`);
-  }
+  readonly #tables = new Tables(this.#sql, "merges", SCHEMA);
 
   /** Takes a merge; one it has already changes nothing. */
   merge(merge: Merge): void {
     const { from, into } = merge;
     if (from === into) return;
+    this.#tables.make();
     this.ctx.storage.transactionSync(() => {
       const order = orderOf(merge);
       if (
@@ -53,6 +46,7 @@ export class ContactBook extends DurableObject<Env> {
   }
 
   contact(id: string): KnownContact {
+    if (!this.#tables.made) return { contact_id: id, canonical_id: id, merged: [], merged_count: 0 };
     const canonical = this.#canonical(id);
     const others = "FROM contacts WHERE canonical_id = ?1 AND contact_id <> ?1";
     const listed = this.#sql.exec<{ contact_id: string }>(
@@ -67,7 +61,7 @@ export class ContactBook extends DurableObject<Env> {
 
   /** The canonical contact of each of these, in their order. */
   resolve(ids: readonly string[]): string[] {
-    return ids.map((id) => this.#canonical(id));
+    return this.#tables.made ? ids.map((id) => this.#canonical(id)) : [...ids];
   }
 
   #canonical(id: string): string {
@@ -91,3 +85,10 @@ export class ContactBook extends DurableObject<Env> {
     return foldMerges([...merges] satisfies OrderedMerge[]).get(one) ?? one;
   }
 }
+
+// Contacts of one canonical contact are exactly those that merges connect. Its own row knows the newest of these merges.
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS merges (place TEXT PRIMARY KEY, from_id TEXT NOT NULL, into_id TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS merges_by_from ON merges (from_id);
+  CREATE TABLE IF NOT EXISTS contacts (contact_id TEXT PRIMARY KEY, canonical_id TEXT NOT NULL, newest TEXT) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS contacts_by_canonical ON contacts (canonical_id);`;

@@ -2,7 +2,8 @@ import { DurableObject } from "cloudflare:workers";
 import { codeOf, fingerprintOf, messageOf, oldestWaiting, relay } from "../engine/index.ts";
 import type { Provenance, RecordedFact, StatedFact } from "../facts/fact.ts";
 import { belongsTo, FEEDS, type Feed, messageFor } from "./feeds.ts";
-import { Outbox } from "./outbox.ts";
+import { CURSORS, Outbox } from "./outbox.ts";
+import { Tables } from "./tables.ts";
 
 /** What became of a fact: taken, known already, or its name belongs to a fact that says something else. */
 export interface Appended {
@@ -38,7 +39,8 @@ const HELD_CONFIRMATIONS = 5000;
  */
 export class Ledger extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
-  readonly #outboxes: Record<Feed, Outbox>;
+  readonly #tables = new Tables(this.#sql, "facts", SCHEMA);
+  readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
   /** What was confirmed since the cursors were last written. Lost with the object, it only means that some facts are sent once more. */
   readonly #heard: Record<Feed, Set<number>> = { projections: new Set(), "fact-processing": new Set() };
   /** When the alarm rings; null when it is not set. Kept here, so that setting it needs no look first. */
@@ -46,13 +48,6 @@ export class Ledger extends DurableObject<Env> {
 
   constructor(ctx: DurableObjectState, env: Env) {
     super(ctx, env);
-    this.#sql.exec(`
-      CREATE TABLE IF NOT EXISTS facts (
-        sequence INTEGER PRIMARY KEY, fact_id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, fingerprint TEXT NOT NULL, body TEXT NOT NULL,
-        recorded_at INTEGER NOT NULL
-      ) STRICT;
-      CREATE TABLE IF NOT EXISTS pruned (fact_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL, fingerprint TEXT NOT NULL) STRICT, WITHOUT ROWID;`);
-    this.#outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
     void ctx.blockConcurrencyWhile(async () => {
       this.#ringsAt = await ctx.storage.getAlarm();
     });
@@ -60,6 +55,7 @@ export class Ledger extends DurableObject<Env> {
 
   /** Appends facts, all of them in one write. They are durable when it answers, and on their way. */
   async append(from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
+    this.#tables.make();
     const fresh: RecordedFact[] = [];
     const answers = this.ctx.storage.transactionSync(() => facts.map((fact) => this.#appendOne(from, fact, fresh)));
     if (fresh.length > 0) {
@@ -72,17 +68,20 @@ export class Ledger extends DurableObject<Env> {
 
   /** A consumer has these facts, or has captured them as dead letters. Written down with others, by the alarm that would send them again. */
   confirm(feed: Feed, sequences: readonly number[]): void {
+    if (!this.#tables.made) return;
     for (const sequence of sequences) this.#heard[feed].add(sequence);
     if (this.#heard[feed].size > HELD_CONFIRMATIONS) this.#writeHeard();
   }
 
   /** Facts behind a place, oldest first. */
   read(after: number, limit: number): RecordedFact[] {
+    if (!this.#tables.made) return [];
     const rows = this.#sql.exec<{ body: string }>("SELECT body FROM facts WHERE sequence > ? ORDER BY sequence LIMIT ?", after, limit);
     return [...rows].map(({ body }) => JSON.parse(body) as RecordedFact);
   }
 
   state(): LedgerState {
+    if (!this.#tables.made) return { first: 1, last: 0, kept: 0, unconfirmed: { projections: 0, "fact-processing": 0 } };
     this.#writeHeard();
     const last = this.#last();
     const { first } = this.#sql.exec<{ first: number | null }>("SELECT min(sequence) AS first FROM facts").one();
@@ -92,6 +91,7 @@ export class Ledger extends DurableObject<Env> {
 
   /** Sends every fact to the projections again, from the oldest that is kept: what was dropped there is made anew. */
   replay(): void {
+    if (!this.#tables.made) return;
     this.#heard.projections.clear();
     this.#outboxes.projections.restart();
     this.#wakeBy(Date.now());
@@ -99,6 +99,7 @@ export class Ledger extends DurableObject<Env> {
 
   /** Forgets what old facts say, but not their names: stated again, they are still known. Unconfirmed facts stay, and all behind them. Answers how many went. */
   prune(recordedBefore: number, limit: number): number {
+    if (!this.#tables.made) return 0;
     this.#writeHeard();
     return this.ctx.storage.transactionSync(() => {
       const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));
@@ -214,3 +215,11 @@ export class Ledger extends DurableObject<Env> {
     void this.ctx.storage.setAlarm(at);
   }
 }
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS facts (
+    sequence INTEGER PRIMARY KEY, fact_id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, fingerprint TEXT NOT NULL, body TEXT NOT NULL,
+    recorded_at INTEGER NOT NULL
+  ) STRICT;
+  CREATE TABLE IF NOT EXISTS pruned (fact_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL, fingerprint TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  ${CURSORS}`;

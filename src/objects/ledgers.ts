@@ -1,26 +1,36 @@
 import pRetry from "p-retry";
 import { type Envelope, isTransient, MillraceError, traceIdOf } from "../engine/index.ts";
-import type { Provenance, RecordedFact, StatedFact } from "../facts/fact.ts";
+import { type Provenance, type RecordedFact, readFact, type StatedFact } from "../facts/fact.ts";
 import { type Feed, feedOf, LEDGER_SOURCE } from "./feeds.ts";
 import type { Appended, Ledger, LedgerState } from "./ledger.ts";
 
 /** Long enough for an object to restart, short enough for whoever waits. */
 const RESTART = { retries: 4, minTimeout: 50, maxTimeout: 1000, randomize: true };
 
-/** One entity's ledger. It comes into being when it is first asked. */
+/** One entity's ledger. It comes into being with its first fact. */
 export function ledgerOf(env: Env, tenantId: string, entity: string): DurableObjectStub<Ledger> {
   return env.LEDGER.get(env.LEDGER.idFromName(`${tenantId}/${entity}`));
 }
 
-/** Appends facts to their ledgers, one call for each ledger. Answers one result per fact, in order; facts whose ledger cannot be reached, its error. Safe to repeat. */
-export async function appendEach(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<(Appended | Error)[]> {
-  const answers: (Appended | Error)[] = new Array(facts.length);
-  const indexed = facts.map((fact, index) => ({ fact, index }));
+/**
+ * Appends facts to their ledgers, one call for each ledger. Answers one result per fact, in order; a fact that does not fit its type,
+ * and one whose ledger cannot be reached, its error. Safe to repeat. Every way into a ledger leads through here, so each fact is read
+ * here: one that no message can carry would lie in its ledger for ever. `pathOf` says where a fact stands in what its stater sent.
+ */
+export async function appendEach(
+  env: Env,
+  from: Provenance,
+  facts: readonly unknown[],
+  pathOf: (index: number) => string = () => "fact",
+): Promise<(Appended | Error)[]> {
+  const read = facts.map((fact, index) => readOne(fact, pathOf(index)));
+  const answers = read.map((one): Appended | Error => (one instanceof Error ? one : NOT_ASKED));
+  const stated = read.flatMap((fact, index) => (fact instanceof Error ? [] : [{ fact, index }]));
   await Promise.all(
-    [...Map.groupBy(indexed, ({ fact }) => fact.entity)].map(async ([entity, group]) => {
-      const stated = group.map(({ fact }) => fact);
+    [...Map.groupBy(stated, ({ fact }) => fact.entity)].map(async ([entity, group]) => {
+      const facts = group.map(({ fact }) => fact);
       // A stub breaks with the object behind it: each try asks for a new one.
-      const append = () => ledgerOf(env, from.tenant_id, entity).append(from, stated);
+      const append = () => ledgerOf(env, from.tenant_id, entity).append(from, facts);
       const appended = await pRetry(append, { ...RESTART, shouldRetry: ({ error }) => isTransient(error) }).catch((error: Error) => error);
       for (const [at, { index }] of group.entries()) answers[index] = appended instanceof Error ? appended : (appended[at] as Appended);
     }),
@@ -28,7 +38,19 @@ export async function appendEach(env: Env, from: Provenance, facts: readonly Sta
   return answers;
 }
 
-/** The same for code whose message comes back when it throws. Errors: the ledger's own, for the first fact that was not taken; what was taken stays. */
+/** Stands in for an answer until its ledger has given one. */
+const NOT_ASKED = new Error("The ledger was not asked.");
+
+function readOne(fact: unknown, path: string): StatedFact | MillraceError {
+  try {
+    return readFact(fact, path);
+  } catch (error) {
+    if (error instanceof MillraceError) return error;
+    throw error;
+  }
+}
+
+/** The same for code whose message comes back when it throws. Errors: the first fact's that was not taken, `invalid_payload` or the ledger's own; what was taken stays. */
 export async function appendFacts(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
   return (await appendEach(env, from, facts)).map((answer) => {
     if (answer instanceof Error) throw answer;

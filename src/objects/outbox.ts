@@ -1,4 +1,4 @@
-import { BELONGS, type Feed } from "./feeds.ts";
+import { BELONGS, FEEDS, type Feed } from "./feeds.ts";
 
 /** How a feed stands. */
 interface Cursor {
@@ -20,6 +20,14 @@ export interface Round {
   everything: 0 | 1;
 }
 
+/** How every feed stands: a row each, part of the ledger's tables. */
+export const CURSORS = `
+  CREATE TABLE IF NOT EXISTS cursors (
+    feed TEXT PRIMARY KEY, mark INTEGER NOT NULL DEFAULT 0, missing TEXT NOT NULL DEFAULT '[]', resent INTEGER NOT NULL DEFAULT 0,
+    rounds INTEGER NOT NULL DEFAULT 0, began_at INTEGER NOT NULL DEFAULT 0, everything INTEGER NOT NULL DEFAULT 0
+  ) STRICT, WITHOUT ROWID;
+  INSERT OR IGNORE INTO cursors (feed) VALUES ${FEEDS.map((feed) => `('${feed}')`).join(", ")};`;
+
 /**
  * A ledger's facts as the outbox of one feed: which of them its consumer has not confirmed. A row per feed instead of one per
  * message, because a confirmation names a hundred facts at once.
@@ -28,17 +36,10 @@ export class Outbox {
   readonly #sql: SqlStorage;
   readonly #feed: Feed;
 
-  /** The storage holds the ledger's table `facts`. */
+  /** The storage holds the ledger's table `facts`, and this class's own. */
   constructor(sql: SqlStorage, feed: Feed) {
     this.#sql = sql;
     this.#feed = feed;
-    sql.exec(
-      `CREATE TABLE IF NOT EXISTS cursors (
-        feed TEXT PRIMARY KEY, mark INTEGER NOT NULL DEFAULT 0, missing TEXT NOT NULL DEFAULT '[]', resent INTEGER NOT NULL DEFAULT 0,
-        rounds INTEGER NOT NULL DEFAULT 0, began_at INTEGER NOT NULL DEFAULT 0, everything INTEGER NOT NULL DEFAULT 0
-      ) STRICT, WITHOUT ROWID`,
-    );
-    sql.exec("INSERT OR IGNORE INTO cursors (feed) VALUES (?)", feed);
   }
 
   /** The consumer has these facts. Places that the ledger does not hold are not believed. */

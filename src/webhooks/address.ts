@@ -39,7 +39,11 @@ export function checkText(text: string, { local = false } = {}): CheckedUrl {
   url.hash = "";
   if (url.username || url.password) return { refused: "must not carry a user or a password: the signature proves who sends" };
   const host = url.hostname.replace(/^\[(.*)\]$/, "$1").replace(/\.+$/, "");
-  if (local && isLoopback(host) && /^https?:$/.test(url.protocol)) return { url };
+  if (isLoopback(host) && /^https?:$/.test(url.protocol)) {
+    return local
+      ? { url }
+      : { refused: "leads to this machine, which is not public: for development, start the engine with WEBHOOKS_ALLOW_LOCAL=true" };
+  }
   if (url.protocol !== "https:") return { refused: "must begin with https://" };
   if (url.port && Number(url.port) < LOWEST_PORT) return { refused: `must use port 443, or one from ${LOWEST_PORT} up` };
   if (ipaddr.isValid(host)) return isPublic(host) ? { url } : { refused: "is an address that is not public" };

@@ -108,6 +108,14 @@ describe("GET /", () => {
     expect(body).toContain('href="/openapi.json"');
   });
 
+  it("names the systems beside the workflows by routes that there are", async () => {
+    const { body } = await send("/");
+    const named = [...body.matchAll(/<td><code>(GET|POST|PUT) (\/v1\/[^<]+)<\/code>/g)];
+    const { paths } = (await send("/openapi.json")).body;
+    expect(named.length).toBeGreaterThan(4);
+    for (const [, method = "", path = ""] of named) expect(paths[path], `${method} ${path}`).toHaveProperty(method.toLowerCase());
+  });
+
   it("allows no script and no style but its own", async () => {
     const { headers, body } = await send("/");
     const policy = headers.get("content-security-policy") ?? "";

@@ -145,7 +145,8 @@ describe("POST /v1/batches", () => {
 
   it("refuses other media types, and tokens that may not enqueue", async () => {
     const caller = await callerWith();
-    expectProblem(await upload(caller, ROW, { type: "application/zip" }), 415, "unsupported_media_type");
+    const { detail } = expectProblem(await upload(caller, ROW, { type: "application/zip" }), 415, "unsupported_media_type");
+    for (const type of ["text/csv", "application/x-ndjson", "application/json"]) expect(detail).toContain(type);
     expectProblem(await upload(await callerWith(["read"]), ROW), 403, "forbidden");
   });
 });

@@ -52,7 +52,9 @@ it("an export of nothing is a header, and an import has no result", async () => 
   const caller = await callerWith();
   expect((await exported(caller, { format: "csv" })).text).toBe("contact_id,email,name,properties\n");
   const { batch_id: id } = await completed(caller, contactsCsv(1));
-  expectProblem(await caller.get(`/v1/batches/${id}/result`), 409, "invalid_transition");
+  expect(expectProblem(await caller.get(`/v1/batches/${id}/result`), 409, "invalid_transition").detail).toContain(
+    `/v1/batches/${id}/errors`,
+  );
 });
 
 it("a reconciliation says what is only there, only here and different, and states it as a fact", async () => {

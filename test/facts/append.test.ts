@@ -50,6 +50,23 @@ describe("POST /v1/facts", () => {
     expect((await ledger(caller, entity)).items).toEqual(before.items);
   });
 
+  it("says of a wrong field what to write", async () => {
+    const caller = await callerWith();
+    const entity = fresh("account/");
+    const results = await state(caller, [
+      outcome(entity, { occurred_at: "2026-10-01T09:30:00+02:00" }),
+      outcome(entity, { payload: { account: "a1", value_cents: 1.5 } }),
+      outcome(entity, { payload: { account: "a1" } }),
+      outcome(entity, { kind: "sale" }),
+    ]);
+    expect(results.map(({ problem }) => problem.issues)).toEqual([
+      [{ path: "facts.0.occurred_at", message: "must be a time in UTC, such as 2026-10-01T09:30:00Z" }],
+      [{ path: "facts.1.payload.value_cents", message: "must be a whole number" }],
+      [{ path: "facts.2.payload.value_cents", message: "is missing: add it" }],
+      [{ path: "facts.3.kind", message: "is not known here: remove it" }],
+    ]);
+  });
+
   it("refuses each wrong fact by itself: reused names, malformed ones, unknown types", async () => {
     const caller = await callerWith();
     const entity = fresh("account/");
@@ -72,11 +89,11 @@ describe("POST /v1/facts", () => {
       [422, "idempotency_key_reused", ["facts.0.fact_id"]],
       [422, "invalid_payload", ["facts.1.payload.account", "facts.1.payload.value_cents"]],
       [422, "invalid_payload", ["facts.2.type"]],
-      [422, "invalid_payload", ["facts.3"]],
+      [422, "invalid_payload", ["facts.3.extra"]],
       [422, "invalid_payload", ["facts.4"]],
       [422, "invalid_payload", ["facts.5.fact_id"]],
       [422, "invalid_payload", ["facts.6.payload"]],
-      [422, "invalid_payload", ["facts.7.payload.amount_cents", "facts.7.payload"]],
+      [422, "invalid_payload", ["facts.7.payload.amount_cents", "facts.7.payload.amount_cent"]],
       [201, undefined, undefined],
     ]);
     expect(results[2].problem).toMatchObject({ did_you_mean: "outcome", detail: expect.stringContaining("contact_merged") });

@@ -71,6 +71,9 @@ describe("The rules", () => {
   it("never take effect in the past, or too soon for the clocks", async () => {
     const caller = await callerWith();
     const in5Seconds = new Date(Date.now() + 5_000).toISOString();
+    const ahead = { effective_at: "2999-01-01T00:00:00Z" };
+    const { issues } = expectProblem(await set(caller, 0, flat("one", 100), ahead), 422, "invalid_payload");
+    expect(issues).toMatchObject([{ path: "effective_at", message: expect.stringContaining("from the beginning") }]);
     await set(caller, 0, flat("one", 100));
     for (const effective_at of ["2020-01-01T00:00:00Z", in5Seconds]) {
       const { issues } = expectProblem(await set(caller, 1, flat("two", 200), { effective_at }), 422, "invalid_payload");

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import type { StatedFact } from "../../src/facts/fact.ts";
 import { FactObserved } from "../../src/messages/facts.ts";
-import { appendEach } from "../../src/objects/ledgers.ts";
+import { appendEach, appendFacts, ledgerOf } from "../../src/objects/ledgers.ts";
 import { callerWith, fresh } from "../api/client.ts";
 import { deliver, ledger, projectedUntil, sent } from "./facts.ts";
 
@@ -67,4 +68,14 @@ it("a ledger that cannot be reached refuses its own facts alone; one that restar
   const bindings = { ...env, LEDGER } as unknown as Env;
   const answers = await appendEach(bindings, from, [sent(well), sent(gone), sent(restarting), sent(well)]);
   expect(answers).toMatchObject([{ sequence: 1 }, new Error("It is gone."), { sequence: 1 }, { sequence: 2 }]);
+});
+
+it("a fact that code states wrongly is refused at the door, alone: no message could take it out of its ledger again", async () => {
+  const caller = await callerWith();
+  const [entity, other] = [fresh("account/"), fresh("account/")];
+  const from = { tenant_id: caller.tenantId, trace_id: TRACE, correlation_id: "c", causation_id: "test" };
+  const wrong = { ...sent(entity), type: "charge", payload: { account: "a1", amount_cents: 1.5 } } as unknown as StatedFact;
+  expect(await appendEach(env, from, [wrong, sent(other)])).toMatchObject([{ code: "invalid_payload" }, { sequence: 1 }]);
+  await expect(appendFacts(env, from, [wrong])).rejects.toMatchObject({ code: "invalid_payload" });
+  expect(await ledgerOf(env, caller.tenantId, entity).state()).toMatchObject({ last: 0 });
 });

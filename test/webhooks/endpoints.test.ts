@@ -16,6 +16,12 @@ describe("An endpoint's configuration", () => {
     expectProblem(await caller.post(`${path}/enable`, { version: 7 }), 409, "invalid_transition");
   });
 
+  it("names each type of fact once, however often it is written", async () => {
+    const caller = await callerWith();
+    const { path } = await endpoint(caller, { fact_types: ["payout", "outcome", "payout"] });
+    expect((await caller.get(path)).body.fact_types).toEqual(["payout", "outcome"]);
+  });
+
   it("is refused with the fields that are wrong", async () => {
     const caller = await callerWith();
     for (const [body, path] of [

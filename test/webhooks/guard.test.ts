@@ -81,6 +81,10 @@ describe("The guard", () => {
     );
   });
 
+  it("says how this machine is let in, for development", () => {
+    expect(checkText("http://localhost:9000/hooks")).toEqual({ refused: expect.stringContaining("WEBHOOKS_ALLOW_LOCAL=true") });
+  });
+
   it("lets nothing but this machine in when local development is switched on", () => {
     for (const text of ["http://localhost:8788/x", "http://127.0.0.1/", "https://[::1]:9/"])
       expect(checkText(text, { local: true })).toHaveProperty("url");

@@ -140,7 +140,7 @@ function showAttempts(delivery: Delivery | undefined): void {
   const first = Date.parse(delivery?.attempts[0]?.at ?? "");
   for (const { attempt, at, status, error } of delivery?.attempts ?? []) {
     const after = seconds(Date.parse(at) - first);
-    say(`  attempt ${attempt}  after ${column(after, 7)}${paint(error ? "red" : "green", String(status))}  ${error ?? "taken"}`);
+    say(`  attempt ${attempt}  after ${column(after, 8)}${paint(error ? "red" : "green", String(status))}  ${error ?? "taken"}`);
   }
 }
 

@@ -52,7 +52,20 @@ export function parseEnvelope(value: unknown): Envelope {
   });
 }
 
-/** Zod's issues as ours: a dotted path and a sentence. */
-export function issuesOf(error: z.ZodError, prefix: string[] = []): Issue[] {
-  return error.issues.slice(0, 50).map((issue) => ({ path: [...prefix, ...issue.path.map(String)].join("."), message: issue.message }));
+/** Zod's issues as ours: a dotted path for each wrong field, and a sentence that says what to do. */
+export function issuesOf(error: z.core.$ZodError, prefix: string[] = []): Issue[] {
+  return error.issues.slice(0, 50).flatMap((issue) => {
+    const path = [...prefix, ...issue.path.map(String)];
+    if (issue.code === "unrecognized_keys") {
+      return issue.keys.map((key) => ({ path: [...path, key].join("."), message: "is not known here: remove it" }));
+    }
+    const missing = issue.message.endsWith("received undefined");
+    return [{ path: path.join("."), message: missing ? "is missing: add it" : (PLAINER.get(issue.message) ?? issue.message) }];
+  });
 }
+
+/** What zod says by itself, where that leaves people guessing. */
+const PLAINER = new Map([
+  ["Invalid ISO datetime", "must be a time in UTC, such as 2026-10-01T09:30:00Z"],
+  ["Invalid input: expected int, received number", "must be a whole number"],
+]);

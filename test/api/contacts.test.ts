@@ -1,0 +1,12 @@
+import { expect, it } from "vitest";
+import { completed, contactsCsv } from "../batches/batch.ts";
+import { callerWith, type Json } from "./client.ts";
+
+it("GET /v1/contacts goes through all contacts page by page, and says when there are no more", async () => {
+  const caller = await callerWith();
+  await completed(caller, contactsCsv(4));
+  const first = (await caller.get("/v1/contacts?limit=2")).body;
+  const second = (await caller.get(`/v1/contacts?limit=2&cursor=${first.next_cursor}`)).body;
+  expect([first, second].flatMap(({ items }) => items.map(({ contact_id }: Json) => contact_id))).toEqual(["c0", "c1", "c2", "c3"]);
+  expect([first.next_cursor, second.next_cursor]).toEqual(["c1", null]);
+});
