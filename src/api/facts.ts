@@ -121,7 +121,7 @@ export function facts() {
         correlation_id: body.correlation_id ?? crypto.randomUUID(),
         causation_id: body.causation_id ?? `request/${crypto.randomUUID()}`,
       };
-      const answered = await appendEach(context.env, from, body.facts, pathOf);
+      const answered = await appendEach(context.env, from, body.facts, { pathOf, outside: true });
       // Only what was read as a fact has an answer that is no error.
       const results = answered.map((answer, index) => resultOf(body.facts[index] as StatedFact, index, answer));
       return context.json({ correlation_id: from.correlation_id, results }, 200);

@@ -113,6 +113,19 @@ function oneOf(schemaOf: (type: FactType) => z.ZodType) {
   return z.discriminatedUnion("type", FACT_TYPES.map(schemaOf) as unknown as [z.ZodObject, ...z.ZodObject[]]);
 }
 
+/** Ledgers in which Millrace states what it did itself: nobody else may, or a delivery could be made to look as if it had arrived. */
+const KEPT_BY_MILLRACE = ["webhook/", "batch/", "queue/"];
+
+export function isKeptByMillrace(entity: string): boolean {
+  return KEPT_BY_MILLRACE.some((prefix) => entity.startsWith(prefix));
+}
+
+/** The error for a fact that somebody else states there. */
+export function keptByMillrace(path: string): MillraceError {
+  const kept = KEPT_BY_MILLRACE.map((prefix) => `${prefix}…`).join(", ");
+  return invalidFact([{ path, message: `must be a ledger of yours: Millrace keeps ${kept} itself` }]);
+}
+
 /** Reads a fact that somebody states. Errors: `invalid_payload` with the issues; for an unknown type, with the types there are and the nearest. */
 export function readFact(value: unknown, path = "fact"): StatedFact {
   const parsed = statedFactSchema.safeParse(value);

@@ -10,9 +10,12 @@ export function factRow({ payload: fact }: { payload: RecordedFact }): RowStatem
   return { text: INSERT_FACTS, row: { tenant_id, entity, sequence, fact_id, recorded_at: Date.parse(recorded_at), body } };
 }
 
-/** The row of a fact's ledger: once for all facts of a batch. One that is known is not written again. */
-export function ledgerRow({ payload: { tenant_id, entity } }: { payload: RecordedFact }): RowStatement {
-  return { text: REGISTER_LEDGERS, row: { tenant_id, entity } };
+/** A ledger is registered with its first fact, and with every hundredth after it, in case that one was lost on the way. */
+const REGISTERED_EVERY = 100;
+
+/** The row of a fact's ledger, with those facts that register it: once for all facts of a batch. One that is known is not written again. */
+export function ledgerRow({ payload: { tenant_id, entity, sequence } }: { payload: RecordedFact }): RowStatement | undefined {
+  return sequence % REGISTERED_EVERY === 1 ? { text: REGISTER_LEDGERS, row: { tenant_id, entity } } : undefined;
 }
 
 const INSERT_FACTS = `

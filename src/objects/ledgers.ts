@@ -1,6 +1,6 @@
 import pRetry from "p-retry";
 import { type Envelope, isTransient, MillraceError, traceIdOf } from "../engine/index.ts";
-import { type Provenance, type RecordedFact, readFact, type StatedFact } from "../facts/fact.ts";
+import { isKeptByMillrace, keptByMillrace, type Provenance, type RecordedFact, readFact, type StatedFact } from "../facts/fact.ts";
 import { type Feed, feedOf, LEDGER_SOURCE } from "./feeds.ts";
 import type { Appended, Ledger, LedgerState } from "./ledger.ts";
 
@@ -15,15 +15,15 @@ export function ledgerOf(env: Env, tenantId: string, entity: string): DurableObj
 /**
  * Appends facts to their ledgers, one call for each ledger. Answers one result per fact, in order; a fact that does not fit its type,
  * and one whose ledger cannot be reached, its error. Safe to repeat. Every way into a ledger leads through here, so each fact is read
- * here: one that no message can carry would lie in its ledger for ever. `pathOf` says where a fact stands in what its stater sent.
+ * here: one that no message can carry would lie in its ledger for ever.
  */
 export async function appendEach(
   env: Env,
   from: Provenance,
   facts: readonly unknown[],
-  pathOf: (index: number) => string = () => "fact",
+  stater: Stater = {},
 ): Promise<(Appended | Error)[]> {
-  const read = facts.map((fact, index) => readOne(fact, pathOf(index)));
+  const read = facts.map((fact, index) => readOne(fact, index, stater));
   const answers = read.map((one): Appended | Error => (one instanceof Error ? one : NOT_ASKED));
   const stated = read.flatMap((fact, index) => (fact instanceof Error ? [] : [{ fact, index }]));
   await Promise.all(
@@ -41,9 +41,20 @@ export async function appendEach(
 /** Stands in for an answer until its ledger has given one. */
 const NOT_ASKED = new Error("The ledger was not asked.");
 
-function readOne(fact: unknown, path: string): StatedFact | MillraceError {
+/** Who states facts. */
+export interface Stater {
+  /** Where a fact stands in what they sent; default `fact`. */
+  pathOf?: (index: number) => string;
+  /** True for somebody outside, who states nothing in the ledgers that Millrace keeps itself. */
+  outside?: boolean;
+}
+
+function readOne(stated: unknown, index: number, { pathOf = () => "fact", outside = false }: Stater): StatedFact | MillraceError {
+  const path = pathOf(index);
   try {
-    return readFact(fact, path);
+    const fact = readFact(stated, path);
+    if (outside && isKeptByMillrace(fact.entity)) throw keptByMillrace(`${path}.entity`);
+    return fact;
   } catch (error) {
     if (error instanceof MillraceError) return error;
     throw error;

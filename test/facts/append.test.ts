@@ -119,6 +119,17 @@ describe("POST /v1/facts", () => {
   });
 });
 
+it("nobody states facts in the ledgers that Millrace keeps itself: a delivery cannot be made to look as if it had arrived", async () => {
+  const caller = await callerWith();
+  const entities = ["webhook/e1", "batch/b1", "queue/webhooks", fresh("webhooks/")];
+  const results = await state(
+    caller,
+    entities.map((entity) => sent(entity)),
+  );
+  expect(results.map(({ status }) => status)).toEqual([422, 422, 422, 201]);
+  expect(results[0].problem.issues).toMatchObject([{ path: "facts.0.entity", message: expect.stringContaining("webhook/") }]);
+});
+
 describe("GET /v1/facts", () => {
   it("lists the tenant's facts newest first, page by page, by entity, type, trace and correlation", async () => {
     const caller = await callerWith();

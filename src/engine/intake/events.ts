@@ -133,8 +133,10 @@ async function follow(
       const rows = row && instances.map(({ id, envelope }, index) => row({ payload: payloads[index], envelope, instanceId: id }));
       return { instances, ...(rows && { rows }) };
     }
-    case "project":
-      return { rows: [target.row(event)] };
+    case "project": {
+      const row = target.row(event);
+      return row ? { rows: [row] } : {};
+    }
     case "call":
       await target.handler(event);
       return {};

@@ -48,7 +48,7 @@ interface Signal {
 /** Rows of our own, written with the event's intake: a whole batch of events is one statement. */
 interface Project<Payload> {
   readonly do: "project";
-  readonly row: (event: Routed<Payload>) => RowStatement;
+  readonly row: (event: Routed<Payload>) => RowStatement | undefined;
 }
 
 /** Code that may run more than once per event and in any order: what it does must bear that. The event comes back when it throws. */
@@ -100,8 +100,8 @@ export function signal(): Signal {
   return { do: "signal" };
 }
 
-/** Keeps a row about the event. Give every call the same statement text: the rows of a batch travel as one. A repeat must change nothing (`ON CONFLICT`). */
-export function project<Payload>(row: (event: Routed<Payload>) => RowStatement): Project<Payload> {
+/** Keeps a row about the event, or none. Give every call the same statement text: the rows of a batch travel as one. A repeat must change nothing (`ON CONFLICT`). */
+export function project<Payload>(row: (event: Routed<Payload>) => RowStatement | undefined): Project<Payload> {
   return { do: "project", row };
 }
 
