@@ -1,22 +1,8 @@
-import { spawn } from "node:child_process";
-import { once } from "node:events";
-import { join } from "node:path";
-import { text } from "node:stream/consumers";
-import { expect, it, onTestFinished } from "vitest";
-
-const ROOT = join(import.meta.dirname, "../..");
+import { expect, it } from "vitest";
+import { tellDemo } from "./run-demo.ts";
 
 it("the demo of webhooks shows failure, patience, rotation, 410 and a hostile URL, proves it, and ends within a minute", async () => {
-  const began = Date.now();
-  const child = spawn(process.execPath, ["src/cli/launch.js", "demo", "webhooks", "--exit"], {
-    cwd: ROOT,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  onTestFinished(() => void child.kill("SIGTERM"));
-  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
-  expect(err).toBe("");
-  expect(code, out).toBe(0);
-  expect(Date.now() - began).toBeLessThan(60_000);
+  const out = await tellDemo(["webhooks"]);
   expect(out).toMatch(/refused {2}https:\/\/169\.254\.169\.254/);
   expect(out).toMatch(/attempt 1 .* 503 .*\n.*attempt 2 .* 429 .*asked for 3 seconds.*\n.*attempt 3 .* 204 /);
   expect(out).toContain("2 signatures; the old secret verifies: true, the new one: true.");
@@ -24,5 +10,4 @@ it("the demo of webhooks shows failure, patience, rotation, 410 and a hostile UR
   expect(out).toContain("The receiver: 9 requests, all verified; 6 deliveries taken, each under one id.");
   expect(out).toContain("✓ Every delivery was taken once");
   expect(out).not.toMatch(/whsec_[A-Za-z0-9+/]/);
-  expect(out).not.toContain("\u001b[");
 });

@@ -1,0 +1,27 @@
+import { type ChildProcessByStdio, spawn } from "node:child_process";
+import { once } from "node:events";
+import { join } from "node:path";
+import type { Readable } from "node:stream";
+import { text } from "node:stream/consumers";
+import { expect, onTestFinished } from "vitest";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+/** `npm run demo` without a terminal. */
+export function startDemo(...args: string[]): ChildProcessByStdio<null, Readable, Readable> {
+  const child = spawn(process.execPath, ["src/cli/launch.js", "demo", ...args, "--exit"], { cwd: ROOT, stdio: ["ignore", "pipe", "pipe"] });
+  onTestFinished(() => void child.kill("SIGTERM"));
+  return child;
+}
+
+/** What a demo says from its start to its end: in good order, with nothing to complain of, within a minute unless it needs longer. */
+export async function tellDemo(args: readonly string[] = [], withinMs = 60_000): Promise<string> {
+  const began = Date.now();
+  const child = startDemo(...args);
+  const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
+  expect(err).toBe("");
+  expect(code, out).toBe(0);
+  expect(Date.now() - began).toBeLessThan(withinMs);
+  expect(out).not.toContain("\u001b[");
+  return out;
+}
