@@ -82,7 +82,7 @@ const PROBLEMS: Record<string, string> = {
   INVALID_OPENING_QUOTE: "has a quote inside a cell that is not quoted: quote the cell and double the quote",
 };
 
-/** Where the window ends before the quote does, the row is as large as any that is refused for its size. */
+/** Where the window ends before the quote does, the row is too large whatever follows. */
 function oversized(problem: string): string {
   return problem === PROBLEMS.CSV_QUOTE_NOT_CLOSED ? TOO_LARGE : problem;
 }

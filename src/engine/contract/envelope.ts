@@ -32,7 +32,7 @@ export const envelopeSchema = z
       .optional(),
     /** The engine's own mark on a message whose row it has committed; producers leave it out. */
     acceptance: z.string().max(64).optional(),
-    /** Set when the sender keeps the message in storage of its own until it hears that it arrived; then the engine's outbox has no row of it. */
+    /** Set on an event whose sender keeps it in storage of its own until it hears that it arrived: the engine's outbox has no row of it. */
     outbox: z.literal("sender").optional(),
     traceparent: z.string().regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent"),
   })

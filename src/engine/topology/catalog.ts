@@ -14,7 +14,7 @@ export interface Catalog {
   performer(type: string): AnyWorkflow;
   /** What follows from an event, and its definition. Errors: `unknown_message_type`. */
   subscribers(type: string): { event: MessageDefinition; targets: readonly Target[] };
-  /** Says of messages that they are durable here, to those senders that keep them until they hear it (`outbox: "sender"`). Never throws: a sender that does not hear of it sends again. */
+  /** Says of events that they are durable here, to those senders that keep them until they hear it (`outbox: "sender"`). Never throws: a sender that does not hear of it sends again. */
   confirm(env: object, messages: readonly Envelope[]): Promise<void>;
   /** What is to be said when an operator gives a dead letter up. */
   said(skipped: SkippedLetter): readonly Draft[];
@@ -38,7 +38,7 @@ export interface SkippedLetter {
 interface Definition {
   readonly workflows: readonly AnyWorkflow[];
   readonly routes: readonly Route[];
-  /** Called with messages marked `outbox: "sender"` that were taken in, or captured as dead letters, so that their senders (a Durable Object, with its own storage) can forget them. */
+  /** Called with events marked `outbox: "sender"` that were taken in, or captured as dead letters, so that their senders (a Durable Object, with its own storage) can forget them. */
   readonly onConfirmed?: (env: Cloudflare.Env, messages: readonly Envelope[]) => Promise<void>;
   /** Messages that are committed with the skipping of a dead letter, such as a fact for the books. */
   readonly onSkipped?: (letter: SkippedLetter) => readonly Draft[];
