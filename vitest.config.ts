@@ -30,7 +30,10 @@ export default defineConfig({
         ],
         test: {
           name: "app",
-          include: ["test/{api,app,providers,facts,webhooks,batches}/**/*.test.ts", "test/docs/run/**/*.test.ts"],
+          include: [
+            "test/{api,app,providers,facts,webhooks,batches,crm,brand,publish,text,schedules}/**/*.test.ts",
+            "test/docs/run/**/*.test.ts",
+          ],
           setupFiles: ["test/migrate.ts"],
           globalSetup: ["test/webhooks/global-setup.ts"],
           testTimeout: 30_000,

@@ -1,13 +1,18 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 import { type Catalog, issuesOf } from "../engine/index.ts";
+import { approvals } from "./approvals.ts";
+import { articles } from "./articles.ts";
 import { audit } from "./audit.ts";
 import { authenticate } from "./auth.ts";
 import { batchReports } from "./batch-reports.ts";
 import { batches } from "./batches.ts";
+import { brands } from "./brands.ts";
 import { budgets } from "./budgets.ts";
 import { commands } from "./commands.ts";
 import { contacts } from "./contacts.ts";
+import { crmHooks } from "./crm-hooks.ts";
+import { crmSyncs } from "./crm-syncs.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { effects } from "./effects.ts";
 import { embedded } from "./embedded.ts";
@@ -26,7 +31,10 @@ import { problemsPage } from "./problems-page.ts";
 import { projections } from "./projections.ts";
 import { qualificationRules } from "./qualification-rules.ts";
 import { retry } from "./retry.ts";
+import { schedules } from "./schedules.ts";
 import { steps } from "./steps.ts";
+import { syndication } from "./syndication.ts";
+import { undo } from "./undo.ts";
 import { webhookDeliveries } from "./webhook-deliveries.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
 import { webhooks } from "./webhooks.ts";
@@ -44,10 +52,24 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use("/v1/*", noStore, authenticate);
 
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
+  const people = [approvals(), undo(), schedules(catalog)];
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(), contacts()];
   const hooks = [webhooks(), webhookSecrets(), webhookDeliveries(catalog)];
-  for (const routes of [...nouns, ...platform, ...derived, ...hooks, health(), landing(catalog), problemsPage(), pages(), embedded()])
+  const growth = [brands(catalog), articles(), syndication(), crmSyncs(catalog), crmHooks(catalog)];
+  for (const routes of [
+    ...nouns,
+    ...people,
+    ...platform,
+    ...derived,
+    ...hooks,
+    ...growth,
+    health(),
+    landing(catalog),
+    problemsPage(),
+    pages(),
+    embedded(),
+  ])
     api.route("/", routes);
   api.route("/", openApi(api));
   return api;

@@ -13,6 +13,11 @@ type HttpCode =
   | "delivery_not_found"
   | "batch_not_found"
   | "file_not_found"
+  | "brand_not_found"
+  | "article_not_found"
+  | "contact_not_found"
+  | "sync_not_found"
+  | "signature_invalid"
   | "length_required"
   | "method_not_allowed"
   | "unsupported_media_type";
@@ -29,6 +34,7 @@ export const PROBLEMS = {
   invalid_json: [400, "The body is not JSON", false],
   unauthorized: [401, "No valid token", false],
   forbidden: [403, "The token may not do this", false],
+  signature_invalid: [401, "The signature does not match", false],
   route_not_found: [404, "No such route", false],
   page_not_found: [404, "No such page", false],
   ledger_not_found: [404, "No such ledger", false],
@@ -40,6 +46,12 @@ export const PROBLEMS = {
   delivery_not_found: [404, "No such delivery", false],
   batch_not_found: [404, "No such batch", false],
   file_not_found: [404, "No such file", false],
+  approval_not_found: [404, "No such approval", false],
+  schedule_not_found: [404, "No such schedule", false],
+  brand_not_found: [404, "No such brand", false],
+  article_not_found: [404, "No such article", false],
+  contact_not_found: [404, "No such contact", false],
+  sync_not_found: [404, "No such sync", false],
   unknown_message_type: [404, "No such message type", false],
   method_not_allowed: [405, "The route does not take this method", false],
   invalid_transition: [409, "Not possible in its present state", false],
@@ -60,6 +72,10 @@ export const PROBLEMS = {
   nondeterministic_steps: [500, "A workflow changed its steps", false],
   config_invalid: [500, "The deployment is not configured", false],
   invariant: [500, "A bug in Millrace", false],
+  answer_truncated: [502, "A model's answer was cut off", false],
+  answer_refused: [502, "A model refused", false],
+  answer_empty: [502, "A model answered nothing", false],
+  answer_malformed: [502, "A model's answer is not what was asked for", false],
   upstream_refused: [502, "An upstream refused", true],
   retry_after: [503, "An upstream asks for patience", true],
   in_progress: [503, "An upstream is still at work", true],

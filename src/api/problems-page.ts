@@ -26,6 +26,16 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
   delivery_not_found: ["This webhook endpoint has no delivery of this id.", "List them with GET /v1/webhooks/{id}/deliveries."],
   batch_not_found: ["No batch of your tenant has this id.", "List them with GET /v1/batches."],
   file_not_found: ["The file is not in your tenant's folder of the bucket.", "Put it below files/{tenant}/, or send it as the body."],
+  approval_not_found: ["No approval of your tenant has this id.", "List them with GET /v1/approvals."],
+  schedule_not_found: ["No schedule of your tenant has this name.", "List them with GET /v1/schedules."],
+  brand_not_found: ["Your tenant has no brand of this name.", "List them with GET /v1/brands; PUT /v1/brands/{brand} makes one."],
+  article_not_found: ["No article of your tenant has this id.", "List them with GET /v1/articles."],
+  contact_not_found: ["No contact of your tenant has this id.", "List them with GET /v1/contacts; a batch brings them in."],
+  sync_not_found: ["No sync of your tenant has this id.", "List them with GET /v1/crm/syncs."],
+  signature_invalid: [
+    "The request is not signed with the secret that both sides share, or its time is too far from now.",
+    "Check the secret on both sides, and the sender's clock.",
+  ],
   unknown_message_type: ["No workflow here takes this type.", "Check its spelling against did_you_mean, or deploy the workflow first."],
   method_not_allowed: ["The route takes other methods.", "Use one that the Allow header names."],
   invalid_transition: [
@@ -73,6 +83,16 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
   ],
   config_invalid: ["A binding, variable or table is missing.", "Do what the detail says, then deploy."],
   invariant: ["Something happened that should be impossible.", "Report the route and the time to whoever maintains this deployment."],
+  answer_truncated: [
+    "A model's answer ended before its text did. What it cost is recorded.",
+    "Allow more tokens or ask for less, then retry the instance.",
+  ],
+  answer_refused: ["A model would not write this. What it cost is recorded.", "Change what is asked, then retry the instance."],
+  answer_empty: ["A model answered without a text. What it cost is recorded.", "Retry the instance; if it stays so, take another model."],
+  answer_malformed: [
+    "A model's answer is not in the format that was asked for. What it cost is recorded.",
+    "Retry the instance; if it stays so, mend the prompt.",
+  ],
   upstream_refused: [
     "An upstream said that it did nothing. The step's retries are used up.",
     "Mend what the message names, then retry the instance.",

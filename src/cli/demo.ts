@@ -4,8 +4,10 @@ import pRetry from "p-retry";
 import { type Call, Refusal, runCommand, stopped } from "./command.ts";
 import { batch } from "./demo/batch.ts";
 import { brand } from "./demo/brand/story.ts";
+import { crm } from "./demo/crm.ts";
 import { derived } from "./demo/derived.ts";
 import { ledger } from "./demo/ledger.ts";
+import { publish } from "./demo/publish.ts";
 import type { Story } from "./demo/story.ts";
 import { webhooks } from "./demo/webhooks.ts";
 import { ensureDevVars } from "./local/dev-vars.ts";
@@ -14,7 +16,7 @@ import { freePort, portFrom } from "./local/ports.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { paint, say, seconds } from "./terminal.ts";
 
-const STORIES: Record<string, Story> = { brand, ledger, derived, webhooks, batch };
+const STORIES: Record<string, Story> = { brand, crm, publish, ledger, derived, webhooks, batch };
 const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 
 /** `npm run demo -- [story]`: one system at work, on an engine of its own that shares nothing with `npm start`. */

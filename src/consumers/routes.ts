@@ -2,9 +2,11 @@ import { appendObserved } from "../derive/append-observed.ts";
 import { merge } from "../derive/merge.ts";
 import { qualify } from "../derive/qualify.ts";
 import { spend } from "../derive/spend.ts";
-import { call, on, project, type Route, send, sendEach, start } from "../engine/index.ts";
+import { call, on, project, type Route, send, sendEach, start, type Target, tell } from "../engine/index.ts";
 import { factRow, ledgerRow } from "../facts/projection.ts";
-import { ContentGenerated, ContentPublish, ContentPublished } from "../messages/content.ts";
+import { BrandAudited } from "../messages/brand.ts";
+import { ContentGenerated, ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
+import { ContactSynced } from "../messages/crm.ts";
 import {
   ChargeFact,
   ContactMergedFact,
@@ -23,14 +25,22 @@ import { generateArticle } from "../workflows/generate-article.ts";
 
 /** What follows from what. */
 export const routes: readonly Route[] = [
-  on(ResearchCompleted, start(generateArticle)),
+  on(ResearchCompleted, start(generateArticle), agent()),
   on(
     ContentGenerated,
     send(ContentPublish, ({ content_id, brand }) => ({ content_id, brand })),
-    send(SocialCreate, ({ content_id, brand }) => ({ content_id, brand })),
+    agent(),
   ),
-  on(ContentPublished),
+  on(
+    ContentPublished,
+    send(SocialCreate, ({ content_id, brand }) => ({ content_id, brand })),
+    agent(),
+  ),
+  on(ContentUnpublished, agent()),
+  on(ContentRejected, agent()),
   on(SocialPosted),
+  on(BrandAudited),
+  on(ContactSynced),
 
   on(FactRecorded, project(factRow), project(ledgerRow)),
   on(OutcomeFact, call(qualify), sendEach(WebhookDeliver, offer, deliveryRow)),
@@ -40,3 +50,8 @@ export const routes: readonly Route[] = [
   on(ReconciliationFact, sendEach(WebhookDeliver, offer, deliveryRow)),
   on(FactObserved, call(appendObserved)),
 ];
+
+/** The agent of the brand that an event is about hears of it. */
+function agent<Event extends { brand: string }>(): Target<Event> {
+  return tell("brand-agent", ({ brand }, { tenant_id }) => `${tenant_id}/${brand}`);
+}

@@ -23,6 +23,7 @@ export { type Fragment, now, type RowStatement, rowChunks, type SqlValue, type S
 export { newTrace, nextHop, traceIdOf } from "./contract/trace.ts";
 export {
   type Commit,
+  type Done,
   defineStep,
   type EffectCall,
   type EffectClass,
@@ -30,7 +31,7 @@ export {
   type StepDefinition,
   type Writes,
 } from "./guard/step.ts";
-export type { StepOptions, Steps } from "./guard/steps.ts";
+export type { Approval, ApprovalRequest, StepOptions, Steps } from "./guard/steps.ts";
 export { defineWorkflow, entrypoint, type WorkflowCall, type WorkflowDefinition } from "./guard/workflow.ts";
 export type { Consumer } from "./intake/batch.ts";
 export { consumeCommands } from "./intake/commands.ts";
@@ -41,6 +42,7 @@ export { oldestWaiting } from "./keeper/backlog.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";
 export { Keeper, keeper, type Round } from "./keeper/keeper.ts";
 export type { Retention, Slice } from "./keeper/rule.ts";
+export { RateLimit } from "./limits/rate-limit.ts";
 export { type AuditRow, listActions } from "./operate/actions.ts";
 export { applied, audit, type Operator } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";

@@ -4,6 +4,7 @@ import { defineQueue } from "../engine/index.ts";
 export const gatherfeedCommands = defineQueue({ name: "gatherfeed-commands" });
 export const publishCommands = defineQueue({ name: "publish-commands" });
 export const socialCommands = defineQueue({ name: "social-commands" });
+export const smCommands = defineQueue({ name: "sm-commands" });
 export const brandEvents = defineQueue({ name: "brand-events", batch: { size: 100, waitSeconds: 0 } });
 
 /** The platform side's queues. People wait for webhooks and batches, so these do not wait to fill; facts come in numbers, so theirs do. */
@@ -18,4 +19,5 @@ export const factProcessing = defineQueue({
   retries: { limit: 5, initial: "5 seconds", max: "2 minutes" },
   batch: { size: 50, waitSeconds: 1 },
 });
+export const crmCommands = defineQueue({ name: "crm-commands" });
 export const batch = defineQueue({ name: "batch", retries: { limit: 3, initial: "30 seconds", max: "5 minutes" } });

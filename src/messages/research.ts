@@ -1,17 +1,12 @@
 import * as z from "zod";
 import { defineCommand, defineEvent } from "../engine/index.ts";
+import { brandName, cycle, keyword } from "./brand.ts";
 import { brandEvents, gatherfeedCommands } from "./queues.ts";
 
-const keyword = z.string().trim().min(1).max(120);
-const brand = z
-  .string()
-  .max(60)
-  .regex(/^[a-z0-9][a-z0-9-]*$/, "must be lower case letters, digits and dashes");
-
-/** Research one keyword for a brand. `cycle` names the round of work (a week, a campaign): the same keyword in the same cycle is the same work. */
+/** Research one keyword for a brand. `reuse` names research that is fresh enough: it is handed on, and nothing is searched or paid for. */
 export const ResearchRequested = defineCommand({
   type: "research.requested",
-  payload: z.object({ brand, keyword, cycle: z.string().min(1).max(60).default("first") }),
+  payload: z.object({ brand: brandName, keyword, cycle: cycle.default("first"), reuse: z.string().min(1).max(64).optional() }),
   key: ({ brand, keyword, cycle }) => `${brand}/${cycle}/${keyword.toLowerCase()}`,
   subject: ({ brand, keyword }) => `${brand}/${keyword}`,
   queue: gatherfeedCommands,
@@ -20,7 +15,7 @@ export const ResearchRequested = defineCommand({
 /** A keyword's research is stored and can be written from. */
 export const ResearchCompleted = defineEvent({
   type: "research.completed",
-  payload: z.object({ research_id: z.string(), brand, keyword }),
+  payload: z.object({ research_id: z.string(), brand: brandName, keyword }),
   subject: ({ brand, keyword }) => `${brand}/${keyword}`,
   queue: brandEvents,
 });

@@ -15,7 +15,7 @@ export const generateArticle = defineWorkflow({
     await step.effect("write article", writeArticle, research, {
       record: (written) => ({
         statements: [insertDraft(draftArticle(instanceId, envelope.tenant_id, brand, keyword, written), written)],
-        emit: [ContentGenerated.from({ content_id: instanceId, brand })],
+        emit: [ContentGenerated.from({ content_id: instanceId, brand, keyword, revision: 1 })],
       }),
     });
   },

@@ -12,8 +12,8 @@ export const publishArticle = defineWorkflow({
 
     await step.effect("put page", putPage, article, {
       record: ({ url }) => ({
-        statements: [markPublished(content_id, url)],
-        emit: [ContentPublished.from({ content_id, brand, url })],
+        statements: [markPublished(article, url)],
+        emit: [ContentPublished.from({ content_id, brand, keyword: article.keyword, revision: article.revision + 1, url })],
       }),
     });
   },

@@ -31,6 +31,17 @@ interface Common<Input, Output> {
   timeout?: Duration;
   /** Does it, and answers what the upstream said. JSON values only. */
   run: (call: EffectCall<Input>) => Promise<Output>;
+  /**
+   * Takes it back, when an operator undoes the instance: an effect like any other, guarded by its own class, given what went in and
+   * what came out. An effect without it stays.
+   */
+  undo?: StepDefinition<Done<Input, Output>, unknown>;
+}
+
+/** An effect that happened: what went in, and what came out. */
+export interface Done<Input, Output> {
+  readonly input: Input;
+  readonly output: Output;
 }
 
 /** A guarded effect, shared by chains. Only `lookup` has, and must have, a way to ask whether it already happened. */

@@ -17,6 +17,28 @@ import { type Commit, DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries, type StepD
 /** A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. */
 export type Literal<Name extends string> = string extends Name ? never : Record<never, never> extends Record<Name, 1> ? never : Name;
 
+/** A question to a person. */
+export interface ApprovalRequest {
+  /** In one sentence: what a yes leads to. At most 500 characters. */
+  question: string;
+  /** What the person should see before answering: small, JSON. At most 16 KB. */
+  details?: Record<string, unknown>;
+  /** How long an answer may take. Default 7 days. */
+  timeout?: Duration;
+  /** What is true if nobody answers in time. Default reject: what nobody said yes to does not happen. */
+  otherwise?: "approve" | "reject";
+  key?: string;
+}
+
+/** How a question was answered. */
+export interface Approval {
+  approved: boolean;
+  /** Who answered; null when the time was over and nobody had. */
+  by: string | null;
+  /** Why, in that person's words. */
+  reason: string | null;
+}
+
 export interface StepOptions {
   /** Tells parallel or repeated calls of one name apart. From the data, such as an item's id; never a counter or the time. */
   key?: string;
@@ -50,7 +72,12 @@ export class Steps {
     name: Literal<Name>,
     definition: StepDefinition<Input, Output>,
     input: NoInfer<Input>,
-    options: { key?: string; record?: (output: NoInfer<Output>) => Writes } = {},
+    options: {
+      key?: string;
+      record?: (output: NoInfer<Output>) => Writes;
+      /** What is written when the effect is taken back, in one write with that. */
+      undo?: (output: NoInfer<Output>) => Writes;
+    } = {},
   ): Promise<Output> {
     const place = this.#place(name, options.key);
     const record = options.record ?? (() => ({}));
@@ -96,6 +123,14 @@ export class Steps {
     });
     const envelope = parseEnvelope(early === null ? await this.#awaitSignal(place, options.timeout ?? "7 days") : JSON.parse(early));
     return unpackPayload(this.#run.env.PAYLOADS, event, envelope);
+  }
+
+  /**
+   * Asks a person. The instance waits, for nothing and at no cost, until somebody answers through the API or the time is over; then
+   * what `otherwise` says is true. One question, one answer, however often the instance restarts.
+   */
+  async approve<Name extends string>(name: Literal<Name>, _request: ApprovalRequest): Promise<Approval> {
+    throw new MillraceError("invariant", `"${name}" asks for an approval, which is under construction.`);
   }
 
   /** Runs a function for each item, a few at a time; each item's steps carry its key. Answers in the items' order. */
