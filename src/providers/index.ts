@@ -7,7 +7,7 @@ import { openAiText, type Text } from "./text.ts";
 import type { Upstream } from "./upstream.ts";
 import { type WorkersAi, workersAiText } from "./workers-ai.ts";
 
-export type { Pages } from "./pages.ts";
+export type { Page, Pages, PublishedPage } from "./pages.ts";
 export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
 export type { Social } from "./social.ts";

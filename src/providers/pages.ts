@@ -2,14 +2,21 @@ import * as z from "zod";
 import { notRetryable } from "../engine/index.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
-interface Page {
-  /** Where it lives: segments joined by `/`, without one at either end, such as `acme/cold-brew`. */
+/** An article as it is published. */
+export interface Page {
+  /** Where a store keeps it: segments joined by `/`, without one at either end, such as `acme/cold-brew`. */
   path: string;
-  /** The whole document. */
-  html: string;
+  /** Its name in a system that makes the address itself. Unique. */
+  slug: string;
+  /** Plain text. */
+  title: string;
+  /** The article itself as an HTML fragment, without its title: for systems that have a frame of their own. */
+  content: string;
+  /** The whole document, for those that have none. */
+  document: string;
 }
 
-interface PublishedPage {
+export interface PublishedPage {
   /** Where people read it. */
   url: string;
   /** Names this exact version. */
@@ -18,31 +25,40 @@ interface PublishedPage {
 
 /** Publishing. */
 export interface Pages {
-  /** Creates or replaces the page at its path. Repeating it changes nothing: its effect class is `natural`. */
+  /** True when `put` may simply be repeated (`natural`). Otherwise a repeat would make a second page, and `find` is asked first (`lookup`). */
+  readonly repeatable: boolean;
+  /** Creates or replaces a page. */
   put(page: Page, options: CallOptions): Promise<PublishedPage>;
+  /** The page as it is up; undefined for a sure no. */
+  find(page: Pick<Page, "path" | "slug">, options: CallOptions): Promise<PublishedPage | undefined>;
+  /** Takes a page down. One that is not there stays so. */
+  remove(page: Pick<Page, "path" | "slug">, options: CallOptions): Promise<void>;
 }
 
 const Published = z.object({ url: z.url(), etag: z.string().min(1) });
 
-/** A page store over HTTP: `PUT /pages/{path}` of `text/html`, answered by `{ url, etag }`. */
+/** A page store over HTTP: `PUT /pages/{path}` of `text/html`, answered by `{ url, etag }`; `GET` of the same says it again; `DELETE` takes it down. */
 export function httpPages(upstream: Upstream): Pages {
+  const authorization = `Bearer ${upstream.credential.value}`;
   return {
-    async put(page, options) {
-      return callUpstream(
+    repeatable: true,
+    put: (page, options) =>
+      callUpstream(
         upstream,
         {
           method: "PUT",
           path: `/pages/${encodedPath(page.path)}`,
-          headers: {
-            authorization: `Bearer ${upstream.credential.value}`,
-            "content-type": "text/html; charset=utf-8",
-            "idempotency-key": options.key,
-          },
-          body: page.html,
+          headers: { authorization, "content-type": "text/html; charset=utf-8", "idempotency-key": options.key },
+          body: page.document,
         },
         Published,
         options,
-      );
+      ),
+    find: async () => {
+      throw notRetryable("Under construction.");
+    },
+    remove: async () => {
+      throw notRetryable("Under construction.");
     },
   };
 }

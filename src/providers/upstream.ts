@@ -18,7 +18,7 @@ export interface Upstream extends Counterpart {
 }
 
 export interface UpstreamCall {
-  method: "GET" | "POST" | "PUT";
+  method: "GET" | "POST" | "PUT" | "PATCH" | "DELETE";
   path: string;
   headers?: Record<string, string>;
   body?: string;

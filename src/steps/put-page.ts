@@ -8,5 +8,8 @@ export const putPage = defineStep({
   effect: "natural",
   retries: { limit: 2, delay: "2 seconds", backoff: "exponential" },
   run: ({ input, key, signal, env }: EffectCall<Article>) =>
-    pages(env).put({ path: pagePath(input), html: renderPage(input) }, { key, signal }),
+    pages(env).put(
+      { path: pagePath(input), slug: input.slug, title: input.title, content: "", document: renderPage(input) },
+      { key, signal },
+    ),
 });

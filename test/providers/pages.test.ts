@@ -1,20 +1,25 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { servePage } from "../../src/providers/embedded/pages.ts";
-import { pages } from "../../src/providers/index.ts";
+import { type Page, pages } from "../../src/providers/index.ts";
 import { inject, ledger } from "./embedded.ts";
+
+/** A page as a store needs it. */
+function page(path: string, document: string): Page {
+  return { path, slug: path.replaceAll("/", "-"), title: "A page", content: document, document };
+}
 
 afterEach(() => inject());
 
 describe("publishing", () => {
   it("publishes a page that people can read", async () => {
-    const page = await pages(env).put({ path: "acme/green-tea", html: "<h1>Green tea</h1>" }, { key: "k1" });
-    expect(page.url).toMatch(/\/pages\/acme\/green-tea$/);
+    const published = await pages(env).put(page("acme/green-tea", "<h1>Green tea</h1>"), { key: "k1" });
+    expect(published.url).toMatch(/\/pages\/acme\/green-tea$/);
 
     const served = await servePage(env, "acme/green-tea");
     expect(await served?.text()).toBe("<h1>Green tea</h1>");
     expect(Object.fromEntries(served?.headers ?? [])).toMatchObject({
-      etag: page.etag,
+      etag: published.etag,
       "content-type": "text/html; charset=utf-8",
       "x-content-type-options": "nosniff",
       "content-security-policy": expect.stringMatching(/default-src 'none'.*sandbox/),
@@ -22,9 +27,9 @@ describe("publishing", () => {
   });
 
   it("is harmless to repeat, and replaces what changed", async () => {
-    const first = await pages(env).put({ path: "acme/oolong", html: "one" }, { key: "k1" });
-    const again = await pages(env).put({ path: "acme/oolong", html: "one" }, { key: "k1" });
-    const changed = await pages(env).put({ path: "acme/oolong", html: "two" }, { key: "k2" });
+    const first = await pages(env).put(page("acme/oolong", "one"), { key: "k1" });
+    const again = await pages(env).put(page("acme/oolong", "one"), { key: "k1" });
+    const changed = await pages(env).put(page("acme/oolong", "two"), { key: "k2" });
     expect(again).toEqual(first);
     expect(changed.etag).not.toBe(first.etag);
     expect(await (await servePage(env, "acme/oolong"))?.text()).toBe("two");
@@ -32,13 +37,13 @@ describe("publishing", () => {
   });
 
   it("keeps pages with unusual names apart", async () => {
-    const page = await pages(env).put({ path: "acme/50% más & 茶", html: "x" }, { key: "k1" });
-    expect(page.url).toMatch(/\/pages\/acme\/50%25%20m%C3%A1s%20%26%20%E8%8C%B6$/);
+    const published = await pages(env).put(page("acme/50% más & 茶", "x"), { key: "k1" });
+    expect(published.url).toMatch(/\/pages\/acme\/50%25%20m%C3%A1s%20%26%20%E8%8C%B6$/);
     expect(await servePage(env, "acme/50% más & 茶")).not.toBeNull();
   });
 
   it("answers 304 to a browser that has this version, also through a proxy that weakened the tag", async () => {
-    const { etag } = await pages(env).put({ path: "acme/sencha", html: "x" }, { key: "k1" });
+    const { etag } = await pages(env).put(page("acme/sencha", "x"), { key: "k1" });
     for (const held of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
       const answer = await servePage(env, "acme/sencha", new Headers({ "if-none-match": held }));
       expect(answer?.status, held).toBe(304);
@@ -57,12 +62,12 @@ describe("publishing", () => {
   });
 
   it.each(["../secrets", "acme//tea", "acme/./tea", "", "/acme"])("refuses the path %j before it leaves", async (path) => {
-    await expect(pages(env).put({ path, html: "x" }, { key: "k" })).rejects.toMatchObject({ code: "not_retryable" });
+    await expect(pages(env).put(page(path, "x"), { key: "k" })).rejects.toMatchObject({ code: "not_retryable" });
   });
 
   it("leaves nothing behind when the store is down", async () => {
     await inject({ upstream: "pages", match: "acme/matcha", status: 503, remaining: 1 });
-    const put = () => pages(env).put({ path: "acme/matcha", html: "x" }, { key: "k1" });
+    const put = () => pages(env).put(page("acme/matcha", "x"), { key: "k1" });
     await expect(put()).rejects.toMatchObject({ code: "unavailable" });
     expect(await servePage(env, "acme/matcha")).toBeNull();
     await put();
@@ -71,7 +76,7 @@ describe("publishing", () => {
 
   it("fails for as long as a fault without a count stands", async () => {
     await inject({ upstream: "pages", match: "", status: 500, remaining: null });
-    const put = () => pages(env).put({ path: "acme/chai", html: "x" }, { key: "k1" });
+    const put = () => pages(env).put(page("acme/chai", "x"), { key: "k1" });
     await expect(put()).rejects.toMatchObject({ code: "unavailable" });
     await expect(put()).rejects.toMatchObject({ code: "unavailable" });
     await env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "DELETE" });
@@ -79,7 +84,7 @@ describe("publishing", () => {
   });
 
   it("refuses a wrong token and says which variable to check", async () => {
-    const put = pages({ ...env, PAGES_TOKEN: "wrong" }).put({ path: "acme/tea", html: "x" }, { key: "k" });
+    const put = pages({ ...env, PAGES_TOKEN: "wrong" }).put(page("acme/tea", "x"), { key: "k" });
     await expect(put).rejects.toMatchObject({ code: "not_retryable", message: expect.stringContaining("Check PAGES_TOKEN") });
   });
 });
