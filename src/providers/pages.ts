@@ -42,7 +42,7 @@ export function httpPages(upstream: Upstream): Pages {
   const authorization = `Bearer ${upstream.credential.value}`;
   return {
     repeatable: true,
-    put: (page, options) =>
+    put: async (page, options) =>
       callUpstream(
         upstream,
         {
