@@ -10,7 +10,7 @@ import { publishCommandsConsumer } from "./consumers/publish-commands.ts";
 import { smCommandsConsumer } from "./consumers/sm-commands.ts";
 import { socialCommandsConsumer } from "./consumers/social-commands.ts";
 import { webhooksConsumer } from "./consumers/webhooks.ts";
-import { armKeeper, dispatch, entrypoint, keeper } from "./engine/index.ts";
+import { armKeeper, dispatch, entrypoint, keeper, keeperOf } from "./engine/index.ts";
 import { brandAgent } from "./objects/brand-agent.ts";
 import { retention } from "./retention.ts";
 import { auditBrand } from "./workflows/audit-brand.ts";
@@ -36,7 +36,7 @@ export { EmbeddedCrm, EmbeddedCrmStore } from "./providers/embedded/crm.ts";
 export { EmbeddedLedger } from "./providers/embedded/ledger.ts";
 export { EmbeddedUpstreams } from "./providers/embedded/upstreams.ts";
 
-export class Keeper extends keeper(retention) {}
+export class Keeper extends keeper({ catalog: app, retention }) {}
 export class BrandAgent extends brandAgent(app) {}
 
 export class ResearchKeyword extends entrypoint(researchKeyword) {}
@@ -78,7 +78,8 @@ export default {
     armKeeper(env, ctx);
     return consume(batch, env);
   },
-  scheduled(_controller, env, ctx) {
+  async scheduled(_controller, env, ctx) {
     armKeeper(env, ctx);
+    await keeperOf(env).startDue();
   },
 } satisfies ExportedHandler<Env>;

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type AuditRow, listActions } from "../engine/index.ts";
+import { type AuditRow, listActions, VERBS } from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { page, pageOf, pageQuery } from "./paging.ts";
@@ -11,7 +11,7 @@ const AuditRowSchema = z
   .object({
     id: z.string().openapi({ description: "The `action_id` its action was answered with." }),
     actor: z.string(),
-    verb: z.enum(["retry", "confirm", "reject", "retry_anyway", "replay", "skip", "cancel"]),
+    verb: z.enum(VERBS),
     target: z.string().openapi({ description: "The instance, effect key, dead letter or batch it was about." }),
     instance_id: z.string().nullable(),
     reason: z.string(),

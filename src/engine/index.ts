@@ -40,11 +40,11 @@ export { type Accepted, type CommandRequest, enqueue, type Requester } from "./i
 export { consumeEvents } from "./intake/events.ts";
 export { oldestWaiting } from "./keeper/backlog.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";
-export { Keeper, keeper, type Round } from "./keeper/keeper.ts";
+export { type Duties, Keeper, keeper, type Round } from "./keeper/keeper.ts";
 export type { Retention, Slice } from "./keeper/rule.ts";
 export { RateLimit } from "./limits/rate-limit.ts";
 export { type AuditRow, listActions } from "./operate/actions.ts";
-export { applied, audit, type Operator } from "./operate/audit.ts";
+export { applied, audit, type Operator, VERBS } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
 export { pingDatabase } from "./operate/health.ts";
 export { type History, historyOf, type StepRecord } from "./operate/history.ts";
@@ -68,6 +68,10 @@ export { findToken, type Grant, mintToken, SCOPES, type Scope, type Token } from
 export type { Outgoing } from "./recorder/entry.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";
+export { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule, type ScheduleRequest } from "./schedules/change.ts";
+export { COUNTED_TIMES } from "./schedules/cron.ts";
+export { runSchedule } from "./schedules/run-now.ts";
+export { getSchedule, listScheduleRuns, listSchedules, type Schedule, type ScheduleRun } from "./schedules/schedule.ts";
 export { batch, isTransient, query } from "./store/retry.ts";
 export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";
 export {

@@ -5,7 +5,7 @@ import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { type DraftOptions, decodePayload } from "../contract/message.ts";
 import { dropPayload } from "../contract/payload.ts";
-import { rowChunks } from "../contract/sql.ts";
+import { rowChunks, type Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
 import { batch as atomic } from "../store/retry.ts";
@@ -42,22 +42,32 @@ export interface Accepted {
 /**
  * Accepts commands: their rows are committed together in one round trip, then their messages are sent. An accepted command
  * runs even if this process dies before it is sent. Answers one result or error per request, in order; a refused one changes nothing.
- * Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`.
+ * `also` is committed with them, unless none of them is valid. Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`.
  */
 export async function enqueue(
   env: EngineEnv,
   catalog: Catalog,
   by: Requester,
   requests: readonly CommandRequest[],
+  also: readonly Statement[] = [],
 ): Promise<(Accepted | MillraceError)[]> {
   const prepared = await Promise.all(requests.map((request) => prepare(env, catalog, by, request).catch(asRefusal)));
   const acceptances = prepared.filter((one): one is Acceptance => !(one instanceof MillraceError));
   if (acceptances.length === 0) return prepared as MillraceError[];
 
   await crashPoint("A01 before accept commits");
-  const answers = await atomic(env.DB, [...rowChunks(acceptances).map(insertAccepted), selectKnown(acceptances.map(({ id }) => id))]);
+  const answers = await atomic(env.DB, [
+    ...also,
+    ...rowChunks(acceptances).map(insertAccepted),
+    selectKnown(acceptances.map(({ id }) => id)),
+  ]);
   const known = new Map((answers.pop() as unknown as KnownRow[]).map((row) => [row.id, row]));
-  const fresh = new Set(answers.flat().map((row) => row.id));
+  const fresh = new Set(
+    answers
+      .slice(also.length)
+      .flat()
+      .map((row) => row.id),
+  );
   await crashPoint("A03 accept committed, not enqueued");
 
   const toSend = [...new Map(acceptances.filter(({ id }) => fresh.has(id)).map((one) => [one.id, one])).values()];

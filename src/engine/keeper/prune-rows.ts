@@ -36,6 +36,18 @@ export function pruneTokens(env: EngineEnv, keepMs: number): Promise<number> {
   return removeFrom(env, { fragment: "tokens" }, sql`expires_at <= ${now} - ${keepMs}`);
 }
 
+/** What became of times long ago. Reads the table. */
+export async function pruneScheduleRuns(env: EngineEnv, keepMs: number): Promise<number> {
+  const gone = await query(
+    env.DB,
+    sql`
+      DELETE FROM schedule_runs WHERE (tenant_id, name, due_at, state) IN (
+        SELECT tenant_id, name, due_at, state FROM schedule_runs WHERE until_at <= ${now} - ${keepMs} LIMIT ${ROWS})
+      RETURNING 1 AS gone`,
+  );
+  return gone.length;
+}
+
 async function removeFrom(env: EngineEnv, table: Fragment, old: Statement): Promise<number> {
   const gone = await query(
     env.DB,

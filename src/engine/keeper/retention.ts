@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { pruneInstances } from "./prune-instances.ts";
 import { pruneObjects } from "./prune-objects.ts";
 import { giveUpOutbox } from "./prune-outbox.ts";
-import { pruneActions, pruneOpenLetters, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
+import { pruneActions, pruneOpenLetters, pruneScheduleRuns, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
 import type { Retention, Slice } from "./rule.ts";
 
 /**
@@ -20,6 +20,7 @@ export const ENGINE_RETENTION: readonly Retention[] = [
   // These read a whole table, or list a whole bucket: an index would cost more than a look a day.
   rule({ name: "signals", keepDays: 30, everyHours: 24, prune: pruneSignals }),
   rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),
+  rule({ name: "schedule runs", keepDays: 90, everyHours: 24, prune: pruneScheduleRuns }),
   rule({ name: "tokens expired", keepDays: 30, everyHours: 24, prune: pruneTokens }),
   rule({ name: "payloads and outputs", keepDays: 45, everyHours: 24, prune: pruneObjects }),
 ];

@@ -7,10 +7,27 @@ export interface Operator {
   actor: string;
 }
 
+/** What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule. */
+export const VERBS = [
+  "retry",
+  "confirm",
+  "reject",
+  "retry_anyway",
+  "replay",
+  "skip",
+  "cancel",
+  "schedule",
+  "unschedule",
+  "pause",
+  "resume",
+  "run",
+] as const;
+type Verb = (typeof VERBS)[number];
+
 /** One operator action as it is recorded. */
 export interface Action {
   id: string;
-  verb: "retry" | "confirm" | "reject" | "retry_anyway" | "replay" | "skip" | "cancel";
+  verb: Verb;
   target: string;
   instanceId: string | null;
   reason: string;

@@ -1,0 +1,107 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { decodePayload } from "../contract/message.ts";
+import { type Statement, sql } from "../contract/sql.ts";
+import { type Action, applied, audit, type Operator } from "../operate/audit.ts";
+import { batch } from "../store/retry.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { checkTiming, nextAfter, passedSince } from "./cron.ts";
+import { getSchedule, insertRun, type Schedule } from "./schedule.ts";
+
+/** A schedule as somebody wants it. */
+export type ScheduleRequest = Pick<Schedule, "cron" | "timeZone" | "command" | "payload" | "lateMs">;
+
+/**
+ * Makes a schedule, or changes it as a whole; a paused one stays paused. Its next time is the first from now on. Errors: `invalid_payload`,
+ * `unknown_message_type`: what could not run is not scheduled.
+ */
+export async function putSchedule(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Operator,
+  name: string,
+  request: ScheduleRequest,
+  reason: string,
+): Promise<Schedule> {
+  checkTiming(request);
+  const { on: definition } = catalog.performer(request.command);
+  decodePayload(definition, definition.version, request.payload);
+  const at = Date.now();
+  const next = nextAfter(request, at);
+  const { cron, timeZone, command, lateMs } = request;
+  await batch(env.DB, [
+    sql`
+      INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
+      VALUES (${by.tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${JSON.stringify(request.payload)}, ${lateMs}, 'active', ${next}, ${at}, ${by.actor})
+      ON CONFLICT (tenant_id, name) DO UPDATE SET
+        cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, payload = excluded.payload, late_ms = excluded.late_ms,
+        next_at = iif(schedules.state = 'active', excluded.next_at, NULL), revision = schedules.revision + 1,
+        changed_at = excluded.changed_at, changed_by = excluded.changed_by`,
+    audit(by, { ...action("schedule", name, reason), detail: { cron, time_zone: timeZone, command } }, false),
+  ]);
+  return getSchedule(env, by, name);
+}
+
+/** Nothing is due until it is resumed. Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
+export async function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
+  const before = await getSchedule(env, by, name);
+  await move(env, by, before, action("pause", name, reason), [change(before, by, "paused", null, Date.now())]);
+  return getSchedule(env, by, name);
+}
+
+/** Due again from now on. The times that came meanwhile are noted, not made up for. Errors: `schedule_not_found`, `invalid_transition`. */
+export async function resumeSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
+  const before = await getSchedule(env, by, name);
+  const at = Date.now();
+  await move(env, by, before, action("resume", name, reason), [
+    ...notePaused(before, at),
+    change(before, by, "active", nextAfter(before, at), at),
+  ]);
+  return getSchedule(env, by, name);
+}
+
+/** Ends a schedule. What became of its times can be read until it is pruned. Errors: `schedule_not_found`. */
+export async function deleteSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<void> {
+  await getSchedule(env, by, name);
+  await batch(env.DB, [
+    sql`DELETE FROM schedules WHERE tenant_id = ${by.tenantId} AND name = ${name}`,
+    audit(by, action("unschedule", name, reason), false),
+  ]);
+}
+
+/** The last statement is the one whose row the action is about: the audit stands right behind it. */
+async function move(env: EngineEnv, by: Operator, before: Schedule, done: Action, statements: Statement[]): Promise<void> {
+  const results = await batch(env.DB, [...statements, audit(by, done, false), applied(done.id)]);
+  if (results.at(-1)?.[0]?.result === "applied") return;
+  const to = done.verb === "pause" ? "paused" : "active";
+  throw new MillraceError("invalid_transition", `The schedule is ${before.state}, or somebody else has just changed it: read it again.`, {
+    from: before.state,
+    to,
+  });
+}
+
+function change(
+  { tenantId, name, revision }: Schedule,
+  by: Operator,
+  state: Schedule["state"],
+  next: number | null,
+  at: number,
+): Statement {
+  const from = state === "paused" ? "active" : "paused";
+  return sql`
+    UPDATE schedules SET state = ${state}, next_at = ${next}, revision = revision + 1, changed_at = ${at}, changed_by = ${by.actor}
+    WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND state = ${from}`;
+}
+
+function notePaused(schedule: Schedule, at: number): Statement[] {
+  const first = nextAfter(schedule, schedule.changedAt);
+  if (schedule.state !== "paused" || first === null || first > at) return [];
+  const { last, earlier } = passedSince(schedule, first, at);
+  const times = (earlier?.count ?? 0) + 1;
+  const reason = `${schedule.changedBy} had paused it.`;
+  return [insertRun(schedule, { dueAt: first, state: "paused", untilAt: last, times, instanceId: null, reason }, at)];
+}
+
+function action(verb: Action["verb"], target: string, reason: string): Action {
+  return { id: crypto.randomUUID(), verb, target, instanceId: null, reason };
+}

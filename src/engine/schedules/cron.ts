@@ -1,0 +1,74 @@
+import { Cron } from "croner";
+import { MillraceError, messageOf } from "../contract/errors.ts";
+
+/** When something is due: five fields of cron (minute, hour, day of the month, month, day of the week), read in a time zone. */
+export interface Timing {
+  cron: string;
+  /** An IANA name, such as `Europe/Berlin`. */
+  timeZone: string;
+}
+
+/** Due times that have passed. */
+export interface Passed {
+  last: number;
+  /** How many there were before the last one, and which of them was nearest to it. */
+  earlier: { count: number; until: number } | null;
+}
+
+/** Times counted one by one: beyond, the count is a lower bound. A minute's pattern reaches it after 17 hours. */
+export const COUNTED_TIMES = 1000;
+
+/**
+ * The first due time after this one; null when there is none. Where clocks are put forward, a time of day that does not exist is due right after the
+ * gap; where they are put back, one that comes twice is due once (patterns with a wildcard or step in minute or hour: as often as it comes).
+ */
+export function nextAfter(timing: Timing, at: number): number | null {
+  return read(timing).nextRun(new Date(at))?.getTime() ?? null;
+}
+
+/** The due times from this one, itself one of them, up to now. */
+export function passedSince(timing: Timing, first: number, now: number): Passed {
+  const cron = read(timing);
+  const times = [first];
+  for (let last = first; times.length <= COUNTED_TIMES; times.push(last)) {
+    const next = cron.nextRun(new Date(last))?.getTime();
+    if (next === undefined || next > now) return passed(times, times.length);
+    last = next;
+  }
+  const latest = cron.previousRuns(2, new Date(now + 1)).map((time) => time.getTime());
+  return passed(latest.reverse(), times.length);
+}
+
+function passed(times: readonly number[], count: number): Passed {
+  const [until, last] = times.slice(-2);
+  if (last === undefined) return { last: until ?? 0, earlier: null };
+  return { last, earlier: { count: count - 1, until: until ?? last } };
+}
+
+/** Errors: `invalid_payload` with the field that is wrong. */
+export function checkTiming({ cron, timeZone }: Timing): void {
+  if (!isTimeZone(timeZone)) throw invalid("time_zone", "must be the IANA name of a time zone, such as Europe/Berlin");
+  let next: Date | null;
+  try {
+    next = read({ cron, timeZone }).nextRun();
+  } catch (error) {
+    throw invalid("cron", `is not five fields of cron, such as 0 7 * * 1 (Mondays at seven): ${messageOf(error).slice(0, 200)}`);
+  }
+  if (next === null) throw invalid("cron", "is never due: no such day comes");
+}
+
+function read({ cron, timeZone }: Timing): Cron {
+  return new Cron(cron, { timezone: timeZone, mode: "5-part", paused: true });
+}
+
+function isTimeZone(name: string): boolean {
+  try {
+    return new Intl.DateTimeFormat("en", { timeZone: name }).resolvedOptions().timeZone !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+function invalid(path: string, message: string): MillraceError {
+  return new MillraceError("invalid_payload", `The schedule is not valid: ${path} ${message}.`, { issues: [{ path, message }] });
+}

@@ -1,0 +1,9 @@
+import { expect, it } from "vitest";
+import schedules from "../../../docs/schedules.md?raw";
+import { callerWith } from "../../api/client.ts";
+import { followDocument } from "./follow.ts";
+
+it("every command of docs/schedules.md answers what is written under it", { timeout: 60_000 }, async () => {
+  const { token } = await callerWith();
+  expect(await followDocument(schedules, { given: { TOKEN: token } })).toBeGreaterThan(9);
+});

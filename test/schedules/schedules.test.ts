@@ -1,0 +1,224 @@
+import { createExecutionContext, createScheduledController } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { keeperOf } from "../../src/engine/index.ts";
+import worker from "../../src/worker.ts";
+import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, research } from "../api/client.ts";
+
+const HOUR_MS = 3_600_000;
+const reason = "the weekly round";
+
+/** A schedule of a new tenant, every hour unless the test says otherwise. */
+async function scheduled(more: Json = {}) {
+  const caller = await callerWith();
+  const path = `/v1/schedules/${fresh("s")}`;
+  const put = (changed: Json = {}) =>
+    caller.call("PUT", path, { cron: "0 * * * *", command: research("cold brew"), reason, ...more, ...changed });
+  expect((await put()).status).toBe(200);
+  return { caller, path, put, runs: async () => (await caller.get(`${path}/runs`)).body.items as Json[] };
+}
+
+/** Moves the next time into the past, as if nobody had been there since. */
+async function dueSince(caller: Caller, at: number): Promise<void> {
+  await env.DB.prepare("UPDATE schedules SET next_at = ?1 WHERE tenant_id = ?2").bind(at, caller.tenantId).run();
+}
+
+/** The platform's cron comes by, as it does each minute. */
+async function platformCron(): Promise<void> {
+  await worker.scheduled(createScheduledController({ cron: "* * * * *" }), env, createExecutionContext());
+}
+
+async function instancesOf(caller: Caller): Promise<Json[]> {
+  return (await caller.get("/v1/instances?workflow=research-keyword")).body.items;
+}
+
+const thisHour = () => Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+
+describe("A time that has come", () => {
+  it("becomes one command, whoever looks at the clock, and however often", async () => {
+    const { caller, path, runs } = await scheduled();
+    const due = thisHour();
+    await dueSince(caller, due);
+    await Promise.all([platformCron(), keeperOf(env).startDue(), platformCron()]);
+    await keeperOf(env).round();
+
+    const [instance, ...others] = await instancesOf(caller);
+    expect(others).toEqual([]);
+    expect(instance.idempotency_key).toBe(`schedule/${path.split("/").at(-1)}/${new Date(due).toISOString()}`);
+    await reaches(caller, instance.id, "complete");
+    expect(await runs()).toMatchObject([{ due_at: new Date(due).toISOString(), state: "started", times: 1, instance_id: instance.id }]);
+    const { body } = await caller.get(path);
+    expect(Date.parse(body.next_at)).toBeGreaterThan(Date.now());
+    expect(body.last_run).toMatchObject({ state: "started", instance_id: instance.id });
+  });
+
+  it("runs again when the row says it is due again: the same time is the same command", async () => {
+    const { caller, runs } = await scheduled();
+    const due = thisHour();
+    for (let times = 0; times < 2; times++) {
+      await dueSince(caller, due);
+      await platformCron();
+    }
+    expect(await instancesOf(caller)).toHaveLength(1);
+    expect(await runs()).toHaveLength(1);
+  });
+
+  it("is stated as refused when its command is not valid any more, and the next one comes", async () => {
+    const { caller, path, runs } = await scheduled();
+    await env.DB.prepare(`UPDATE schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`).bind(caller.tenantId).run();
+    await dueSince(caller, thisHour());
+    await platformCron();
+    expect(await runs()).toMatchObject([{ state: "refused", instance_id: null, reason: expect.stringContaining("payload.brand") }]);
+    expect(Date.parse((await caller.get(path)).body.next_at)).toBeGreaterThan(Date.now());
+    expect(await instancesOf(caller)).toEqual([]);
+  });
+});
+
+describe("Times that passed while nobody was there", () => {
+  it("are stated as missed, and the last one runs if it is not too late", async () => {
+    const { caller, runs } = await scheduled();
+    const last = thisHour();
+    await dueSince(caller, last - 5 * HOUR_MS);
+    await platformCron();
+    const [started, missed] = await runs();
+    expect(started).toMatchObject({ due_at: new Date(last).toISOString(), state: "started" });
+    expect(missed).toMatchObject({
+      due_at: new Date(last - 5 * HOUR_MS).toISOString(),
+      until: new Date(last - HOUR_MS).toISOString(),
+      state: "missed",
+      times: 5,
+      reason: "Nobody was there to start it before a later time came.",
+    });
+    expect(await instancesOf(caller)).toHaveLength(1);
+  });
+
+  it("are all missed when even the last one is too late", async () => {
+    const { caller, runs } = await scheduled({ cron: "0 0 1 1 *", late_seconds: 60 });
+    const year = new Date().getUTCFullYear();
+    await dueSince(caller, Date.UTC(year - 2, 0, 1));
+    await platformCron();
+    expect(await runs()).toMatchObject([
+      { state: "missed", times: 3, until: `${year}-01-01T00:00:00.000Z`, reason: "Nobody was there to start it in time." },
+    ]);
+    expect(await instancesOf(caller)).toEqual([]);
+  });
+
+  it("are counted up to a thousand, and the last one is known however many there were", async () => {
+    const { caller, runs } = await scheduled({ cron: "* * * * *" });
+    await dueSince(caller, thisHour() - 40 * 24 * HOUR_MS);
+    await platformCron();
+    const [started, missed] = await runs();
+    expect(Date.now() - Date.parse(started.due_at)).toBeLessThan(2 * 60_000);
+    expect(missed).toMatchObject({ state: "missed", times: 1000 });
+    expect(Date.parse(started.due_at) - Date.parse(missed.until)).toBe(60_000);
+  });
+});
+
+describe("A paused schedule", () => {
+  it("has nothing due, and says after its resumption which times came meanwhile", async () => {
+    const { caller, path, runs } = await scheduled();
+    const paused = await caller.post(`${path}/pause`, { reason: "holidays" });
+    expect(paused.body).toMatchObject({ state: "paused", next_at: null, changed_by: "ada" });
+    expectProblem(await caller.post(`${path}/pause`, { reason }), 409, "invalid_transition");
+    await platformCron();
+    await env.DB.prepare("UPDATE schedules SET changed_at = ?1 WHERE tenant_id = ?2")
+      .bind(thisHour() - 2 * HOUR_MS - 1, caller.tenantId)
+      .run();
+
+    expect((await caller.post(`${path}/resume`, { reason: "back again" })).body).toMatchObject({ state: "active" });
+    expectProblem(await caller.post(`${path}/resume`, { reason }), 409, "invalid_transition");
+    expect(await runs()).toMatchObject([
+      { state: "paused", times: 3, due_at: new Date(thisHour() - 2 * HOUR_MS).toISOString(), reason: "ada had paused it." },
+    ]);
+    expect(await instancesOf(caller)).toEqual([]);
+  });
+
+  it("stays paused when it is changed, and can be run by hand", async () => {
+    const { caller, path, put, runs } = await scheduled();
+    await caller.post(`${path}/pause`, { reason });
+    expect((await put({ cron: "30 6 * * *", time_zone: "Europe/Berlin" })).body).toMatchObject({
+      state: "paused",
+      next_at: null,
+      cron: "30 6 * * *",
+      revision: 3,
+    });
+    const headers = { "idempotency-key": "today" };
+    const first = await caller.post(`${path}/run`, { reason: "they ask for it" }, headers);
+    const again = await caller.post(`${path}/run`, { reason: "they ask for it" }, headers);
+    expect([first, again].map(({ status, body }) => [status, body])).toEqual([
+      [202, { instance_id: first.body.instance_id, replayed: false }],
+      [202, { instance_id: first.body.instance_id, replayed: true }],
+    ]);
+    expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: first.body.instance_id, reason: "they ask for it" }]);
+    expect(await instancesOf(caller)).toHaveLength(1);
+  });
+});
+
+describe("A schedule", () => {
+  it("is refused with the field that is wrong, and nothing is kept", async () => {
+    const caller = await callerWith();
+    const good = { cron: "0 7 * * 1", command: research("cold brew"), reason };
+    for (const [wrong, path] of [
+      [{ cron: "0 7 * * * *" }, "cron"],
+      [{ cron: "61 7 * * *" }, "cron"],
+      [{ cron: "0 0 30 2 *" }, "cron"],
+      [{ time_zone: "Mars/Base" }, "time_zone"],
+      [{ command: { type: "research.requested", payload: { brand: "acme" } } }, "payload.keyword"],
+      [{ late_seconds: 1 }, "late_seconds"],
+    ] as const) {
+      const answer = await caller.call("PUT", "/v1/schedules/weekly", { ...good, ...wrong });
+      expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path }]);
+    }
+    const unknown = await caller.call("PUT", "/v1/schedules/weekly", { ...good, command: { type: "research.request", payload: {} } });
+    expect(expectProblem(unknown, 404, "unknown_message_type").did_you_mean).toBe("research.requested");
+    expectProblem(await caller.call("PUT", "/v1/schedules/Weekly", good), 422, "invalid_payload");
+    expect((await caller.get("/v1/schedules")).body.items).toEqual([]);
+  });
+
+  it("is read in its own time zone, across the change of the clocks", async () => {
+    const { path, caller } = await scheduled({ cron: "30 2 * * *", time_zone: "Europe/Berlin" });
+    const next = Date.parse((await caller.get(path)).body.next_at);
+    const time = new Intl.DateTimeFormat("en-GB", { timeZone: "Europe/Berlin", timeStyle: "short" }).format(next);
+    expect(time).toMatch(/^0[23]:/);
+  });
+
+  it("can be ended, and what became of its times can still be read", async () => {
+    const { caller, path, runs } = await scheduled();
+    await dueSince(caller, thisHour());
+    await platformCron();
+    expect((await caller.call("DELETE", path, { reason: "no longer wanted" })).status).toBe(204);
+    expectProblem(await caller.get(path), 404, "schedule_not_found");
+    expectProblem(await caller.post(`${path}/run`, { reason }), 404, "schedule_not_found");
+    expect(await runs()).toHaveLength(1);
+  });
+
+  it("writes down who changed it, and why", async () => {
+    const { caller, path } = await scheduled();
+    await caller.post(`${path}/pause`, { reason: "holidays" });
+    await caller.post(`${path}/resume`, { reason: "back again" });
+    await caller.post(`${path}/run`, { reason: "they ask for it" });
+    await caller.call("DELETE", path, { reason: "no longer wanted" });
+    const { items } = (await caller.get("/v1/audit")).body;
+    expect(items.map(({ verb, actor, reason, result }: Json) => [verb, actor, reason, result]).sort()).toEqual(
+      [
+        ["schedule", "ada", reason, "applied"],
+        ["pause", "ada", "holidays", "applied"],
+        ["resume", "ada", "back again", "applied"],
+        ["run", "ada", "they ask for it", "applied"],
+        ["unschedule", "ada", "no longer wanted", "applied"],
+      ].sort(),
+    );
+  });
+
+  it("belongs to its tenant: to others it is not there", async () => {
+    const { path } = await scheduled();
+    const other = await callerWith();
+    expect((await other.get("/v1/schedules")).body.items).toEqual([]);
+    expectProblem(await other.get(path), 404, "schedule_not_found");
+    for (const verb of ["pause", "resume", "run"]) {
+      expectProblem(await other.post(`${path}/${verb}`, { reason }), 404, "schedule_not_found");
+    }
+    expectProblem(await other.call("DELETE", path, { reason }), 404, "schedule_not_found");
+    expect((await other.get(`${path}/runs`)).body.items).toEqual([]);
+  });
+});
