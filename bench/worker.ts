@@ -1,8 +1,8 @@
-import { catalog, consumeCommands, dispatch, entrypoint } from "../src/engine/index.ts";
+import { catalog, dispatch, entrypoint } from "../src/engine/index.ts";
 import { engineIntake, plainIntake } from "./intake.ts";
 import { confirmedProjection, engineProjection, plainProjection } from "./projections.ts";
 import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "./runs.ts";
-import { benchCommands, empty, guarded } from "./workflows.ts";
+import { empty, guarded } from "./workflows.ts";
 
 export { Keeper, Recorder } from "../src/engine/index.ts";
 export { Ledger } from "../src/objects/ledger.ts";
@@ -11,7 +11,7 @@ export class Guarded extends entrypoint(guarded) {}
 export class Empty extends entrypoint(empty) {}
 
 const app = catalog({ workflows: [guarded, empty], routes: [] });
-const consume = dispatch(app, [consumeCommands(benchCommands, app)]);
+const consume = dispatch(app);
 
 /** What D1 was asked for since the count was last read. */
 const asked = { roundTrips: 0, rowsWritten: 0, rowsRead: 0 };

@@ -1,32 +1,9 @@
 import { createApi } from "./api/app.ts";
 import { app } from "./catalog.ts";
-import { batchConsumer } from "./consumers/batch.ts";
-import { brandEventsConsumer } from "./consumers/brand-events.ts";
-import { crmCommandsConsumer } from "./consumers/crm-commands.ts";
-import { factProcessingConsumer } from "./consumers/fact-processing.ts";
-import { gatherfeedCommandsConsumer } from "./consumers/gatherfeed-commands.ts";
-import { projectionsConsumer } from "./consumers/projections.ts";
-import { publishCommandsConsumer } from "./consumers/publish-commands.ts";
-import { smCommandsConsumer } from "./consumers/sm-commands.ts";
-import { socialCommandsConsumer } from "./consumers/social-commands.ts";
-import { webhooksConsumer } from "./consumers/webhooks.ts";
 import { armKeeper, dispatch, entrypoint, keeper, keeperOf } from "./engine/index.ts";
 import { brandAgent } from "./objects/brand-agent.ts";
 import { retention } from "./retention.ts";
-import { auditBrand } from "./workflows/audit-brand.ts";
-import { deliverWebhook } from "./workflows/deliver-webhook.ts";
-import { exportRows } from "./workflows/export-rows.ts";
-import { generateArticle } from "./workflows/generate-article.ts";
-import { importRows } from "./workflows/import-rows.ts";
-import { planCycle } from "./workflows/plan-cycle.ts";
-import { postToSocial } from "./workflows/post-to-social.ts";
-import { publishArticle } from "./workflows/publish-article.ts";
-import { rebuildProjection } from "./workflows/rebuild-projection.ts";
-import { reconcileRows } from "./workflows/reconcile-rows.ts";
-import { researchKeyword } from "./workflows/research-keyword.ts";
-import { syncContact } from "./workflows/sync-contact.ts";
-import { syncContacts } from "./workflows/sync-contacts.ts";
-import { takeCrmChange } from "./workflows/take-crm-change.ts";
+import * as workflows from "./workflows/index.ts";
 
 export { RateLimit, Recorder } from "./engine/index.ts";
 export { Budget } from "./objects/budget.ts";
@@ -39,35 +16,23 @@ export { EmbeddedUpstreams } from "./providers/embedded/upstreams.ts";
 export class Keeper extends keeper({ catalog: app, retention }) {}
 export class BrandAgent extends brandAgent(app) {}
 
-export class ResearchKeyword extends entrypoint(researchKeyword) {}
-export class GenerateArticle extends entrypoint(generateArticle) {}
-export class PublishArticle extends entrypoint(publishArticle) {}
-export class PostToSocial extends entrypoint(postToSocial) {}
-export class PlanCycle extends entrypoint(planCycle) {}
-export class AuditBrand extends entrypoint(auditBrand) {}
-export class SyncContact extends entrypoint(syncContact) {}
-export class SyncContacts extends entrypoint(syncContacts) {}
-export class TakeCrmChange extends entrypoint(takeCrmChange) {}
-export class DeliverWebhook extends entrypoint(deliverWebhook) {}
-export class ImportRows extends entrypoint(importRows) {}
-export class ExportRows extends entrypoint(exportRows) {}
-export class ReconcileRows extends entrypoint(reconcileRows) {}
-export class RebuildProjection extends entrypoint(rebuildProjection) {}
+export class ResearchKeyword extends entrypoint(workflows.researchKeyword) {}
+export class GenerateArticle extends entrypoint(workflows.generateArticle) {}
+export class PublishArticle extends entrypoint(workflows.publishArticle) {}
+export class PostToSocial extends entrypoint(workflows.postToSocial) {}
+export class PlanCycle extends entrypoint(workflows.planCycle) {}
+export class AuditBrand extends entrypoint(workflows.auditBrand) {}
+export class SyncContact extends entrypoint(workflows.syncContact) {}
+export class SyncContacts extends entrypoint(workflows.syncContacts) {}
+export class TakeCrmChange extends entrypoint(workflows.takeCrmChange) {}
+export class DeliverWebhook extends entrypoint(workflows.deliverWebhook) {}
+export class ImportRows extends entrypoint(workflows.importRows) {}
+export class ExportRows extends entrypoint(workflows.exportRows) {}
+export class ReconcileRows extends entrypoint(workflows.reconcileRows) {}
+export class RebuildProjection extends entrypoint(workflows.rebuildProjection) {}
 
 const api = createApi(app);
-
-const consume = dispatch(app, [
-  gatherfeedCommandsConsumer(app),
-  publishCommandsConsumer(app),
-  socialCommandsConsumer(app),
-  smCommandsConsumer(app),
-  crmCommandsConsumer(app),
-  brandEventsConsumer(app),
-  webhooksConsumer(app),
-  projectionsConsumer(app),
-  factProcessingConsumer(app),
-  batchConsumer(app),
-]);
+const consume = dispatch(app);
 
 export default {
   fetch(request, env, ctx) {

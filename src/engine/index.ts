@@ -33,7 +33,6 @@ export {
 } from "./guard/step.ts";
 export type { Approval, ApprovalRequest, StepOptions, Steps } from "./guard/steps.ts";
 export { defineWorkflow, entrypoint, type WorkflowCall, type WorkflowDefinition } from "./guard/workflow.ts";
-export type { Consumer } from "./intake/batch.ts";
 export { consumeCommands } from "./intake/commands.ts";
 export { dispatch } from "./intake/dispatch.ts";
 export { type Accepted, type CommandRequest, enqueue, type Requester } from "./intake/enqueue.ts";

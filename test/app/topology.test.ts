@@ -1,4 +1,5 @@
 import { describe, expect, it } from "vitest";
+import { app } from "../../src/catalog.ts";
 import { bindingName } from "../../src/engine/contract/bindings.ts";
 import * as queues from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts?raw";
@@ -30,9 +31,8 @@ describe.each(Object.values(queues))("The queue $name", (queue) => {
   });
 });
 
-it("every workflow is bound under its own name and exported", () => {
-  for (const { name, binding, class_name } of config.workflows) {
-    expect(binding).toBe(bindingName(name));
-    expect(worker).toContain(`export class ${class_name} extends entrypoint(`);
-  }
+it("every workflow of the catalog is bound under its own name, and every bound one is exported", () => {
+  const bound = Object.fromEntries(config.workflows.map(({ name, binding }) => [name, binding]));
+  expect(bound).toEqual(Object.fromEntries(app.workflows.map(({ name }) => [name, bindingName(name)])));
+  for (const { class_name } of config.workflows) expect(worker).toContain(`export class ${class_name} extends entrypoint(`);
 });

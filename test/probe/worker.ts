@@ -4,8 +4,6 @@ import {
   armKeeper,
   call,
   catalog,
-  consumeCommands,
-  consumeEvents,
   dispatch,
   type Envelope,
   entrypoint,
@@ -17,7 +15,7 @@ import {
   start,
   tell,
 } from "../../src/engine/index.ts";
-import { ProbeDone, ProbeFollow, ProbeRouted, ProbeSignal, probeCommands, probeEvents } from "./messages.ts";
+import { ProbeDone, ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
 import { make, routedRow, routing } from "./routing.ts";
 import { countDone, followProbe, probe } from "./workflows.ts";
 
@@ -65,7 +63,7 @@ export const app = catalog({
   },
 });
 
-const consume = dispatch(app, [consumeCommands(probeCommands, app), consumeEvents(probeEvents, app)]);
+const consume = dispatch(app);
 const api = createApi(app);
 
 export default {

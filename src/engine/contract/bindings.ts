@@ -17,21 +17,25 @@ export function bindingName(name: string): string {
   return name.replaceAll("-", "_").toUpperCase();
 }
 
-/** The producer side of a queue. Errors: `config_invalid` when `wrangler.jsonc` does not bind it. */
+/** The producer side of a queue. Errors: `config_invalid`, with the line that is missing, when `wrangler.jsonc` does not bind it. */
 export function queueBinding(env: object, queue: string): Queue {
-  return find(env, queue, "queue producer") as Queue;
+  return find(env, queue, "queues.producers", { queue }) as Queue;
 }
 
-/** The workflow's binding. Errors: `config_invalid` when `wrangler.jsonc` does not bind it. */
+/** The workflow's binding. Errors: `config_invalid`, with the line that is missing, when `wrangler.jsonc` does not bind it. */
 export function workflowBinding(env: object, workflow: string): Workflow {
-  return find(env, workflow, "workflow") as Workflow;
+  return find(env, workflow, "workflows", { name: workflow, class_name: className(workflow) }) as Workflow;
 }
 
-function find(env: object, name: string, what: string): unknown {
+function find(env: object, name: string, list: string, rest: object): unknown {
   const binding = bindingName(name);
   const found = (env as Record<string, unknown>)[binding];
-  if (found === undefined) {
-    throw new MillraceError("config_invalid", `No ${what} is bound for "${name}". Add it to wrangler.jsonc with the binding ${binding}.`);
-  }
-  return found;
+  if (found !== undefined) return found;
+  const line = JSON.stringify({ binding, ...rest }).replaceAll(/[:,](?=")/g, "$& ");
+  throw new MillraceError("config_invalid", `"${name}" is not bound. Add this line to "${list}" in wrangler.jsonc: ${line}`);
+}
+
+/** `publish-article` is exported as `PublishArticle`. */
+function className(workflow: string): string {
+  return workflow.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
 }

@@ -1,5 +1,5 @@
 import { address } from "../contract/address.ts";
-import type { EngineEnv } from "../contract/bindings.ts";
+import { type EngineEnv, queueBinding, workflowBinding } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
@@ -42,7 +42,8 @@ export interface Accepted {
 /**
  * Accepts commands: their rows are committed together in one round trip, then their messages are sent. An accepted command
  * runs even if this process dies before it is sent. Answers one result or error per request, in order; a refused one changes nothing.
- * `also` is committed with them, unless none of them is valid. Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`.
+ * `also` is committed with them, unless none of them is valid. Errors per item: `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`,
+ * and `config_invalid` for a workflow or queue that is not bound.
  */
 export async function enqueue(
   env: EngineEnv,
@@ -83,6 +84,9 @@ export async function enqueue(
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: CommandRequest): Promise<Acceptance> {
   const workflow = catalog.performer(request.type);
   const { on: definition } = workflow;
+  // What nobody could start is refused here, where somebody reads the answer.
+  workflowBinding(env, workflow.name);
+  queueBinding(env, definition.queue.name);
   const payload = decodePayload(definition, request.schemaVersion ?? definition.version, request.payload);
   const key = request.idempotencyKey ?? definition.key?.(payload) ?? "";
   const name = digest("request", by.tenantId, workflow.name, key);

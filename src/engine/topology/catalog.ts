@@ -46,7 +46,8 @@ interface Definition {
 
 /**
  * Builds the catalog and checks it. Errors: `config_invalid` when two workflows claim one name or command, when a command is
- * sent that nobody performs, or when a workflow follows an event that no route starts it from.
+ * sent that nobody performs, when a queue carries
+ * commands and events, or when a workflow follows an event that no route starts it from.
  */
 export function catalog(definition: Definition): Catalog {
   const { workflows, onConfirmed, onSkipped } = definition;
@@ -86,6 +87,11 @@ function check(workflows: readonly AnyWorkflow[], routes: readonly Route[], perf
   refuse(
     twice(workflows.filter((workflow) => workflow.on.kind === "command").map((workflow) => workflow.on.type)),
     (type) => `Two workflows perform "${type}": a command has one owner; make it an event, or two commands.`,
+  );
+  const asked = workflows.filter(({ on }) => on.kind === "command").map(({ on }) => on.queue.name);
+  refuse(
+    routes.map((route) => route.event.queue.name).find((name) => asked.includes(name)),
+    (name) => `The queue "${name}" carries commands and events: give the events the shared queue of events, or a queue of their own.`,
   );
   refuse(twice(routes.map((route) => route.event.type)), (type) => `"${type}" is routed twice: put all its targets into one line.`);
   refuse(
