@@ -5,6 +5,7 @@ import { type Call, Refusal, runCommand } from "./command.ts";
 import { ensureDevVars } from "./local/dev-vars.ts";
 import { type Engine, startEngine } from "./local/engine-process.ts";
 import { portFrom } from "./local/ports.ts";
+import { untilDeaf } from "./local/watchdog.ts";
 import { followLog, humanLine } from "./local/worker-log.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { column, paint, say, seconds } from "./terminal.ts";
@@ -34,21 +35,38 @@ async function start({ args, stop }: Call): Promise<number> {
   say(paint("dim", `Starting Millrace on port ${port}, ${again ? "on the state it was left in" : "with an empty database"} …`));
 
   const began = Date.now();
-  const engine = await startEngine({ folder: FOLDER, port, secrets: SECRETS, vars: VARS, watch: true, signal: stop });
+  const options = { folder: FOLDER, port, secrets: SECRETS, vars: VARS, watch: true, signal: stop };
+  let engine = await startEngine(options);
   try {
     await requireGoodToken(engine);
     say(welcome(engine, Date.now() - began));
-    const unfollow = followLog(engine.logFile, tell);
-    const stopping = new Promise<"stop">((resolve) => stop.addEventListener("abort", () => resolve("stop"), { once: true }));
-    const why = stop.aborted ? "stop" : await Promise.race([stopping, engine.ended.then(() => "ended" as const)]);
-    unfollow();
-    if (why === "ended")
-      throw new Refusal(`wrangler ended by itself. The last lines of ${shown(engine.logFile)} say why; the state is kept.`);
+    while ((await follow(engine, stop)) === "deaf") {
+      say(paint("yellow", "It has not answered for a while: starting it anew, on the state it has …"));
+      await engine.stop();
+      engine = await startEngine(options);
+      say(`${paint("green", "●")} It runs again at ${engine.url}.`);
+    }
     say(paint("dim", "\nStopping …"));
     return 0;
   } finally {
     await engine.stop();
     say(paint("dim", `Stopped. The state is kept in ${shown(FOLDER)}: npm start goes on from it.`));
+  }
+}
+
+/** Tells what happens until people stop it, or until it is deaf. Errors: a `Refusal` when wrangler has ended. */
+async function follow(engine: Engine, stop: AbortSignal): Promise<"stop" | "deaf"> {
+  const unfollow = followLog(engine.logFile, tell);
+  const over = new AbortController();
+  const stopped = new Promise<"stop">((resolve) => stop.addEventListener("abort", () => resolve("stop"), { once: true }));
+  const ended = engine.ended.then(() => "ended" as const);
+  try {
+    const why = stop.aborted ? "stop" : await Promise.race([stopped, ended, untilDeaf(engine, over.signal)]);
+    if (why !== "ended") return why;
+    throw new Refusal(`wrangler ended by itself. The last lines of ${shown(engine.logFile)} say why; the state is kept.`);
+  } finally {
+    over.abort();
+    unfollow();
   }
 }
 
