@@ -146,7 +146,7 @@ export function markInDoubt(instanceId: string): Statement {
       AND EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
 }
 
-/** The run ended. Refused for instances that already ended: only an operator's action moves those. */
+/** The run ended. Refused for instances that already ended: only an operator's action moves those. An undo never completes: a run's end that is told so late is no news. */
 export function finishInstance(id: string, status: "complete" | "errored" | "terminated", error: string | null): RowStatement {
   return { text: FINISH, row: { id, status, error } };
 }
@@ -154,7 +154,8 @@ export function finishInstance(id: string, status: "complete" | "errored" | "ter
 const FINISH = `
   UPDATE instances SET status = r.value->>'status', error = r.value->>'error', updated_at = ${now.fragment}, check_at = NULL
   FROM json_each(?1) r
-  WHERE instances.id = r.value->>'id' AND instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt')`;
+  WHERE instances.id = r.value->>'id' AND instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt')
+    AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
 
 /** True for the refusal that `claim` and `recordOutcome` provoke. */
 export function isFenceRefusal(error: unknown): boolean {
