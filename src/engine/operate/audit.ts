@@ -21,6 +21,9 @@ export const VERBS = [
   "pause",
   "resume",
   "run",
+  "approve",
+  "reject_approval",
+  "undo",
 ] as const;
 type Verb = (typeof VERBS)[number];
 
