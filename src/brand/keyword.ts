@@ -7,3 +7,8 @@ export function spelled(keyword: string): string {
 export function keywordKey(keyword: string): string {
   return spelled(keyword).toLowerCase();
 }
+
+/** Each keyword once, in their order, under its first spelling. */
+export function distinct(keywords: readonly string[]): string[] {
+  return [...Map.groupBy(keywords, keywordKey).values()].map(([first = ""]) => spelled(first));
+}

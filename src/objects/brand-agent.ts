@@ -2,7 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { type Decided, decide, decideAgain, FRESH_MS } from "../brand/decide.ts";
 import { type Decision, type DecisionFilter, DecisionLog } from "../brand/decision-log.ts";
 import { brandOf, foldEvent } from "../brand/fold.ts";
-import { keywordKey, spelled } from "../brand/keyword.ts";
+import { distinct, keywordKey } from "../brand/keyword.ts";
 import { pace } from "../brand/pace.ts";
 import { progressed, reconcile } from "../brand/reconcile.ts";
 import { BRAND_SCHEMA } from "../brand/schema.ts";
@@ -79,8 +79,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       this.#state.prune(now, FRESH_MS);
       this.#log.prune(now);
       this.#resume(settings, now);
-      const keywords = new Map(cycle.keywords.map((keyword) => [keywordKey(keyword), spelled(keyword)]));
-      const answer = [...keywords.values()].map((keyword) => this.#planOne(cycle, keyword, settings, now));
+      const answer = distinct(cycle.keywords).map((keyword) => this.#planOne(cycle, keyword, settings, now));
       this.#sql.exec("INSERT INTO cycles (instance_id, at, answer) VALUES (?, ?, ?)", cycle.instance_id, now, JSON.stringify(answer));
       return answer;
     });
