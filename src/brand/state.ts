@@ -86,11 +86,19 @@ export class BrandState {
     return this.#sql.exec(update, state, contentId, revision).rowsWritten > 0;
   }
 
-  /** Work on its way has come to nothing: it counts no more, until something is heard of it after all. False when it did not count. */
-  failed(instanceId: string): boolean {
-    const requests = "UPDATE requests SET state = 'failed' WHERE instance_id = ? AND state IN ('to_send', 'sent')";
-    const articles = "UPDATE articles SET state = 'failed' WHERE content_id = ? AND state = 'writing'";
-    return this.#sql.exec(requests, instanceId).rowsWritten + this.#sql.exec(articles, instanceId).rowsWritten > 0;
+  /** Work on its way has come to nothing: it counts no more, until something is heard of it after all. Answers what it was about, or nothing when it did not count. */
+  failed(instanceId: string): string | undefined {
+    const [row] = [
+      ...this.#rows<{ keyword: string }>(
+        "UPDATE requests SET state = 'failed' WHERE instance_id = ? AND state IN ('to_send', 'sent') RETURNING spelled AS keyword",
+        instanceId,
+      ),
+      ...this.#rows<{ keyword: string }>(
+        "UPDATE articles SET state = 'failed' WHERE content_id = ? AND state = 'writing' RETURNING keyword",
+        instanceId,
+      ),
+    ];
+    return row?.keyword;
   }
 
   forgetArticle(contentId: string): boolean {
