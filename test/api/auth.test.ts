@@ -98,8 +98,8 @@ describe("Another tenant", () => {
 
     for (const { method, path } of await operations()) {
       // These ask for work of one's own, or tell of one's own projection, rules, accounts and contacts, or read a body before they look:
-      // test/facts and test/webhooks say that they keep tenants apart.
-      const own = /^POST \/v1\/(commands|facts|batches$)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts|webhooks)/;
+      // test/facts, test/webhooks and test/brand say that they keep tenants apart.
+      const own = /^POST \/v1\/(commands|facts|batches$)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts|webhooks|brands)/;
       if (own.test(`${method} ${path}`)) continue;
       const id = path.startsWith("/v1/dead-letters") ? letter : path.startsWith("/v1/batches") ? batch : instance;
       const answer = await stranger.call(method, path.replace("{id}", id).replace("{key}", effect), body(method));
