@@ -11,8 +11,8 @@ const AuditRowSchema = z
   .object({
     id: z.string().openapi({ description: "The `action_id` its action was answered with." }),
     actor: z.string(),
-    verb: z.enum(["retry", "confirm", "reject", "retry_anyway", "replay", "skip", "cancel"]),
-    target: z.string().openapi({ description: "The instance, effect key, dead letter or batch it was about." }),
+    verb: z.enum(["retry", "confirm", "reject", "retry_anyway", "replay", "skip", "cancel", "approve", "reject_approval", "undo"]),
+    target: z.string().openapi({ description: "The instance, effect key, approval, dead letter or batch it was about." }),
     instance_id: z.string().nullable(),
     reason: z.string(),
     detail: z.record(z.string(), z.unknown()).nullable(),

@@ -21,6 +21,7 @@ export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
 export { type Fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { newTrace, nextHop, traceIdOf } from "./contract/trace.ts";
+export type { ApprovalRequest } from "./guard/approve.ts";
 export {
   type Commit,
   type Done,
@@ -31,7 +32,7 @@ export {
   type StepDefinition,
   type Writes,
 } from "./guard/step.ts";
-export type { Approval, ApprovalRequest, StepOptions, Steps } from "./guard/steps.ts";
+export type { StepOptions, Steps } from "./guard/steps.ts";
 export { defineWorkflow, entrypoint, type WorkflowCall, type WorkflowDefinition } from "./guard/workflow.ts";
 export type { Consumer } from "./intake/batch.ts";
 export { consumeCommands } from "./intake/commands.ts";
@@ -44,6 +45,7 @@ export { Keeper, keeper, type Round } from "./keeper/keeper.ts";
 export type { Retention, Slice } from "./keeper/rule.ts";
 export { RateLimit } from "./limits/rate-limit.ts";
 export { type AuditRow, listActions } from "./operate/actions.ts";
+export { type ApprovalFilter, type ApprovalRow, decideApproval, getApproval, listApprovals } from "./operate/approvals.ts";
 export { applied, audit, type Operator } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
 export { pingDatabase } from "./operate/health.ts";
@@ -68,6 +70,7 @@ export { findToken, type Grant, mintToken, SCOPES, type Scope, type Token } from
 export type { Outgoing } from "./recorder/entry.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";
+export type { Approval } from "./signals/approval.ts";
 export { batch, isTransient, query } from "./store/retry.ts";
 export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";
 export {

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { mintToken, SCOPES } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
-import { seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
+import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
 /** Every documented operation under /v1, with the scope its document names. */
 async function operations(): Promise<{ method: string; path: string; scope: string }[]> {
@@ -94,6 +94,7 @@ describe("Another tenant", () => {
     const effect = await seedEffect(doubtful);
     const letter = await seedLetter(owner.tenantId);
     const batch = await seedBatch(owner.tenantId, instance);
+    const approval = await seedApproval(owner.tenantId);
     const before = await everything();
 
     for (const { method, path } of await operations()) {
@@ -101,7 +102,7 @@ describe("Another tenant", () => {
       // test/facts and test/webhooks say that they keep tenants apart.
       const own = /^POST \/v1\/(commands|facts|batches$)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts|webhooks)/;
       if (own.test(`${method} ${path}`)) continue;
-      const id = path.startsWith("/v1/dead-letters") ? letter : path.startsWith("/v1/batches") ? batch : instance;
+      const id = { "dead-letters": letter, batches: batch, approvals: approval }[path.split("/")[2] ?? ""] ?? instance;
       const answer = await stranger.call(method, path.replace("{id}", id).replace("{key}", effect), body(method));
       expect(JSON.stringify(answer.body), path).not.toContain(owner.tenantId);
       if (path.includes("{")) {
@@ -119,7 +120,7 @@ describe("Another tenant", () => {
 });
 
 async function everything() {
-  const tables = ["instances", "inbox", "outbox", "dead_letters", "actions", "facts", "ledgers", "batches"];
+  const tables = ["instances", "inbox", "outbox", "dead_letters", "actions", "approvals", "facts", "ledgers", "batches"];
   const results = await env.DB.batch(tables.map((table) => env.DB.prepare(`SELECT * FROM ${table} ORDER BY 1`)));
   return results.map(({ results }) => results);
 }

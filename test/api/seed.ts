@@ -38,6 +38,21 @@ export async function seedEffect(instanceId: string, row: { state?: string; step
   return formatEntryKey({ instanceId, step, item: "", generation: 1 });
 }
 
+/** A question that an instance of the tenant has asked. */
+export async function seedApproval(tenantId: string, row: { instanceId?: string; state?: string; dueAt?: number } = {}): Promise<string> {
+  const instanceId = row.instanceId ?? (await seedInstance(tenantId, { status: "waiting" }));
+  const id = `${instanceId}-${hexId().slice(0, 16)}`;
+  const state = row.state ?? "pending";
+  const now = Date.now();
+  await env.DB.prepare(
+    `INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, details, state, otherwise, due_at, asked_at, decided_at)
+     VALUES (?1, ?2, ?2, ?3, 'research-keyword', 'May it happen?', '{"title":"Mint"}', ?4, 'reject', ?5, ?6, ?7)`,
+  )
+    .bind(instanceId, id, tenantId, state, row.dueAt ?? now + 60_000, now, state === "pending" ? null : now)
+    .run();
+  return id;
+}
+
 /** A dead letter; of a tenant, or of nobody anyone can name. */
 export async function seedLetter(
   tenantId: string | null,

@@ -14,7 +14,15 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/signals": ["engine/contract", "engine/store"],
   "engine/topology": ["engine/contract", "engine/guard"],
   "engine/intake": ["engine/contract", "engine/store", "engine/recorder", "engine/guard", "engine/signals", "engine/topology"],
-  "engine/operate": ["engine/contract", "engine/store", "engine/recorder", "engine/guard", "engine/intake", "engine/topology"],
+  "engine/operate": [
+    "engine/contract",
+    "engine/store",
+    "engine/recorder",
+    "engine/guard",
+    "engine/signals",
+    "engine/intake",
+    "engine/topology",
+  ],
   "engine/limits": ["engine/contract", "engine/store"],
   "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/operate", "engine/topology"],
   "engine/keeper": [

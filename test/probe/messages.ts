@@ -10,7 +10,7 @@ export const probeEvents = defineQueue({
 
 /** One step of a scripted run. `subject` is what the upstream does it to; it defaults to the run's name and the step's. */
 const step = z.object({
-  do: z.enum(["read", "commit", "keyed", "natural", "lookup", "once", "wait", "wait-unrouted"]),
+  do: z.enum(["read", "commit", "keyed", "natural", "lookup", "once", "wait", "wait-unrouted", "approve", "sleep"]),
   name: z.string(),
   key: z.string().optional(),
   subject: z.string().optional(),
@@ -19,6 +19,10 @@ const step = z.object({
   output: z.union([z.int(), z.literal("cycle")]).optional(),
   retries: z.int().default(3),
   timeoutMs: z.int().default(5000),
+  /** What is true when nobody answers a question. */
+  otherwise: z.enum(["approve", "reject"]).optional(),
+  /** How it is taken back: by an effect of this class on `subject/undo`, by rows of ours, or not. */
+  undo: z.enum(["keyed", "natural", "lookup", "once", "rows"]).optional(),
 });
 export type ProbeStep = z.infer<typeof step>;
 

@@ -78,6 +78,16 @@ async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> 
       );
     case "wait":
       return step.waitFor(name, ProbeSignal, { subject, timeout: "1 hour", ...(one.key && { key: one.key }) });
+    case "sleep":
+      return step.sleep(name, "1 hour");
+    case "approve":
+      return step.approve(name, {
+        question: `May ${subject} happen?`,
+        details: { subject },
+        timeout: one.timeoutMs,
+        ...(one.otherwise && { otherwise: one.otherwise }),
+        ...(one.key && { key: one.key }),
+      });
     case "wait-unrouted":
       return step.waitFor(name, ProbeDone, { subject, timeout: "1 hour" });
     default: {

@@ -14,6 +14,8 @@ export type CrashPoint =
   | "O02 relayed, not confirmed"
   | "retry promised, not applied"
   | "resolved, not told"
+  | "answered, not told"
+  | "undo promised, not applied"
   | "signal kept, not told";
 
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;

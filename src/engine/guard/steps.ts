@@ -5,7 +5,9 @@ import { parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
+import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
 import { registerWait, waitEventType } from "../signals/wait.ts";
+import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
 import { attemptCommit, attemptEffect } from "./attempt.ts";
 import { doubtEventType } from "./doubt.ts";
 import { asPlatformError, isTerminal, nextDelayMs } from "./failure.ts";
@@ -16,28 +18,6 @@ import { type Commit, DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries, type StepD
 
 /** A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. */
 export type Literal<Name extends string> = string extends Name ? never : Record<never, never> extends Record<Name, 1> ? never : Name;
-
-/** A question to a person. */
-export interface ApprovalRequest {
-  /** In one sentence: what a yes leads to. At most 500 characters. */
-  question: string;
-  /** What the person should see before answering: small, JSON. At most 16 KB. */
-  details?: Record<string, unknown>;
-  /** How long an answer may take. Default 7 days. */
-  timeout?: Duration;
-  /** What is true if nobody answers in time. Default reject: what nobody said yes to does not happen. */
-  otherwise?: "approve" | "reject";
-  key?: string;
-}
-
-/** How a question was answered. */
-export interface Approval {
-  approved: boolean;
-  /** Who answered; null when the time was over and nobody had. */
-  by: string | null;
-  /** Why, in that person's words. */
-  reason: string | null;
-}
 
 export interface StepOptions {
   /** Tells parallel or repeated calls of one name apart. From the data, such as an item's id; never a counter or the time. */
@@ -129,8 +109,21 @@ export class Steps {
    * Asks a person. The instance waits, for nothing and at no cost, until somebody answers through the API or the time is over; then
    * what `otherwise` says is true. One question, one answer, however often the instance restarts.
    */
-  async approve<Name extends string>(name: Literal<Name>, _request: ApprovalRequest): Promise<Approval> {
-    throw new MillraceError("invariant", `"${name}" asks for an approval, which is under construction.`);
+  async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
+    const place = this.#place(name, request.key);
+    const asker = askerAt(this.#run, place);
+    const asked = await this.#do(place, {}, async () => askQuestion(asker, questionOf(this.#run.workflow, place, request)));
+    if ("approved" in asked) return asked;
+    const type = answerEventType(approvalId(asker.instanceId, place.label));
+    try {
+      return (await this.#platform.waitForEvent<Approval>(`${place.label} · answer`, { type, timeout: asked.leftMs })).payload;
+    } catch (cause) {
+      const settled = await this.#do({ ...place, label: `${place.label} · time is over` }, {}, () => settleQuestion(asker));
+      if ("leftMs" in settled) throw cause;
+      return settled;
+    } finally {
+      this.#run.noteWaited();
+    }
   }
 
   /** Runs a function for each item, a few at a time; each item's steps carry its key. Answers in the items' order. */

@@ -14,7 +14,7 @@ interface Walked {
 }
 
 /**
- * Removes instances of these statuses with their entries and waits, leaving a tombstone each: their keys never run again, also those
+ * Removes instances of these statuses with their entries, waits and questions, leaving a tombstone each: their keys never run again, also those
  * that were given up. Rows are numbered as they are accepted, so it walks from the oldest to the first young one and needs no index:
  * it reads what it removes and what has stayed open since before.
  */
@@ -65,6 +65,7 @@ async function remove(env: EngineEnv, candidates: readonly string[], over: State
     sql`DELETE FROM instances WHERE id IN ${ids} AND ${over} RETURNING id`,
     sql`DELETE FROM inbox WHERE ${gone}`,
     sql`DELETE FROM waits WHERE ${gone}`,
+    sql`DELETE FROM approvals WHERE ${gone}`,
   ]);
   return removed.length;
 }

@@ -9,7 +9,7 @@ export interface AuditRow {
   id: string;
   actor: string;
   verb: Action["verb"];
-  /** The instance, effect key or dead letter it was about. */
+  /** The instance, effect key, approval or dead letter it was about. */
   target: string;
   instanceId: string | null;
   reason: string;

@@ -5,11 +5,14 @@ import { now, sql } from "../contract/sql.ts";
 import { doubtEventType } from "../guard/doubt.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
+import { type Approval, answerEventType } from "../signals/approval.ts";
 import { batch, query } from "../store/retry.ts";
 
 interface OpenAction {
   id: string;
   verb: string;
+  actor: string;
+  reason: string;
   target: string;
   instance_id: string;
   from_step: string | null;
@@ -22,14 +25,14 @@ export async function applyOpenActions(env: EngineEnv, only?: string): Promise<n
   const actions = await query<OpenAction>(
     env.DB,
     sql`
-      SELECT a.id, a.verb, a.target, a.instance_id, a.detail->>'from' AS from_step, i.workflow, i.envelope
+      SELECT a.id, a.verb, a.actor, a.reason, a.target, a.instance_id, a.detail->>'from' AS from_step, i.workflow, i.envelope
       FROM actions a JOIN instances i ON i.id = a.instance_id
       WHERE a.applied_at IS NULL AND (${only ?? null} IS NULL OR a.id = ${only ?? null}) ORDER BY a.at LIMIT 50`,
   );
   const done: string[] = [];
   for (const action of actions) {
     try {
-      await (action.verb === "retry" ? restart(env, action) : answerDoubt(env, action));
+      await carryOut(env, action);
       done.push(action.id);
     } catch (error) {
       // It stays open: the keeper comes for it, and it holds back none of the others.
@@ -43,6 +46,18 @@ export async function applyOpenActions(env: EngineEnv, only?: string): Promise<n
   return done.length;
 }
 
+function carryOut(env: EngineEnv, action: OpenAction): Promise<void> {
+  switch (action.verb) {
+    case "retry":
+      return restart(env, action);
+    case "approve":
+    case "reject_approval":
+      return answerQuestion(env, action);
+    default:
+      return answerDoubt(env, action);
+  }
+}
+
 /** Runs an instance again from the step that failed. */
 async function restart(env: EngineEnv, action: OpenAction): Promise<void> {
   const { instance, status } = await existing(env, action);
@@ -52,11 +67,22 @@ async function restart(env: EngineEnv, action: OpenAction): Promise<void> {
   else await instance.restart();
 }
 
-/** Wakes the instance that waits for a doubt to be resolved. One that has ended meanwhile reads the answer from the inbox when it is retried. */
-async function answerDoubt(env: EngineEnv, action: OpenAction): Promise<void> {
+/** Wakes the instance that waits for a doubt to be resolved. */
+function answerDoubt(env: EngineEnv, action: OpenAction): Promise<void> {
+  return tell(env, action, doubtEventType(action.target), { resolved: action.verb });
+}
+
+/** Gives the instance that asked its answer. */
+function answerQuestion(env: EngineEnv, action: OpenAction): Promise<void> {
+  const answer: Approval = { approved: action.verb === "approve", by: action.actor, reason: action.reason };
+  return tell(env, action, answerEventType(action.target), answer);
+}
+
+/** Sends an event to an instance that waits for it. One that has ended meanwhile reads the same from its rows when it is retried. */
+async function tell(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<void> {
   const { instance, status } = await existing(env, action);
   if (!instance || status === "errored" || status === "terminated" || status === "complete") return;
-  await instance.sendEvent({ type: doubtEventType(action.target), payload: { resolved: action.verb } });
+  await instance.sendEvent({ type, payload });
 }
 
 /** The instance on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is done. */

@@ -10,7 +10,7 @@ export interface Operator {
 /** One operator action as it is recorded. */
 export interface Action {
   id: string;
-  verb: "retry" | "confirm" | "reject" | "retry_anyway" | "replay" | "skip" | "cancel";
+  verb: "retry" | "confirm" | "reject" | "retry_anyway" | "replay" | "skip" | "cancel" | "approve" | "reject_approval" | "undo";
   target: string;
   instanceId: string | null;
   reason: string;

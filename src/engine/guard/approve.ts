@@ -1,0 +1,46 @@
+import { type Duration, durationMs } from "../contract/duration.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { byteLength } from "../contract/limits.ts";
+import type { Asker, Question } from "../signals/approval.ts";
+import type { Place, Run } from "./run.ts";
+
+/** A question to a person. */
+export interface ApprovalRequest {
+  /** In one sentence: what a yes leads to. At most 500 characters. */
+  question: string;
+  /** What the person should see before answering: small, JSON. At most 16 KB. */
+  details?: Record<string, unknown>;
+  /** How long an answer may take. Default 7 days, at most 365 days. */
+  timeout?: Duration;
+  /** What is true if nobody answers in time. Default reject: what nobody said yes to does not happen. */
+  otherwise?: "approve" | "reject";
+  /** Tells parallel or repeated questions of one name apart: from the data. */
+  key?: string;
+}
+
+const MAX_QUESTION_CHARACTERS = 500;
+const MAX_DETAILS_BYTES = 16 * 1024;
+const DEFAULT_TIMEOUT: Duration = "7 days";
+/** The platform's longest wait. */
+const MAX_TIMEOUT_MS = 365 * 86_400_000;
+
+/** Which question a step of a run asks. */
+export function askerAt({ env, envelope, instanceId }: Run, { label }: Place): Asker {
+  return { env, tenantId: envelope.tenant_id, instanceId, label };
+}
+
+/** The question as it is kept. Errors: `invalid_payload` for one that is too long for a person, or too large. */
+export function questionOf(workflow: string, { label }: Place, request: ApprovalRequest): Question {
+  const { question, details, timeout = DEFAULT_TIMEOUT, otherwise = "reject" } = request;
+  const refused = (why: string) => new MillraceError("invalid_payload", `"${label}" cannot ask: ${why}.`);
+  if (question.length === 0 || question.length > MAX_QUESTION_CHARACTERS) {
+    throw refused(`its question has ${question.length} characters; ask in 1 to ${MAX_QUESTION_CHARACTERS}, and put the rest into details`);
+  }
+  const packed = details === undefined ? null : JSON.stringify(details);
+  if (packed !== null && byteLength(packed) > MAX_DETAILS_BYTES) {
+    throw refused(`its details are larger than ${MAX_DETAILS_BYTES} bytes; give a link instead`);
+  }
+  const timeoutMs = durationMs(timeout);
+  if (timeoutMs > MAX_TIMEOUT_MS) throw refused("its timeout is longer than 365 days, the platform's longest wait");
+  return { workflow, question, details: packed, otherwise, timeoutMs };
+}

@@ -1,0 +1,125 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { andEquals, now, type Statement, sql } from "../contract/sql.ts";
+import { answerQuestion, askerOf, markAnswered } from "../signals/approval.ts";
+import { batch, query } from "../store/retry.ts";
+import { applyOpenActions } from "./apply.ts";
+import { applied, audit, type Operator } from "./audit.ts";
+import { keysetPage, type Page, type PageRequest } from "./paging.ts";
+
+/** One question to a person, and its answer. */
+export interface ApprovalRow {
+  id: string;
+  instanceId: string;
+  workflow: string;
+  step: string;
+  question: string;
+  details: Record<string, unknown> | null;
+  state: "pending" | "approved" | "rejected";
+  /** What becomes true if nobody answers until `dueAt`. */
+  otherwise: "approve" | "reject";
+  dueAt: number;
+  /** Null when nobody answered in time, or nobody has yet. */
+  decidedBy: string | null;
+  reason: string | null;
+  askedAt: number;
+  decidedAt: number | null;
+}
+
+export interface ApprovalFilter extends PageRequest {
+  state?: ApprovalRow["state"] | undefined;
+  workflow?: string | undefined;
+  instance?: string | undefined;
+}
+
+/** The tenant's questions, newest first. */
+export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilter): Promise<Page<ApprovalRow>> {
+  return keysetPage(
+    filter,
+    ({ askedAt, id }) => ({ at: askedAt, id }),
+    async (before, limit) => {
+      const rows = await query(
+        env.DB,
+        sql`
+          SELECT * FROM approvals
+          WHERE tenant_id = ${by.tenantId} ${andEquals({ fragment: "instance_id" }, filter.instance)}
+            ${andEquals({ fragment: "state" }, filter.state)} ${andEquals({ fragment: "workflow" }, filter.workflow)}
+            AND (asked_at, id) < (${before.at}, ${before.id})
+          ORDER BY asked_at DESC, id DESC LIMIT ${limit}`,
+      );
+      return rows.map(asApproval);
+    },
+  );
+}
+
+/** One question. Errors: `approval_not_found`, also for another tenant's. */
+export async function getApproval(env: EngineEnv, by: Operator, id: string): Promise<ApprovalRow> {
+  return found(await query(env.DB, selectApproval(by, id)));
+}
+
+/**
+ * Answers a question, once, and lets its instance go on. Errors: `approval_not_found`; `invalid_transition` (audited as no change) when it
+ * was answered before, or its time is over: then what it says under `otherwise` is true.
+ */
+export async function decideApproval(
+  env: EngineEnv,
+  by: Operator,
+  id: string,
+  decision: "approve" | "reject",
+  reason: string,
+): Promise<{ actionId: string; instanceId: string }> {
+  const { instanceId } = await getApproval(env, by, id);
+  const actionId = crypto.randomUUID();
+  const approved = decision === "approve";
+  const verb = approved ? "approve" : "reject_approval";
+  const results = await batch(env.DB, [
+    answerQuestion(by.tenantId, id, { approved, by: by.actor, reason }),
+    audit(by, { id: actionId, verb, target: id, instanceId, reason }, true),
+    markAnswered(by.tenantId, instanceId),
+    sql`
+      UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('running', 'waiting')`,
+    selectApproval(by, id),
+    applied(actionId),
+  ]);
+  if (results.at(-1)?.[0]?.result !== "applied") throw tooLate(found(results.at(-2) ?? []), approved ? "approved" : "rejected");
+  await crashPoint("answered, not told");
+  await applyOpenActions(env, actionId);
+  return { actionId, instanceId };
+}
+
+function tooLate({ state, decidedBy, dueAt, otherwise }: ApprovalRow, to: string): MillraceError {
+  const over = `Its time was over at ${new Date(dueAt).toISOString()}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its chain says for questions that nobody answers.`;
+  const message = decidedBy === null ? over : `It is ${state} already, by ${decidedBy}: a question is answered once.`;
+  return new MillraceError("invalid_transition", message, { from: state === "pending" ? "overdue" : state, to });
+}
+
+function selectApproval(by: Operator, id: string): Statement {
+  return sql`SELECT * FROM approvals WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
+}
+
+function found([row]: Record<string, unknown>[]): ApprovalRow {
+  if (!row)
+    throw new MillraceError("approval_not_found", "There is no such approval. List those that wait with GET /v1/approvals?state=pending.");
+  return asApproval(row);
+}
+
+function asApproval(row: Record<string, unknown>): ApprovalRow {
+  return {
+    id: String(row.id),
+    instanceId: String(row.instance_id),
+    workflow: String(row.workflow),
+    step: String(row.step),
+    question: String(row.question),
+    details: row.details === null ? null : (JSON.parse(String(row.details)) as Record<string, unknown>),
+    state: row.state as ApprovalRow["state"],
+    otherwise: row.otherwise as ApprovalRow["otherwise"],
+    dueAt: Number(row.due_at),
+    decidedBy: row.decided_by as string | null,
+    reason: row.reason as string | null,
+    askedAt: Number(row.asked_at),
+    decidedAt: row.decided_at === null ? null : Number(row.decided_at),
+  };
+}

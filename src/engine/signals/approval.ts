@@ -1,0 +1,129 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { digest } from "../contract/ids.ts";
+import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { batch } from "../store/retry.ts";
+
+/** Names a question: its instance, and which of its steps asks. */
+export function approvalId(instanceId: string, label: string): string {
+  return `${instanceId}-${digest("approval", label).slice(0, 16)}`;
+}
+
+/** The instance that asked; "" for a text that is no approval's id. */
+export function askerOf(approvalId: string): string {
+  return /^([0-9a-f]{32})-[0-9a-f]{16}$/.exec(approvalId)?.[1] ?? "";
+}
+
+/** The platform's event type that carries the answer: every question has its own, because a consumed event can be delivered again to a later wait of the same type. */
+export function answerEventType(approvalId: string): string {
+  return `answer-${digest("answer", approvalId)}`;
+}
+
+/** Which question it is. */
+export interface Asker {
+  env: EngineEnv;
+  tenantId: string;
+  instanceId: string;
+  /** The step as the platform names it. */
+  label: string;
+}
+
+/** What is asked. */
+export interface Question {
+  workflow: string;
+  question: string;
+  /** JSON. */
+  details: string | null;
+  otherwise: "approve" | "reject";
+  timeoutMs: number;
+}
+
+/** How a question was answered. */
+export interface Approval {
+  approved: boolean;
+  /** Who answered; null when the time was over and nobody had. */
+  by: string | null;
+  /** Why, in that person's words. */
+  reason: string | null;
+}
+
+/** How a question stands: answered, or how many milliseconds are left for that. */
+export type Standing = Approval | { leftMs: number };
+
+/**
+ * Asks, in one round trip that also says that the instance waits. A question that was asked before is not asked again: it stands as it
+ * stands, with what is left of its first time, whatever restarted meanwhile.
+ */
+export async function askQuestion(asker: Asker, asked: Question): Promise<Standing> {
+  const { env, tenantId, instanceId, label } = asker;
+  const results = await batch(env.DB, [
+    sql`
+      INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, details, otherwise, due_at, asked_at)
+      VALUES (${instanceId}, ${label}, ${approvalId(instanceId, label)}, ${tenantId}, ${asked.workflow}, ${asked.question}, ${asked.details},
+        ${asked.otherwise}, ${now} + ${asked.timeoutMs}, ${now})
+      ON CONFLICT (instance_id, step) DO NOTHING`,
+    settleOverdue(asker, 0),
+    sql`
+      UPDATE instances SET status = 'waiting', updated_at = ${now}
+      WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ('accepted', 'queued', 'running') AND ${UNANSWERED}`,
+    selectQuestion(asker),
+  ]);
+  return standing(results.at(-1)?.[0]);
+}
+
+/** How much earlier than the database's clock the platform's timer may say that the time is over. */
+const TIMER_SKEW_MS = 1000;
+
+/** The wait for an answer has ended without one: if the time is over, that settles the question. A person who was faster has won. */
+export async function settleQuestion(asker: Asker): Promise<Standing> {
+  const results = await batch(asker.env.DB, [
+    settleOverdue(asker, TIMER_SKEW_MS),
+    markAnswered(asker.tenantId, asker.instanceId),
+    selectQuestion(asker),
+  ]);
+  return standing(results.at(-1)?.[0]);
+}
+
+/** What was answered before, without asking; undefined when nothing was. */
+export async function knownAnswer(asker: Asker): Promise<Approval | undefined> {
+  const [rows] = await batch(asker.env.DB, [selectQuestion(asker)]);
+  const found = rows?.[0] && standing(rows[0]);
+  return found && "approved" in found ? found : undefined;
+}
+
+/** A person's answer, if the question is still open and its time is not over. */
+export function answerQuestion(tenantId: string, id: string, { approved, by, reason }: Approval): Statement {
+  return sql`
+    UPDATE approvals SET state = ${approved ? "approved" : "rejected"}, decided_by = ${by}, reason = ${reason}, decided_at = ${now}
+    WHERE tenant_id = ${tenantId} AND instance_id = ${askerOf(id)} AND id = ${id} AND state = 'pending' AND due_at > ${now}`;
+}
+
+/** The instance goes on, unless it waits for something else as well. */
+export function markAnswered(tenantId: string, instanceId: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'running', updated_at = ${now}
+    WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status = 'waiting' AND NOT ${UNANSWERED}
+      AND NOT EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL)`;
+}
+
+const UNANSWERED: Fragment = {
+  fragment: `EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending')`,
+};
+
+function settleOverdue({ tenantId, instanceId, label }: Asker, skewMs: number): Statement {
+  return sql`
+    UPDATE approvals SET state = iif(otherwise = 'approve', 'approved', 'rejected'), decided_at = ${now}
+    WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND step = ${label} AND state = 'pending' AND due_at <= ${now} + ${skewMs}`;
+}
+
+function selectQuestion({ tenantId, instanceId, label }: Asker): Statement {
+  return sql`
+    SELECT state, decided_by, reason, due_at - ${now} AS left_ms FROM approvals
+    WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND step = ${label}`;
+}
+
+function standing(row: Record<string, unknown> | undefined): Standing {
+  if (row === undefined) throw new MillraceError("invariant", "A question's row is gone while its instance asks.");
+  if (row.state === "pending") return { leftMs: Math.max(1, Number(row.left_ms)) };
+  return { approved: row.state === "approved", by: row.decided_by as string | null, reason: row.reason as string | null };
+}

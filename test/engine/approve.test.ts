@@ -1,0 +1,266 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { type ApprovalRow, decideApproval, getApproval, historyOf, listApprovals } from "../../src/engine/index.ts";
+import {
+  dieAt,
+  event,
+  fresh,
+  happened,
+  keeperRound,
+  operator,
+  probeEnv,
+  reaches,
+  restarted,
+  retentionPass,
+  rows,
+  start,
+  statusOf,
+  until,
+} from "./harness.ts";
+
+const LONG = { timeoutMs: 3_600_000 };
+const stranger = { tenantId: "globex", actor: "gus" };
+
+/** The questions an instance has asked, once there are so many. */
+async function questions(instanceId: string, count = 1): Promise<ApprovalRow[]> {
+  const asked = () => listApprovals(probeEnv, operator, { instance: instanceId });
+  return (await until(asked, ({ items }) => items.length >= count)).items;
+}
+
+/** A run that asks, and acts when it is answered. */
+async function asking(name = fresh(), how: { timeoutMs: number; otherwise?: "approve" | "reject" } = LONG) {
+  const { instanceId } = await start(name, [
+    { do: "commit", name: "before" },
+    { do: "approve", name: "ask", ...how },
+    { do: "keyed", name: "act" },
+  ]);
+  const [question] = await questions(instanceId);
+  return { name, instanceId, id: question?.id ?? "", question };
+}
+
+async function outputs(instanceId: string): Promise<unknown[]> {
+  const { output } = await (await probeEnv.PROBE.get(instanceId)).status();
+  return (output as { outputs: unknown[] }).outputs;
+}
+
+const audited = (instanceId: string) =>
+  rows("SELECT actor, verb, reason, result FROM actions WHERE instance_id = ?1 ORDER BY result", instanceId);
+
+describe("A question to a person", () => {
+  it("parks its instance, shows what a yes leads to, and goes on with the answer", async () => {
+    const { name, instanceId, id, question } = await asking();
+    expect(await statusOf(instanceId)).toBe("waiting");
+    expect(question).toMatchObject({
+      step: "ask",
+      workflow: "probe",
+      question: `May ${name}/ask happen?`,
+      details: { subject: `${name}/ask` },
+      state: "pending",
+      otherwise: "reject",
+    });
+    expect(await happened(`${name}/act`)).toEqual([]);
+
+    await decideApproval(probeEnv, operator, id, "approve", "looks good");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved: true, by: "tess", reason: "looks good" });
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: "approved", decidedBy: "tess", reason: "looks good" });
+    expect(await audited(instanceId)).toEqual([{ actor: "tess", verb: "approve", reason: "looks good", result: "applied" }]);
+  });
+
+  it("takes two billed steps: one to ask, one to wait", async () => {
+    const { instanceId, id } = await asking();
+    await decideApproval(probeEnv, operator, id, "reject", "no");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "probe" });
+    expect(steps.map(({ name }) => name)).toEqual(["before", "ask", "ask · answer", "act"]);
+  });
+
+  it("is answered once: a second click is refused, and audited", async () => {
+    const { instanceId, id } = await asking();
+    const answers = await Promise.allSettled([
+      decideApproval(probeEnv, operator, id, "approve", "yes"),
+      decideApproval(probeEnv, operator, id, "reject", "no"),
+    ]);
+    expect(answers.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    const { state } = await getApproval(probeEnv, operator, id);
+    const refused = answers.find((answer) => answer.status === "rejected");
+    expect(refused?.reason).toMatchObject({ code: "invalid_transition", detail: { from: state } });
+    expect((await audited(instanceId)).map(({ result }) => result)).toEqual(["applied", "no_change"]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toMatchObject({ approved: state === "approved" });
+  });
+
+  it("is another tenant's business: nobody else can see or answer it", async () => {
+    const { instanceId, id } = await asking();
+    expect((await listApprovals(probeEnv, stranger, { instance: instanceId })).items).toEqual([]);
+    await expect(getApproval(probeEnv, stranger, id)).rejects.toMatchObject({ code: "approval_not_found" });
+    await expect(decideApproval(probeEnv, stranger, id, "approve", "mine?")).rejects.toMatchObject({ code: "approval_not_found" });
+    await expect(getApproval(probeEnv, operator, "nonsense")).rejects.toMatchObject({ code: "approval_not_found" });
+    expect((await getApproval(probeEnv, operator, id)).state).toBe("pending");
+  });
+
+  it("goes on although the process died between the answer and its telling: the keeper tells", async () => {
+    const { name, instanceId, id } = await asking();
+    dieAt("answered, not told");
+    await expect(decideApproval(probeEnv, operator, id, "approve", "yes")).rejects.toThrow("Died");
+    await keeperRound();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toMatchObject({ approved: true, by: "tess" });
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("is told in time also when the answer comes before the wait begins", async () => {
+    const { name, instanceId, id } = await asking();
+    // As if the platform had not come to the wait yet: it is restarted, and the answer is there before it asks again.
+    const instance = await probeEnv.PROBE.get(instanceId);
+    await env.DB.prepare("UPDATE approvals SET state = 'approved', decided_by = 'tess', reason = 'early', decided_at = 1 WHERE id = ?1")
+      .bind(id)
+      .run();
+    await instance.restart();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved: true, by: "tess", reason: "early" });
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("W15 restarted after its answer: it is answered from the row, nobody is asked again", async () => {
+    const { name, instanceId, id } = await asking();
+    await decideApproval(probeEnv, operator, id, "reject", "not today");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await restarted(instanceId)).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: "tess", reason: "not today" });
+    expect(await questions(instanceId)).toHaveLength(1);
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("restarted while it waits: the same question, and its time goes on from where it was", async () => {
+    const { instanceId, id, question } = await asking();
+    await (await probeEnv.PROBE.get(instanceId)).restart();
+    await decideApproval(probeEnv, operator, id, "approve", "yes");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await questions(instanceId)).toMatchObject([{ id, askedAt: question?.askedAt, dueAt: question?.dueAt }]);
+  });
+
+  it("two questions of one instance are two: each waits for its own answer", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "approve", name: "first", ...LONG },
+      { do: "approve", name: "second", ...LONG },
+    ]);
+    const [first] = await questions(instanceId);
+    await decideApproval(probeEnv, operator, first?.id ?? "", "approve", "one");
+    const [second] = await questions(instanceId, 2);
+    expect(second).toMatchObject({ step: "second", state: "pending" });
+    expect(await statusOf(instanceId)).toBe("waiting");
+    await decideApproval(probeEnv, operator, second?.id ?? "", "reject", "two");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputs(instanceId)).toMatchObject([
+      { approved: true, reason: "one" },
+      { approved: false, reason: "two" },
+    ]);
+  });
+
+  it("items side by side each ask; the instance waits until the last is answered", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [["a", "b"].map((key) => ({ do: "approve" as const, name: "ask", key, ...LONG }))]);
+    const asked = await questions(instanceId, 2);
+    expect(asked.map(({ step }) => step).sort()).toEqual(["ask [a]", "ask [b]"]);
+    const of = (step: string) => asked.find((one) => one.step === step)?.id ?? "";
+    await decideApproval(probeEnv, operator, of("ask [b]"), "approve", "b");
+    expect(await statusOf(instanceId)).toBe("waiting");
+    await decideApproval(probeEnv, operator, of("ask [a]"), "reject", "a");
+    expect(await statusOf(instanceId)).not.toBe("waiting");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputs(instanceId)).toMatchObject([
+      [
+        { approved: false, reason: "a" },
+        { approved: true, reason: "b" },
+      ],
+    ]);
+  });
+
+  it("one answered while an event is still waited for leaves the instance waiting", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      [
+        { do: "approve", name: "ask", ...LONG },
+        { do: "wait", name: "wait", subject: name },
+      ],
+    ]);
+    const waits = () => rows("SELECT name FROM waits WHERE instance_id = ?1", instanceId);
+    await until(waits, (found) => found.length > 0);
+    const [question] = await questions(instanceId);
+    await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+    expect(await statusOf(instanceId)).toBe("waiting");
+    await probeEnv.PROBE_EVENTS.send(event("probe.signal", name, { about: name, value: "came" }));
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+});
+
+describe("A question that nobody answers in time", () => {
+  it.each([
+    { otherwise: undefined, approved: false },
+    { otherwise: "reject" as const, approved: false },
+    { otherwise: "approve" as const, approved: true },
+  ])("with otherwise $otherwise: approved is $approved, by nobody", async ({ otherwise, approved }) => {
+    const { instanceId, id } = await asking(fresh(), { timeoutMs: 300, ...(otherwise && { otherwise }) });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved, by: null, reason: null });
+    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: approved ? "approved" : "rejected", decidedBy: null });
+  });
+
+  it("is not answered afterwards: refused with what is true now", async () => {
+    const { instanceId, id } = await asking(fresh(), { timeoutMs: 300 });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
+      code: "invalid_transition",
+      detail: { from: "rejected", to: "approved" },
+      message: expect.stringContaining("Its time was over"),
+    });
+    expect(await audited(instanceId)).toMatchObject([{ verb: "approve", result: "no_change" }]);
+  });
+
+  it("is not answered between its due time and the settling either", async () => {
+    const { instanceId, id } = await asking();
+    await env.DB.prepare("UPDATE approvals SET due_at = 1 WHERE id = ?1").bind(id).run();
+    await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
+      code: "invalid_transition",
+      detail: { from: "overdue", to: "approved" },
+    });
+    // Everything was down while the time went by: the pass that follows does not wait its whole time again.
+    await (await probeEnv.PROBE.get(instanceId)).restart();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: null, reason: null });
+  });
+
+  it("keeps the answer of a person who was a moment faster than the time-out", async () => {
+    const { instanceId, id } = await asking(fresh(), { timeoutMs: 1500, otherwise: "approve" });
+    // Answered, and the telling lost: the wait runs into its time-out and finds the answer.
+    dieAt("answered, not told");
+    await expect(decideApproval(probeEnv, operator, id, "reject", "just in time")).rejects.toThrow("Died");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: "tess", reason: "just in time" });
+  });
+});
+
+describe("What cannot be asked", () => {
+  it("is refused before anybody is asked: a question that is none", async () => {
+    const { instanceId } = await start(fresh(), [{ do: "approve", name: "ask", subject: "x".repeat(500), ...LONG }]);
+    expect(await reaches(instanceId, "errored", "waiting")).toBe("errored");
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "null")).toMatchObject({ step: "ask", code: "invalid_payload", attempts: 1 });
+    expect(await rows("SELECT id FROM approvals WHERE instance_id = ?1", instanceId)).toEqual([]);
+  });
+});
+
+it("Questions leave with their instance", async () => {
+  const old = await asking();
+  const young = await asking();
+  await decideApproval(probeEnv, operator, old.id, "approve", "yes");
+  expect(await reaches(old.instanceId, "complete")).toBe("complete");
+  await env.DB.prepare("UPDATE instances SET updated_at = 1, accepted_at = 1 WHERE id = ?1").bind(old.instanceId).run();
+  await env.DB.prepare("UPDATE actions SET applied_at = 1 WHERE instance_id = ?1").bind(old.instanceId).run();
+  await retentionPass();
+  expect((await listApprovals(probeEnv, operator, { instance: old.instanceId })).items).toEqual([]);
+  expect((await listApprovals(probeEnv, operator, { instance: young.instanceId })).items).toHaveLength(1);
+});
