@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type ArticleRow, findArticle, listArticles } from "../content/article-rows.ts";
-import { codeOf, getInstance, instanceId, listApprovals, retryInstance, type Token, undoInstance } from "../engine/index.ts";
+import { codeOf, getInstance, instanceId, listApprovals, retryInstance, type Token } from "../engine/index.ts";
 import { ACTION_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
@@ -160,4 +160,8 @@ function articleView(row: ArticleRow): z.infer<typeof ArticleSchema> {
     created_at: iso(row.createdAt),
     published_at: isoOrNull(row.publishedAt),
   };
+}
+
+async function undoInstance(..._: unknown[]): Promise<{ actionId: string }> {
+  throw new Error("Under construction.");
 }

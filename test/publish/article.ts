@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import { putSettings } from "../../src/brand/settings.ts";
+import { type BrandSettings, DEFAULT_SETTINGS, putSettings } from "../../src/brand/settings.ts";
 import { type Article, draftArticle, insertDraft } from "../../src/content/articles.ts";
 import { batch, type Duration, instanceId } from "../../src/engine/index.ts";
 import { type Caller, type Json, reaches, until } from "../api/client.ts";
@@ -47,8 +47,16 @@ export async function becomes(caller: Caller, { id }: { id: string }, status: st
 
 /** A brand that wants a person's yes. */
 export function wantsApproval(caller: Caller, brand: string, timeout: Duration = "3 days", otherwise: "approve" | "reject" = "reject") {
-  const rule = { approval: "required", approval_timeout: timeout, approval_default: otherwise } as const;
-  return putSettings(env.DB, caller.tenantId, brand, { max_drafts: 5, rate_per_second: 2, ...rule }, "ada");
+  return put(caller, brand, { approval: "required", approval_timeout: timeout, approval_default: otherwise });
+}
+
+/** A brand that wants nobody asked. */
+export function noApproval(caller: Caller, brand: string) {
+  return put(caller, brand, { approval: "none" });
+}
+
+function put({ tenantId }: Caller, brand: string, settings: Partial<BrandSettings>): Promise<void> {
+  return putSettings(env.DB, tenantId, brand, { ...DEFAULT_SETTINGS, ...settings }, "ada");
 }
 
 /** The path of an address, as a visitor's browser asks for it. */
