@@ -51,7 +51,7 @@ describe("publishing", () => {
 
   it("refuses to find or remove with a wrong token", async () => {
     const stranger = pages({ ...env, PAGES_TOKEN: "wrong" });
-    const published = page("t/acme/matcha", "x");
+    const published = page("t/acme/kukicha", "x");
     await pages(env).put(published, { key: "k1" });
     for (const ask of [stranger.find, stranger.remove]) {
       await expect(ask(published, { key: "k" })).rejects.toMatchObject({ code: "not_retryable" });

@@ -95,7 +95,8 @@ describe("Another tenant's article", () => {
     }
     expect((await stranger.get("/v1/articles")).body.items).toEqual([]);
     expect((await stranger.get("/v1/articles?brand=acme&status=published")).body.items).toEqual([]);
-    expect((await owner.get(`/v1/articles/${article.id}`)).body).toEqual(article);
+    const { status, revision, url } = article;
+    expect((await owner.get(`/v1/articles/${article.id}`)).body).toMatchObject({ status, revision, url });
   });
 
   it("is not asked about when its approval waits", async () => {
