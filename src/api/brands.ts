@@ -1,8 +1,249 @@
-import { OpenAPIHono } from "@hono/zod-openapi";
-import type { Catalog } from "../engine/index.ts";
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { VERDICTS } from "../brand/decide.ts";
+import type { Decision } from "../brand/decision-log.ts";
+import { DEFAULT_SETTINGS, findBrand, type KnownBrand, listBrands, putSettings, SETTINGS_LIMITS } from "../brand/settings.ts";
+import type { BrandState } from "../brand/state.ts";
+import { type Catalog, type Duration, keysetPage } from "../engine/index.ts";
+import { brandName, cycle, keyword } from "../messages/brand.ts";
+import { brandAgentOf } from "../objects/brand-agents.ts";
+import { ACTION_REFUSALS } from "./actions.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
+import { page, pageOf, pageQuery } from "./paging.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { iso, isoOrNull, timestamp } from "./time.ts";
 
-/** Under construction. */
+const { maxDrafts, rate } = SETTINGS_LIMITS;
+
+const settingsSchema = z.strictObject({
+  max_drafts: z.int().min(1).max(maxDrafts).default(DEFAULT_SETTINGS.max_drafts).meta({
+    description: "Articles that may be drafts, or on their way to becoming one, before nothing new is begun.",
+  }),
+  rate_per_second: z.number().min(rate.least).max(rate.most).default(DEFAULT_SETTINGS.rate_per_second).meta({
+    description: "Commands a second that a cycle fans out, at most.",
+  }),
+  approval: z.enum(["none", "required"]).default(DEFAULT_SETTINGS.approval).meta({
+    description: "Whether a person says yes before an article is published.",
+  }),
+  approval_timeout: z
+    .string()
+    .regex(/^[1-9]\d{0,2} (minute|hour|day)s?$/, 'must be a length of time such as "90 minutes", "12 hours" or "3 days"')
+    .default(String(DEFAULT_SETTINGS.approval_timeout))
+    .meta({ description: "How long that may take." }),
+  approval_default: z.enum(["approve", "reject"]).default(DEFAULT_SETTINGS.approval_default).meta({
+    description: "What is true when nobody has answered by then.",
+  }),
+});
+
+const SettingsSchema = z.object({
+  max_drafts: z.int(),
+  rate_per_second: z.number(),
+  approval: z.enum(["none", "required"]),
+  approval_timeout: z.string(),
+  approval_default: z.enum(["approve", "reject"]),
+});
+
+const BrandSchema = z
+  .object({
+    brand: z.string(),
+    settings: SettingsSchema,
+    updated_at: timestamp.nullable().openapi({ description: "Null while the defaults hold." }),
+    updated_by: z.string().nullable(),
+  })
+  .openapi("Brand");
+
+const CountsSchema = z.object({
+  live: z.int().openapi({ description: "Articles that people can read." }),
+  drafts: z.int().openapi({ description: "Articles that wait for their publication." }),
+  on_their_way: z.int().openapi({ description: "Asked for, and not a draft yet." }),
+  held: z.int().openapi({ description: "Keywords that are held back until there is room." }),
+});
+
+const BrandDetailSchema = BrandSchema.extend({
+  counts: CountsSchema,
+  last_audit: z
+    .object({ at: timestamp, findings: z.array(z.string()) })
+    .nullable()
+    .openapi({ description: "What the agent last looked up, and had believed otherwise." }),
+}).openapi("BrandDetail");
+
+const DecisionSchema = z
+  .object({
+    at: timestamp,
+    cycle: z.string(),
+    keyword: z.string(),
+    verdict: z.enum(VERDICTS),
+    reason: z.string(),
+    grounds: z
+      .object({
+        content_id: z.string().optional(),
+        research_id: z.string().optional(),
+        instance_id: z.string().optional().openapi({ description: "The instance that researches it." }),
+        drafts: z.int().optional(),
+        on_their_way: z.int().optional(),
+        max_drafts: z.int().optional(),
+      })
+      .openapi({ description: "What the decision rests on." }),
+  })
+  .openapi("BrandDecision");
+
+const KeywordSchema = z
+  .object({
+    keyword: z.string(),
+    state: z.enum(["live", "draft", "writing", "researching", "held", "idle"]),
+    content_id: z.string().nullable().openapi({ description: "The article that `state` speaks of." }),
+    research: z.object({ id: z.string(), made_at: timestamp }).nullable().openapi({ description: "The newest, while it is fresh." }),
+  })
+  .openapi("BrandKeyword");
+
+const params = z.object({ brand: brandName.openapi({ param: { name: "brand", in: "path" } }) });
+const REFUSALS = ["unauthorized", "forbidden", "invalid_payload", "brand_not_found"] as const;
+const PATH = "/v1/brands/{brand}";
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/brands",
+  summary: "List brands by name",
+  description: "A brand is known once somebody has set something for it, or its agent has decided something.",
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      cursor: brandName.optional().openapi({ description: "The `next_cursor` of the page before." }),
+      limit: pageQuery.limit,
+    }),
+  },
+  responses: { 200: answers("A page of brands", pageOf(BrandSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+const show = createRoute({
+  method: "get",
+  path: PATH,
+  summary: "Show a brand: its settings, and how it stands",
+  ...needs("read"),
+  request: { params },
+  responses: { 200: answers("The brand, as it is at this moment", BrandDetailSchema), ...problems(...REFUSALS) },
+});
+
+const put = createRoute({
+  method: "put",
+  path: PATH,
+  summary: "Set what a brand allows",
+  description: "All of it: what is left out is the default again. It holds for the next decision; what is held back may begin at once.",
+  ...needs("operate"),
+  request: { params, body: jsonBody(settingsSchema) },
+  responses: { 200: answers("The brand", BrandSchema), ...problems(...ACTION_REFUSALS) },
+});
+
+const decisions = createRoute({
+  method: "get",
+  path: `${PATH}/decisions`,
+  summary: "What the brand's agent has decided, and why: newest first",
+  description: "Decisions are kept for 90 days, and 5,000 at most.",
+  ...needs("read"),
+  request: { params, query: z.strictObject({ keyword: keyword.optional(), cycle: cycle.optional(), ...pageQuery }) },
+  responses: { 200: answers("A page of decisions", pageOf(DecisionSchema)), ...problems(...REFUSALS) },
+});
+
+const keywords = createRoute({
+  method: "get",
+  path: `${PATH}/keywords`,
+  summary: "What the brand's agent knows of each keyword, newest first",
+  ...needs("read"),
+  request: { params, query: z.strictObject(pageQuery) },
+  responses: { 200: answers("A page of keywords", pageOf(KeywordSchema)), ...problems(...REFUSALS) },
+});
+
 export function brands(_catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>();
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(list, async ({ env, req, var: { caller }, json }) => {
+      const { cursor = "", limit } = req.valid("query");
+      const found = await listBrands(env.DB, caller.tenantId, cursor, limit + 1);
+      const items = found.slice(0, limit);
+      return json({ items: items.map(brandView), next_cursor: found.length > limit ? (items.at(-1)?.brand ?? null) : null }, 200);
+    })
+    .openapi(show, async ({ env, req, var: { caller }, json }) => {
+      const { brand } = req.valid("param");
+      const [known, state] = await Promise.all([
+        findBrand(env.DB, caller.tenantId, brand),
+        brandAgentOf(env, caller.tenantId, brand).state(),
+      ]);
+      if (!known && !state) throw unknown(brand);
+      const view = brandView(known ?? { brand, ...DEFAULT_SETTINGS, updated_at: null, updated_by: null });
+      const { audit, counts = { live: 0, drafts: 0, on_their_way: 0, held: 0 } } = state ?? {};
+      return json({ ...view, counts, last_audit: audit ? { at: iso(audit.at), findings: audit.findings } : null }, 200);
+    })
+    .openapi(put, async ({ env, req, var: { caller }, json }) => {
+      const { brand } = req.valid("param");
+      const { approval_timeout, ...rest } = await readBody(req, settingsSchema);
+      const put = await putSettings(
+        env.DB,
+        caller.tenantId,
+        brand,
+        { ...rest, approval_timeout: approval_timeout as Duration },
+        caller.actor,
+      );
+      await brandAgentOf(env, caller.tenantId, brand).wake();
+      return json(brandView(put), 200);
+    })
+    .openapi(decisions, async ({ env, req, var: { caller }, json }) => {
+      const { keyword, cycle, ...request } = req.valid("query");
+      const agent = await agentOf(env, caller.tenantId, req.valid("param").brand);
+      const found = await keysetPage<Decision>(
+        request,
+        ({ place }) => ({ at: place, id: "d" }),
+        ({ at }, limit) => agent.decisions({ keyword, cycle, before: at, limit }),
+      );
+      return json(page(found, decisionView), 200);
+    })
+    .openapi(keywords, async ({ env, req, var: { caller }, json }) => {
+      const agent = await agentOf(env, caller.tenantId, req.valid("param").brand);
+      const found = await keysetPage<Keyword>(
+        req.valid("query"),
+        ({ place }) => ({ at: place, id: "k" }),
+        ({ at }, limit) => agent.keywords(at, limit),
+      );
+      return json(page(found, keywordView), 200);
+    });
+}
+
+type Keyword = ReturnType<BrandState["keywords"]>[number];
+
+/** The agent of a brand that is known. */
+async function agentOf(env: ApiEnv["Bindings"], tenantId: string, brand: string) {
+  const agent = brandAgentOf(env, tenantId, brand);
+  const [known, state] = await Promise.all([findBrand(env.DB, tenantId, brand), agent.state()]);
+  if (!known && !state) throw unknown(brand);
+  return agent;
+}
+
+function unknown(brand: string): HttpRefusal {
+  return new HttpRefusal(
+    "brand_not_found",
+    `There is no brand ${brand}: it comes with its first cycle, or with PUT /v1/brands/${brand}. GET /v1/brands lists those that are known.`,
+  );
+}
+
+function brandView({ brand, updated_at, updated_by, ...settings }: KnownBrand): z.infer<typeof BrandSchema> {
+  return {
+    brand,
+    settings: { ...settings, approval_timeout: String(settings.approval_timeout) },
+    updated_at: isoOrNull(updated_at),
+    updated_by,
+  };
+}
+
+function decisionView({ at, cycle, keyword, verdict, reason, grounds }: Decision): z.infer<typeof DecisionSchema> {
+  return { at: iso(at), cycle, keyword, verdict, reason, grounds };
+}
+
+function keywordView({ spelled, known }: Keyword): z.infer<typeof KeywordSchema> {
+  const { live, draft, writing, researching, heldBy, research } = known;
+  return {
+    keyword: spelled,
+    state: live ? "live" : draft ? "draft" : writing ? "writing" : researching ? "researching" : heldBy !== undefined ? "held" : "idle",
+    content_id: live ?? draft ?? writing ?? null,
+    research: research ? { id: research.id, made_at: iso(research.at) } : null,
+  };
 }

@@ -1,4 +1,4 @@
-import { type Duration, now, query, sql } from "../engine/index.ts";
+import { type Duration, now, query, type Statement, sql } from "../engine/index.ts";
 
 /** What people allow a brand. */
 export interface BrandSettings {
@@ -14,9 +14,9 @@ export interface BrandSettings {
   approval_default: "approve" | "reject";
 }
 
-/** Settings as somebody put them. */
-export interface ChangedSettings extends BrandSettings {
-  /** In milliseconds; null for the defaults, which nobody put. */
+/** A brand's settings, with who put them and when, in milliseconds; null while the defaults hold. */
+export interface KnownBrand extends BrandSettings {
+  brand: string;
   updated_at: number | null;
   updated_by: string | null;
 }
@@ -29,42 +29,65 @@ export const DEFAULT_SETTINGS: BrandSettings = {
   approval_default: "reject",
 };
 
-/** Bounds of what is put. */
-export const SETTINGS_LIMITS = {
-  maxDrafts: 1000,
-  /** Slowest is one a minute, so that a longest cycle is under way within the day. */
-  rate: { least: 1 / 60, most: 100 },
-} as const;
+/** Bounds of what is put. The slowest rate and the most drafts together stay within the 12 hours that a queue may be asked to hold a message. */
+export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100 } } as const;
+
+const COLUMNS = { fragment: "brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, updated_at, updated_by" };
 
 /** What a brand allows; the defaults for a brand that nobody has set anything for. */
 export async function brandSettings(db: D1Database, tenantId: string, brand: string): Promise<BrandSettings> {
-  const { updated_at: _, updated_by: __, ...settings } = await changedSettings(db, tenantId, brand);
-  return settings;
+  const { max_drafts, rate_per_second, approval, approval_timeout, approval_default } =
+    (await findBrand(db, tenantId, brand)) ?? DEFAULT_SETTINGS;
+  return { max_drafts, rate_per_second, approval, approval_timeout, approval_default };
 }
 
-/** The same, with who put them and when. */
-export async function changedSettings(db: D1Database, tenantId: string, brand: string): Promise<ChangedSettings> {
-  const [row] = await query<ChangedSettings>(
+/** A brand of a tenant; undefined when nobody has set anything for it and its agent has never decided. */
+export async function findBrand(db: D1Database, tenantId: string, brand: string): Promise<KnownBrand | undefined> {
+  const [row] = await query<Row>(db, sql`SELECT ${COLUMNS} FROM brands WHERE tenant_id = ${tenantId} AND brand = ${brand}`);
+  return row && asBrand(row);
+}
+
+/** A tenant's brands by name, behind `after`. */
+export async function listBrands(db: D1Database, tenantId: string, after: string, limit: number): Promise<KnownBrand[]> {
+  const rows = await query<Row>(
     db,
-    sql`
-      SELECT max_drafts, rate_per_second, approval, approval_timeout, approval_default, updated_at, updated_by
-      FROM brands WHERE tenant_id = ${tenantId} AND brand = ${brand}`,
+    sql`SELECT ${COLUMNS} FROM brands WHERE tenant_id = ${tenantId} AND brand > ${after} ORDER BY brand LIMIT ${limit}`,
   );
-  return row ?? { ...DEFAULT_SETTINGS, updated_at: null, updated_by: null };
+  return rows.map(asBrand);
 }
 
-/** Puts a brand's settings: all of them, whatever was there. */
-export async function putSettings(db: D1Database, tenantId: string, brand: string, settings: BrandSettings, who: string): Promise<void> {
+/** Puts a brand's settings: all of them, whatever was there. Answers the brand. */
+export async function putSettings(
+  db: D1Database,
+  tenantId: string,
+  brand: string,
+  settings: BrandSettings,
+  who: string,
+): Promise<KnownBrand> {
   const { max_drafts, rate_per_second, approval, approval_timeout, approval_default } = settings;
-  await query(
+  const [row] = await query<Row>(
     db,
     sql`
-      INSERT INTO brands (tenant_id, brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, updated_at, updated_by)
+      INSERT INTO brands (tenant_id, ${COLUMNS})
       VALUES (${tenantId}, ${brand}, ${max_drafts}, ${rate_per_second}, ${approval}, ${approval_timeout}, ${approval_default}, ${now}, ${who})
       ON CONFLICT (tenant_id, brand) DO UPDATE SET
         max_drafts = excluded.max_drafts, rate_per_second = excluded.rate_per_second, approval = excluded.approval,
         approval_timeout = excluded.approval_timeout, approval_default = excluded.approval_default,
         updated_at = excluded.updated_at, updated_by = excluded.updated_by
-      WHERE tenant_id = ${tenantId}`,
+      WHERE tenant_id = ${tenantId}
+      RETURNING ${COLUMNS}`,
   );
+  return asBrand(row as Row);
+}
+
+/** A brand that nobody has set anything for is known from now on. */
+export function noteBrand(tenantId: string, brand: string): Statement {
+  return sql`INSERT INTO brands (tenant_id, brand) VALUES (${tenantId}, ${brand}) ON CONFLICT DO NOTHING`;
+}
+
+type Row = { [Name in keyof KnownBrand]: Name extends "brand" ? string : KnownBrand[Name] | null };
+
+function asBrand({ brand, updated_at, updated_by, ...set }: Row): KnownBrand {
+  const settings = updated_at === null ? DEFAULT_SETTINGS : (set as BrandSettings);
+  return { brand, ...settings, updated_at, updated_by };
 }

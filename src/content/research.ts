@@ -1,4 +1,5 @@
-import { now, type Statement, sql } from "../engine/index.ts";
+import { keywordKey } from "../brand/keyword.ts";
+import { notRetryable, now, query, type Statement, sql } from "../engine/index.ts";
 import type { SearchResult } from "../providers/index.ts";
 
 /** What was found about a keyword. */
@@ -24,4 +25,15 @@ export async function loadResearch(db: D1Database, tenantId: string, id: string)
     .first<Record<string, string>>();
   if (!row) throw new Error(`There is no research ${id}.`);
   return { id, tenantId, brand: String(row.brand), keyword: String(row.keyword), sources: JSON.parse(String(row.sources)) };
+}
+
+/** Research that is to be used again must be there, and be about this brand and keyword. Errors: `not_retryable`. */
+export async function assertReusable(db: D1Database, { id, tenantId, brand, keyword }: Omit<Research, "sources">): Promise<void> {
+  const [found] = await query<{ brand: string; keyword: string }>(
+    db,
+    sql`SELECT brand, keyword FROM research WHERE id = ${id} AND tenant_id = ${tenantId}`,
+  );
+  if (found?.brand === brand && keywordKey(found.keyword) === keywordKey(keyword)) return;
+  const what = found ? `is about “${found.keyword}” of ${found.brand}` : "does not exist";
+  throw notRetryable(`The research ${id} ${what}: leave \`reuse\` out to have “${keyword}” of ${brand} researched.`);
 }

@@ -1,11 +1,22 @@
-import { defineWorkflow, notRetryable } from "../engine/index.ts";
-import { BrandAudit } from "../messages/brand.ts";
+import { defineWorkflow } from "../engine/index.ts";
+import { BrandAudit, BrandAudited } from "../messages/brand.ts";
+import { lookAtBrand, tellAgent } from "../steps/ask-brand-agent.ts";
 
-/** Under construction. */
+/** Looks at what a brand really has, and sets right what its agent believes otherwise. */
 export const auditBrand = defineWorkflow({
   name: "audit-brand",
   on: BrandAudit,
-  async run() {
-    throw notRetryable("audit-brand is under construction.");
+  async run({ payload: { brand }, step, env, envelope: { tenant_id }, instanceId }) {
+    const truth = await step.read("look at the brand", () => lookAtBrand(env, tenant_id, brand));
+
+    const told = { tenant_id, brand, instance_id: instanceId, truth };
+    return step.effect("tell the agent", tellAgent, told, {
+      record: ({ counts: { drafts, live }, findings }) => ({
+        emit: [BrandAudited.from({ brand, drafts, live, findings: findings.slice(0, MAX_FINDINGS).map((one) => one.slice(0, 500)) })],
+      }),
+    });
   },
 });
+
+/** Findings that the event tells of. The brand's page has all of them. */
+const MAX_FINDINGS = 100;

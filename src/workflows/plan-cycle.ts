@@ -1,11 +1,12 @@
-import { defineWorkflow, notRetryable } from "../engine/index.ts";
+import { defineWorkflow } from "../engine/index.ts";
 import { BrandCycle } from "../messages/brand.ts";
+import { decideCycle } from "../steps/ask-brand-agent.ts";
 
-/** Under construction. */
+/** Has the brand's agent decide a cycle. What follows, the agent sends itself, when there is room for it. */
 export const planCycle = defineWorkflow({
   name: "plan-cycle",
   on: BrandCycle,
-  async run() {
-    throw notRetryable("plan-cycle is under construction.");
+  run({ payload: { brand, cycle, keywords }, step, envelope: { tenant_id, correlation_id, traceparent }, instanceId }) {
+    return step.effect("decide", decideCycle, { instance_id: instanceId, tenant_id, brand, cycle, keywords, correlation_id, traceparent });
   },
 });

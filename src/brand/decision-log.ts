@@ -1,0 +1,68 @@
+import type { Decided, Grounds, Verdict } from "./decide.ts";
+import { keywordKey } from "./keyword.ts";
+
+/** A decision as people read it. */
+export interface Decision {
+  /** Counts a brand's decisions. */
+  place: number;
+  /** In milliseconds. */
+  at: number;
+  cycle: string;
+  keyword: string;
+  verdict: Verdict;
+  reason: string;
+  grounds: Grounds;
+}
+
+/** Which decisions are asked for. */
+export interface DecisionFilter {
+  keyword?: string | undefined;
+  cycle?: string | undefined;
+  before: number;
+  limit: number;
+}
+
+/** Decisions are kept for so long, and so many at most. */
+const KEEP_MS = 90 * 86_400_000;
+const KEEP_DECISIONS = 5000;
+
+/** What an agent has decided, and why. */
+export class DecisionLog {
+  readonly #sql: SqlStorage;
+
+  /** The storage has the tables of `BRAND_SCHEMA`. */
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  add(cycle: string, keyword: string, { verdict, reason, grounds }: Decided, at: number): void {
+    this.#sql.exec(
+      "INSERT INTO decisions (at, cycle, keyword, spelled, verdict, reason, grounds) VALUES (?, ?, ?, ?, ?, ?, ?)",
+      at,
+      cycle,
+      keywordKey(keyword),
+      keyword,
+      verdict,
+      reason,
+      JSON.stringify(grounds),
+    );
+  }
+
+  /** Newest first. */
+  list({ keyword, cycle, before, limit }: DecisionFilter): Decision[] {
+    const rows = this.#sql.exec<{ [Name in keyof Decision]: SqlStorageValue }>(
+      `SELECT place, at, cycle, spelled AS keyword, verdict, reason, grounds FROM decisions
+       WHERE place < ?1 ${keyword === undefined ? "" : "AND keyword = ?2"} ${cycle === undefined ? "" : "AND cycle = ?3"}
+       ORDER BY place DESC LIMIT ?4`,
+      before,
+      keyword === undefined ? null : keywordKey(keyword),
+      cycle ?? null,
+      limit,
+    );
+    return [...rows].map((row) => ({ ...row, grounds: JSON.parse(String(row.grounds)) }) as unknown as Decision);
+  }
+
+  prune(now: number): void {
+    this.#sql.exec("DELETE FROM decisions WHERE at < ? OR place <= (SELECT max(place) FROM decisions) - ?", now - KEEP_MS, KEEP_DECISIONS);
+  }
+}

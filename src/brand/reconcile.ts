@@ -1,0 +1,46 @@
+import type { ArticleState, BrandState } from "./state.ts";
+import type { Progress, Truth } from "./truth.ts";
+
+const WORDS: Record<ArticleState, string> = {
+  writing: "being written",
+  failed: "given up",
+  draft: "a draft",
+  live: "live",
+  unpublished: "taken down",
+  rejected: "rejected",
+};
+
+/** Sets what was believed wrong right, and says in a sentence what that was. An older truth than is known says nothing. */
+export function reconcile(state: BrandState, truth: Truth, at: number): string[] {
+  const findings: string[] = [];
+  for (const { research_id, keyword, at: researchedAt } of truth.research) {
+    if (state.researched(research_id, keyword, researchedAt)) findings.push(`“${keyword}”: its research ${research_id} was not known.`);
+  }
+  for (const article of truth.articles) {
+    const before = state.article(article.content_id);
+    const { content_id, keyword, revision, state: now } = article;
+    const changed = state.became(article, at) || state.correct(content_id, revision, now);
+    if (!changed) continue;
+    const believed = before ? `it was believed ${WORDS[before.state]}` : "it was not known";
+    findings.push(`“${keyword}”: the article ${content_id} is ${WORDS[now]} at revision ${revision}; ${believed}.`);
+  }
+  for (const id of truth.gone.articles) {
+    if (state.forgetArticle(id)) findings.push(`The article ${id} does not exist: it is forgotten.`);
+  }
+  for (const id of truth.gone.research) {
+    if (state.forgetResearch(id)) findings.push(`The research ${id} does not exist, or is no longer fresh: it is forgotten.`);
+  }
+  return [...findings, ...progressed(state, truth, at)];
+}
+
+/** The same for what became of work under way. */
+export function progressed(state: BrandState, { begun, ended }: Progress, at: number): string[] {
+  const findings: string[] = [];
+  for (const { request, content_id, keyword } of begun) {
+    if (state.begun(request, content_id, keyword, at)) findings.push(`“${keyword}”: its research has led on to the article ${content_id}.`);
+  }
+  for (const { instance_id, how } of ended) {
+    if (state.failed(instance_id)) findings.push(`${instance_id} no longer counts as on its way: ${how}.`);
+  }
+  return findings;
+}

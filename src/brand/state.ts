@@ -1,0 +1,210 @@
+import type { KnownKeyword, Room } from "./decide.ts";
+import { keywordKey, spelled } from "./keyword.ts";
+
+/** What became of an article: `writing` and `failed` before it is there, then what its newest revision says. */
+export type ArticleState = "writing" | "failed" | "draft" | "live" | "unpublished" | "rejected";
+
+export interface KnownArticle {
+  content_id: string;
+  keyword: string;
+  /** 0 while it is being written; from then on as its messages count. */
+  revision: number;
+  state: ArticleState;
+}
+
+/** A brand in numbers. */
+export interface Counts {
+  live: number;
+  drafts: number;
+  /** Asked for and not a draft yet. */
+  on_their_way: number;
+  held: number;
+}
+
+/** A keyword on its way to an article, from the decision on. */
+export interface KeywordRequest {
+  /** The instance that researches it, or will. */
+  instance_id: string;
+  spelled: string;
+  cycle: string;
+  /** The research that is used again. */
+  reuse: string | null;
+  /** The cycle's job and trace. */
+  correlation_id: string;
+  causation_id: string;
+  traceparent: string;
+}
+
+/** A request on its way moves forward only: from `held` to `to_send` to `sent` and `done`; `failed` and `dropped` count no more. */
+type RequestState = "held" | "to_send" | "sent" | "failed" | "dropped" | "done";
+
+/** What is older says nothing any more. */
+const KEEP_MS = 90 * 86_400_000;
+
+/**
+ * What an agent knows of its brand, folded from events: whatever their order, and however often they come, the same events lead to the
+ * same rows. Numbers are counted from the rows when they are asked for, never up and down.
+ */
+export class BrandState {
+  readonly #sql: SqlStorage;
+
+  /** The storage has the tables of `BRAND_SCHEMA`. */
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** A keyword is known under its first spelling. Answers what makes it one. */
+  name(keyword: string): string {
+    const key = keywordKey(keyword);
+    this.#sql.exec("INSERT INTO keywords (keyword, spelled) VALUES (?, ?) ON CONFLICT DO NOTHING", key, spelled(keyword));
+    return key;
+  }
+
+  /** Research was made. False when it was known. */
+  researched(researchId: string, keyword: string, at: number): boolean {
+    const insert = "INSERT INTO research (research_id, keyword, at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING";
+    return this.#sql.exec(insert, researchId, this.name(keyword), at).rowsWritten > 0;
+  }
+
+  /** Research has led on: its request is over, and an article is being written. False when the article was known. */
+  begun(request: string, contentId: string, keyword: string, at: number): boolean {
+    this.#sql.exec("UPDATE requests SET state = 'done' WHERE instance_id = ? AND state IN ('to_send', 'sent', 'failed')", request);
+    const insert = "INSERT INTO articles (content_id, keyword, revision, state, at) VALUES (?, ?, 0, 'writing', ?) ON CONFLICT DO NOTHING";
+    return this.#sql.exec(insert, contentId, this.name(keyword), at).rowsWritten > 0;
+  }
+
+  /** An article has come to a revision; an older one than is known says nothing. False when nothing changed. */
+  became({ content_id, keyword, revision, state }: KnownArticle, at: number): boolean {
+    const upsert = `INSERT INTO articles (content_id, keyword, revision, state, at) VALUES (?, ?, ?, ?, ?)
+      ON CONFLICT DO UPDATE SET revision = excluded.revision, state = excluded.state, at = excluded.at WHERE excluded.revision > revision`;
+    return this.#sql.exec(upsert, content_id, this.name(keyword), revision, state, at).rowsWritten > 0;
+  }
+
+  /** An article says what D1 says of the revision that is known. */
+  correct(contentId: string, revision: number, state: ArticleState): boolean {
+    const update = "UPDATE articles SET state = ?1 WHERE content_id = ?2 AND revision = ?3 AND state <> ?1";
+    return this.#sql.exec(update, state, contentId, revision).rowsWritten > 0;
+  }
+
+  /** Work on its way has come to nothing: it counts no more, until something is heard of it after all. False when it did not count. */
+  failed(instanceId: string): boolean {
+    const requests = "UPDATE requests SET state = 'failed' WHERE instance_id = ? AND state IN ('to_send', 'sent')";
+    const articles = "UPDATE articles SET state = 'failed' WHERE content_id = ? AND state = 'writing'";
+    return this.#sql.exec(requests, instanceId).rowsWritten + this.#sql.exec(articles, instanceId).rowsWritten > 0;
+  }
+
+  forgetArticle(contentId: string): boolean {
+    return this.#sql.exec("DELETE FROM articles WHERE content_id = ? AND revision > 0", contentId).rowsWritten > 0;
+  }
+
+  forgetResearch(researchId: string): boolean {
+    return this.#sql.exec("DELETE FROM research WHERE research_id = ?", researchId).rowsWritten > 0;
+  }
+
+  article(contentId: string): KnownArticle | undefined {
+    const select = "SELECT content_id, keyword, revision, state FROM articles WHERE content_id = ?";
+    return this.#rows<KnownArticle>(select, contentId)[0];
+  }
+
+  known(key: string): KnownKeyword {
+    const known: KnownKeyword = {};
+    const articles = "SELECT state, content_id FROM articles WHERE keyword = ? AND state IN ('live', 'draft', 'writing')";
+    for (const { state, content_id } of this.#rows<{ state: "live" | "draft" | "writing"; content_id: string }>(articles, key)) {
+      known[state] ??= content_id;
+    }
+    const requests = "SELECT state, instance_id, cycle FROM requests WHERE keyword = ? AND state IN ('held', 'to_send', 'sent')";
+    for (const { state, instance_id, cycle } of this.#rows<{ state: string; instance_id: string; cycle: string }>(requests, key)) {
+      if (state === "held") known.heldBy ??= cycle;
+      else known.researching ??= instance_id;
+    }
+    const research = "SELECT research_id AS id, at FROM research WHERE keyword = ? ORDER BY at DESC LIMIT 1";
+    const [newest] = this.#rows<{ id: string; at: number }>(research, key);
+    if (newest) known.research = newest;
+    return known;
+  }
+
+  counts(): Counts {
+    const articles = "SELECT state, count(*) AS count FROM articles WHERE state IN ('writing', 'draft', 'live') GROUP BY state";
+    const requests = "SELECT state, count(*) AS count FROM requests WHERE state IN ('held', 'to_send', 'sent') GROUP BY state";
+    const found = [articles, requests].flatMap((select) => this.#rows<{ state: string; count: number }>(select));
+    const of = (state: string) => found.find((row) => row.state === state)?.count ?? 0;
+    return { live: of("live"), drafts: of("draft"), on_their_way: of("to_send") + of("sent") + of("writing"), held: of("held") };
+  }
+
+  room(max_drafts: number): Room {
+    const { drafts, on_their_way } = this.counts();
+    return { drafts, on_their_way, max_drafts };
+  }
+
+  /** A request from its decision on. False when its instance was asked for before. */
+  ask(request: KeywordRequest, state: "held" | "to_send", at: number): boolean {
+    const { instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent } = request;
+    const insert = `INSERT INTO requests (instance_id, keyword, spelled, cycle, reuse, correlation_id, causation_id, traceparent, state, at)
+      VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (instance_id) DO NOTHING`;
+    const key = this.name(spelled);
+    const written = this.#sql.exec(
+      insert,
+      instance_id,
+      key,
+      spelled,
+      cycle,
+      reuse,
+      correlation_id,
+      causation_id,
+      traceparent,
+      state,
+      at,
+    ).rowsWritten;
+    return written > 0;
+  }
+
+  /** Requests in a state, those that came first in front. */
+  requests(state: "held" | "to_send" | "sent", limit = -1): KeywordRequest[] {
+    const columns = "instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent";
+    return this.#rows<KeywordRequest>(`SELECT ${columns} FROM requests WHERE state = ? ORDER BY place LIMIT ?`, state, limit);
+  }
+
+  /** Moves a request on. False when somebody else has moved it. */
+  move(instanceId: string, from: RequestState, to: RequestState, at: number, reuse: string | null = null): boolean {
+    const update = "UPDATE requests SET state = ?1, at = ?2, reuse = coalesce(?3, reuse) WHERE instance_id = ?4 AND state = ?5";
+    return this.#sql.exec(update, to, at, reuse, instanceId, from).rowsWritten > 0;
+  }
+
+  /** What is on its way, by the instance that works on it: its research, or its article. */
+  open(): { instance_id: string; correlation_id: string | null; at: number }[] {
+    return this.#rows(
+      `SELECT instance_id, correlation_id, at FROM requests WHERE state = 'sent'
+       UNION ALL SELECT content_id, NULL, at FROM articles WHERE state = 'writing'`,
+    );
+  }
+
+  /** Everything that D1 should have too. */
+  believed(): { articles: string[]; research: string[] } {
+    const articles = this.#rows<{ content_id: string }>("SELECT content_id FROM articles WHERE revision > 0");
+    const research = this.#rows<{ research_id: string }>("SELECT research_id FROM research");
+    return { articles: articles.map(({ content_id }) => content_id), research: research.map(({ research_id }) => research_id) };
+  }
+
+  /** Keywords, newest first, before a place. */
+  keywords(before: number, limit: number): { place: number; spelled: string; known: KnownKeyword }[] {
+    const rows = this.#rows<{ place: number; keyword: string; spelled: string }>(
+      "SELECT place, keyword, spelled FROM keywords WHERE place < ? ORDER BY place DESC LIMIT ?",
+      before,
+      limit,
+    );
+    return rows.map(({ place, keyword, spelled }) => ({ place, spelled, known: this.known(keyword) }));
+  }
+
+  /** Forgets what says nothing any more: research that is no longer fresh, requests that are over, articles that are gone. */
+  prune(now: number, freshMs: number): void {
+    this.#sql.exec("DELETE FROM research WHERE at < ?", now - freshMs);
+    this.#sql.exec("DELETE FROM requests WHERE state IN ('failed', 'dropped', 'done') AND at < ?", now - KEEP_MS);
+    this.#sql.exec("DELETE FROM articles WHERE state IN ('failed', 'unpublished', 'rejected') AND at < ?", now - KEEP_MS);
+    this.#sql.exec("DELETE FROM cycles WHERE at < ?", now - KEEP_MS);
+    this.#sql.exec("DELETE FROM audits WHERE at < ?", now - KEEP_MS);
+  }
+
+  #rows<Row extends object>(select: string, ...bindings: SqlStorageValue[]): Row[] {
+    return this.#sql.exec(select, ...bindings).toArray() as unknown as Row[];
+  }
+}

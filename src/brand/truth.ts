@@ -1,0 +1,96 @@
+import { query, sql } from "../engine/index.ts";
+import { FRESH_MS } from "./decide.ts";
+import type { ArticleState, KnownArticle } from "./state.ts";
+
+/** Work that an agent believes under way: a research, or an article that is being written. */
+export interface OpenWork {
+  instance_id: string;
+  /** The job it belongs to; null where that is not known. */
+  correlation_id: string | null;
+  /** Since when, in milliseconds. */
+  at: number;
+}
+
+/** What an agent believes that D1 should have too. */
+export interface Beliefs {
+  open: OpenWork[];
+  articles: string[];
+  research: string[];
+}
+
+/** What became of work under way, as far as that is not what the agent will hear of by itself. */
+export interface Progress {
+  /** Research that has led to an article, which is being written. */
+  begun: { request: string; content_id: string; keyword: string }[];
+  /** Work that came to nothing, and how it ended. */
+  ended: { instance_id: string; how: string }[];
+}
+
+/** What D1 really has of a brand. */
+export interface Truth extends Progress {
+  articles: KnownArticle[];
+  research: { research_id: string; keyword: string; at: number }[];
+  /** What was believed before all this was read, and is not there. */
+  gone: { articles: string[]; research: string[] };
+}
+
+/** Ends of an instance from which nothing follows, unless somebody retries it. */
+const ENDED_BADLY = new Set(["errored", "terminated", "dead", "skipped"]);
+/** So long a message may be between an instance that is complete and the one that follows from it. */
+const BETWEEN_MS = 3_600_000;
+
+const STATE: Record<string, ArticleState> = { draft: "draft", published: "live", unpublished: "unpublished", rejected: "rejected" };
+
+/** Reads all of a brand. What is believed must have been asked before: what came to be meanwhile is not gone. */
+export async function truthOf(db: D1Database, tenantId: string, brand: string, beliefs: Beliefs): Promise<Truth> {
+  const articles = await query<KnownArticle & { status: string }>(
+    db,
+    sql`SELECT id AS content_id, keyword, revision, status FROM articles WHERE tenant_id = ${tenantId} AND brand = ${brand}`,
+  );
+  const research = await query<Truth["research"][number]>(
+    db,
+    sql`
+      SELECT id AS research_id, keyword, researched_at AS at FROM research
+      WHERE tenant_id = ${tenantId} AND brand = ${brand} AND researched_at > ${Date.now() - FRESH_MS}`,
+  );
+  const [article, found] = [new Set(articles.map((row) => row.content_id)), new Set(research.map((row) => row.research_id))];
+  return {
+    articles: articles.map(({ status, ...row }) => ({ ...row, state: STATE[status] ?? "draft" })),
+    research,
+    gone: { articles: beliefs.articles.filter((id) => !article.has(id)), research: beliefs.research.filter((id) => !found.has(id)) },
+    ...(await progressOf(db, tenantId, beliefs.open)),
+  };
+}
+
+/** What became of work under way: by the instances' own rows, which say how they ended. */
+export async function progressOf(db: D1Database, tenantId: string, open: readonly OpenWork[]): Promise<Progress> {
+  if (open.length === 0) return { begun: [], ended: [] };
+  const ids = JSON.stringify(open.map(({ instance_id }) => instance_id));
+  const jobs = JSON.stringify([...new Set(open.flatMap(({ correlation_id }) => correlation_id ?? []))]);
+  const instances = await query<{ id: string; status: string }>(
+    db,
+    sql`SELECT id, status FROM instances WHERE tenant_id = ${tenantId} AND id IN (SELECT value FROM json_each(${ids}))`,
+  );
+  // An article's instance follows from the event that its research emitted: the event's cause is that instance and its step.
+  const begun = await query<Progress["begun"][number]>(
+    db,
+    sql`
+      SELECT substr(causation_id, 1, 32) AS request, id AS content_id, coalesce(envelope->>'$.payload_inline.keyword', subject) AS keyword
+      FROM instances
+      WHERE tenant_id = ${tenantId} AND correlation_id IN (SELECT value FROM json_each(${jobs}))
+        AND message_type = 'research.completed' AND substr(causation_id, 1, 32) IN (SELECT value FROM json_each(${ids}))`,
+  );
+  const status = new Map(instances.map((row) => [row.id, row.status]));
+  const led = new Set(begun.map(({ request }) => request));
+  const ended = open
+    .filter(({ instance_id }) => !led.has(instance_id))
+    .flatMap(({ instance_id, at }) => howItEnded(instance_id, status.get(instance_id), Date.now() - at));
+  return { begun, ended };
+}
+
+function howItEnded(instance_id: string, status: string | undefined, ageMs: number): Progress["ended"] {
+  if (status !== undefined && ENDED_BADLY.has(status)) return [{ instance_id, how: `its instance is ${status}` }];
+  if (ageMs < BETWEEN_MS) return [];
+  if (status === undefined) return [{ instance_id, how: "it has no instance" }];
+  return status === "complete" ? [{ instance_id, how: "its instance is complete and nothing followed from it" }] : [];
+}

@@ -1,0 +1,34 @@
+import { type Truth, truthOf } from "../brand/truth.ts";
+import { defineStep, type EffectCall, MillraceError } from "../engine/index.ts";
+import type { Audit, Cycle, PlannedKeyword } from "../objects/brand-agent.ts";
+import { brandAgentOf } from "../objects/brand-agents.ts";
+
+/** What D1 really has of a brand, measured against what its agent believes. */
+export async function lookAtBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
+  const beliefs = await brandAgentOf(env, tenantId, brand).beliefs();
+  return truthOf(env.DB, tenantId, brand, beliefs);
+}
+
+/** Has the brand's agent decide a cycle. It remembers cycles: asked again, it answers the same. One that is new is told first what there is. */
+export const decideCycle = defineStep({
+  effect: "natural",
+  async run({ input: cycle, env }: EffectCall<Cycle>): Promise<PlannedKeyword[]> {
+    const agent = brandAgentOf(env, cycle.tenant_id, cycle.brand);
+    const planned = await agent.plan(cycle);
+    if (planned) return planned;
+    await agent.reconcile(cycle, await lookAtBrand(env, cycle.tenant_id, cycle.brand));
+    const decided = await agent.plan(cycle);
+    if (decided) return decided;
+    throw new MillraceError("invariant", `The agent of ${cycle.brand} did not decide a cycle after it was told what there is.`);
+  },
+});
+
+/** Tells the brand's agent what D1 really has, and answers what it had believed otherwise. It remembers audits: told again, it answers the same. */
+export const tellAgent = defineStep({
+  effect: "natural",
+  run: ({
+    input: { truth, ...of },
+    env,
+  }: EffectCall<{ tenant_id: string; brand: string; instance_id: string; truth: Truth }>): Promise<Audit> =>
+    brandAgentOf(env, of.tenant_id, of.brand).reconcile(of, truth),
+});
