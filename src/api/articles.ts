@@ -1,6 +1,16 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type ArticleRow, findArticle, listArticles } from "../content/article-rows.ts";
-import { codeOf, getInstance, instanceId, listApprovals, retryInstance, type Token } from "../engine/index.ts";
+import {
+  codeOf,
+  getInstance,
+  type Instance,
+  instanceId,
+  listApprovals,
+  MillraceError,
+  retryInstance,
+  type Token,
+  undoInstance,
+} from "../engine/index.ts";
 import { ACTION_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
@@ -100,25 +110,29 @@ export function articles() {
       const article = await owned(env, caller, req.valid("param").id);
       const [generate, publish, social, { items: open }] = await Promise.all([
         statusOf(env, caller, article.id),
-        statusOf(env, caller, publisherOf(caller, article.id)),
+        statusOf(env, caller, publishInstance(caller, article.id)),
         // Its command has the same key.
         statusOf(env, caller, instanceId(caller.tenantId, "post-to-social", article.id)),
-        listApprovals(env, caller, { instance: publisherOf(caller, article.id), state: "pending" }),
+        listApprovals(env, caller, { instance: publishInstance(caller, article.id), state: "pending" }),
       ]);
       const instances = { generate, publish, social };
       return json({ ...articleView(article), body: article.body, approval_id: open[0]?.id ?? null, instances }, 200);
     })
     .openapi(unpublish, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      const instance = publisherOf(caller, (await owned(env, caller, req.valid("param").id)).id);
-      const { actionId } = await undoInstance(env, caller, instance, { reason });
-      return json({ action_id: actionId, instance_id: instance }, 202);
+      const instance = await publisherOf(env, caller, req.valid("param").id, ["published"], "unpublished");
+      // An undo that has failed is retried as any instance is: it goes on from there.
+      const failed = instance.undo !== null && instance.status === "errored";
+      const { actionId } = await (failed
+        ? retryInstance(env, caller, instance.id, { reason })
+        : undoInstance(env, caller, instance.id, reason));
+      return json({ action_id: actionId, instance_id: instance.id }, 202);
     })
     .openapi(publish, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      const instance = publisherOf(caller, (await owned(env, caller, req.valid("param").id)).id);
-      const { actionId } = await retryInstance(env, caller, instance, { reason });
-      return json({ action_id: actionId, instance_id: instance }, 202);
+      const instance = await publisherOf(env, caller, req.valid("param").id, ["draft", "unpublished"], "published");
+      const { actionId } = await retryInstance(env, caller, instance.id, { reason });
+      return json({ action_id: actionId, instance_id: instance.id }, 202);
     });
 }
 
@@ -129,8 +143,28 @@ async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string
   return article;
 }
 
-/** The instance that publishes an article: named after it, as the command's key is. */
-function publisherOf({ tenantId }: Token, articleId: string): string {
+/**
+ * The instance that publishes an article, if the article has one of these statuses. Errors: `article_not_found`, `instance_not_found`, and
+ * `invalid_transition`: undoing a refusal would change nothing, and retrying it would refuse again.
+ */
+async function publisherOf(env: ApiEnv["Bindings"], caller: Token, id: string, from: readonly string[], to: string): Promise<Instance> {
+  const { status } = await owned(env, caller, id);
+  if (!from.includes(status))
+    throw new MillraceError("invalid_transition", `The article is ${status}: only one that is ${from.join(" or ")} can become ${to}.`, {
+      from: status,
+      to,
+    });
+  return getInstance(env, caller, publishInstance(caller, id)).catch((error) => {
+    if (codeOf(error) !== "instance_not_found") throw error;
+    throw new MillraceError(
+      "instance_not_found",
+      "Nobody asked to publish this article, or that is so long ago that its instance is pruned.",
+    );
+  });
+}
+
+/** Named after the article, as its command's key is. */
+function publishInstance({ tenantId }: Token, articleId: string): string {
   return instanceId(tenantId, "publish-article", articleId);
 }
 
@@ -160,8 +194,4 @@ function articleView(row: ArticleRow): z.infer<typeof ArticleSchema> {
     created_at: iso(row.createdAt),
     published_at: isoOrNull(row.publishedAt),
   };
-}
-
-async function undoInstance(..._: unknown[]): Promise<{ actionId: string }> {
-  throw new Error("Under construction.");
 }

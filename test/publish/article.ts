@@ -55,7 +55,7 @@ export function noApproval(caller: Caller, brand: string) {
   return put(caller, brand, { approval: "none" });
 }
 
-function put({ tenantId }: Caller, brand: string, settings: Partial<BrandSettings>): Promise<void> {
+function put({ tenantId }: Caller, brand: string, settings: Partial<BrandSettings>) {
   return putSettings(env.DB, tenantId, brand, { ...DEFAULT_SETTINGS, ...settings }, "ada");
 }
 
