@@ -103,8 +103,10 @@ describe("An article that is taken down", () => {
     await takeDown(caller, article);
     expect(await posted()).toBe(uri);
     const { instances } = await putUpAgain(caller, article);
-    const social = () => caller.get(`/v1/instances/${instances.social.id}`);
-    expect((await until(social, ({ body }) => body.deliveries > 1)).body).toMatchObject({ status: "complete", deliveries: 2 });
+    const events = () => caller.get(`/v1/instances/${instances.publish.id}/events`);
+    const allRouted = await until(events, ({ body }) => body.items.length === 3 && body.items.every((one: Json) => one.confirmed));
+    expect(allRouted.body.items.map(({ confirmed }: Json) => confirmed)).toEqual([true, true, true]);
+    await reaches(caller, instances.social.id, "complete");
     expect((await ledger({ upstream: "social", match: article.url })).calls).toHaveLength(1);
   });
 
