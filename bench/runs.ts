@@ -34,7 +34,7 @@ export async function guardedRuns(env: BenchEnv, count: number, series: string):
   );
   await batch(env.DB, rowChunks(accepted).map(insertAccepted));
   const start = Date.now();
-  for (let at = 0; at < count; at += 100) await startInstances(env, accepted.slice(at, at + 100));
+  for (let at = 0; at < count; at += 100) await startInstances(env, accepted.slice(at, at + 100), "first");
   await allEnded(ids);
   while (await env.DB.prepare("SELECT 1 FROM instances WHERE correlation_id = ?1 AND status <> 'complete' LIMIT 1").bind(series).first())
     await scheduler.wait(5);

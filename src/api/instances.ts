@@ -37,6 +37,9 @@ const InstanceSchema = z
       .openapi({ description: "How often its message was delivered: more than once is a duplicate that changed nothing." }),
     step: z.string().nullable().openapi({ description: "The last guarded step that wrote something." }),
     error: FailureSchema.nullable(),
+    undo: z.enum(["open", "done"]).nullable().openapi({
+      description: "`open` while it is being undone, also when that has failed; `done` once it is undone; null again when it is retried.",
+    }),
     accepted_at: timestamp,
     updated_at: timestamp,
   })
@@ -105,6 +108,7 @@ function instanceView(instance: Instance): z.infer<typeof InstanceSchema> {
     deliveries: instance.deliveries,
     step: instance.step,
     error: failureView(instance.error),
+    undo: instance.undo === null ? null : instance.status === "terminated" ? "done" : "open",
     accepted_at: iso(instance.acceptedAt),
     updated_at: iso(instance.updatedAt),
   };

@@ -16,6 +16,7 @@ const written: Instance = {
   deliveries: 1,
   step: "write article",
   error: null,
+  undo: null,
   accepted_at: at(10),
   updated_at: at(40),
 };

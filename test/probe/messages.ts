@@ -21,7 +21,9 @@ const step = z.object({
   timeoutMs: z.int().default(5000),
   /** What is true when nobody answers a question. */
   otherwise: z.enum(["approve", "reject"]).optional(),
-  /** How it is taken back: by an effect of this class on `subject/undo`, by rows of ours, or not. */
+  /** Code that catches whatever the step throws, and goes on. */
+  swallow: z.boolean().default(false),
+  /** How it is taken back: by an effect of this class on `{subject}/undo {id}`, by rows of ours, or not. */
   undo: z.enum(["keyed", "natural", "lookup", "once", "rows"]).optional(),
 });
 export type ProbeStep = z.infer<typeof step>;

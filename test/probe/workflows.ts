@@ -1,10 +1,12 @@
 import {
+  type Done,
   defineStep,
   defineWorkflow,
   type EffectCall,
   inProgress,
   MillraceError,
   retryAfter,
+  type StepDefinition,
   type Steps,
   sql,
   upstreamRefused,
@@ -28,9 +30,12 @@ export const probe = defineWorkflow({
     passes.set(instanceId, (passes.get(instanceId) ?? 0) + 1);
     const outputs: unknown[] = [];
     for (const one of payload.steps) {
-      outputs.push(
-        Array.isArray(one) ? await Promise.all(one.map((each) => take(step, payload.name, each))) : await take(step, payload.name, one),
-      );
+      const attempt = (each: ProbeStep) =>
+        take(step, payload.name, each).catch((error) => {
+          if (!each.swallow) throw error;
+          return "swallowed";
+        });
+      outputs.push(Array.isArray(one) ? await Promise.all(one.map(attempt)) : await attempt(one));
     }
     return { outputs };
   },
@@ -62,6 +67,10 @@ async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> 
   const name = stepName(one.name) as never;
   const options = { ...(one.key && { key: one.key }), retries: { limit: one.retries, delay: 10, backoff: "constant" } as const };
   const subject = one.subject ?? `${run}/${one.name}${one.key ? `/${one.key}` : ""}`;
+  const taken = (): Writes => ({
+    statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, 'undo', ${subject})`],
+    ...(one.emit && { emit: [ProbeDone.from({ name: `${run}/undo`, step: subject })] }),
+  });
   const writes = (): Writes => (one.emit ? { emit: [ProbeDone.from({ name: run, step: subject })] } : {});
   switch (one.do) {
     case "read":
@@ -74,12 +83,12 @@ async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> 
           output: "committed",
           ...writes(),
         }),
-        options,
+        { ...options, ...(one.undo && { undo: taken }) },
       );
     case "wait":
       return step.waitFor(name, ProbeSignal, { subject, timeout: "1 hour", ...(one.key && { key: one.key }) });
     case "sleep":
-      return step.sleep(name, "1 hour");
+      return step.sleep(name, one.timeoutMs);
     case "approve":
       return step.approve(name, {
         question: `May ${subject} happen?`,
@@ -91,8 +100,14 @@ async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> 
     case "wait-unrouted":
       return step.waitFor(name, ProbeDone, { subject, timeout: "1 hour" });
     default: {
-      const effect = { ...effects[one.do], retries: options.retries, timeout: one.timeoutMs };
-      const output = await step.effect(name, effect, { subject, output: one.output }, { ...(one.key && { key: one.key }), record: writes });
+      const policy = { retries: options.retries, timeout: one.timeoutMs };
+      const undo = one.undo && one.undo !== "rows" ? { undo: { ...undoing(effects[one.undo]), ...policy } } : {};
+      const output = await step.effect(
+        name,
+        { ...effects[one.do], ...policy, ...undo },
+        { subject, output: one.output },
+        { ...(one.key && { key: one.key }), record: writes, ...(one.undo && { undo: taken }) },
+      );
       return typeof one.output === "number" ? String(output).length : output;
     }
   }
@@ -118,6 +133,17 @@ const effects = {
     },
   }),
 };
+
+/** The same kind of effect, to take another one back: what it is done to names what it was done to, and the id that the upstream gave. */
+function undoing(definition: StepDefinition<Act, unknown>): StepDefinition<Done<Act, unknown>, unknown> {
+  const about = ({ input: { input, output }, ...call }: EffectCall<Done<Act, unknown>>) => ({
+    ...call,
+    input: { subject: `${input.subject}/undo ${String(output)}` },
+  });
+  const run = (call: EffectCall<Done<Act, unknown>>) => definition.run(about(call));
+  if (definition.effect !== "lookup") return defineStep({ effect: definition.effect, run });
+  return defineStep({ effect: "lookup", run, lookup: (call) => definition.lookup(about(call)) });
+}
 
 async function act(method: string, kind: string, { input, key, signal, env }: EffectCall<Act>): Promise<unknown> {
   const response = await fetch(`${upstream(env)}/${kind}/${encodeURIComponent(input.subject)}`, {

@@ -11,6 +11,11 @@ export function instanceId(tenantId: string, workflow: string, idempotencyKey: s
   return digest("instance", tenantId, workflow, idempotencyKey);
 }
 
+/** The platform's name of what works on an instance now: its own, or that of the undo (an action's id) that takes it back. */
+export function platformId(instanceId: string, undo: string | null): string {
+  return undo === null ? instanceId : digest("undo", instanceId, undo);
+}
+
 /** The id of the nth event a step emits: the same at every attempt, restart and relay, so that whoever reads it can tell a repeat. */
 export function eventKey(entry: EntryKey, index: number): string {
   return `${entry.instanceId}.${digest("event", entry.instanceId, entry.step, entry.item, String(entry.generation), String(index)).slice(0, 16)}`;

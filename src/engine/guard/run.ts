@@ -10,7 +10,10 @@ import { describeFailure, type Failure } from "./failure.ts";
  * A run younger than this cannot have run before: the platform takes longer to lose and restart one. Inside it a first
  * step needs no look into the inbox (a `keyed` upstream, which remembers the key for hours, would tell a repeat as well).
  */
-const FRESH_MS = 2000;
+export const FRESH_MS = 2000;
+
+/** What the names of steps begin with that take others back. */
+export const UNDO_PREFIX = "undo ";
 
 /** One call of a guarded step: where it stands in the run. */
 export interface Place {
@@ -21,6 +24,10 @@ export interface Place {
   /** The name on the platform. */
   label: string;
   position: number;
+  /** Whether the code could take it back. */
+  undoable?: boolean;
+  /** The first generation that counts here; default 1. */
+  since?: number;
 }
 
 /** One pass of the platform through a workflow's code: from its start, or again after a crash, a sleep or a restart. */
@@ -32,6 +39,7 @@ export class Run {
   readonly #labels = new Set<string>();
   readonly #startedAt = Date.now();
   #replayed = false;
+  #undoable = false;
   #announced = false;
   #entries: Promise<Entry[]> | undefined;
 
@@ -40,7 +48,8 @@ export class Run {
     readonly workflow: string,
     readonly instanceId: string,
     readonly envelope: Envelope,
-    readonly createdAt: Date,
+    /** When it was created for the first time; undefined when that may not be the first time. */
+    readonly createdAt: Date | undefined,
     /** The events that a route signals to waiting runs; undefined when no catalog has said. */
     readonly signalled?: ReadonlySet<string>,
   ) {
@@ -48,13 +57,20 @@ export class Run {
   }
 
   /** Takes the next place in the run. Errors: `nondeterministic_steps` when one call is made twice. */
-  place(name: string, item: string): Place {
+  place(name: string, item: string, undoable = false): Place {
+    if (undoable) this.#undoable = true;
     const label = item ? `${name} [${item}]` : name;
     if (label.length > 256)
       throw new MillraceError(
         "nondeterministic_steps",
         `The step name "${label.slice(0, 60)}…" is longer than 256 characters: shorten it or its key.`,
       );
+    if (name.startsWith(UNDO_PREFIX)) {
+      throw new MillraceError(
+        "config_invalid",
+        `The step name "${name.slice(0, 60)}" begins with "${UNDO_PREFIX}", as the steps do that take others back: call it otherwise.`,
+      );
+    }
     if (this.#labels.has(label)) {
       throw new MillraceError(
         "nondeterministic_steps",
@@ -63,7 +79,7 @@ export class Run {
     }
     this.#labels.add(label);
     if (!this.#names.includes(name)) this.#names.push(name);
-    return { name, item, label, position: this.#names.indexOf(name) };
+    return { name, item, label, position: this.#names.indexOf(name), undoable };
   }
 
   /** An earlier step was answered without running, by the platform or by the inbox: this pass is not the first, and what was believed fresh is not. */
@@ -98,6 +114,16 @@ export class Run {
     return seen?.last ? seen.failure : undefined;
   }
 
+  /** True when the platform, or the walk of an undo, gave a step up in this pass. */
+  hasRejected(): boolean {
+    return this.#rejected.size > 0;
+  }
+
+  /** True when some step of this pass could be taken back: what that needs must be kept. */
+  canBeUndone(): boolean {
+    return this.#undoable;
+  }
+
   /** A write went through that also said that the instance runs. */
   noteAnnounced(): void {
     this.#announced = true;
@@ -117,23 +143,30 @@ export class Run {
       this.#entries ??= Promise.resolve([]);
       return undefined;
     }
-    if (platformAttempt > 1) this.#entries = undefined;
-    this.#entries ??= this.recorder.entries(this.instanceId);
-    const entries = await this.#entries;
+    const entries = await this.entries(platformAttempt > 1);
     this.#assertSameSteps(entries, place);
-    return entries.findLast((entry) => entry.step === place.name && entry.item === place.item);
+    const { name, item, since = 1 } = place;
+    return entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
+  }
+
+  /** Everything recorded for the instance, newest generation last: looked up once in a pass, or anew. */
+  entries(anew = false): Promise<Entry[]> {
+    if (anew) this.#entries = undefined;
+    this.#entries ??= this.recorder.entries(this.instanceId);
+    return this.#entries;
   }
 
   /** A new attempt at a step's effect, with a token of its own. */
-  attempt(place: Place, effectClass: RecordedClass, generation = 1): Attempt {
+  attempt(place: Place, effectClass: RecordedClass, generation = place.since ?? 1): Attempt {
     const key: EntryKey = { instanceId: this.instanceId, step: place.name, item: place.item, generation };
-    return { key, position: place.position, class: effectClass, token: attemptToken(), epoch: 1, startsRun: !this.#announced };
+    const { position, undoable = false } = place;
+    return { key, position, class: effectClass, token: attemptToken(), epoch: 1, startsRun: !this.#announced, undoable };
   }
 
   #mayHaveRun(platformAttempt: number): boolean {
     if (platformAttempt > 1) return true;
     if (this.#entries) return true;
-    return this.#replayed || this.#startedAt - this.createdAt.getTime() > FRESH_MS;
+    return this.#replayed || this.createdAt === undefined || this.#startedAt - this.createdAt.getTime() > FRESH_MS;
   }
 
   /** A step recorded at a position where the code now names another one means that the names depend on time or chance. */

@@ -1,6 +1,4 @@
-import type { WorkflowStep } from "cloudflare:workers";
-import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { type Duration, durationMs } from "../contract/duration.ts";
+import type { Duration } from "../contract/duration.ts";
 import { parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
@@ -9,12 +7,11 @@ import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion
 import { registerWait, waitEventType } from "../signals/wait.ts";
 import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
 import { attemptCommit, attemptEffect } from "./attempt.ts";
-import { doubtEventType } from "./doubt.ts";
-import { asPlatformError, isTerminal, nextDelayMs } from "./failure.ts";
-import { packOutput, unpackOutput } from "./output.ts";
-import type { Settled } from "./record.ts";
+import { packOutput } from "./output.ts";
+import type { Platform } from "./platform.ts";
 import type { Place, Run } from "./run.ts";
-import { type Commit, DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries, type StepDefinition, type Writes } from "./step.ts";
+import type { Commit, Retries, StepDefinition, Writes } from "./step.ts";
+import { type Walk, WalkEnd } from "./undo.ts";
 
 /** A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. */
 export type Literal<Name extends string> = string extends Name ? never : Record<never, never> extends Record<Name, 1> ? never : Name;
@@ -29,13 +26,15 @@ export interface StepOptions {
 /** The steps a workflow's code may take. Each is one platform step: billed once, remembered once. */
 export class Steps {
   readonly #run: Run;
-  readonly #platform: WorkflowStep;
+  readonly #platform: Platform;
+  readonly #walk: Walk | undefined;
   readonly #item: string;
 
-  /** Built by the engine for each pass; `item` is the key that `map` gives to all steps of one item. */
-  constructor(run: Run, platform: WorkflowStep, item = "") {
+  /** Built by the engine for each pass; with a walk, the pass is one that undoes. `item` is the key that `map` gives to all steps of one item. */
+  constructor(run: Run, platform: Platform, walk?: Walk, item = "") {
     this.#run = run;
     this.#platform = platform;
+    this.#walk = walk;
     this.#item = item;
   }
 
@@ -43,8 +42,8 @@ export class Steps {
   async read<Name extends string, Output>(name: Literal<Name>, read: () => Promise<Output>, options: StepOptions = {}): Promise<Output> {
     const place = this.#place(name, options.key);
     const path = `${this.#run.envelope.tenant_id}/${this.#run.instanceId}/${encodeURIComponent(place.label)}`;
-    const settled = await this.#do(place, options, async () => packOutput(this.#run.env.PAYLOADS, path, await read()));
-    return this.#unpack<Output>(place, settled);
+    const settle = () => this.#platform.settle<Output>(place, options, async () => packOutput(this.#run.env.PAYLOADS, path, await read()));
+    return this.#walk ? this.#walk.hold(settle) : settle();
   }
 
   /** Runs a guarded effect, with the promise of its class. `record` says which rows and messages are written with its outcome. */
@@ -59,14 +58,10 @@ export class Steps {
       undo?: (output: NoInfer<Output>) => Writes;
     } = {},
   ): Promise<Output> {
-    const place = this.#place(name, options.key);
-    const record = options.record ?? (() => ({}));
-    const settled = await this.#do(place, definition, (attempt) => attemptEffect(this.#run, place, attempt, definition, input, record));
-    return this.#unpack<Output>(place, settled, (round) =>
-      this.#do({ ...place, label: `${place.label} · after doubt ${round}` }, definition, (attempt) =>
-        attemptEffect(this.#run, place, attempt + 1, definition, input, record),
-      ),
-    );
+    const { key, undo, record = () => ({}) } = options;
+    const place = this.#place(name, key, definition.undo !== undefined || undo !== undefined);
+    if (this.#walk) return this.#walk.effect(place, definition, input, record, undo);
+    return this.#platform.settle(place, definition, (attempt) => attemptEffect(this.#run, place, attempt, definition, input, record));
   }
 
   /**
@@ -76,15 +71,18 @@ export class Steps {
   async commit<Name extends string, Output = undefined>(
     name: Literal<Name>,
     make: () => Commit<Output> | Promise<Commit<Output>>,
-    options: StepOptions = {},
+    /** `undo`: what is written when the commit is taken back. One without it stays. */
+    options: StepOptions & { undo?: () => Writes } = {},
   ): Promise<Output> {
-    const place = this.#place(name, options.key);
-    return this.#unpack<Output>(place, await this.#do(place, options, (attempt) => attemptCommit(this.#run, place, attempt, make)));
+    const place = this.#place(name, options.key, options.undo !== undefined);
+    if (this.#walk) return this.#walk.commit(place, options.undo);
+    return this.#platform.settle(place, options, (attempt) => attemptCommit(this.#run, place, attempt, make));
   }
 
   /** Sleeps. The duration must not be computed from the time: the platform remembers the sleep by it. */
   async sleep<Name extends string>(name: Literal<Name>, duration: Duration, options: { key?: string } = {}): Promise<void> {
-    await this.#platform.sleep(this.#place(name, options.key).label, durationMs(duration));
+    const place = this.#place(name, options.key);
+    if (!this.#walk) await this.#platform.sleep(place, duration);
   }
 
   /**
@@ -97,12 +95,8 @@ export class Steps {
     options: { subject: string; timeout?: Duration; key?: string },
   ): Promise<Payload> {
     const place = this.#place(name, options.key);
-    const early = await this.#do(place, {}, async () => {
-      this.#assertSignalled(event.type);
-      return registerWait(this.#run, place.label, event.type, options.subject);
-    });
-    const envelope = parseEnvelope(early === null ? await this.#awaitSignal(place, options.timeout ?? "7 days") : JSON.parse(early));
-    return unpackPayload(this.#run.env.PAYLOADS, event, envelope);
+    const taken = this.#walk ? this.#walk.event(place) : this.#awaitSignal(place, event.type, options.subject, options.timeout ?? "7 days");
+    return unpackPayload(this.#run.env.PAYLOADS, event, parseEnvelope(JSON.parse(await taken)));
   }
 
   /**
@@ -111,18 +105,17 @@ export class Steps {
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
     const place = this.#place(name, request.key);
+    if (this.#walk) return this.#walk.answer(place);
     const asker = askerAt(this.#run, place);
-    const asked = await this.#do(place, {}, async () => askQuestion(asker, questionOf(this.#run.workflow, place, request)));
+    const asked = await this.#platform.do(place, {}, async () => askQuestion(asker, questionOf(this.#run.workflow, place, request)));
     if ("approved" in asked) return asked;
     const type = answerEventType(approvalId(asker.instanceId, place.label));
     try {
-      return (await this.#platform.waitForEvent<Approval>(`${place.label} · answer`, { type, timeout: asked.leftMs })).payload;
+      return await this.#platform.waitFor<Approval>(`${place.label} · answer`, type, asked.leftMs);
     } catch (cause) {
-      const settled = await this.#do({ ...place, label: `${place.label} · time is over` }, {}, () => settleQuestion(asker));
+      const settled = await this.#platform.do({ ...place, label: `${place.label} · time is over` }, {}, () => settleQuestion(asker));
       if ("leftMs" in settled) throw cause;
       return settled;
-    } finally {
-      this.#run.noteWaited();
     }
   }
 
@@ -134,13 +127,22 @@ export class Steps {
   ): Promise<Output[]> {
     const outputs: Output[] = new Array(items.length);
     const pending = items.entries();
+    let ended: WalkEnd | undefined;
+    const one = async (index: number, item: Item) => {
+      const key = this.#item ? `${this.#item}/${options.key(item)}` : options.key(item);
+      outputs[index] = await each(item, new Steps(this.#run, this.#platform, this.#walk, key));
+    };
     const worker = async () => {
       for (const [index, item] of pending) {
-        const key = this.#item ? `${this.#item}/${options.key(item)}` : options.key(item);
-        outputs[index] = await each(item, new Steps(this.#run, this.#platform, key));
+        await one(index, item).catch((error) => {
+          // An item that an undo finds undone says nothing of the others.
+          if (!(error instanceof WalkEnd)) throw error;
+          ended = error;
+        });
       }
     };
     await Promise.all(Array.from({ length: Math.min(options.concurrency ?? 10, items.length) }, worker));
+    if (ended) throw ended;
     return outputs;
   }
 
@@ -154,73 +156,22 @@ export class Steps {
     );
   }
 
-  #place(name: string, key: string | undefined): Place {
-    return this.#run.place(name, [this.#item, key].filter(Boolean).join("/"));
+  #place(name: string, key: string | undefined, undoable?: boolean): Place {
+    return this.#run.place(name, [this.#item, key].filter(Boolean).join("/"), undoable);
   }
 
-  /** One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. */
-  async #do<T extends Rpc.Serializable<T>>(
-    place: Place,
-    policy: { retries?: Retries; timeout?: Duration },
-    body: (attempt: number) => Promise<T>,
-  ): Promise<T> {
-    const run = this.#run;
-    const retries = policy.retries ?? DEFAULT_RETRIES;
-    let ran = false;
-    const attempt = this.#platform.do(
-      place.label,
-      {
-        retries: {
-          limit: retries.limit,
-          // The function says the whole pause: by itself the platform would double it at each attempt.
-          backoff: "constant",
-          delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, run.lastError(place.label) ?? error),
-        },
-        timeout: durationMs(policy.timeout ?? DEFAULT_TIMEOUT) + RECORDING_MARGIN_MS,
-      },
-      async ({ attempt }) => {
-        ran = true;
-        try {
-          return await body(attempt);
-        } catch (error) {
-          if (!isSimulatedDeath(error)) run.noteFailure(place.label, attempt, error, isTerminal(error) || attempt > retries.limit);
-          throw asPlatformError(error);
-        }
-      },
-    );
-    const result = await attempt.catch((error) => {
-      run.noteRejected(place.label, error);
-      throw error;
+  /** The envelope of the event, as JSON. */
+  async #awaitSignal(place: Place, type: string, subject: string, timeout: Duration): Promise<string> {
+    const early = await this.#platform.do(place, {}, async () => {
+      this.#assertSignalled(type);
+      return registerWait(this.#run, place.label, type, subject);
     });
-    if (!ran) run.noteReplay();
-    return result as T;
-  }
-
-  async #awaitSignal(place: Place, timeout: Duration): Promise<unknown> {
-    const type = waitEventType(this.#run.instanceId, place.label);
+    if (early !== null) return early;
     try {
-      const event = await this.#platform.waitForEvent(`${place.label} · signal`, { type, timeout: durationMs(timeout) });
-      this.#run.noteWaited();
-      return event.payload;
+      const eventType = waitEventType(this.#run.instanceId, place.label);
+      return JSON.stringify(await this.#platform.waitFor<Rpc.Serializable<object>>(`${place.label} · signal`, eventType, timeout));
     } catch (cause) {
       throw new MillraceError("wait_timeout", `No event arrived for "${place.label}" within ${timeout}.`, { cause });
     }
   }
-
-  /** The step's output; a step in doubt parks the instance here until an operator has answered, then looks again. */
-  async #unpack<Output>(place: Place, first: Settled, again?: (round: number) => Promise<Settled>): Promise<Output> {
-    let settled = first;
-    for (let round = 1; "inDoubt" in settled && again; round++) {
-      await this.#platform.waitForEvent(`${place.label} · in doubt ${round}`, {
-        type: doubtEventType(settled.inDoubt),
-        timeout: "365 days",
-      });
-      this.#run.noteWaited();
-      settled = await again(round);
-    }
-    return (await unpackOutput(this.#run.env.PAYLOADS, settled as Exclude<Settled, { inDoubt: string }>)) as Output;
-  }
 }
-
-/** The platform's time-out leaves this much beyond the effect's own, so that an effect which ends in time can still be recorded. */
-const RECORDING_MARGIN_MS = 15_000;

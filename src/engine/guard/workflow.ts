@@ -3,10 +3,13 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
+import { openParams, type Params } from "../contract/params.ts";
 import { dropPayload, unpackPayload } from "../contract/payload.ts";
 import { asPlatformError } from "./failure.ts";
+import { Platform } from "./platform.ts";
 import { Run } from "./run.ts";
 import { Steps } from "./steps.ts";
+import { Walk } from "./undo.ts";
 
 /** What a workflow's code is given. */
 export interface WorkflowCall<Payload> {
@@ -49,37 +52,42 @@ export function defineWorkflow<Payload>(definition: WorkflowDefinition<Payload>)
 
 /** The class to export from the Worker for a workflow: `export class PublishArticle extends entrypoint(publishArticle) {}`. */
 export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>) {
-  return class extends WorkflowEntrypoint<EngineEnv, Envelope> {
-    override run(event: Readonly<WorkflowEvent<Envelope>>, platform: WorkflowStep): Promise<unknown> {
+  return class extends WorkflowEntrypoint<EngineEnv, Params> {
+    override run(event: Readonly<WorkflowEvent<Params>>, platform: WorkflowStep): Promise<unknown> {
       return pass(definition, this.env, event, platform);
     }
   };
 }
 
-/** One pass through the workflow's code: open the message, run, note how it ended. */
+/** One pass through the workflow's code, to do it or to undo it: open the message, run, note how it ended. */
 async function pass<Payload>(
   definition: WorkflowDefinition<Payload>,
   env: EngineEnv,
-  event: Readonly<WorkflowEvent<Envelope>>,
-  platform: WorkflowStep,
+  event: Readonly<WorkflowEvent<Params>>,
+  steps: WorkflowStep,
 ): Promise<unknown> {
-  const envelope = parseEnvelope(event.payload);
-  const run = new Run(env, definition.name, event.instanceId, envelope, event.timestamp, signalled.get(definition));
+  const { envelope: message, createdAt, undoes } = openParams(event.payload);
+  const envelope = parseEnvelope(message);
+  const run = new Run(env, definition.name, undoes ?? event.instanceId, envelope, createdAt, signalled.get(definition));
+  const { instanceId } = run;
+  const platform = new Platform(run, steps);
+  const walk = undoes === undefined ? undefined : new Walk(run, platform);
   try {
     const payload = await unpackPayload(env.PAYLOADS, definition.on, envelope);
-    const output = await definition.run({
-      payload,
-      step: new Steps(run, platform),
-      envelope,
-      instanceId: event.instanceId,
-      env: env as unknown as Cloudflare.Env,
-    });
-    await run.recorder.finish(event.instanceId, "complete", null);
-    await dropPayload(env.PAYLOADS, envelope);
+    const step = new Steps(run, platform, walk);
+    const code = () => definition.run({ payload, step, envelope, instanceId, env: env as unknown as Cloudflare.Env });
+    if (walk) {
+      const undone = await walk.undo(code);
+      await run.recorder.finish(instanceId, "terminated", null);
+      return { undone };
+    }
+    const output = await code();
+    await run.recorder.finish(instanceId, "complete", null);
+    if (!run.canBeUndone()) await dropPayload(env.PAYLOADS, envelope);
     return output;
   } catch (error) {
     const failure = run.failureBehind(error);
-    if (failure) await run.recorder.finish(event.instanceId, "errored", JSON.stringify(failure));
+    if (failure) await run.recorder.finish(instanceId, "errored", JSON.stringify(failure));
     throw asPlatformError(error);
   }
 }

@@ -68,6 +68,7 @@ async function startProven(env: EngineEnv, arrivals: readonly Arrival[], outcome
   const { failed, existed } = await startInstances(
     env,
     proven.map(({ acceptance }) => acceptance),
+    "first",
   );
   const created = new Map(
     proven.filter(({ acceptance: { id } }) => !failed.has(id) && !existed.has(id)).map((one) => [one.acceptance.id, one.message]),
@@ -92,7 +93,7 @@ async function takeInAndStart(
   for (const { message } of refused) outcomes.set(message, { did: "captured" });
 
   const toStart = arrivals.map(({ acceptance }) => acceptance).filter(({ id }) => taken.mustStart(id));
-  const { failed } = await startInstances(env, toStart);
+  const { failed } = await startInstances(env, toStart, "first");
   for (const { message, acceptance } of arrivals) {
     const error = failed.get(acceptance.id);
     outcomes.set(message, error === undefined ? { did: taken.outcomeOf(acceptance.id) } : { did: "retried", error: new Error(error) });

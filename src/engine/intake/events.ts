@@ -61,6 +61,7 @@ export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consume
         const { failed } = await startInstances(
           env,
           instances.filter(({ id }) => taken.mustStart(id)),
+          "first",
         );
         await relay(
           env,

@@ -1,13 +1,20 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { platformId } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
+import type { Params } from "../contract/params.ts";
 
 /** An instance to be created on the platform. */
 export interface Startable {
   readonly id: string;
   readonly workflow: string;
   readonly envelope: Envelope;
+  /** The undo (its action's id) that is to be created instead of the instance itself. */
+  readonly undo?: string | null;
 }
+
+/** `first`: the platform has never had them, so that their first moments need no look at what is recorded. `again`: it may have forgotten them. */
+type Occasion = "first" | "again";
 
 /** One `createBatch` takes at most 100 instances or 1 MiB. */
 const MAX_INSTANCES = 100;
@@ -21,7 +28,7 @@ interface Started {
 }
 
 /** Creates instances, many in one call. That one exists already is success: its name is its key. Never throws. */
-export async function startInstances(env: EngineEnv, instances: readonly Startable[]): Promise<Started> {
+export async function startInstances(env: EngineEnv, instances: readonly Startable[], occasion: Occasion): Promise<Started> {
   const failed = new Map<string, string>();
   const existed = new Set<string>();
   const note = (id: string, message: string) => void (/already.exists/i.test(message) ? existed.add(id) : failed.set(id, message));
@@ -30,7 +37,10 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
     for (const chunk of chunks(group)) {
       try {
         const { errors } = await workflowBinding(env, workflow).createBatch({
-          instances: chunk.map(({ id, envelope }) => ({ id, params: envelope })),
+          instances: chunk.map((instance) => ({
+            id: platformId(instance.id, instance.undo ?? null),
+            params: paramsOf(instance, occasion),
+          })),
         });
         for (const { index, message } of errors) {
           const id = chunk[index]?.id;
@@ -42,6 +52,10 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
     }
   }
   return { failed, existed };
+}
+
+function paramsOf({ id, envelope, undo }: Startable, occasion: Occasion): Params {
+  return { ...envelope, ...(occasion === "first" && { created_ms: Date.now() }), ...(undo && { undoes: id }) };
 }
 
 function chunks(instances: readonly Startable[]): Startable[][] {

@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { platformId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { type Fragment, now, sql } from "../contract/sql.ts";
 import { markStarted } from "../intake/accept.ts";
@@ -25,6 +26,7 @@ interface Row {
   envelope: string;
   status: string;
   queue: string | null;
+  undo: string | null;
   accepted_at: number;
   age_ms: number;
 }
@@ -49,6 +51,7 @@ export async function checkInstances(env: EngineEnv): Promise<number> {
   const { failed } = await startInstances(
     env,
     having("start").map((row) => ({ ...row, envelope: JSON.parse(row.envelope) as Envelope })),
+    "again",
   );
   const started = having("start").filter(({ id }) => !failed.has(id));
   await wakeWaiting(
@@ -72,7 +75,7 @@ function dueRows(env: EngineEnv): Promise<Row[]> {
   return query<Row>(
     env.DB,
     sql`
-      SELECT id, workflow, envelope, status, queue, accepted_at, ${now} - accepted_at AS age_ms FROM instances
+      SELECT id, workflow, envelope, status, queue, undo, accepted_at, ${now} - accepted_at AS age_ms FROM instances
       WHERE check_at <= ${now} AND NOT EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id)
       ORDER BY check_at LIMIT ${ROWS}`,
   );
@@ -83,12 +86,12 @@ async function find(env: EngineEnv, row: Row, backlog: ReadonlyMap<string, numbe
     const oldest = backlog.get(row.queue ?? "") ?? Number.POSITIVE_INFINITY;
     return oldest <= row.accepted_at + 1000 && row.age_ms < MAX_QUEUED_MS ? "leave" : "start";
   }
-  const { status, error, instance } = await askPlatform(env, row.workflow, row.id);
+  const { status, error, instance } = await askPlatform(env, row.workflow, platformId(row.id, row.undo));
   switch (status) {
     case "unknown":
       return "start";
     case "complete":
-      return { ended: "complete", error: null };
+      return { ended: row.undo === null ? "complete" : "terminated", error: null };
     case "terminated":
       return { ended: "terminated", error: null };
     case "errored":

@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { platformId } from "../contract/ids.ts";
 import { now, sql } from "../contract/sql.ts";
 import { doubtEventType } from "../guard/doubt.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
@@ -18,6 +19,7 @@ interface OpenAction {
   from_step: string | null;
   workflow: string;
   envelope: string;
+  undo: string | null;
 }
 
 /** Carries out on the platform what operators were promised: at once after the action, and by the keeper for what a crash left open. Safe to repeat. */
@@ -25,7 +27,7 @@ export async function applyOpenActions(env: EngineEnv, only?: string): Promise<n
   const actions = await query<OpenAction>(
     env.DB,
     sql`
-      SELECT a.id, a.verb, a.actor, a.reason, a.target, a.instance_id, a.detail->>'from' AS from_step, i.workflow, i.envelope
+      SELECT a.id, a.verb, a.actor, a.reason, a.target, a.instance_id, a.detail->>'from' AS from_step, i.workflow, i.envelope, i.undo
       FROM actions a JOIN instances i ON i.id = a.instance_id
       WHERE a.applied_at IS NULL AND (${only ?? null} IS NULL OR a.id = ${only ?? null}) ORDER BY a.at LIMIT 50`,
   );
@@ -48,6 +50,8 @@ export async function applyOpenActions(env: EngineEnv, only?: string): Promise<n
 
 function carryOut(env: EngineEnv, action: OpenAction): Promise<void> {
   switch (action.verb) {
+    case "undo":
+      return existing(env, action).then(() => undefined);
     case "retry":
       return restart(env, action);
     case "approve":
@@ -85,10 +89,17 @@ async function tell(env: EngineEnv, action: OpenAction, type: string, payload: u
   await instance.sendEvent({ type, payload });
 }
 
-/** The instance on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is done. */
-async function existing(env: EngineEnv, { workflow, instance_id, envelope }: OpenAction): Promise<PlatformAnswer> {
-  const answer = await askPlatform(env, workflow, instance_id);
+/** The instance, or its undo, on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is done. */
+async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo }: OpenAction): Promise<PlatformAnswer> {
+  const answer = await askPlatform(env, workflow, platformId(instance_id, undo));
   if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
-  if (answer.status === "unknown") await startInstances(env, [{ id: instance_id, workflow, envelope: JSON.parse(envelope) as Envelope }]);
+  if (answer.status === "unknown") {
+    const { failed } = await startInstances(
+      env,
+      [{ id: instance_id, workflow, envelope: JSON.parse(envelope) as Envelope, undo }],
+      "again",
+    );
+    for (const why of failed.values()) throw new MillraceError("unavailable", why);
+  }
   return answer;
 }

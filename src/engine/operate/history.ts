@@ -1,4 +1,5 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import { platformId } from "../contract/ids.ts";
 import type { Instance } from "./instances.ts";
 
 /** One try of a step. Its number starts at 1 again when the instance is restarted. */
@@ -55,18 +56,26 @@ const WANTED = [
 
 type StepEvent = Extract<WorkflowInstanceEvent, { type: (typeof WANTED)[number] }>;
 
-/** The instance's steps as the platform remembers them, oldest first. An instance it has forgotten, or never had, has none. */
-export async function historyOf(env: EngineEnv, instance: Pick<Instance, "id" | "workflow">): Promise<History> {
+type Remembered = Pick<Instance, "id" | "workflow"> & Partial<Pick<Instance, "undo">>;
+
+/** The instance's steps as the platform remembers them, oldest first; behind them those of its undo. An instance it has forgotten, or never had, has none. */
+export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: Remembered): Promise<History> {
+  const names = undo === null ? [id] : [id, platformId(id, undo)];
+  const parts = await Promise.all(names.map((name) => partOf(env, workflow, name)));
+  return { steps: parts.flatMap(({ steps }) => steps), truncated: parts.some(({ truncated }) => truncated) };
+}
+
+async function partOf(env: EngineEnv, workflow: string, name: string): Promise<History> {
   const steps = new Map<string, StepRecord>();
   let events = 0;
-  for await (const event of past(env, instance)) {
+  for await (const event of past(env, workflow, name)) {
     if (++events > MAX_EVENTS) break;
     fold(steps, event);
   }
   return { steps: [...steps.values()], truncated: events > MAX_EVENTS };
 }
 
-async function* past(env: EngineEnv, { id, workflow }: Pick<Instance, "id" | "workflow">): AsyncGenerator<StepEvent> {
+async function* past(env: EngineEnv, workflow: string, id: string): AsyncGenerator<StepEvent> {
   const binding = workflowBinding(env, workflow);
   const subscription = await binding
     .get(id)

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { formatEntryKey, messageId } from "../contract/ids.ts";
+import { formatEntryKey, messageId, platformId } from "../contract/ids.ts";
 import { andEquals, sql } from "../contract/sql.ts";
 import type { Failure } from "../guard/failure.ts";
 import { askPlatform } from "../intake/platform.ts";
@@ -24,6 +24,8 @@ export interface Instance {
   /** The last guarded step that wrote something, and its state. */
   step: string | null;
   error: Failure | null;
+  /** The undo that works on it, or has: its action's id. Null again when it is retried. */
+  undo: string | null;
   acceptedAt: number;
   updatedAt: number;
 }
@@ -38,7 +40,7 @@ export interface InstanceFilter extends PageRequest {
 }
 
 const COLUMNS = {
-  fragment: `id, workflow, status, message_type, idempotency_key, correlation_id, causation_id, subject, deliveries, error, accepted_at, updated_at,
+  fragment: `id, workflow, status, message_type, idempotency_key, correlation_id, causation_id, subject, deliveries, error, undo, accepted_at, updated_at,
     (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step`,
 };
 
@@ -72,8 +74,8 @@ export async function getInstance(env: EngineEnv, by: Operator, id: string): Pro
 }
 
 /** What the platform itself says of an instance; "unknown" when it has none. */
-export async function platformStatus(env: EngineEnv, instance: Pick<Instance, "id" | "workflow">): Promise<string> {
-  return (await askPlatform(env, instance.workflow, instance.id)).status;
+export async function platformStatus(env: EngineEnv, instance: Pick<Instance, "id" | "workflow" | "undo">): Promise<string> {
+  return (await askPlatform(env, instance.workflow, platformId(instance.id, instance.undo))).status;
 }
 
 /** One guarded effect, as people read it. */
@@ -86,6 +88,8 @@ export interface Effect {
   generation: number;
   class: string;
   state: string;
+  /** What it is to an undo: an effect that the code, as it was then, could take back; one that stays; or one that took another back. */
+  undo: "can" | "stays" | "is";
   epoch: number;
   /** What was sent, cut to 4 KB; kept for `lookup` and `once` effects only. */
   input: string | null;
@@ -97,16 +101,16 @@ export interface Effect {
 }
 
 const EFFECT = {
-  fragment: `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.epoch, e.input, e.output, e.output_ref, e.error, e.updated_at`,
+  fragment: `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch, e.input, e.output, e.output_ref, e.error, e.updated_at`,
 };
 
-/** The effects of an instance in the order of its steps. */
+/** The effects of an instance in the order of its steps; behind them the steps that took them back, in theirs. */
 export async function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
   const rows = await query(
     env.DB,
     sql`
       SELECT ${EFFECT} FROM inbox e JOIN instances i ON i.id = e.instance_id
-      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position, e.item, e.generation`,
+      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position < 0, e.position, e.item, e.generation`,
   );
   return rows.map(asEffect);
 }
@@ -137,7 +141,7 @@ export async function messagesOf(env: EngineEnv, by: Operator, instanceId: strin
     sql`
       SELECT e.step, m.value AS envelope
       FROM inbox e JOIN instances i ON i.id = e.instance_id, json_each(e.messages) m
-      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position, e.item, m.key`,
+      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
   );
   const messages = rows.map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
   if (messages.length === 0) return [];
@@ -162,6 +166,7 @@ function asInstance(row: Record<string, unknown>): Instance {
     deliveries: Number(row.deliveries),
     step: row.step === null ? null : String(row.step),
     error: row.error ? (JSON.parse(String(row.error)) as Failure) : null,
+    undo: row.undo as string | null,
     acceptedAt: Number(row.accepted_at),
     updatedAt: Number(row.updated_at),
   };
@@ -174,6 +179,7 @@ function asEffect(row: Record<string, unknown>): Effect {
     ...key,
     class: String(row.class),
     state: String(row.state),
+    undo: Number(row.position) < 0 ? "is" : row.undoable === 1 ? "can" : "stays",
     epoch: Number(row.epoch),
     input: row.input as string | null,
     output: row.output as string | null,

@@ -4,6 +4,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { parseEntryKey } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { nextGeneration } from "../recorder/inbox.ts";
 import { batch } from "../store/retry.ts";
 import { applyOpenActions } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
@@ -70,15 +71,6 @@ function settle({ instanceId, step, item, generation }: Key, resolution: Resolut
   return sql`
     UPDATE inbox SET state = ${state}, output = ${output}, error = NULL, epoch = epoch + 1, token = 'operator', lease_until = NULL, updated_at = ${now}
     WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation} AND (state = 'in_doubt' ${lostOutput})`;
-}
-
-/** The same effect once more, under a new key: free to be claimed. */
-function nextGeneration({ instanceId, step, item, generation }: Key): Statement {
-  return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, updated_at)
-    SELECT instance_id, step, item, generation + 1, position, class, 'failed', 1, 'operator', input, ${now}
-    FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation} AND state = 'superseded'
-    ON CONFLICT DO NOTHING`;
 }
 
 function notFound(): MillraceError {

@@ -3,11 +3,11 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
-import type { Failure } from "../guard/failure.ts";
+import { FRESH_MS } from "../guard/run.ts";
 import { batch } from "../store/retry.ts";
 import { applyOpenActions } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
-import { effectsOf, getInstance } from "./instances.ts";
+import { effectsOf, getInstance, type Instance } from "./instances.ts";
 
 /** What a retry would do with each guarded effect. */
 export interface RetryPlan {
@@ -18,9 +18,9 @@ export interface RetryPlan {
 /** Says what a retry would do, and does nothing. Errors: `instance_not_found`. */
 export async function planRetry(env: EngineEnv, by: Operator, instanceId: string, from?: string): Promise<RetryPlan> {
   const instance = await getInstance(env, by, instanceId);
-  const start = from ?? failedStep(instance.error);
+  const start = startOf(instance, from);
   const effects = (await effectsOf(env, by, instanceId))
-    .filter((effect) => effect.state !== "superseded")
+    .filter(({ state, undo }) => state !== "superseded" && undo !== "is")
     .map(({ step, item, state }) => ({ step, item, verdict: VERDICTS[state] ?? "runs" }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const listed = effects.some(({ step, item }) => start === (item ? `${step} [${item}]` : step));
@@ -31,6 +31,7 @@ const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done
 
 /**
  * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts from.
+ * One whose undo failed goes on with the undo; one that is undone starts from its beginning, and does again what was taken back.
  * Errors: `instance_not_found`, `invalid_transition` (audited as no change) when the instance is not stopped.
  */
 export async function retryInstance(
@@ -40,11 +41,13 @@ export async function retryInstance(
   options: { from?: string | undefined; reason: string },
 ): Promise<{ actionId: string; from: string | null }> {
   const instance = await getInstance(env, by, instanceId);
-  const from = options.from ?? failedStep(instance.error);
+  const from = startOf(instance, options.from);
+  // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
+  if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   const actionId = crypto.randomUUID();
   const [, , result] = await batch(env.DB, [
     sql`
-      UPDATE instances SET status = 'running', error = NULL, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      UPDATE instances SET status = 'running', error = NULL, undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated')`,
     audit(by, { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail: { from } }, true),
     applied(actionId),
@@ -60,6 +63,11 @@ export async function retryInstance(
   return { actionId, from };
 }
 
-function failedStep(error: Failure | null): string | null {
-  return error?.step || null;
+/** The platform remembers the results of what was taken back: an undone instance starts from its beginning whatever is asked for. */
+function startOf(instance: Instance, from: string | undefined): string | null {
+  return isUndone(instance) ? null : (from ?? (instance.error?.step || null));
+}
+
+function isUndone({ status, undo }: Instance): boolean {
+  return status === "terminated" && undo !== null;
 }

@@ -10,6 +10,7 @@ export type RecordedClass = "commit" | "keyed" | "lookup" | "natural" | "once";
  * in_doubt → failed     rejected by a person: it did not happen
  * in_doubt → confirmed  a person gave its output; confirmed → done when an attempt has recorded it with the step's rows and messages
  * in_doubt → superseded retried anyway by a person, as the next generation
+ * done → superseded     taken back; the next generation is free to be claimed
  */
 type EntryState = "claimed" | "failed" | "in_doubt" | "confirmed" | "done" | "superseded";
 
@@ -53,4 +54,6 @@ export interface Attempt {
   epoch: number;
   /** True for the first write of a run: it also says that the instance runs. */
   startsRun: boolean;
+  /** Whether the code could take the effect back: what a dry run of that says. */
+  undoable?: boolean;
 }

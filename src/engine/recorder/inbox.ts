@@ -30,10 +30,10 @@ export function selectEntry(key: EntryKey): Statement {
 export function claim(attempt: Attempt, leaseMs: number, input: string | null): Statement {
   const { key } = attempt;
   return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, lease_until, input, updated_at)
+    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, lease_until, input, undoable, updated_at)
     VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.class},
       iif(EXISTS (SELECT 1 FROM inbox other WHERE other.instance_id = ${key.instanceId} AND other.position = ${attempt.position} AND other.step <> ${key.step}), NULL, 'claimed'),
-      1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${now})
+      1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${attempt.undoable ? 1 : 0}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
       state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),
       repeats = max(inbox.repeats, inbox.state = 'claimed'),
@@ -62,7 +62,7 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
 
 /**
  * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed or confirmed one moves to done only for the
- * holder of its token and epoch; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole
+ * holder of its token and epoch; one that is free again, of a class without claims, for the first who records; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole
  * batch (the app's statements and the messages with it) is undone. The same refusal meets a step that takes another step's
  * position, which means that step names depend on time or chance. So a repeat of an ambiguous commit is safe too: it is refused,
  * and reading the row back shows our own token.
@@ -71,7 +71,10 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
   const messages = outcome.messages.length > 0 ? `[${outcome.messages.map((message) => message.body).join(",")}]` : null;
   const { key, position, class: effectClass, epoch, token } = attempt;
   const { output, outputRef, error } = outcome;
-  return { text: RECORD, row: { ...key, position, class: effectClass, epoch, token, output, outputRef, messages, error } };
+  return {
+    text: RECORD,
+    row: { ...key, position, class: effectClass, epoch, token, output, outputRef, messages, error, undoable: attempt.undoable ? 1 : 0 },
+  };
 }
 
 /** An outcome as its row keeps it. */
@@ -83,16 +86,37 @@ interface Recorded {
 }
 
 const RECORD = `
-  INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, messages, error, updated_at)
+  INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, messages, error, undoable, updated_at)
   SELECT r.value->>'instanceId', r.value->>'step', r.value->>'item', r.value->>'generation', r.value->>'position', r.value->>'class',
     iif(EXISTS (SELECT 1 FROM inbox other
       WHERE other.instance_id = r.value->>'instanceId' AND other.position = r.value->>'position' AND other.step <> r.value->>'step'), NULL, 'done'),
-    r.value->>'epoch', r.value->>'token', r.value->>'output', r.value->>'outputRef', r.value->>'messages', r.value->>'error', ${now.fragment}
+    r.value->>'epoch', r.value->>'token', r.value->>'output', r.value->>'outputRef', r.value->>'messages', r.value->>'error', r.value->>'undoable', ${now.fragment}
   FROM json_each(?1) r WHERE true
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
-    state = CASE WHEN inbox.state IN ('claimed', 'confirmed') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done' END,
-    output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages, error = excluded.error,
-    lease_until = NULL, updated_at = excluded.updated_at`;
+    state = CASE
+      WHEN inbox.state IN ('claimed', 'confirmed') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
+      WHEN inbox.state = 'failed' AND inbox.class IN ('commit', 'keyed', 'natural') THEN 'done' END,
+    token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages, error = excluded.error,
+    undoable = excluded.undoable, lease_until = NULL, updated_at = excluded.updated_at`;
+
+/** Whose attempt wrote an entry that was superseded because its effect was taken back. */
+export const UNDONE = "undone";
+
+/** An effect was taken back: its output stays to be read, and is nobody's any more. */
+export function takenBack({ instanceId, step, item, generation }: EntryKey): Statement {
+  return sql`
+    UPDATE inbox SET state = 'superseded', token = ${UNDONE}, epoch = epoch + 1, updated_at = ${now}
+    WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation} AND state = 'done'`;
+}
+
+/** The same effect once more, under a new key: free to be claimed. */
+export function nextGeneration({ instanceId, step, item, generation }: EntryKey): Statement {
+  return sql`
+    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, undoable, updated_at)
+    SELECT instance_id, step, item, generation + 1, position, class, 'failed', 1, 'operator', input, undoable, ${now}
+    FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation} AND state = 'superseded'
+    ON CONFLICT DO NOTHING`;
+}
 
 /** Keeps a message until its consumer confirms it. */
 export function insertOutgoing({ id, queue, body, delaySeconds }: Outgoing): RowStatement {
@@ -122,7 +146,7 @@ export function markInDoubt(instanceId: string): Statement {
       AND EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
 }
 
-/** The run ended. Refused for instances that already ended: only an operator's action moves those. */
+/** The run ended. Refused for instances that already ended: only an operator's action moves those. An undo never completes: a run's end that is told so late is no news. */
 export function finishInstance(id: string, status: "complete" | "errored" | "terminated", error: string | null): RowStatement {
   return { text: FINISH, row: { id, status, error } };
 }
@@ -130,7 +154,8 @@ export function finishInstance(id: string, status: "complete" | "errored" | "ter
 const FINISH = `
   UPDATE instances SET status = r.value->>'status', error = r.value->>'error', updated_at = ${now.fragment}, check_at = NULL
   FROM json_each(?1) r
-  WHERE instances.id = r.value->>'id' AND instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt')`;
+  WHERE instances.id = r.value->>'id' AND instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt')
+    AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
 
 /** True for the refusal that `claim` and `recordOutcome` provoke. */
 export function isFenceRefusal(error: unknown): boolean {

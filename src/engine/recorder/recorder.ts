@@ -87,7 +87,7 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /** Notes that a run ended. Answered before it is committed: if it is lost, the keeper asks the platform and writes it again. */
-  finish(instanceId: string, status: "complete" | "errored", error: string | null): void {
+  finish(instanceId: string, status: "complete" | "errored" | "terminated", error: string | null): void {
     const unit = { statements: [inbox.finishInstance(instanceId, status, error)], read: () => undefined };
     this.ctx.waitUntil(this.#commits.commit(unit).catch(() => undefined));
   }

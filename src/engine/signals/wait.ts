@@ -38,10 +38,20 @@ export async function registerWait(run: Waiter, label: string, type: string, sub
       UPDATE instances SET status = 'waiting', updated_at = ${now}
       WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running')
         AND EXISTS (SELECT 1 FROM waits WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL)`,
-    sql`
-      SELECT s.envelope FROM waits w JOIN signals s ON s.id = w.signal_id
-      WHERE w.instance_id = ${instanceId} AND w.name = ${label}`,
+    selectHeld(instanceId, label),
   ];
   const row = (await batch(run.env.DB, statements)).at(-1)?.[0];
   return row ? String(row.envelope) : null;
+}
+
+/** The event that a wait took, as JSON; undefined when none came. */
+export async function heldSignal({ env, instanceId }: Waiter, label: string): Promise<string | undefined> {
+  const [rows] = await batch(env.DB, [selectHeld(instanceId, label)]);
+  return rows?.[0] && String(rows[0].envelope);
+}
+
+function selectHeld(instanceId: string, label: string): Statement {
+  return sql`
+    SELECT s.envelope FROM waits w JOIN signals s ON s.id = w.signal_id
+    WHERE w.instance_id = ${instanceId} AND w.name = ${label}`;
 }

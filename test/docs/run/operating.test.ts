@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect, it, vi } from "vitest";
 import operating from "../../../docs/operating.md?raw";
 import { callerWith, type Json, reaches, send } from "../../api/client.ts";
-import { envelopeFor, seedEffect, seedInstance, seedLetter } from "../../api/seed.ts";
+import { envelopeFor, seedApproval, seedEffect, seedInstance, seedLetter } from "../../api/seed.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";
 import { type Curl, curlsOf } from "./curl.ts";
 import { follow, readAssignments } from "./follow.ts";
@@ -10,11 +10,12 @@ import { follow, readAssignments } from "./follow.ts";
 const TENANT = "acme";
 const shells = fencesOf(operating).filter(({ language }) => language === "sh");
 
-/** What the reader has before the first command, and what cannot be made over HTTP: three doubts and two dead letters. */
+/** What the reader has before the first command, and what cannot be made over HTTP: three doubts, a question and two dead letters. */
 async function world() {
   const caller = await callerWith(["enqueue", "read", "operate", "embedded"], TENANT);
   const doubtful = await seedInstance(TENANT, { status: "in_doubt" });
   for (const step of ["send mail", "send letter", "send parcel"]) await seedEffect(doubtful, { step });
+  await seedApproval(TENANT);
   await seedLetter(TENANT, { reason: "invalid_payload", body: envelopeFor(TENANT, "campaign-7", { brand: "acme" }) });
   await seedLetter(TENANT, { reason: "exhausted" });
   const variables = new Map([
@@ -30,6 +31,7 @@ function copyIds(variables: Map<string, string>, keys: string[], { method, url }
   const first = body?.items?.[0];
   if (method !== "GET" || !first) return;
   if (/\/v1\/instances\?/.test(url)) variables.set("ID", first.id);
+  if (/\/v1\/approvals\?/.test(url)) variables.set("APPROVAL", first.id);
   if (/\/v1\/dead-letters\?/.test(url)) variables.set("LETTER", first.id);
   if (/\/v1\/effects\?/.test(url)) keys.push(...body.items.map(({ key }: Json) => key));
 }

@@ -1,0 +1,87 @@
+import type { WorkflowStep } from "cloudflare:workers";
+import { isSimulatedDeath } from "../contract/crash-points.ts";
+import { type Duration, durationMs } from "../contract/duration.ts";
+import { doubtEventType } from "./doubt.ts";
+import { asPlatformError, isTerminal, nextDelayMs } from "./failure.ts";
+import { unpackOutput } from "./output.ts";
+import type { Settled } from "./record.ts";
+import type { Place, Run } from "./run.ts";
+import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries } from "./step.ts";
+
+/** The platform's time-out leaves this much beyond the effect's own, so that an effect which ends in time can still be recorded. */
+const RECORDING_MARGIN_MS = 15_000;
+
+/** How a step's attempts are made. */
+interface Policy {
+  retries?: Retries;
+  timeout?: Duration;
+}
+
+/** The steps of one pass as the platform takes them: each billed once, remembered once. */
+export class Platform {
+  readonly #run: Run;
+  readonly #steps: WorkflowStep;
+
+  constructor(run: Run, steps: WorkflowStep) {
+    this.#run = run;
+    this.#steps = steps;
+  }
+
+  /** One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. */
+  async do<T extends Rpc.Serializable<T>>(place: Place, policy: Policy, body: (attempt: number) => Promise<T>): Promise<T> {
+    const run = this.#run;
+    const retries = policy.retries ?? DEFAULT_RETRIES;
+    let ran = false;
+    const attempt = this.#steps.do(
+      place.label,
+      {
+        retries: {
+          limit: retries.limit,
+          // The function says the whole pause: by itself the platform would double it at each attempt.
+          backoff: "constant",
+          delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, run.lastError(place.label) ?? error),
+        },
+        timeout: durationMs(policy.timeout ?? DEFAULT_TIMEOUT) + RECORDING_MARGIN_MS,
+      },
+      async ({ attempt }) => {
+        ran = true;
+        try {
+          return await body(attempt);
+        } catch (error) {
+          if (!isSimulatedDeath(error)) run.noteFailure(place.label, attempt, error, isTerminal(error) || attempt > retries.limit);
+          throw asPlatformError(error);
+        }
+      },
+    );
+    const result = await attempt.catch((error) => {
+      run.noteRejected(place.label, error);
+      throw error;
+    });
+    if (!ran) run.noteReplay();
+    return result as T;
+  }
+
+  sleep(place: Place, duration: Duration): Promise<void> {
+    return this.#steps.sleep(place.label, durationMs(duration));
+  }
+
+  /** Waits for an event and answers its payload. Throws the platform's error when none comes in time. */
+  async waitFor<T extends Rpc.Serializable<T>>(label: string, type: string, timeout: Duration): Promise<T> {
+    const event = await this.#steps.waitForEvent<T>(label, { type, timeout: durationMs(timeout) });
+    this.#run.noteWaited();
+    return event.payload;
+  }
+
+  /**
+   * A guarded step from its first attempt to its output. One in doubt parks the instance here until an operator has answered, then makes
+   * another attempt: as a step of its own, because the platform remembers the first.
+   */
+  async settle<Output>(place: Place, policy: Policy, attempt: (number: number) => Promise<Settled>): Promise<Output> {
+    let settled = await this.do(place, policy, attempt);
+    for (let round = 1; "inDoubt" in settled; round++) {
+      await this.waitFor(`${place.label} · in doubt ${round}`, doubtEventType(settled.inDoubt), "365 days");
+      settled = await this.do({ ...place, label: `${place.label} · after doubt ${round}` }, policy, (number) => attempt(number + 1));
+    }
+    return (await unpackOutput(this.#run.env.PAYLOADS, settled)) as Output;
+  }
+}

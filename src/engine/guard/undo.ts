@@ -1,0 +1,203 @@
+import type { Entry } from "../recorder/entry.ts";
+import { nextGeneration, takenBack, UNDONE } from "../recorder/inbox.ts";
+import { type Approval, knownAnswer } from "../signals/approval.ts";
+import { heldSignal } from "../signals/wait.ts";
+import { askerAt } from "./approve.ts";
+import { attemptCommit, attemptEffect } from "./attempt.ts";
+import { unpackOutput } from "./output.ts";
+import type { Platform } from "./platform.ts";
+import { type Settled, stored } from "./record.ts";
+import { type Place, type Run, UNDO_PREFIX } from "./run.ts";
+import type { Done, StepDefinition, Writes } from "./step.ts";
+
+/** Thrown at the first step that did nothing: there is nothing behind it to take back. It unwinds the workflow's code; code that catches it is walked on. */
+export class WalkEnd extends Error {
+  override readonly name = "WalkEnd";
+}
+
+/** One effect that can be taken back. */
+interface Undoable {
+  place: Place;
+  done: Done<unknown, unknown>;
+  definition: StepDefinition<Done<unknown, unknown>, unknown> | undefined;
+  writes: () => Writes;
+}
+
+/**
+ * Undoes an instance: walks through the workflow's code once more, with the recorded outputs instead of effects, so that the code itself
+ * says which effects there were, with what input and in which order; then takes them back in reverse order. Each is taken back by a
+ * guarded step of its own, and recorded in one write with the effect's entry, which is superseded: a pass that is repeated finds what
+ * is left. The effect's next generation is free to be claimed, so that a retry does it again.
+ */
+export class Walk {
+  readonly #run: Run;
+  readonly #platform: Platform;
+  readonly #undoable: Undoable[] = [];
+  readonly #underWay = new Set<Promise<unknown>>();
+  #broken: { error: unknown } | undefined;
+
+  constructor(run: Run, platform: Platform) {
+    this.#run = run;
+    this.#platform = platform;
+  }
+
+  /** Walks through `code`, then takes back what it met. Answers how many effects that were. Throws what the walk, or an undo, failed with. */
+  async undo(code: () => Promise<unknown>): Promise<number> {
+    try {
+      await code();
+    } catch (error) {
+      // What the workflow's own code throws is where it ended before. A step that fails now (a read) is trouble: nothing is taken back in part.
+      if (!(error instanceof WalkEnd) && this.#run.hasRejected()) throw error;
+    }
+    await this.#quiet();
+    if (this.#broken) throw this.#broken.error;
+    return this.#takeBack();
+  }
+
+  /** What an effect answered. One whose outcome nobody recorded is not repeated: the upstream, or a person, says whether it happened. */
+  effect<Input, Output>(
+    place: Place,
+    definition: StepDefinition<Input, Output>,
+    input: Input,
+    record: (output: Output) => Writes,
+    undo: ((output: Output) => Writes) | undefined,
+  ): Promise<Output> {
+    return this.hold(async () => {
+      const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
+      const output = await this.#recorded<Output>(place, () =>
+        this.#platform.settle(place, definition, (attempt) =>
+          attemptEffect(this.#run, place, attempt, asking, input, record).catch(nothingIfItDidNotHappen),
+        ),
+      );
+      if (definition.undo || undo) {
+        const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
+        this.#undoable.push({ place, done: { input, output }, definition: back, writes: () => undo?.(output) ?? {} });
+      }
+      return output;
+    });
+  }
+
+  /** What a commit answered. */
+  commit<Output>(place: Place, undo: (() => Writes) | undefined): Promise<Output> {
+    return this.hold(async () => {
+      const output = await this.#recorded<Output>(place);
+      if (undo) this.#undoable.push({ place, done: { input: undefined, output }, definition: undefined, writes: undo });
+      return output;
+    });
+  }
+
+  /** The event that a wait took, as JSON. */
+  event(place: Place): Promise<string> {
+    return this.hold(async () => (await this.#local(place, () => heldSignal(this.#run, place.label))) ?? end(place));
+  }
+
+  /** The answer that a question got. */
+  answer(place: Place): Promise<Approval> {
+    return this.hold(async () => (await this.#local(place, () => knownAnswer(askerAt(this.#run, place)))) ?? end(place));
+  }
+
+  /** Remembers that a step is under way: nothing is taken back while a parallel branch is still walked. */
+  hold<T>(step: () => Promise<T>): Promise<T> {
+    const held = step();
+    this.#underWay.add(held);
+    const release = () => void this.#underWay.delete(held);
+    held.then(release, release);
+    return held;
+  }
+
+  async #recorded<Output>(place: Place, ask?: () => Promise<unknown>): Promise<Output> {
+    let entry = await this.#local(place, async () => newest(await this.#run.entries(), place));
+    if (ask && entry && UNKNOWN.has(entry.state)) {
+      await ask().catch((error) => this.#break(error));
+      entry = await this.#local(place, async () => newest(await this.#run.entries(true), place));
+    }
+    if (!entry || !isOutcome(entry)) return end(place);
+    const packed = entry;
+    return this.#local(place, async () => (await unpackOutput(this.#run.env.PAYLOADS, stored(packed))) as Output);
+  }
+
+  async #takeBack(): Promise<number> {
+    const entries = await this.#run.entries(true);
+    let undone = 0;
+    for (const { place, done, definition, writes } of this.#undoable.toReversed()) {
+      const effect = newest(entries, place);
+      if (effect?.state !== "done") continue;
+      const key = { instanceId: this.#run.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
+      const back = undoPlace(place, entries);
+      const all = (): Writes => {
+        const own = writes();
+        return { ...own, statements: [...(own.statements ?? []), takenBack(key), nextGeneration(key)] };
+      };
+      await this.#platform.settle(back, definition ?? {}, (attempt) =>
+        definition ? attemptEffect(this.#run, back, attempt, definition, done, all) : attemptCommit(this.#run, back, attempt, all),
+      );
+      undone++;
+    }
+    return undone;
+  }
+
+  /** Until no branch of the code is under way. One that goes on behind a step does so within a moment. */
+  async #quiet(): Promise<void> {
+    do {
+      await Promise.allSettled(this.#underWay);
+      await scheduler.wait(1);
+    } while (this.#underWay.size > 0);
+  }
+
+  /** Something of the walk's own that is no platform step: where it fails, the undo fails, also when the workflow's code catches it. */
+  async #local<T>(place: Place, look: () => Promise<T>): Promise<T> {
+    try {
+      return await look();
+    } catch (error) {
+      this.#run.noteFailure(place.label, 1, error, true);
+      this.#run.noteRejected(place.label, error);
+      return this.#break(error);
+    }
+  }
+
+  #break(error: unknown): never {
+    this.#broken ??= { error };
+    throw error;
+  }
+}
+
+/** Positions of what the engine itself records stand below those of the code's steps, one for each of them. */
+const FIRST_UNDO_POSITION = -2;
+
+/** The step that takes an effect back: at its first generation, at the one that is under way, or at a new one when the effect was undone and done again. */
+function undoPlace({ name, item, label, position }: Place, entries: readonly Entry[]): Place {
+  const step = UNDO_PREFIX + name;
+  const last = entries.findLast((entry) => entry.step === step && entry.item === item);
+  const since = last === undefined ? 1 : last.state === "done" ? last.generation + 1 : last.generation;
+  return { name: step, item, label: (UNDO_PREFIX + label).slice(0, 256), position: FIRST_UNDO_POSITION - position, since };
+}
+
+const UNKNOWN: ReadonlySet<Entry["state"]> = new Set(["claimed", "confirmed", "in_doubt"]);
+
+function isOutcome({ state, token }: Entry): boolean {
+  return state === "done" || (state === "superseded" && token === UNDONE);
+}
+
+/** What is known of a step: its newest generation; where that did nothing yet, the one before, if it was taken back. */
+function newest(entries: readonly Entry[], { name, item }: Place): Entry | undefined {
+  const [last, before] = entries.filter((entry) => entry.step === name && entry.item === item).toReversed();
+  return last?.state === "failed" && before && isOutcome(before) ? before : last;
+}
+
+function end({ label }: Place): never {
+  throw new WalkEnd(`"${label}" did nothing that could be taken back.`);
+}
+
+/** Said instead of an effect: what did not happen before does not happen while it is undone. */
+class DidNotHappen extends Error {
+  readonly code = "not_retryable";
+
+  constructor() {
+    super("Asked before an undo, the upstream said that it did not happen.");
+  }
+}
+
+function nothingIfItDidNotHappen(error: unknown): Settled {
+  if (error instanceof DidNotHappen) return { output: null, outputRef: null };
+  throw error;
+}

@@ -1,0 +1,69 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { now, sql } from "../contract/sql.ts";
+import { batch } from "../store/retry.ts";
+import { applyOpenActions } from "./apply.ts";
+import { applied, audit, type Operator } from "./audit.ts";
+import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
+
+/** What an undo would do with each guarded effect. */
+export interface UndoPlan {
+  effects: { step: string; item: string; verdict: UndoVerdict }[];
+}
+
+/**
+ * `undone`: it is taken back · `stays`: its code has no way to · `asked`: nobody recorded what came of it, so the upstream is asked first ·
+ * `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, and may have happened all the same.
+ */
+export type UndoVerdict = "undone" | "stays" | "asked" | "nothing" | "in_doubt" | "unknown";
+
+/** Says what an undo would do, as far as it is recorded, in the order in which it would; and does nothing. Errors: `instance_not_found`. */
+export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
+  const instance = await getInstance(env, by, instanceId);
+  const effects = (await effectsOf(env, by, instanceId)).filter(({ state, undo }) => undo !== "is" && state !== "superseded");
+  const plan = effects.map((effect) => ({ step: effect.step, item: effect.item, verdict: verdictOn(effect) }));
+  const failed = instance.undo === null ? instance.error?.step : undefined;
+  // A step that failed before it recorded anything has no entry: a reading one, or one whose answer was lost each time.
+  const listed = plan.some(({ step, item }) => failed === (item ? `${step} [${item}]` : step));
+  return { effects: [...(failed && !listed ? [{ step: failed, item: "", verdict: "unknown" as const }] : []), ...plan.toReversed()] };
+}
+
+function verdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
+  if (state === "in_doubt" || (state === "claimed" && effectClass === "once")) return "in_doubt";
+  if (state === "failed") return "nothing";
+  if (undo === "stays") return "stays";
+  return state === "claimed" ? "asked" : "undone";
+}
+
+/**
+ * Undoes an instance that has ended: its recorded effects that can be taken back are, in reverse order, each once; then it is terminated.
+ * Errors: `instance_not_found`; `invalid_transition` (audited as no change) while it is under way, while an effect is in doubt, or when it is undone already.
+ */
+export async function undoInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
+  const instance = await getInstance(env, by, instanceId);
+  const actionId = crypto.randomUUID();
+  const results = await batch(env.DB, [
+    sql`
+      UPDATE instances SET status = 'running', error = NULL, undo = ${actionId}, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('complete', 'errored', 'terminated') AND undo IS NULL
+        AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`,
+    audit(by, { id: actionId, verb: "undo", target: instanceId, instanceId, reason }, true),
+    applied(actionId),
+  ]);
+  if (results.at(-1)?.[0]?.result !== "applied") throw refusal(instance);
+  await crashPoint("undo promised, not applied");
+  await applyOpenActions(env, actionId);
+  return { actionId };
+}
+
+function refusal({ status, undo }: Instance): MillraceError {
+  const detail = { from: status, to: "running" };
+  const because = (why: string) => new MillraceError("invalid_transition", why, detail);
+  if (undo !== null && status === "terminated") return because("The instance is undone already: there is nothing left to undo.");
+  if (undo !== null && status === "errored") return because("An undo of the instance has failed: retry it, and it goes on from there.");
+  if (status === "complete" || status === "errored" || status === "terminated")
+    return because("An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.");
+  return because(`The instance is ${status}: only one that has ended can be undone.`);
+}

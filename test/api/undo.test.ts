@@ -1,0 +1,47 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { callerWith, expectProblem, reaches } from "./client.ts";
+import { seedEffect, seedInstance } from "./seed.ts";
+
+describe("Undoing over HTTP", () => {
+  it("says first what would be taken back, changes nothing, and does it when asked to", async () => {
+    const caller = await callerWith();
+    const id = await seedInstance(caller.tenantId, { status: "errored" });
+    await seedEffect(id, { step: "send mail", state: "done" });
+    const plan = await caller.post(`/v1/instances/${id}/undo`, { reason: "called off", dry_run: true });
+    expect([plan.status, plan.body]).toEqual([200, { effects: [{ step: "send mail", item: "", verdict: "stays" }] }]);
+    expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "errored", undo: null });
+
+    const { status, body } = await caller.post(`/v1/instances/${id}/undo`, { reason: "called off" });
+    expect([status, body]).toEqual([202, { action_id: expect.any(String) }]);
+    expect(await reaches(caller, id, "terminated")).toMatchObject({ undo: "done", error: null });
+    expect((await caller.get("/v1/audit")).body.items).toMatchObject([
+      { id: body.action_id, verb: "undo", target: id, reason: "called off", result: "applied" },
+    ]);
+    expect((await caller.get(`/v1/instances/${id}/effects`)).body.items).toMatchObject([{ step: "send mail", state: "done" }]);
+
+    const again = expectProblem(await caller.post(`/v1/instances/${id}/undo`, { reason: "again" }), 409, "invalid_transition");
+    expect(again).toMatchObject({ from: "terminated", detail: expect.stringContaining("undone already") });
+  });
+
+  it("is refused while the instance is under way, whatever it waits for", async () => {
+    const caller = await callerWith();
+    for (const status of ["accepted", "queued", "running", "waiting", "in_doubt", "dead", "skipped"]) {
+      const id = await seedInstance(caller.tenantId, { status });
+      const refused = expectProblem(await caller.post(`/v1/instances/${id}/undo`, { reason: "now" }), 409, "invalid_transition");
+      expect(refused.from).toBe(status);
+    }
+  });
+
+  it("needs a reason, and an instance of the caller's own", async () => {
+    const caller = await callerWith();
+    const id = await seedInstance((await callerWith()).tenantId);
+    expectProblem(await caller.post(`/v1/instances/${id}/undo`, {}), 422, "invalid_payload");
+    for (const dry_run of [true, false])
+      expectProblem(await caller.post(`/v1/instances/${id}/undo`, { reason: "r", dry_run }), 404, "instance_not_found");
+    expect(await env.DB.prepare("SELECT status, undo FROM instances WHERE id = ?1").bind(id).first()).toEqual({
+      status: "complete",
+      undo: null,
+    });
+  });
+});

@@ -1,0 +1,60 @@
+import * as z from "zod";
+import {
+  defineCommand,
+  defineQueue,
+  defineStep,
+  defineWorkflow,
+  type EffectCall,
+  sql,
+  upstreamRefused,
+} from "../../../src/engine/index.ts";
+
+/** Give an order's money back. */
+const OrderRefund = defineCommand({
+  type: "order.refund",
+  payload: z.object({ order_id: z.string().min(1).max(64), cents: z.int().positive() }),
+  key: ({ order_id }) => order_id,
+  subject: ({ order_id }) => order_id,
+  queue: defineQueue({ name: "refund-commands" }),
+});
+
+const PAYOUTS = "https://bank.example.com/payouts";
+
+/** Sends the money; taken back, it is stopped. */
+const payOut = defineStep({
+  effect: "keyed",
+  run: async ({ input, key, signal }: EffectCall<{ order: string; cents: number }>) =>
+    ask<{ id: string }>(PAYOUTS, { method: "POST", headers: { "idempotency-key": key }, body: JSON.stringify(input), signal }),
+  undo: {
+    effect: "natural",
+    run: async ({ input: { output }, signal }) => ask<{ state: string }>(`${PAYOUTS}/${output.id}`, { method: "DELETE", signal }),
+  },
+});
+
+async function ask<Answer>(url: string, init: RequestInit): Promise<Answer> {
+  const answer = await fetch(url, init);
+  if (answer.ok) return answer.json<Answer>();
+  const said = `The bank answered ${answer.status}.`;
+  throw answer.status < 500 ? upstreamRefused(said, answer.status) : new Error(said);
+}
+
+/** Refunds an order. Much money needs a person's yes. */
+export const refundOrder = defineWorkflow({
+  name: "refund-order",
+  on: OrderRefund,
+  async run({ payload: { order_id, cents }, step }) {
+    if (cents > 10_000) {
+      const { approved, by, reason } = await step.approve("approve refund", {
+        question: `Give back ${(cents / 100).toFixed(2)} for order ${order_id}?`,
+        details: { order_id, cents },
+        timeout: "2 days",
+      });
+      if (!approved) return { refunded: false, because: by === null ? "nobody answered in time" : reason };
+    }
+
+    const setState = (state: string) => ({ statements: [sql`UPDATE orders SET refund = ${state} WHERE id = ${order_id}`] });
+    const payout = { order: order_id, cents };
+    await step.effect("pay out", payOut, payout, { record: () => setState("paid"), undo: () => setState("stopped") });
+    return { refunded: true };
+  },
+});
