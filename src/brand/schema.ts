@@ -4,7 +4,7 @@ export const BRAND_SCHEMA = `
     id INTEGER PRIMARY KEY CHECK (id = 1), tenant_id TEXT NOT NULL, brand TEXT NOT NULL,
     acquainted INTEGER NOT NULL DEFAULT 0, noted INTEGER NOT NULL DEFAULT 0, looked_at INTEGER NOT NULL DEFAULT 0, next_at REAL NOT NULL DEFAULT 0
   ) STRICT;
-  CREATE TABLE IF NOT EXISTS keywords (place INTEGER PRIMARY KEY AUTOINCREMENT, keyword TEXT NOT NULL UNIQUE, spelled TEXT NOT NULL) STRICT;
+  CREATE TABLE IF NOT EXISTS keywords (place INTEGER PRIMARY KEY, keyword TEXT NOT NULL UNIQUE, spelled TEXT NOT NULL) STRICT;
   CREATE TABLE IF NOT EXISTS research (research_id TEXT PRIMARY KEY, keyword TEXT NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS research_by_keyword ON research (keyword, at);
   CREATE TABLE IF NOT EXISTS articles (
@@ -14,14 +14,14 @@ export const BRAND_SCHEMA = `
   CREATE INDEX IF NOT EXISTS articles_by_keyword ON articles (keyword, state);
   CREATE INDEX IF NOT EXISTS articles_by_state ON articles (state, at);
   CREATE TABLE IF NOT EXISTS requests (
-    place INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL UNIQUE, keyword TEXT NOT NULL, spelled TEXT NOT NULL, cycle TEXT NOT NULL,
+    place INTEGER PRIMARY KEY, instance_id TEXT NOT NULL UNIQUE, keyword TEXT NOT NULL, spelled TEXT NOT NULL, cycle TEXT NOT NULL,
     reuse TEXT, correlation_id TEXT NOT NULL, causation_id TEXT NOT NULL, traceparent TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('held', 'to_send', 'sent', 'failed', 'dropped', 'done')), at INTEGER NOT NULL
   ) STRICT;
   CREATE INDEX IF NOT EXISTS requests_by_state ON requests (state, place);
   CREATE INDEX IF NOT EXISTS requests_by_keyword ON requests (keyword, state);
   CREATE TABLE IF NOT EXISTS decisions (
-    place INTEGER PRIMARY KEY AUTOINCREMENT, at INTEGER NOT NULL, cycle TEXT NOT NULL, keyword TEXT NOT NULL, spelled TEXT NOT NULL,
+    place INTEGER PRIMARY KEY, at INTEGER NOT NULL, cycle TEXT NOT NULL, keyword TEXT NOT NULL, spelled TEXT NOT NULL,
     verdict TEXT NOT NULL, reason TEXT NOT NULL, grounds TEXT NOT NULL
   ) STRICT;
   CREATE INDEX IF NOT EXISTS decisions_by_keyword ON decisions (keyword, place);

@@ -1,7 +1,7 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { app } from "../../src/catalog.ts";
-import { enqueue, MillraceError } from "../../src/engine/index.ts";
+import { enqueue, keeperOf, MillraceError } from "../../src/engine/index.ts";
 import { brandAgentOf } from "../../src/objects/brand-agents.ts";
 import { type Caller, type Json, until } from "../api/client.ts";
 
@@ -68,4 +68,13 @@ export async function paidFor(match: string): Promise<{ search: number; text: nu
 /** Makes embedded upstreams fail. */
 export function fail(...faults: { upstream: string; match: string; status: number; remaining: number | null }[]): Promise<Response> {
   return env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "PUT", body: JSON.stringify(faults) });
+}
+
+/** As if the keeper's patience with a tenant's messages were over: what a dead process left unsent is sent. */
+export async function heal(tenantId: string): Promise<void> {
+  await env.DB.batch([
+    env.DB.prepare("UPDATE instances SET check_at = 0 WHERE tenant_id = ?1 AND check_at IS NOT NULL").bind(tenantId),
+    env.DB.prepare("UPDATE outbox SET due_at = 0 WHERE body->>'tenant_id' = ?1").bind(tenantId),
+  ]);
+  await keeperOf(env).round();
 }

@@ -1,7 +1,9 @@
+import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { brandAgentOf } from "../../src/objects/brand-agents.ts";
 import { callerWith, fresh } from "../api/client.ts";
-import { counts, cycle, paidFor } from "./brand.ts";
+import { counts, cycle, heal, paidFor } from "./brand.ts";
 import { Shuffler } from "./shuffler.ts";
 
 const KEYWORDS = ["cold brew", "coffee grinders", "milk foam"];
@@ -31,7 +33,8 @@ async function over(tenants: readonly string[]): Promise<{ count: number; comple
   return row ?? { count: 0, complete: 0 };
 }
 
-async function play(seeds: readonly number[], between?: (shuffler: Shuffler) => Promise<void>) {
+/** Lets each seed's brand go through its cycle; if asked to, everything that is under way is lost once, in the middle. */
+async function play(seeds: readonly number[], killed = false): Promise<void> {
   using shuffler = new Shuffler();
   const told = await Promise.all(
     seeds.map(async (seed) => {
@@ -45,19 +48,28 @@ async function play(seeds: readonly number[], between?: (shuffler: Shuffler) => 
     }),
   );
   const tenants = told.map(({ caller }) => caller.tenantId);
-  const deadline = Date.now() + 100_000;
-  for (let looks = 0; ; looks++) {
+  const deadline = Date.now() + 40_000;
+  const dying = new Map(killed ? told.map((one) => [one.caller.tenantId, one]) : []);
+  for (;;) {
     await shuffler.deliverSome();
-    if (looks === 20) await between?.(shuffler);
+    for (const { caller, brand, seed } of dying.values()) {
+      // In the middle is where the order has it: after another number of messages for each seed.
+      const given = Object.values(shuffler.counts(caller.tenantId)).reduce((sum, count) => sum + count, 0);
+      if (given < 2 + (seed % 10) * 2 || !dying.delete(caller.tenantId)) continue;
+      shuffler.lose(caller.tenantId);
+      await evictDurableObject(brandAgentOf(env, caller.tenantId, brand));
+    }
     if (!shuffler.isEmpty) continue;
     const { count, complete } = await over(tenants);
     if (count === tenants.length * INSTANCES && complete === count) break;
+    if (killed) for (const tenantId of tenants) await heal(tenantId);
     if (Date.now() > deadline) throw new Error(`${complete} of ${count} instances are complete.`);
     await scheduler.wait(10);
   }
   // Doubles of the last events may still be in the real queue's hands.
   await scheduler.wait(100);
   while (!shuffler.isEmpty) await shuffler.deliverSome();
+  expect([...dying.keys()]).toEqual([]);
   for (const { seed, caller, brand } of told) {
     expect(shuffler.counts(caller.tenantId), `seed ${seed}`).toEqual(MESSAGES);
     expect(await counts(caller, brand), `seed ${seed}`).toEqual({ live: 3, drafts: 0, on_their_way: 0, held: 0 });
@@ -69,4 +81,11 @@ it("a cycle of three keywords yields its messages once each in 50 shuffled order
   timeout: 120_000,
 }, async () => {
   for (let seed = 1; seed <= 50; seed += 10) await play(Array.from({ length: 10 }, (_, index) => seed + index));
+});
+
+it("it does so too when in the middle the queues forget everything and the agent dies", { timeout: 120_000 }, async () => {
+  await play(
+    Array.from({ length: 10 }, (_, index) => 101 + index),
+    true,
+  );
 });

@@ -6,6 +6,7 @@ const good: Outcome = {
   pages: [page, page, page],
   totals: { search: { charged: 3 }, text: { charged: 3, repeated: 1 }, pages: { created: 3, refused: 3 }, social: { created: 3 } },
   messages: {
+    "brand.cycle": 1,
     "research.requested": 3,
     "research.completed": 3,
     "content.generated": 3,

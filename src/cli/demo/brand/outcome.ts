@@ -1,5 +1,5 @@
 import type { Api, EmittedMessage, Instance, LedgerTotals } from "../../api-client.ts";
-import { KEYWORDS, MESSAGE_TYPES, ONCE_EACH } from "./job.ts";
+import { KEYWORDS, MESSAGES, ONCE_EACH } from "./job.ts";
 import { aboutOf } from "./timeline.ts";
 
 interface PublishedPage {
@@ -40,14 +40,19 @@ export function differences({ pages, totals, messages }: Outcome): string[] {
     ...pages
       .filter(({ status, hasTitle }) => status === 200 && !hasTitle)
       .map(({ url, title }) => `${url} does not show its title, “${title}”.`),
-    ...ONCE_EACH.flatMap(({ upstream, outcome, words }) => {
-      const times = totals[upstream]?.[outcome] ?? 0;
-      return times === count ? [] : [`There were ${times} ${words} instead of ${count}.`];
-    }),
-    ...MESSAGE_TYPES.filter((type) => messages[type] !== count).map(
-      (type) => `There were ${messages[type] ?? 0} of the message ${type} instead of ${count}.`,
-    ),
+    ...paidOtherwise(totals, count),
+    ...Object.entries(MESSAGES)
+      .filter(([type, expected]) => messages[type] !== expected)
+      .map(([type, expected]) => `There were ${messages[type] ?? 0} of the message ${type} instead of ${expected}.`),
   ];
+}
+
+/** How often the upstreams did what otherwise than for so many keywords, each as a sentence. */
+export function paidOtherwise(totals: LedgerTotals, count: number): string[] {
+  return ONCE_EACH.flatMap(({ upstream, outcome, words }) => {
+    const times = totals[upstream]?.[outcome] ?? 0;
+    return times === count ? [] : [`There were ${times} ${words} instead of ${count}.`];
+  });
 }
 
 /** A message may be seen twice, where it was emitted and where it became an instance: its type and key make it one. */

@@ -1,36 +1,50 @@
-import { type Api, apiOf, type Instance } from "../../api-client.ts";
+import { setTimeout as sleep } from "node:timers/promises";
+import type { Instance } from "../../api-client.ts";
 import { Refusal } from "../../command.ts";
 import { column, paint, say, seconds } from "../../terminal.ts";
 import { chapter, type Stage, type Story } from "../story.ts";
-import { BRAND, KEYWORDS, MESSAGE_TYPES, ONCE_EACH, OUTAGE, UNLUCKY, WORKFLOWS } from "./job.ts";
+import { type BrandApi, brandApi, type Decision } from "./api.ts";
+import { BRAND, FIRST, KEYWORDS, MESSAGES, ONCE_EACH, OUTAGE, PER_KEYWORD, UNLUCKY, WORKFLOWS } from "./job.ts";
+import { laterCycles } from "./later.ts";
 import { differences, type Outcome, readOutcome } from "./outcome.ts";
 import { aboutOf, Timeline } from "./timeline.ts";
 import { watch } from "./watch.ts";
 
-const INSTANCES = KEYWORDS.length * WORKFLOWS.length;
-/** The outage is retried after 2 and 4 seconds; the rest takes one. */
-const CHAIN_MS = 30_000;
+const INSTANCES = 1 + KEYWORDS.length * PER_KEYWORD;
+/** After a kill, the keeper comes for what is left within ten seconds; the outage is retried after 2 and 4. */
+const CHAIN_MS = 60_000;
 const RETRY_MS = 20_000;
+const LOOK_EVERY_MS = 20;
 const REASON = "The page store works again.";
 
-export const brand: Story = { title: "research → generate → publish → social, with an outage and a retry", tell };
+export const brand: Story = {
+  title: "a brand that decides: research → generate → publish → social, with a kill, an outage and a retry",
+  tell,
+};
 
-async function tell({ engine, stop }: Stage): Promise<void> {
-  const api = apiOf(engine.url, engine.token);
-  const correlation = "demo";
+async function tell(stage: Stage): Promise<void> {
+  const { stop } = stage;
+  let api = brandApi(stage.engine);
 
-  chapter(1, `One request asks for research on ${KEYWORDS.length} keywords; everything else follows from it.`);
+  chapter(1, `One command asks a brand to consider ${KEYWORDS.length} keywords; everything else follows from it. In the middle: kill -9.`);
   say(paint("dim", `  The page store has been told to refuse the page about “${UNLUCKY}”.\n`));
+  await api.setBrand(BRAND, { rate_per_second: 20 });
   await api.setFaults([OUTAGE]);
   const startedAt = Date.now();
-  await request(api, correlation);
-  const job = { api, correlation, timeline: new Timeline(startedAt), stop };
+  await api.cycle(BRAND, FIRST, KEYWORDS);
+  await underWay(api, stop);
+  await stage.crash();
+  api = brandApi(stage.engine);
+  say(paint("red", `  kill -9 after ${seconds(Date.now() - startedAt)}, and started again: the queues have forgotten everything.\n`));
+  const job = { api, correlation: FIRST, timeline: new Timeline(startedAt), stop };
   // What is not published is not announced.
-  const [failed] = failedOf(await watch({ ...job, expected: INSTANCES - 1, withinMs: CHAIN_MS }), 1);
+  const seen = await watch({ ...job, expected: INSTANCES - 1, withinMs: CHAIN_MS });
+  const [failed] = failedOf(seen, 1);
   if (!failed) throw new Refusal("No instance failed, although the page store was told to refuse a page.");
 
-  chapter(2, "What is seen now");
-  say(`  ${INSTANCES - 2} of ${INSTANCES - 1} instances are complete. Publishing “${UNLUCKY}” is ${paint("red", failed.status)}:`);
+  chapter(2, "What the brand's agent decided, and what is seen now");
+  showDecisions(await api.decisions(BRAND, FIRST));
+  say(`\n  ${INSTANCES - 2} of ${INSTANCES - 1} instances are complete. Publishing “${UNLUCKY}” is ${paint("red", failed.status)}:`);
   say(`  ${failed.error?.message ?? "no reason is recorded"}`);
   say(`  Its research and its text are recorded with the steps that paid for them: no retry pays again.`);
 
@@ -44,23 +58,26 @@ async function tell({ engine, stop }: Stage): Promise<void> {
   await api.retry(failed.id, REASON);
   const instances = await watch({ ...job, expected: INSTANCES, withinMs: RETRY_MS });
   failedOf(instances, 0);
-
-  chapter(4, "What is true in the end");
+  say();
   const outcome = await readOutcome(api, instances);
   showOutcome(outcome);
   const wrong = differences(outcome);
   if (wrong.length > 0) throw new Refusal(`The demo did not end as it should. ${wrong.join(" ")}`);
+
+  await laterCycles(api, stop, showDecisions);
   say(
-    `\n${paint("green", "✓")} ${paint("bold", `Every effect happened once, outage and retry included, in ${seconds(Date.now() - startedAt)}.`)}`,
+    `\n${paint("green", "✓")} ${paint("bold", `Every effect happened once, kill, outage and retry included, in ${seconds(Date.now() - startedAt)}.`)}`,
   );
 }
 
-async function request(api: Api, correlation: string): Promise<void> {
-  const results = await api.enqueue(
-    KEYWORDS.map((keyword) => ({ type: "research.requested", payload: { brand: BRAND, keyword }, correlation_id: correlation })),
-  );
-  const refused = results.find((result) => "problem" in result);
-  if (refused && "problem" in refused) throw new Refusal(`The engine refused a command: ${refused.problem.detail}`);
+/** Waits until the job is in its middle: something is being written, and nothing is up. */
+async function underWay(api: BrandApi, stop: AbortSignal): Promise<void> {
+  for (const deadline = Date.now() + CHAIN_MS; Date.now() < deadline; await sleep(LOOK_EVERY_MS)) {
+    stop.throwIfAborted();
+    const workflows = (await api.instances(FIRST)).map(({ workflow }) => workflow);
+    if (workflows.includes(WORKFLOWS[1])) return;
+  }
+  throw new Refusal(`After ${CHAIN_MS / 1000} s, the brand's agent has asked for no research. The engine's log says more.`);
 }
 
 /** The instances that did not complete: as many as the story needs, or it ends here. */
@@ -75,6 +92,14 @@ function failedOf(instances: readonly Instance[], expected: number): Instance[] 
   );
 }
 
+function showDecisions(decisions: readonly Decision[]): void {
+  for (const { keyword, verdict, reason } of decisions) {
+    say(
+      `  ${paint("cyan", column(keyword, 16))} ${paint(verdict === "skipped" || verdict === "held" ? "yellow" : "green", column(verdict, 10))} ${reason}`,
+    );
+  }
+}
+
 function showOutcome({ pages, totals, messages }: Outcome): void {
   const row = (count: number, text: string) => `  ${String(count).padStart(3)}  ${text}`;
   for (const { url, status, title } of pages)
@@ -82,7 +107,7 @@ function showOutcome({ pages, totals, messages }: Outcome): void {
   say();
   const left = ONCE_EACH.map(({ upstream, outcome, words }) => row(totals[upstream]?.[outcome] ?? 0, words));
   left.push(row(totals.pages?.refused ?? 0, "times the page store refused"));
-  const right = MESSAGE_TYPES.map((type) => row(messages[type] ?? 0, type));
+  const right = Object.keys(MESSAGES).map((type) => row(messages[type] ?? 0, type));
   const width = Math.max(...left.map(({ length }) => length)) + 4;
   say(paint("dim", `  ${column("The upstreams' own ledger", width)}Messages`));
   for (const [index, line] of right.entries()) say(`${column(left[index] ?? "", width)}${line}`);

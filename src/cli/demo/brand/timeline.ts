@@ -1,8 +1,8 @@
 import type { Instance, Step } from "../../api-client.ts";
 import { column, paint } from "../../terminal.ts";
-import { MESSAGE_TYPES, WORKFLOWS } from "./job.ts";
+import { MESSAGES, WORKFLOWS } from "./job.ts";
 
-const WIDTH = { time: 9, type: widest(MESSAGE_TYPES), about: 16, workflow: widest(WORKFLOWS) };
+const WIDTH = { time: 9, type: widest(Object.keys(MESSAGES)), about: 16, workflow: widest(WORKFLOWS) };
 const STILL = new Set<string>(["accepted", "queued", "running", "waiting", "paused"]);
 
 /** Something that happened, as one line. */

@@ -1,0 +1,130 @@
+import { env } from "cloudflare:workers";
+import { afterEach, expect, it } from "vitest";
+import { BrandAudited } from "../../src/messages/brand.ts";
+import { brandAgentOf } from "../../src/objects/brand-agents.ts";
+import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../api/client.ts";
+import { counts, cycle, decided, fail, inside, stands } from "./brand.ts";
+
+afterEach(() => fail().then(() => undefined));
+
+let audits = 0;
+
+/** Has a brand audited, and answers what the event said. */
+async function audit(caller: Caller, brand: string): Promise<Json> {
+  const { body } = await caller.post("/v1/commands", { type: "brand.audit", payload: { brand, audit: `audit ${++audits}` } });
+  await reaches(caller, body.instance_id, "complete");
+  const { body: events } = await caller.get(`/v1/instances/${body.instance_id}/events?payload=true`);
+  expect(events.items).toHaveLength(1);
+  expect(events.items[0].message_type).toBe(BrandAudited.type);
+  return BrandAudited.payload.parse(events.items[0].payload_inline);
+}
+
+async function brandWith(...keywords: string[]) {
+  const caller = await callerWith();
+  const brand = fresh("brand");
+  await caller.call("PUT", `/v1/brands/${brand}`, { rate_per_second: 100 });
+  await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords }));
+  return { caller, brand };
+}
+
+it("an audit of a brand that is as it was believed finds nothing", async () => {
+  const { caller, brand } = await brandWith("a", "b");
+  await stands(caller, brand, { live: 2 });
+  expect(await audit(caller, brand)).toEqual({ brand, drafts: 0, live: 2, findings: [] });
+  expect((await caller.get(`/v1/brands/${brand}`)).body.last_audit).toMatchObject({ findings: [] });
+});
+
+it("whatever an agent believes wrong, an audit sets right and says so, once", async () => {
+  const { caller, brand } = await brandWith("a", "b", "c", "d");
+  await stands(caller, brand, { live: 4 });
+  const ids = await inside(caller, brand, ({ sql }) => {
+    const rows = [...sql.exec<{ content_id: string; keyword: string }>("SELECT content_id, keyword FROM articles ORDER BY keyword")];
+    // An event that never came, one that was misunderstood, one about an article that does not exist, research that was forgotten.
+    sql.exec("DELETE FROM articles WHERE keyword = 'a'");
+    sql.exec("UPDATE articles SET state = 'draft', revision = 1 WHERE keyword = 'b'");
+    sql.exec("UPDATE articles SET state = 'rejected' WHERE keyword = 'c'");
+    sql.exec("INSERT INTO articles (content_id, keyword, revision, state, at) VALUES ('ghost', 'd', 9, 'draft', 0)");
+    sql.exec("DELETE FROM research WHERE keyword = 'd'");
+    return rows.map(({ content_id }) => content_id);
+  });
+  expect(await counts(caller, brand)).toMatchObject({ live: 1, drafts: 2 });
+  const told = await audit(caller, brand);
+  expect(told).toMatchObject({ live: 4, drafts: 0 });
+  expect(told.findings.toSorted()).toEqual([
+    "The article ghost does not exist: it is forgotten.",
+    `“a”: the article ${ids[0]} is live at revision 2; it was not known.`,
+    `“b”: the article ${ids[1]} is live at revision 2; it was believed a draft.`,
+    `“c”: the article ${ids[2]} is live at revision 2; it was believed rejected.`,
+    expect.stringMatching(/^“d”: its research [0-9a-f]{32} was not known\.$/),
+  ]);
+  expect((await audit(caller, brand)).findings).toEqual([]);
+});
+
+it("work that failed stops counting, and counts again when an operator has retried it", async () => {
+  const caller = await callerWith();
+  const brand = fresh("brand");
+  await fail({ upstream: "search", match: brand, status: 401, remaining: null });
+  await cycle(caller, { brand, cycle: "w1", keywords: [`a ${brand}`] });
+  const { body } = await until(
+    () => caller.get("/v1/instances?workflow=research-keyword&status=errored"),
+    (answer) => answer.body.items.length === 1,
+  );
+  const [{ id }] = body.items;
+  expect(await counts(caller, brand)).toMatchObject({ on_their_way: 1 });
+  expect((await audit(caller, brand)).findings).toEqual([`${id} no longer counts as on its way: its instance is errored.`]);
+  expect(await counts(caller, brand)).toMatchObject({ on_their_way: 0 });
+  await fail();
+  await caller.post(`/v1/instances/${id}/retry`, { reason: "the search works again" });
+  expect(await stands(caller, brand, { live: 1 })).toEqual({ live: 1, drafts: 0, on_their_way: 0, held: 0 });
+  expect((await audit(caller, brand)).findings).toEqual([]);
+});
+
+it("research whose event was never heard of has led on all the same", async () => {
+  const caller = await callerWith();
+  const brand = fresh("brand");
+  await fail({ upstream: "text", match: brand, status: 503, remaining: null });
+  await cycle(caller, { brand, cycle: "w1", keywords: [`a ${brand}`] });
+  await until(
+    () => caller.get(`/v1/brands/${brand}/keywords`),
+    ({ body }) => body.items?.[0]?.state === "writing",
+  );
+  await inside(caller, brand, ({ sql }) => {
+    sql.exec("DELETE FROM articles");
+    sql.exec("UPDATE requests SET state = 'sent'");
+  });
+  const { findings } = await audit(caller, brand);
+  expect(findings).toEqual([expect.stringMatching(`^“a ${brand}”: its research has led on to the article [0-9a-f]{32}.$`)]);
+  expect(await counts(caller, brand)).toMatchObject({ on_their_way: 1 });
+});
+
+it("an audit that is told to the agent twice finds the same", async () => {
+  const { caller, brand } = await brandWith("a");
+  await stands(caller, brand, { live: 1 });
+  await inside(caller, brand, ({ sql }) => sql.exec("DELETE FROM articles").rowsWritten);
+  const { body } = await caller.post("/v1/commands", { type: "brand.audit", payload: { brand, audit: "twice" } });
+  await reaches(caller, body.instance_id, "complete");
+  const first = (await caller.get(`/v1/brands/${brand}`)).body.last_audit;
+  expect(first.findings).toHaveLength(1);
+  const nothing = { articles: [], research: [], begun: [], ended: [], gone: { articles: [], research: [] } };
+  const again = await brandAgentOf(env, caller.tenantId, brand).reconcile(
+    { tenant_id: caller.tenantId, brand, instance_id: body.instance_id },
+    nothing,
+  );
+  expect(again.findings).toEqual(first.findings);
+});
+
+it("research can be used again only for its own brand and keyword, and only where it is", async () => {
+  const { caller, brand } = await brandWith("a");
+  await stands(caller, brand, { live: 1 });
+  const { body } = await caller.get(`/v1/brands/${brand}/keywords`);
+  const reuse = body.items[0].research.id;
+  const stranger = await callerWith();
+  const refused = async (by: Caller, payload: object) => {
+    const answer = await by.post("/v1/commands", { type: "research.requested", payload });
+    return (await reaches(by, answer.body.instance_id, "errored")).error;
+  };
+  expect(await refused(caller, { brand, keyword: "b", reuse })).toMatchObject({ code: "not_retryable", attempts: 1 });
+  expect(await refused(caller, { brand: "other", keyword: "a", reuse })).toMatchObject({ code: "not_retryable" });
+  expect((await refused(stranger, { brand, keyword: "a", reuse })).message).toContain(`The research ${reuse} does not exist`);
+  expectProblem(await stranger.get(`/v1/brands/${brand}`), 404, "brand_not_found");
+});
