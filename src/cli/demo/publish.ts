@@ -56,8 +56,9 @@ async function tell(stage: Stage): Promise<void> {
 
   chapter(4, "The article is taken down. At the moment this is promised, the engine is killed (kill -9).");
   await api().unpublish(article.id, "The supplier is gone.");
+  const killedAt = Date.now();
   await stage.crash();
-  say(`  It is back after ${seconds(Date.now() - began)}.`);
+  say(`  It is back ${seconds(Date.now() - killedAt)} later, and does what it promised.`);
   const gone = await until(
     "the article is taken down",
     () => detailOf(api(), GOOD),
