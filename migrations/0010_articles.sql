@@ -13,9 +13,11 @@ CREATE TABLE articles_next (
   output_tokens INTEGER NOT NULL,
   status       TEXT    NOT NULL CHECK (status IN ('draft', 'published', 'unpublished', 'rejected')),
   revision     INTEGER NOT NULL DEFAULT 1 CHECK (revision >= 1),
+  -- Where the page is or was, and what announced it.
   url          TEXT,
   post_uri     TEXT,
   created_at   INTEGER NOT NULL,
+  -- When it was first published.
   published_at INTEGER
 ) STRICT, WITHOUT ROWID;
 
@@ -25,4 +27,7 @@ FROM articles;
 
 DROP TABLE articles;
 ALTER TABLE articles_next RENAME TO articles;
-CREATE INDEX articles_by_brand ON articles (tenant_id, brand, status);
+-- What a brand has in a state; what is up, by when it was published.
+CREATE INDEX articles_by_brand ON articles (tenant_id, brand, status, published_at);
+-- What a tenant has, newest first.
+CREATE INDEX articles_by_time ON articles (tenant_id, created_at);

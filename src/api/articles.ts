@@ -1,7 +1,197 @@
-import { OpenAPIHono } from "@hono/zod-openapi";
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type ArticleRow, findArticle, listArticles } from "../content/article-rows.ts";
+import {
+  codeOf,
+  getInstance,
+  type Instance,
+  instanceId,
+  listApprovals,
+  MillraceError,
+  retryInstance,
+  type Token,
+  undoInstance,
+} from "../engine/index.ts";
+import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
+import { page, pageOf, pageQuery } from "./paging.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { iso, isoOrNull, timestamp } from "./time.ts";
 
-/** Under construction. */
+const STATUSES = ["draft", "published", "unpublished", "rejected"] as const;
+
+const ArticleSchema = z
+  .object({
+    id: z.string(),
+    brand: z.string(),
+    keyword: z.string(),
+    title: z.string().openapi({ description: "Text from a model: never to be shown as HTML." }),
+    status: z.enum(STATUSES),
+    revision: z.int().openapi({ description: "Counts what became of it: 1 is the draft." }),
+    url: z.string().nullable().openapi({ description: "Where its page is, or was; null before it was first published." }),
+    post_uri: z.string().nullable().openapi({ description: "The post that announced it." }),
+    model: z.string(),
+    input_tokens: z.int(),
+    output_tokens: z.int(),
+    created_at: timestamp,
+    published_at: timestamp.nullable().openapi({ description: "The first time." }),
+  })
+  .openapi("Article");
+
+const instance = z.object({ id: z.string(), status: z.string() }).nullable();
+
+const ArticleDetailSchema = ArticleSchema.extend({
+  body: z.string().openapi({ description: "Markdown from a model, without the title." }),
+  approval_id: z.string().nullable().openapi({ description: "The question that waits for a person: answer it under /v1/approvals." }),
+  instances: z
+    .object({ generate: instance, publish: instance, social: instance })
+    .openapi({ description: "Which instances work on it or did; null for one that was not begun, or is pruned." }),
+}).openapi("ArticleDetail");
+
+const id = z.object({ id: z.string() });
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/articles",
+  summary: "List articles, newest first",
+  ...needs("read"),
+  request: { query: z.strictObject({ brand: z.string().optional(), status: z.enum(STATUSES).optional(), ...pageQuery }) },
+  responses: {
+    200: answers("A page of articles", pageOf(ArticleSchema)),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
+const show = createRoute({
+  method: "get",
+  path: "/v1/articles/{id}",
+  summary: "Show an article: its text, what it waits for, and who works on it",
+  ...needs("read"),
+  request: { params: id },
+  responses: { 200: answers("The article", ArticleDetailSchema), ...problems("unauthorized", "forbidden", "article_not_found") },
+});
+
+const unpublish = createRoute({
+  method: "post",
+  path: "/v1/articles/{id}/unpublish",
+  summary: "Take an article's page down",
+  description:
+    "Undoes the article's publish-article instance: the page goes, and with it the line in index and feed. What was posted about it stays.",
+  ...needs("operate"),
+  request: { params: id, body: jsonBody(reasoned) },
+  responses: {
+    202: answers("The page is being taken down", z.object({ action_id: z.string(), instance_id: z.string() })),
+    ...problems(...ACTION_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
+  },
+});
+
+const publish = createRoute({
+  method: "post",
+  path: "/v1/articles/{id}/publish",
+  summary: "Publish an article again",
+  description:
+    "Retries the article's publish-article instance: one that failed, or that was undone. A new article is published by the chain itself, or by the answer to its approval.",
+  ...needs("operate"),
+  request: { params: id, body: jsonBody(reasoned) },
+  responses: {
+    202: answers("The page is being put up", z.object({ action_id: z.string(), instance_id: z.string() })),
+    ...problems(...ACTION_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
+  },
+});
+
 export function articles() {
-  return new OpenAPIHono<ApiEnv>();
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(list, async ({ env, req, var: { caller }, json }) =>
+      json(page(await listArticles(env.DB, caller.tenantId, req.valid("query")), articleView), 200),
+    )
+    .openapi(show, async ({ env, req, var: { caller }, json }) => {
+      const article = await owned(env, caller, req.valid("param").id);
+      const [generate, publish, social, { items: open }] = await Promise.all([
+        statusOf(env, caller, article.id),
+        statusOf(env, caller, publishInstance(caller, article.id)),
+        // Its command has the same key.
+        statusOf(env, caller, instanceId(caller.tenantId, "post-to-social", article.id)),
+        listApprovals(env, caller, { instance: publishInstance(caller, article.id), state: "pending" }),
+      ]);
+      const instances = { generate, publish, social };
+      return json({ ...articleView(article), body: article.body, approval_id: open[0]?.id ?? null, instances }, 200);
+    })
+    .openapi(unpublish, async ({ env, req, var: { caller }, json }) => {
+      const { reason } = await readBody(req, reasoned);
+      const instance = await publisherOf(env, caller, req.valid("param").id, ["published"], "unpublished");
+      // An undo that has failed is retried as any instance is: it goes on from there.
+      const failed = instance.undo !== null && instance.status === "errored";
+      const { actionId } = await (failed
+        ? retryInstance(env, caller, instance.id, { reason })
+        : undoInstance(env, caller, instance.id, reason));
+      return json({ action_id: actionId, instance_id: instance.id }, 202);
+    })
+    .openapi(publish, async ({ env, req, var: { caller }, json }) => {
+      const { reason } = await readBody(req, reasoned);
+      const instance = await publisherOf(env, caller, req.valid("param").id, ["draft", "unpublished"], "published");
+      const { actionId } = await retryInstance(env, caller, instance.id, { reason });
+      return json({ action_id: actionId, instance_id: instance.id }, 202);
+    });
+}
+
+/** The article, if it is the caller's. Errors: `article_not_found`, also for another tenant's. */
+async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string) {
+  const article = await findArticle(DB, tenantId, id);
+  if (!article) throw new HttpRefusal("article_not_found", "There is no such article. List them with GET /v1/articles.");
+  return article;
+}
+
+/**
+ * The instance that publishes an article, if the article has one of these statuses. Errors: `article_not_found`, `instance_not_found`, and
+ * `invalid_transition`: undoing a refusal would change nothing, and retrying it would refuse again.
+ */
+async function publisherOf(env: ApiEnv["Bindings"], caller: Token, id: string, from: readonly string[], to: string): Promise<Instance> {
+  const { status } = await owned(env, caller, id);
+  if (!from.includes(status))
+    throw new MillraceError("invalid_transition", `The article is ${status}: only one that is ${from.join(" or ")} can become ${to}.`, {
+      from: status,
+      to,
+    });
+  return getInstance(env, caller, publishInstance(caller, id)).catch((error) => {
+    if (codeOf(error) !== "instance_not_found") throw error;
+    throw new MillraceError(
+      "instance_not_found",
+      "Nobody asked to publish this article, or that is so long ago that its instance is pruned.",
+    );
+  });
+}
+
+/** Named after the article, as its command's key is. */
+function publishInstance({ tenantId }: Token, articleId: string): string {
+  return instanceId(tenantId, "publish-article", articleId);
+}
+
+/** An instance and where it stands; null when there is none. */
+async function statusOf(env: ApiEnv["Bindings"], caller: Token, id: string): Promise<z.infer<typeof instance>> {
+  try {
+    return { id, status: (await getInstance(env, caller, id)).status };
+  } catch (error) {
+    if (codeOf(error) === "instance_not_found") return null;
+    throw error;
+  }
+}
+
+function articleView(row: ArticleRow): z.infer<typeof ArticleSchema> {
+  return {
+    id: row.id,
+    brand: row.brand,
+    keyword: row.keyword,
+    title: row.title,
+    status: row.status,
+    revision: row.revision,
+    url: row.url,
+    post_uri: row.postUri,
+    model: row.model,
+    input_tokens: row.inputTokens,
+    output_tokens: row.outputTokens,
+    created_at: iso(row.createdAt),
+    published_at: isoOrNull(row.publishedAt),
+  };
 }

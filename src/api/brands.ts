@@ -29,7 +29,7 @@ const settingsSchema = z.strictObject({
   }),
   approval_timeout: z
     .string()
-    .regex(/^[1-9]\d{0,2} (minute|hour|day)s?$/, 'must be a length of time such as "90 minutes", "12 hours" or "3 days"')
+    .regex(/^[1-9]\d{0,2} (second|minute|hour|day)s?$/, 'must be a length of time such as "90 minutes", "12 hours" or "3 days"')
     .default(String(DEFAULT_SETTINGS.approval_timeout))
     .meta({ description: "How long that may take." }),
   approval_default: z.enum(["approve", "reject"]).default(DEFAULT_SETTINGS.approval_default).meta({

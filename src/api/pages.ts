@@ -1,4 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { everPublished } from "../content/live.ts";
 import { servePage } from "../providers/embedded/pages.ts";
 import type { ApiEnv } from "./env.ts";
 import { HttpRefusal, problems } from "./problem.ts";
@@ -14,6 +15,7 @@ const show = createRoute({
   responses: {
     200: { description: "The page", content: { "text/html": { schema: z.string() } } },
     304: { description: "The browser has this version" },
+    308: { description: "A brand's index is one slash further" },
     ...problems("page_not_found"),
   },
 });
@@ -25,10 +27,17 @@ export function pages() {
   routes.get("/pages/:path{.+}", async (context) => {
     const path = decoded(new URL(context.req.url).pathname.slice(PREFIX.length));
     const found = path === undefined ? null : await servePage(context.env, path, context.req.raw.headers);
-    if (!found) throw new HttpRefusal("page_not_found", "No page is published here.");
-    return found;
+    if (found) return found;
+    if (path === undefined || !(await isBrand(context.env.DB, path))) throw new HttpRefusal("page_not_found", "No page is published here.");
+    return context.redirect(`${new URL(context.req.url).pathname}/`, 308);
   });
   return routes;
+}
+
+/** Whether a path is a brand's, whose index is one slash further. */
+async function isBrand(db: D1Database, path: string): Promise<boolean> {
+  const [tenantId, brand, ...rest] = path.split("/");
+  return tenantId !== undefined && brand !== undefined && rest.length === 0 && (await everPublished(db, { tenantId, brand }));
 }
 
 function decoded(path: string): string | undefined {

@@ -1,7 +1,71 @@
-import { OpenAPIHono } from "@hono/zod-openapi";
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { brandAddresses } from "../content/addresses.ts";
+import { renderIndex } from "../content/brand-index.ts";
+import { FEED_ARTICLES, renderFeed } from "../content/feed.ts";
+import { liveArticles } from "../content/live.ts";
+import { PAGE_HEADERS } from "../providers/embedded/pages.ts";
+import { answerTagged } from "./conditional.ts";
 import type { ApiEnv } from "./env.ts";
+import { pageQuery } from "./paging.ts";
+import { HttpRefusal, problems } from "./problem.ts";
 
-/** Under construction. */
+const INDEX_ARTICLES = 20;
+
+const params = z.object({ tenant: z.string(), brand: z.string() });
+const described = "Public, as the pages are. A brand that never published anything is not found.";
+
+const index = createRoute({
+  method: "get",
+  path: "/pages/{tenant}/{brand}/",
+  summary: "List a brand's published articles to people, newest first",
+  description: described,
+  request: { params, query: z.object({ before: pageQuery.cursor }) },
+  responses: {
+    200: { description: "The index", content: { "text/html": { schema: z.string() } } },
+    304: { description: "The browser has this version" },
+    ...problems("page_not_found", "invalid_payload"),
+  },
+});
+
+const feed = createRoute({
+  method: "get",
+  path: "/pages/{tenant}/{brand}/feed.xml",
+  summary: `Serve a brand's newest ${FEED_ARTICLES} articles to feed readers, as RSS 2.0`,
+  description: described,
+  request: { params },
+  responses: {
+    200: { description: "The feed", content: { "application/rss+xml": { schema: z.string() } } },
+    304: { description: "The reader has this version" },
+    ...problems("page_not_found"),
+  },
+});
+
+/** What people and feed readers are shown of a brand, made from the articles' own rows: whatever is up, and nothing else. */
 export function syndication() {
-  return new OpenAPIHono<ApiEnv>();
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(index, async ({ env, req }) => {
+      const key = brandKey(req.valid("param"));
+      const { before } = req.valid("query");
+      const { items, next } = (await liveArticles(env.DB, key, { cursor: before, limit: INDEX_ARTICLES })) ?? unknownBrand();
+      const { index: first, feed } = brandAddresses(env, key);
+      const at = (cursor: string) => `${first}?before=${cursor}`;
+      const self = before ? at(before) : first;
+      const html = renderIndex({ brand: key.brand, articles: items, self, first, older: next && at(next), feed });
+      return answerTagged(req.raw, html, { ...PAGE_HEADERS, "content-type": "text/html; charset=utf-8" });
+    })
+    .openapi(feed, async ({ env, req }) => {
+      const key = brandKey(req.valid("param"));
+      const { items } = (await liveArticles(env.DB, key, { limit: FEED_ARTICLES })) ?? unknownBrand();
+      const { index, feed: self } = brandAddresses(env, key);
+      const xml = renderFeed({ brand: key.brand, articles: items, index, self });
+      return answerTagged(req.raw, xml, { ...PAGE_HEADERS, "content-type": "application/rss+xml; charset=utf-8" });
+    });
+}
+
+function brandKey({ tenant, brand }: z.infer<typeof params>) {
+  return { tenantId: tenant, brand };
+}
+
+function unknownBrand(): never {
+  throw new HttpRefusal("page_not_found", "No brand of this name has published anything here.");
 }

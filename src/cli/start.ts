@@ -14,7 +14,7 @@ const DEFAULT_PORT = 8787;
 const FOLDER = join(ROOT, ".millrace");
 const SECRETS = join(ROOT, ".dev.vars");
 /** Where the page of the suggested command will be: ids follow from the work they stand for. A test holds this against the demo. */
-const FIRST_PAGE = "/pages/acme/cold-brew-54e259";
+const FIRST_PAGE = "/pages/acme/acme/cold-brew-54e259";
 const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 
 /** What stands beside the commands: its document, whose curls run here as they stand, and its demo. */

@@ -1,5 +1,5 @@
 import slugify from "@sindresorhus/slugify";
-import { now, type Statement, sql } from "../engine/index.ts";
+import { now, query, type Statement, sql } from "../engine/index.ts";
 import type { GeneratedText } from "../providers/index.ts";
 
 /** An article, from draft to published page. */
@@ -15,25 +15,35 @@ export interface Article {
   status: "draft" | "published" | "unpublished" | "rejected";
   /** Counts what became of it: 1 is the draft. */
   revision: number;
-  /** Where people read it; null before it was published. */
+  /** Where people read it, or last did; null before it was published. */
   url: string | null;
+  /** When it was first published, in milliseconds: publishing it again makes it no newer. Null before that. */
+  publishedAt: number | null;
 }
+
+/** Names an article of a tenant. */
+export type ArticleKey = Pick<Article, "tenantId" | "id">;
+
+/** An article's slug is made from its keyword, as far as that is bearable in an address. */
+const SLUG_CHARACTERS = 80;
 
 /** An article from what a model wrote: its first heading is the title, the rest the body. */
 export function draftArticle(id: string, tenantId: string, brand: string, keyword: string, written: GeneratedText): Article {
   const [, title = keyword, body = written.text] = /^\s*#\s+(.+?)\s*\n([\s\S]*)$/.exec(written.text) ?? [];
+  const words = slugify(keyword).slice(0, SLUG_CHARACTERS).replace(/-+$/, "");
   // The id's first digits keep two articles about one keyword apart.
   return {
     id,
     tenantId,
     brand,
     keyword,
-    slug: `${slugify(keyword) || "article"}-${id.slice(0, 6)}`,
+    slug: `${words || "article"}-${id.slice(0, 6)}`,
     title,
     body: body.trim(),
     status: "draft",
     revision: 1,
     url: null,
+    publishedAt: null,
   };
 }
 
@@ -44,27 +54,57 @@ export function insertDraft(article: Article, written: GeneratedText): Statement
       ${written.model}, ${written.usage.inputTokens}, ${written.usage.outputTokens}, 'draft', ${now})`;
 }
 
-export function markPublished({ id, tenantId, revision }: Article, url: string): Statement {
-  return sql`
-    UPDATE articles SET status = 'published', revision = ${revision + 1}, url = ${url}, published_at = ${now}
-    WHERE id = ${id} AND tenant_id = ${tenantId}`;
+/** What becomes of an article, in the words of the events that say so. */
+export interface ArticleChange {
+  tenant_id: string;
+  content_id: string;
+  brand: string;
+  keyword: string;
+  /** The article's own from then on. */
+  revision: number;
 }
 
-export function markAnnounced(id: string, postUri: string): Statement {
-  return sql`UPDATE articles SET post_uri = ${postUri} WHERE id = ${id}`;
+/** An article's next change. */
+export function nextChange({ tenantId, id, brand, keyword, revision }: Article): ArticleChange {
+  return { tenant_id: tenantId, content_id: id, brand, keyword, revision: revision + 1 };
+}
+
+/** The page is up. The time of its first publication is kept. */
+export function markPublished({ tenant_id, content_id, revision, url }: ArticleChange & { url: string }): Statement {
+  return sql`
+    UPDATE articles SET status = 'published', revision = ${revision}, url = ${url}, published_at = coalesce(published_at, ${now})
+    WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
+}
+
+/** The page is down. Its address is kept: people have it. */
+export function markUnpublished({ tenant_id, content_id, revision }: ArticleChange): Statement {
+  return sql`
+    UPDATE articles SET status = 'unpublished', revision = ${revision} WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
+}
+
+/** Somebody said no, or nobody said yes. */
+export function markRejected({ tenant_id, content_id, revision }: ArticleChange): Statement {
+  return sql`
+    UPDATE articles SET status = 'rejected', revision = ${revision} WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
+}
+
+export function markAnnounced({ tenantId, id }: ArticleKey, postUri: string): Statement {
+  return sql`UPDATE articles SET post_uri = ${postUri} WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }
 
 /** The article a tenant owns under this id. Throws when it is missing: whoever announced it stored it first. */
-export async function loadArticle(db: D1Database, tenantId: string, id: string): Promise<Article> {
-  const row = await db
-    .prepare("SELECT brand, keyword, slug, title, body, status, revision, url FROM articles WHERE id = ?1 AND tenant_id = ?2")
-    .bind(id, tenantId)
-    .first<Omit<Article, "id" | "tenantId">>();
+export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey): Promise<Article> {
+  const [row] = await query<Omit<Article, "id" | "tenantId">>(
+    db,
+    sql`
+      SELECT brand, keyword, slug, title, body, status, revision, url, published_at AS publishedAt
+      FROM articles WHERE id = ${id} AND tenant_id = ${tenantId}`,
+  );
   if (!row) throw new Error(`There is no article ${id}.`);
   return { id, tenantId, ...row };
 }
 
-/** Where an article's page lives below the page store's root. */
-export function pagePath({ brand, slug }: Pick<Article, "brand" | "slug">): string {
-  return `${brand}/${slug}`;
+/** Where an article's page lives below the page store's root. Two tenants may have a brand of one name: the tenant's comes first. */
+export function pagePath({ tenantId, brand, slug }: Pick<Article, "tenantId" | "brand" | "slug">): string {
+  return `${tenantId}/${brand}/${slug}`;
 }

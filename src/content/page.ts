@@ -1,26 +1,65 @@
-import { micromark } from "micromark";
-import type { Article } from "./articles.ts";
+import { type Page, type PublishedPage, pageAddress } from "../providers/index.ts";
+import { brandAddresses } from "./addresses.ts";
+import { type Article, type ArticleChange, nextChange, pagePath } from "./articles.ts";
+import { bodyHtml } from "./body-html.ts";
+import { escaped } from "./escape.ts";
+import { excerpt } from "./excerpt.ts";
+import { dayElement, feedLink, htmlDocument } from "./frame.ts";
 
-/** An article as an HTML page. The body is Markdown from a model: micromark escapes any HTML in it and refuses unsafe links. */
-export function renderPage({ title, body, brand }: Article): string {
-  return `<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<title>${escaped(title)} · ${escaped(brand)}</title>
-<style>
-  body { max-width: 40rem; margin: 3rem auto; padding: 0 1rem; font: 1.05rem/1.6 Georgia, serif; color: #1a1a1a; background: #fffdf8 }
-  h1, h2 { line-height: 1.2 } a { color: #0b5d66 } .brand { font: .85rem system-ui, sans-serif; letter-spacing: .08em; text-transform: uppercase; color: #666 }
-</style>
-<article>
-<p class="brand">${escaped(brand)}</p>
-<h1>${escaped(title)}</h1>
-${micromark(body)}
-</article>
-</html>
-`;
+/** An article's page once it is up: what its publication changed, and where it is. */
+export type LivePage = ArticleChange & Pick<Page, "path" | "slug"> & { url: string };
+
+/** The addresses that stand in a page. */
+interface PageAddresses {
+  /** The page's own; undefined where only the store knows it, and only once the page is up. */
+  self: string | undefined;
+  /** The brand's index and its feed. */
+  index: string;
+  feed: string;
 }
 
-function escaped(text: string): string {
-  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;").replaceAll('"', "&quot;");
+/** An article as any page store takes it. Its date is that of its first publication, which may be today. */
+export function pageOf(article: Article, env: Cloudflare.Env): Page {
+  const path = pagePath(article);
+  const addresses = { self: pageAddress(env, path), ...brandAddresses(env, article) };
+  return {
+    path,
+    slug: article.slug,
+    title: article.title,
+    content: bodyHtml(article.body),
+    document: renderPage(article, addresses, article.publishedAt ?? Date.now()),
+  };
+}
+
+export function livePage(article: Article, { url }: PublishedPage): LivePage {
+  return { ...nextChange(article), path: pagePath(article), slug: article.slug, url };
+}
+
+/** An article as an HTML document, published at a time in milliseconds, of which people see the day. */
+function renderPage({ title, body, brand }: Article, { self, index, feed }: PageAddresses, at: number): string {
+  const description = excerpt(body);
+  const property = (name: string, content: string) => `<meta property="${name}" content="${escaped(content)}">`;
+  const head = [
+    `<meta name="description" content="${escaped(description)}">`,
+    ...(self ? [`<link rel="canonical" href="${escaped(self)}">`, property("og:url", self)] : []),
+    feedLink(brand, feed),
+    property("og:type", "article"),
+    property("og:site_name", brand),
+    property("og:title", title),
+    property("og:description", description),
+    property("article:published_time", new Date(at).toISOString().slice(0, 10)),
+  ];
+  return htmlDocument({
+    title: `${title} · ${brand}`,
+    head: head.join("\n"),
+    body: `<header><a href="${escaped(index)}">${escaped(brand)}</a></header>
+<main>
+<article dir="auto">
+<h1>${escaped(title)}</h1>
+<p>${dayElement(at)}</p>
+${bodyHtml(body)}
+</article>
+</main>
+<footer><nav aria-label="More"><a href="${escaped(index)}">All of ${escaped(brand)}</a> · <a href="${escaped(feed)}">Feed</a></nav></footer>`,
+  });
 }

@@ -1,5 +1,6 @@
 import { MillraceError } from "../engine/index.ts";
 import { EMBEDDED_HANDLE, EMBEDDED_TOKEN } from "./embedded/credentials.ts";
+import { publicUrl } from "./embedded/public-url.ts";
 import { httpPages, type Pages } from "./pages.ts";
 import { braveSearch, type Search } from "./search.ts";
 import { blueskySocial, type Social } from "./social.ts";
@@ -7,6 +8,7 @@ import { openAiText, type Text } from "./text.ts";
 import type { Upstream } from "./upstream.ts";
 import { type WorkersAi, workersAiText } from "./workers-ai.ts";
 
+export { publicUrl } from "./embedded/public-url.ts";
 export type { Page, Pages, PublishedPage } from "./pages.ts";
 export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
@@ -26,6 +28,8 @@ export interface ProvidersEnv {
   TEXT_MODEL?: string;
   /** The Workers AI binding; needed by `workers-ai` only. */
   AI?: WorkersAi;
+  /** Where people reach this Worker. Default: `http://localhost:8787`. */
+  PUBLIC_URL?: string;
   PAGES_URL?: string;
   PAGES_TOKEN?: string;
   SOCIAL_URL?: string;
@@ -56,6 +60,11 @@ export function text(env: ProvidersEnv): Text {
 /** Publishing: a page store over HTTP, or the embedded one on R2. @throws `config_invalid` */
 export function pages(env: ProvidersEnv): Pages {
   return httpPages(connect(env, "pages", "PAGES_URL", "PAGES_TOKEN"));
+}
+
+/** Where a page is going to be read. Undefined where the store makes the addresses and says them only afterwards: any but the embedded one. */
+export function pageAddress(env: ProvidersEnv, path: string): string | undefined {
+  return realUrl(env.PAGES_URL) ? undefined : publicUrl(env, `pages/${path}`);
 }
 
 /** Social posting: Bluesky or another AT Protocol server, or the embedded one. @throws `config_invalid` */

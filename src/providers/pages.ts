@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { notRetryable } from "../engine/index.ts";
+import { MillraceError, notRetryable } from "../engine/index.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 /** An article as it is published. */
@@ -39,28 +39,36 @@ const Published = z.object({ url: z.url(), etag: z.string().min(1) });
 
 /** A page store over HTTP: `PUT /pages/{path}` of `text/html`, answered by `{ url, etag }`; `GET` of the same says it again; `DELETE` takes it down. */
 export function httpPages(upstream: Upstream): Pages {
-  const authorization = `Bearer ${upstream.credential.value}`;
+  const ask = <T>(method: "GET" | "PUT" | "DELETE", path: string, answer: z.ZodType<T>, options: CallOptions, html?: string) =>
+    callUpstream(
+      upstream,
+      {
+        method,
+        path: `/pages/${encodedPath(path)}`,
+        headers: {
+          authorization: `Bearer ${upstream.credential.value}`,
+          "idempotency-key": options.key,
+          ...(html !== undefined && { "content-type": "text/html; charset=utf-8" }),
+        },
+        body: html,
+      },
+      answer,
+      options,
+    );
   return {
     repeatable: true,
-    put: async (page, options) =>
-      callUpstream(
-        upstream,
-        {
-          method: "PUT",
-          path: `/pages/${encodedPath(page.path)}`,
-          headers: { authorization, "content-type": "text/html; charset=utf-8", "idempotency-key": options.key },
-          body: page.document,
-        },
-        Published,
-        options,
-      ),
-    find: async () => {
-      throw notRetryable("Under construction.");
-    },
-    remove: async () => {
-      throw notRetryable("Under construction.");
+    put: async (page, options) => ask("PUT", page.path, Published, options, page.document),
+    find: async ({ path }, options) => ask("GET", path, Published, options).catch(unlessAbsent),
+    remove: async ({ path }, options) => {
+      await ask("DELETE", path, z.unknown(), options).catch(unlessAbsent);
     },
   };
+}
+
+/** A page that is not there: an answer, and for its removal a good one. */
+function unlessAbsent(error: unknown): undefined {
+  const status = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
+  if (status !== 404 && status !== 410) throw error;
 }
 
 function encodedPath(path: string): string {

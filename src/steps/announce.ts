@@ -1,15 +1,25 @@
+import { announcement } from "../content/announcement.ts";
+import { type ArticleKey, loadArticle } from "../content/articles.ts";
 import { defineStep, type EffectCall } from "../engine/index.ts";
 import { recordKey, social } from "../providers/index.ts";
 
-/** A post that is to be made: its text, and when it was asked for (ISO 8601, the same at every attempt). */
-export interface Announcement {
-  text: string;
-  createdAt: string;
-}
+/** Which article is to be announced, and when that was asked for (ISO 8601, the same at every attempt). */
+export type Announcement = ArticleKey & { createdAt: string };
 
-/** Posts to the brand's social account, under a record key made from ours: posting twice replaces the post by itself. */
+/** How it ended without an error: posted, or not, because there is no page to announce any more. */
+export type Announced = { state: "posted"; uri: string } | { state: "skipped"; why: string };
+
+/**
+ * Posts to the brand's social account, under a record key made from ours: posting twice replaces the post by itself. Every attempt
+ * looks whether the page is still up, because it may come days after the one before.
+ */
 export const announce = defineStep({
   effect: "keyed",
-  run: async ({ input, key, signal, env }: EffectCall<Announcement>) =>
-    social(env).post({ ...input, rkey: await recordKey(input.createdAt, key) }, { key, signal }),
+  async run({ input: { createdAt, ...key }, key: effectKey, signal, env }: EffectCall<Announcement>): Promise<Announced> {
+    const { brand, title, url, status } = await loadArticle(env.DB, key);
+    if (status !== "published" || url === null) return { state: "skipped", why: `The article is not up: its status is ${status}.` };
+    const post = { text: announcement({ brand, title, url }), createdAt, rkey: await recordKey(createdAt, effectKey) };
+    const { uri } = await social(env).post(post, { key: effectKey, signal });
+    return { state: "posted", uri };
+  },
 });

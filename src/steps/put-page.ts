@@ -1,15 +1,33 @@
-import { type Article, pagePath } from "../content/articles.ts";
-import { renderPage } from "../content/page.ts";
-import { defineStep, type EffectCall } from "../engine/index.ts";
+import { type ArticleKey, loadArticle } from "../content/articles.ts";
+import { type LivePage, livePage, pageOf } from "../content/page.ts";
+import { type Done, defineStep, type EffectCall } from "../engine/index.ts";
 import { pages } from "../providers/index.ts";
 
-/** Puts an article's page up. The same page under the same path may be put twice. */
-export const putPage = defineStep({
+const remove = defineStep({
+  effect: "natural",
+  run: ({ input: { output }, key, signal, env }: EffectCall<Done<ArticleKey, LivePage>>): Promise<unknown> =>
+    pages(env).remove(output, { key, signal }),
+});
+
+const put = defineStep({
   effect: "natural",
   retries: { limit: 2, delay: "2 seconds", backoff: "exponential" },
-  run: ({ input, key, signal, env }: EffectCall<Article>) =>
-    pages(env).put(
-      { path: pagePath(input), slug: input.slug, title: input.title, content: "", document: renderPage(input) },
-      { key, signal },
-    ),
+  async run({ input, key, signal, env }: EffectCall<ArticleKey>) {
+    const article = await loadArticle(env.DB, input);
+    return livePage(article, await pages(env).put(pageOf(article, env), { key, signal }));
+  },
+  undo: remove,
 });
+
+const putUnlessFound = defineStep({
+  ...put,
+  effect: "lookup",
+  async lookup({ input, key, signal, env }: EffectCall<ArticleKey>) {
+    const article = await loadArticle(env.DB, input);
+    const found = await pages(env).find(pageOf(article, env), { key, signal });
+    return found && livePage(article, found);
+  },
+});
+
+/** Puts an article's page up; undone, takes it down. Where putting it twice would make two pages, the store is asked for the first. */
+export const putPage = (env: Cloudflare.Env) => (pages(env).repeatable ? put : putUnlessFound);

@@ -1,24 +1,26 @@
-import { loadArticle, markAnnounced } from "../content/articles.ts";
+import { markAnnounced } from "../content/articles.ts";
 import { defineWorkflow } from "../engine/index.ts";
 import { SocialCreate, SocialPosted } from "../messages/social.ts";
 import { announce } from "../steps/announce.ts";
 
-/** Announces an article on the brand's social account. */
+/** Announces an article's page on the brand's social account, if it is still up. */
 export const postToSocial = defineWorkflow({
   name: "post-to-social",
   on: SocialCreate,
-  async run({ payload: { content_id, brand }, step, env, envelope }) {
-    const article = await step.read("load article", () => loadArticle(env.DB, envelope.tenant_id, content_id));
-
-    await step.effect(
+  async run({ payload: { content_id, brand }, step, envelope }) {
+    const article = { tenantId: envelope.tenant_id, id: content_id };
+    return step.effect(
       "announce",
       announce,
-      { text: `New on ${brand}: ${article.title}`, createdAt: envelope.created_at },
+      { ...article, createdAt: envelope.created_at },
       {
-        record: ({ uri }) => ({
-          statements: [markAnnounced(content_id, uri)],
-          emit: [SocialPosted.from({ content_id, brand, uri })],
-        }),
+        record: (announced) =>
+          announced.state === "skipped"
+            ? {}
+            : {
+                statements: [markAnnounced(article, announced.uri)],
+                emit: [SocialPosted.from({ content_id, brand, uri: announced.uri })],
+              },
       },
     );
   },

@@ -1,20 +1,34 @@
-import { loadArticle, markPublished } from "../content/articles.ts";
+import { publishQuestion } from "../content/approval.ts";
+import { loadArticle, markPublished, markRejected, markUnpublished, nextChange } from "../content/articles.ts";
 import { defineWorkflow } from "../engine/index.ts";
-import { ContentPublish, ContentPublished } from "../messages/content.ts";
+import { ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
 import { putPage } from "../steps/put-page.ts";
 
-/** Publishes a draft as a page and says where it is. */
+/** Publishes a draft as a page, after a person's yes if the brand wants that. Undone, the page is taken down. */
 export const publishArticle = defineWorkflow({
   name: "publish-article",
   on: ContentPublish,
   async run({ payload: { content_id, brand }, step, env, envelope }) {
-    const article = await step.read("load article", () => loadArticle(env.DB, envelope.tenant_id, content_id));
+    const article = { tenantId: envelope.tenant_id, id: content_id };
 
-    await step.effect("put page", putPage, article, {
-      record: ({ url }) => ({
-        statements: [markPublished(article, url)],
-        emit: [ContentPublished.from({ content_id, brand, keyword: article.keyword, revision: article.revision + 1, url })],
-      }),
+    // Recorded, not only read: what the brand wants may change while a person thinks, and must not change this run.
+    const question = await step.commit("see who must agree", async () => ({
+      output: await publishQuestion(env.DB, { ...article, brand }),
+    }));
+    const { approved } = question ? await step.approve("agree", question) : { approved: true };
+    if (!approved) {
+      return step.commit("mark rejected", async () => {
+        const rejected = nextChange(await loadArticle(env.DB, article));
+        return { statements: [markRejected(rejected)], emit: [ContentRejected.from(rejected)] };
+      });
+    }
+
+    await step.effect("put page", putPage(env), article, {
+      record: (live) => ({ statements: [markPublished(live)], emit: [ContentPublished.from(live)] }),
+      undo: (live) => {
+        const gone = { ...live, revision: live.revision + 1 };
+        return { statements: [markUnpublished(gone)], emit: [ContentUnpublished.from(gone)] };
+      },
     });
   },
 });

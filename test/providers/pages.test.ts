@@ -26,6 +26,39 @@ describe("publishing", () => {
     });
   });
 
+  it("finds the page that is up, and says surely where none is", async () => {
+    const at = { path: "t/acme/genmaicha", slug: "genmaicha" };
+    expect(await pages(env).find(at, { key: "k" })).toBeUndefined();
+    const published = await pages(env).put(page(at.path, "x"), { key: "k1" });
+    expect(await pages(env).find(at, { key: "k" })).toEqual(published);
+    await inject({ upstream: "pages", match: "genmaicha", status: 500, remaining: 1 });
+    await expect(pages(env).find(at, { key: "k" })).rejects.toMatchObject({ code: "unavailable" });
+  });
+
+  it("takes a page down, again without harm, and no other", async () => {
+    const [gone, stays] = [page("t/acme/hojicha", "x"), page("t/acme/hojicha-2", "y")];
+    for (const one of [gone, stays]) await pages(env).put(one, { key: "k1" });
+    await pages(env).remove(gone, { key: "k2" });
+    await pages(env).remove(gone, { key: "k2" });
+    expect(await servePage(env, gone.path)).toBeNull();
+    expect(await servePage(env, stays.path)).not.toBeNull();
+    const { calls } = await ledger({ match: "k2" });
+    expect(calls.map(({ subject, outcome }) => [subject, outcome])).toEqual([
+      [gone.path, "removed"],
+      [gone.path, "unchanged"],
+    ]);
+  });
+
+  it("refuses to find or remove with a wrong token", async () => {
+    const stranger = pages({ ...env, PAGES_TOKEN: "wrong" });
+    const published = page("t/acme/kukicha", "x");
+    await pages(env).put(published, { key: "k1" });
+    for (const ask of [stranger.find, stranger.remove]) {
+      await expect(ask(published, { key: "k" })).rejects.toMatchObject({ code: "not_retryable" });
+    }
+    expect(await servePage(env, published.path)).not.toBeNull();
+  });
+
   it("is harmless to repeat, and replaces what changed", async () => {
     const first = await pages(env).put(page("acme/oolong", "one"), { key: "k1" });
     const again = await pages(env).put(page("acme/oolong", "one"), { key: "k1" });

@@ -1,7 +1,7 @@
 import { Hono } from "hono";
 import * as z from "zod";
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
-import { UPSTREAMS } from "./ledger.ts";
+import { UPSTREAMS } from "./schema.ts";
 
 const Faults = z.array(
   z.strictObject({

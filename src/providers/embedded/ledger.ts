@@ -1,14 +1,8 @@
 import { DurableObject } from "cloudflare:workers";
-import { SCHEMA } from "./schema.ts";
+import { OUTCOMES, prepare, UPSTREAMS } from "./schema.ts";
 
-export const UPSTREAMS = ["search", "text", "pages", "social"] as const;
 export type UpstreamName = (typeof UPSTREAMS)[number];
-
-/**
- * What a call did. `charged`: paid work was done. `repeated`: its key was known, the stored answer went out, nothing was
- * charged. `created`, `replaced`, `unchanged`: what became of a page or a record. `refused`: a fault, nothing happened.
- */
-export type Outcome = "charged" | "repeated" | "created" | "replaced" | "unchanged" | "refused";
+export type Outcome = (typeof OUTCOMES)[number];
 
 /** One call to an embedded program, as the judge of duplicates sees it. */
 export interface Call {
@@ -47,6 +41,7 @@ export interface LedgerReport {
 }
 
 const MAX_SUBJECT_LENGTH = 500;
+const NONE = Object.fromEntries(OUTCOMES.map((outcome) => [outcome, 0])) as Record<Outcome, number>;
 
 const RECORD_CALL = `INSERT INTO calls (upstream, key, subject, outcome) VALUES (?, ?, ?, ?)`;
 const FIND_CALLS = `SELECT id, upstream, key, subject, at, outcome FROM calls
@@ -69,7 +64,7 @@ export class EmbeddedLedger extends DurableObject {
 
   constructor(ctx: DurableObjectState, env: Cloudflare.Env) {
     super(ctx, env);
-    this.#sql.exec(SCHEMA);
+    prepare(ctx.storage);
   }
 
   record(call: Call, outcome: Outcome): void {
@@ -78,8 +73,7 @@ export class EmbeddedLedger extends DurableObject {
 
   report(filter: { upstream?: string; match?: string }): LedgerReport {
     const calls = this.#sql.exec<Row<RecordedCall>>(FIND_CALLS, filter.upstream ?? null, filter.match ?? null).toArray();
-    const none = { charged: 0, repeated: 0, created: 0, replaced: 0, unchanged: 0, refused: 0 };
-    const totals = { search: { ...none }, text: { ...none }, pages: { ...none }, social: { ...none } };
+    const totals = Object.fromEntries(UPSTREAMS.map((upstream) => [upstream, { ...NONE }])) as LedgerReport["totals"];
     for (const call of calls) totals[call.upstream][call.outcome] += 1;
     return { calls, totals };
   }

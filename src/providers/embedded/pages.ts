@@ -1,7 +1,8 @@
-import { Hono } from "hono";
+import { type Context, Hono } from "hono";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
+import type { Outcome } from "./ledger.ts";
+import { publicUrl } from "./public-url.ts";
 
-const DEFAULT_PUBLIC_URL = "http://localhost:8787";
 /** R2's own limit. */
 const MAX_PATH_BYTES = 1024;
 const CONTENT_TYPE = "text/html; charset=utf-8";
@@ -20,22 +21,54 @@ const CONTENT_SECURITY_POLICY = [
   "sandbox allow-popups allow-popups-to-escape-sandbox",
 ].join("; ");
 
-/** A page store on R2. `PUT` answers 201 for a new page and 200 for one it replaced. */
-export const pages = new Hono<{ Bindings: EmbeddedEnv }>().put("/pages/:path{.+}", async (context) => {
-  if (!hasBearer(context.req, context.env.PAGES_TOKEN)) return context.json(pagesError(401, "The token is not valid."), 401);
-  if (!context.req.header("content-type")?.startsWith("text/html")) return context.json(pagesError(415, "Send text/html."), 415);
+/** What everything that people are shown of a brand is served with: pages, their index, their feed. */
+export const PAGE_HEADERS = {
+  "content-security-policy": CONTENT_SECURITY_POLICY,
+  "x-content-type-options": "nosniff",
+  "referrer-policy": "strict-origin-when-cross-origin",
+  // It may be replaced at any time: keep it, but ask.
+  "cache-control": "public, max-age=0, must-revalidate",
+};
 
-  const path = context.req.param("path");
-  const html = await context.req.text();
-  const httpMetadata = { contentType: CONTENT_TYPE };
-  // Asking R2 to write only where nothing is answers "was it new?" without a race between a look and a write.
-  const created = await context.env.PAGES.put(path, html, { httpMetadata, onlyIf: { etagDoesNotMatch: "*" } });
-  const stored = created ?? (await context.env.PAGES.put(path, html, { httpMetadata }));
+const PATH = "/pages/:path{.+}";
 
-  const call = { upstream: "pages" as const, key: context.req.header("idempotency-key") ?? null, subject: path };
-  await ledgerOf(context.env).record(call, created ? "created" : "replaced");
-  return context.json({ url: publicUrl(context.env, path), etag: stored.httpEtag }, created ? 201 : 200);
-});
+/** A page store on R2. `PUT` answers 201 for a new page and 200 for one it replaced, `GET` 404 for none, `DELETE` 204 in any case. */
+export const pages = new Hono<{ Bindings: EmbeddedEnv }>()
+  .use(PATH, async (context, next) => {
+    if (!hasBearer(context.req, context.env.PAGES_TOKEN)) return context.json(pagesError(401, "The token is not valid."), 401);
+    return next();
+  })
+  .put(PATH, async (context) => {
+    if (!context.req.header("content-type")?.startsWith("text/html")) return context.json(pagesError(415, "Send text/html."), 415);
+    const path = context.req.param("path");
+    const html = await context.req.text();
+    const httpMetadata = { contentType: CONTENT_TYPE };
+    // Asking R2 to write only where nothing is answers "was it new?" without a race between a look and a write.
+    const created = await context.env.PAGES.put(path, html, { httpMetadata, onlyIf: { etagDoesNotMatch: "*" } });
+    const stored = created ?? (await context.env.PAGES.put(path, html, { httpMetadata }));
+    await record(context, path, created ? "created" : "replaced");
+    return context.json(published(context.env, path, stored), created ? 201 : 200);
+  })
+  .get(PATH, async (context) => {
+    const path = context.req.param("path");
+    const found = await context.env.PAGES.head(path);
+    return found ? context.json(published(context.env, path, found)) : context.json(pagesError(404, "There is no such page."), 404);
+  })
+  .delete(PATH, async (context) => {
+    const path = context.req.param("path");
+    const found = await context.env.PAGES.head(path);
+    await context.env.PAGES.delete(path);
+    await record(context, path, found ? "removed" : "unchanged");
+    return context.body(null, 204);
+  });
+
+function published(env: EmbeddedEnv, path: string, { httpEtag }: R2Object): { url: string; etag: string } {
+  return { url: publicUrl(env, `pages/${path}`), etag: httpEtag };
+}
+
+async function record({ env, req }: Context<{ Bindings: EmbeddedEnv }>, path: string, outcome: Outcome): Promise<void> {
+  await ledgerOf(env).record({ upstream: "pages", key: req.header("idempotency-key") ?? null, subject: path }, outcome);
+}
 
 export function pagesError(status: number, detail: string): object {
   return { status, detail };
@@ -61,19 +94,6 @@ export async function servePage(
   const page: R2Object | R2ObjectBody | null = await env.PAGES.get(path, { onlyIf });
   if (!page) return null;
 
-  const headers = new Headers({
-    "content-type": CONTENT_TYPE,
-    "content-security-policy": CONTENT_SECURITY_POLICY,
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "strict-origin-when-cross-origin",
-    // A page may be replaced at any time: keep it, but ask.
-    "cache-control": "public, max-age=0, must-revalidate",
-    etag: page.httpEtag,
-  });
+  const headers = new Headers({ ...PAGE_HEADERS, "content-type": CONTENT_TYPE, etag: page.httpEtag });
   return "body" in page ? new Response(page.body, { headers }) : new Response(null, { status: 304, headers });
-}
-
-function publicUrl(env: EmbeddedEnv, path: string): string {
-  const origin = (env.PUBLIC_URL || DEFAULT_PUBLIC_URL).replace(/\/+$/, "");
-  return `${origin}/pages/${path.split("/").map(encodeURIComponent).join("/")}`;
 }

@@ -1,12 +1,20 @@
+export const UPSTREAMS = ["search", "text", "pages", "social"] as const;
+
+/**
+ * What a call did. `charged`: paid work was done. `repeated`: its key was known, the stored answer went out, nothing was
+ * charged. `created`, `replaced`, `unchanged`, `removed`: what became of a page or a record. `refused`: a fault, nothing happened.
+ */
+export const OUTCOMES = ["charged", "repeated", "created", "replaced", "unchanged", "removed", "refused"] as const;
+
 /** The embedded programs' tables. `calls` only ever grows: it is the evidence. */
-export const SCHEMA = `
+const SCHEMA = `
 CREATE TABLE IF NOT EXISTS calls (
   id       INTEGER PRIMARY KEY AUTOINCREMENT,
-  upstream TEXT NOT NULL CHECK (upstream IN ('search', 'text', 'pages', 'social')),
+  upstream TEXT NOT NULL CHECK (upstream IN (${quoted(UPSTREAMS)})),
   key      TEXT,
   subject  TEXT NOT NULL,
   at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  outcome  TEXT NOT NULL CHECK (outcome IN ('charged', 'repeated', 'created', 'replaced', 'unchanged', 'refused'))
+  outcome  TEXT NOT NULL CHECK (outcome IN (${quoted(OUTCOMES)}))
 ) STRICT;
 
 CREATE TABLE IF NOT EXISTS answers (
@@ -17,7 +25,7 @@ CREATE TABLE IF NOT EXISTS answers (
 
 CREATE TABLE IF NOT EXISTS faults (
   id           INTEGER PRIMARY KEY AUTOINCREMENT,
-  upstream     TEXT NOT NULL CHECK (upstream IN ('search', 'text', 'pages', 'social')),
+  upstream     TEXT NOT NULL CHECK (upstream IN (${quoted(UPSTREAMS)})),
   match        TEXT NOT NULL,
   status       INTEGER NOT NULL CHECK (status BETWEEN 400 AND 599),
   remaining    INTEGER CHECK (remaining >= 0),
@@ -37,3 +45,26 @@ CREATE TABLE IF NOT EXISTS records (
   value TEXT NOT NULL
 ) STRICT;
 `;
+
+/** A table whose CHECKs list words, and those it must know now. */
+const LISTS = { calls: [...UPSTREAMS, ...OUTCOMES], faults: UPSTREAMS } as const;
+
+/**
+ * Makes the tables, or brings those of an earlier version up to date. SQLite cannot change a CHECK: a table that lacks a
+ * word is set aside, made anew and filled again, all in one transaction.
+ */
+export function prepare(storage: DurableObjectStorage): void {
+  storage.transactionSync(() => {
+    const outdated = Object.entries(LISTS).filter(([table, words]) => {
+      const [row] = storage.sql.exec<{ sql: string }>("SELECT sql FROM sqlite_master WHERE type = 'table' AND name = ?", table).toArray();
+      return row !== undefined && words.some((word) => !row.sql.includes(`'${word}'`));
+    });
+    for (const [table] of outdated) storage.sql.exec(`ALTER TABLE ${table} RENAME TO ${table}_before`);
+    storage.sql.exec(SCHEMA);
+    for (const [table] of outdated) storage.sql.exec(`INSERT INTO ${table} SELECT * FROM ${table}_before; DROP TABLE ${table}_before`);
+  });
+}
+
+function quoted(words: readonly string[]): string {
+  return words.map((word) => `'${word}'`).join(", ");
+}

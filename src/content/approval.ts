@@ -1,0 +1,26 @@
+import { brandSettings } from "../brand/settings.ts";
+import type { ApprovalRequest } from "../engine/index.ts";
+import { type ArticleKey, loadArticle } from "./articles.ts";
+import { cut } from "./cut.ts";
+import { excerpt } from "./excerpt.ts";
+
+const words = new Intl.Segmenter(undefined, { granularity: "word" });
+/** A question has room for 500 characters. */
+const TITLE = { characters: 200, bytes: 400 };
+
+/** What a person is asked before an article is published, with what helps to answer; null where the brand wants nobody asked. */
+export async function publishQuestion(db: D1Database, { brand, ...key }: ArticleKey & { brand: string }): Promise<ApprovalRequest | null> {
+  const settings = await brandSettings(db, key.tenantId, brand);
+  if (settings.approval === "none") return null;
+  const { id, keyword, title, body } = await loadArticle(db, key);
+  return {
+    question: `Publish “${cut(title, TITLE)}” on ${brand}?`,
+    details: { content_id: id, title: cut(title, TITLE), keyword, excerpt: excerpt(body), words: wordCount(body) },
+    timeout: settings.approval_timeout,
+    otherwise: settings.approval_default,
+  };
+}
+
+function wordCount(text: string): number {
+  return Array.from(words.segment(text)).filter(({ isWordLike }) => isWordLike).length;
+}

@@ -1,0 +1,54 @@
+import { keysetPage, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
+import type { Article } from "./articles.ts";
+
+/** An article as its tenant's people see it in a list. */
+export interface ArticleRow extends Omit<Article, "tenantId" | "body"> {
+  /** The post that announced it; null before that. */
+  postUri: string | null;
+  /** What wrote it, and what that took. */
+  model: string;
+  inputTokens: number;
+  outputTokens: number;
+  /** In milliseconds. */
+  createdAt: number;
+}
+
+export interface ArticleFilter extends PageRequest {
+  brand?: string | undefined;
+  status?: Article["status"] | undefined;
+}
+
+const COLUMNS = {
+  fragment: `id, brand, keyword, slug, title, status, revision, url, post_uri AS postUri, model, input_tokens AS inputTokens, output_tokens AS outputTokens,
+    created_at AS createdAt, published_at AS publishedAt`,
+};
+
+/** A tenant's articles, newest first. */
+export function listArticles(db: D1Database, tenantId: string, { brand, status, ...request }: ArticleFilter): Promise<Page<ArticleRow>> {
+  return keysetPage<ArticleRow>(
+    request,
+    ({ createdAt, id }) => ({ at: createdAt, id }),
+    (before, limit) =>
+      query(
+        db,
+        sql`
+          SELECT ${COLUMNS} FROM articles
+          WHERE tenant_id = ${tenantId} ${brand === undefined ? sql`` : sql`AND brand = ${brand}`} ${hasStatus(status)}
+            AND (created_at, id) < (${before.at}, ${before.id})
+          ORDER BY created_at DESC, id DESC LIMIT ${limit}`,
+      ),
+  );
+}
+
+/** One article with its Markdown; undefined for none of the tenant's. */
+export async function findArticle(db: D1Database, tenantId: string, id: string): Promise<(ArticleRow & { body: string }) | undefined> {
+  const [row] = await query<ArticleRow & { body: string }>(
+    db,
+    sql`SELECT ${COLUMNS}, body FROM articles WHERE id = ${id} AND tenant_id = ${tenantId}`,
+  );
+  return row;
+}
+
+function hasStatus(status: string | undefined): Statement {
+  return status === undefined ? sql`` : sql`AND status = ${status}`;
+}

@@ -1,0 +1,14 @@
+import { bodyHtml } from "./body-html.ts";
+import { cut } from "./cut.ts";
+
+const ROOM = { characters: 200, bytes: 2000 };
+const ENTITIES: Record<string, string> = { amp: "&", lt: "<", gt: ">", quot: '"' };
+
+/** The first paragraph of a Markdown text as plain text, at most 200 characters of it. */
+export function excerpt(markdown: string): string {
+  const html = bodyHtml(markdown);
+  const paragraph = /<p>(.*?)<\/p>/s.exec(html)?.[1] ?? html;
+  // Whatever was markup in the text is escaped in the HTML, so that a `<` there is always a tag of ours.
+  const text = paragraph.replaceAll(/<[^>]*>/g, "").replaceAll(/&(amp|lt|gt|quot);/g, (entity, name) => ENTITIES[name] ?? entity);
+  return cut(text.replaceAll(/\s+/g, " ").trim(), ROOM);
+}

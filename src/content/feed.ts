@@ -1,0 +1,41 @@
+import { escaped } from "./escape.ts";
+import { excerpt } from "./excerpt.ts";
+import type { LiveArticle } from "./live.ts";
+
+/** What a brand's feed is made of. */
+interface Feed {
+  brand: string;
+  articles: readonly LiveArticle[];
+  /** The address of the brand's index, and the feed's own. */
+  index: string;
+  self: string;
+}
+
+/** How many articles a feed has: the newest. */
+export const FEED_ARTICLES = 50;
+
+/** A brand's newest articles as RSS 2.0 (https://www.rssboard.org/rss-specification), with the feed's own address as its best-practices profile asks. */
+export function renderFeed({ brand, articles, index, self }: Feed): string {
+  return `<?xml version="1.0" encoding="utf-8"?>
+<rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom">
+<channel>
+<title>${escaped(brand)}</title>
+<link>${escaped(index)}</link>
+<description>Articles of ${escaped(brand)}</description>
+<atom:link href="${escaped(self)}" rel="self" type="application/rss+xml"/>
+${articles.map(item).join("")}</channel>
+</rss>
+`;
+}
+
+/** The id names the article for feed readers: it stays when the page is taken down and put up again. */
+function item({ id, title, url, publishedAt, beginning }: LiveArticle): string {
+  return `<item>
+<title>${escaped(title)}</title>
+<link>${escaped(url)}</link>
+<guid isPermaLink="false">${escaped(id)}</guid>
+<pubDate>${new Date(publishedAt).toUTCString()}</pubDate>
+<description>${escaped(excerpt(beginning))}</description>
+</item>
+`;
+}

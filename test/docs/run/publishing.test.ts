@@ -1,0 +1,20 @@
+import { expect, it } from "vitest";
+import document from "../../../docs/publishing.md?raw";
+import { callerWith, type Json } from "../../api/client.ts";
+import { followDocument } from "./follow.ts";
+
+it("every command of docs/publishing.md answers what is written under it", { timeout: 60_000 }, async () => {
+  const caller = await callerWith(["enqueue", "read", "operate"], "acme");
+  const count = await followDocument(document, {
+    given: { TOKEN: caller.token },
+    copied: (body: Json) => {
+      const [first] = body?.items ?? [];
+      return {
+        APPROVAL: first?.question && first.id,
+        ARTICLE: first?.details?.content_id,
+        PAGE: first?.url && new URL(first.url).pathname,
+      };
+    },
+  });
+  expect(count).toBeGreaterThan(14);
+});

@@ -1,0 +1,109 @@
+import { describe, expect, it } from "vitest";
+import { type Caller, callerWith, expectProblem, type Json, reaches, send, until } from "../api/client.ts";
+import { ledger } from "../providers/embedded.ts";
+import { askToPublish, becomes, draft, noApproval, publish, wantsApproval } from "./article.ts";
+
+/** A draft of a brand that wants a person's yes, once somebody is asked. */
+async function asked(caller: Caller) {
+  await wantsApproval(caller, "careful");
+  const article = await draft(caller, {
+    brand: "careful",
+    keyword: "green tea",
+    text: "# Green tea\n\nIt is a **plant**.\n\nAnd a drink.",
+  });
+  const instance = await askToPublish(caller, article);
+  const { body } = await until(
+    () => caller.get(`/v1/articles/${article.id}`),
+    ({ body }) => body.approval_id !== null,
+  );
+  expect(body.approval_id).toEqual(expect.any(String));
+  return { article, instance, approval: `/v1/approvals/${body.approval_id}`, shown: body };
+}
+
+async function emitted(caller: Caller, instance: string): Promise<Json[]> {
+  const { body } = await caller.get(`/v1/instances/${instance}/events?payload=true`);
+  return body.items.map(({ message_type, payload_inline }: Json) => ({ type: message_type, payload: payload_inline }));
+}
+
+const putUp = async (path: string) => (await ledger({ upstream: "pages", match: path })).calls.map(({ outcome }) => outcome);
+
+describe("An article of a brand that wants a person's yes", () => {
+  it("waits as a draft, and the question says what it is about", async () => {
+    const caller = await callerWith();
+    const { article, instance, approval, shown } = await asked(caller);
+    expect(shown).toMatchObject({ status: "draft", revision: 1, url: null, instances: { publish: { id: instance, status: "waiting" } } });
+    expect((await caller.get(approval)).body).toMatchObject({
+      question: "Publish “Green tea” on careful?",
+      details: { content_id: article.id, title: "Green tea", keyword: "green tea", excerpt: "It is a plant.", words: 7 },
+      state: "pending",
+      otherwise: "reject",
+      instance_id: instance,
+    });
+    expect(await putUp(article.slug)).toEqual([]);
+  });
+
+  it("is published after a yes, once", async () => {
+    const caller = await callerWith();
+    const { article, instance, approval } = await asked(caller);
+    expect((await caller.post(`${approval}/approve`, { reason: "Well said." })).status).toBe(202);
+    const published = await becomes(caller, article, "published");
+    expect(published).toMatchObject({ revision: 2, approval_id: null, instances: { publish: { status: "complete" } } });
+    expect((await send(new URL(published.url).pathname)).status).toBe(200);
+    expect(await emitted(caller, instance)).toEqual([
+      {
+        type: "content.published",
+        payload: { content_id: article.id, brand: "careful", keyword: "green tea", revision: 2, url: published.url },
+      },
+    ]);
+    expect(await putUp(article.slug)).toEqual(["created"]);
+  });
+
+  it("is rejected after a no: no page, no announcement, and nothing to publish any more", async () => {
+    const caller = await callerWith();
+    const { article, instance, approval } = await asked(caller);
+    expect((await caller.post(`${approval}/reject`, { reason: "Tea again?" })).status).toBe(202);
+    expect(await becomes(caller, article, "rejected")).toMatchObject({
+      revision: 2,
+      url: null,
+      approval_id: null,
+      instances: { social: null },
+    });
+    await reaches(caller, instance, "complete");
+    expect(await emitted(caller, instance)).toEqual([
+      { type: "content.rejected", payload: { content_id: article.id, brand: "careful", keyword: "green tea", revision: 2 } },
+    ]);
+    expect(await putUp(article.slug)).toEqual([]);
+    expectProblem(await caller.post(`/v1/articles/${article.id}/publish`, { reason: "After all." }), 409, "invalid_transition");
+    expect((await caller.get(`/v1/articles/${article.id}`)).body.status).toBe("rejected");
+  });
+
+  it.each([
+    ["reject", "rejected", []],
+    ["approve", "published", ["created"]],
+  ] as const)("becomes what the brand says when nobody answers in time: %s", async (otherwise, status, calls) => {
+    const caller = await callerWith();
+    await wantsApproval(caller, "hasty", "1 second", otherwise);
+    const article = await draft(caller, { brand: "hasty" });
+    await askToPublish(caller, article);
+    await becomes(caller, article, status);
+    expect(await putUp(article.slug)).toEqual(calls);
+    const { items } = (await caller.get("/v1/approvals")).body;
+    expect(items).toMatchObject([{ state: status === "published" ? "approved" : "rejected", decided_by: null }]);
+  });
+
+  it("goes on waiting when the brand changes its mind meanwhile", async () => {
+    const caller = await callerWith();
+    const { article, instance, approval } = await asked(caller);
+    await noApproval(caller, "careful");
+    expect((await publish(caller, await draft(caller, { brand: "careful" }))).status).toBe("published");
+    expect((await caller.get(`/v1/instances/${instance}`)).body.status).toBe("waiting");
+    await caller.post(`${approval}/approve`, { reason: "Good." });
+    await becomes(caller, article, "published");
+  });
+});
+
+it("An article of a brand that wants nobody asked is published without a question", async () => {
+  const caller = await callerWith();
+  expect(await publish(caller, await draft(caller))).toMatchObject({ status: "published", revision: 2, approval_id: null });
+  expect((await caller.get("/v1/approvals")).body.items).toEqual([]);
+});
