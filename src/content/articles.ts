@@ -1,6 +1,7 @@
 import slugify from "@sindresorhus/slugify";
 import { now, type Statement, sql } from "../engine/index.ts";
-import type { GeneratedText } from "../providers/index.ts";
+import type { WrittenArticle } from "./article-answer.ts";
+import type { Paid } from "./text-calls.ts";
 
 /** An article, from draft to published page. */
 export interface Article {
@@ -10,6 +11,8 @@ export interface Article {
   keyword: string;
   slug: string;
   title: string;
+  /** What it says in a sentence or two; empty when nobody wrote that. */
+  description: string;
   /** Markdown, without the title. */
   body: string;
   status: "draft" | "published" | "unpublished" | "rejected";
@@ -19,29 +22,20 @@ export interface Article {
   url: string | null;
 }
 
-/** An article from what a model wrote: its first heading is the title, the rest the body. */
-export function draftArticle(id: string, tenantId: string, brand: string, keyword: string, written: GeneratedText): Article {
-  const [, title = keyword, body = written.text] = /^\s*#\s+(.+?)\s*\n([\s\S]*)$/.exec(written.text) ?? [];
+/** A draft of what a model wrote. */
+export function draftArticle(id: string, tenantId: string, brand: string, keyword: string, written: WrittenArticle): Article {
   // The id's first digits keep two articles about one keyword apart.
-  return {
-    id,
-    tenantId,
-    brand,
-    keyword,
-    slug: `${slugify(keyword) || "article"}-${id.slice(0, 6)}`,
-    title,
-    body: body.trim(),
-    status: "draft",
-    revision: 1,
-    url: null,
-  };
+  const slug = `${slugify(keyword) || "article"}-${id.slice(0, 6)}`;
+  return { id, tenantId, brand, keyword, slug, ...written, status: "draft", revision: 1, url: null };
 }
 
-export function insertDraft(article: Article, written: GeneratedText): Statement {
+/** Stores a draft with the prompt it was written from, and what it cost: the tokens of all answers that were paid for it, as far as they are known. */
+export function insertDraft(article: Article, prompt: string, paid: readonly Paid[]): Statement {
+  const tokens = (kind: "input" | "output") => paid.reduce((sum, { usage }) => sum + (usage[kind] ?? 0), 0);
   return sql`
-    INSERT INTO articles (id, tenant_id, brand, keyword, slug, title, body, model, input_tokens, output_tokens, status, created_at)
-    VALUES (${article.id}, ${article.tenantId}, ${article.brand}, ${article.keyword}, ${article.slug}, ${article.title}, ${article.body},
-      ${written.model}, ${written.usage.inputTokens}, ${written.usage.outputTokens}, 'draft', ${now})`;
+    INSERT INTO articles (id, tenant_id, brand, keyword, slug, title, description, body, prompt, model, input_tokens, output_tokens, status, created_at)
+    VALUES (${article.id}, ${article.tenantId}, ${article.brand}, ${article.keyword}, ${article.slug}, ${article.title}, ${article.description},
+      ${article.body}, ${prompt}, ${paid.at(-1)?.model ?? ""}, ${tokens("input")}, ${tokens("output")}, 'draft', ${now})`;
 }
 
 export function markPublished({ id, tenantId, revision }: Article, url: string): Statement {
@@ -57,7 +51,7 @@ export function markAnnounced(id: string, postUri: string): Statement {
 /** The article a tenant owns under this id. Throws when it is missing: whoever announced it stored it first. */
 export async function loadArticle(db: D1Database, tenantId: string, id: string): Promise<Article> {
   const row = await db
-    .prepare("SELECT brand, keyword, slug, title, body, status, revision, url FROM articles WHERE id = ?1 AND tenant_id = ?2")
+    .prepare("SELECT brand, keyword, slug, title, description, body, status, revision, url FROM articles WHERE id = ?1 AND tenant_id = ?2")
     .bind(id, tenantId)
     .first<Omit<Article, "id" | "tenantId">>();
   if (!row) throw new Error(`There is no article ${id}.`);

@@ -1,9 +1,10 @@
 import { MillraceError } from "../engine/index.ts";
 import { EMBEDDED_HANDLE, EMBEDDED_TOKEN } from "./embedded/credentials.ts";
+import { JSON_FORMATS, type JsonFormat, openAiText } from "./openai-text.ts";
 import { httpPages, type Pages } from "./pages.ts";
 import { braveSearch, type Search } from "./search.ts";
 import { blueskySocial, type Social } from "./social.ts";
-import { openAiText, type Text } from "./text.ts";
+import type { Text } from "./text.ts";
 import type { Upstream } from "./upstream.ts";
 import { type WorkersAi, workersAiText } from "./workers-ai.ts";
 
@@ -11,7 +12,7 @@ export type { Page, Pages, PublishedPage } from "./pages.ts";
 export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
 export type { Social } from "./social.ts";
-export type { GeneratedText, Text } from "./text.ts";
+export type { Text, TextAnswer, TextRequest, TokenUsage } from "./text.ts";
 
 /** The vars, secrets and bindings the providers read. A `*_URL` that is unset or starts with `embedded:` means the local default. */
 export interface ProvidersEnv {
@@ -24,6 +25,10 @@ export interface ProvidersEnv {
   TEXT_URL?: string;
   TEXT_TOKEN?: string;
   TEXT_MODEL?: string;
+  /** How the server is asked for JSON: `json_schema` (default), `json_object`, or `none` where it knows neither. */
+  TEXT_JSON?: string;
+  /** The AI Gateway that `workers-ai` goes through, whose cache knows our key. Default `default`; `none` goes without. */
+  TEXT_GATEWAY?: string;
   /** The Workers AI binding; needed by `workers-ai` only. */
   AI?: WorkersAi;
   PAGES_URL?: string;
@@ -46,11 +51,17 @@ export function text(env: ProvidersEnv): Text {
   if (provider === "workers-ai") {
     if (!env.AI)
       throw misconfigured('TEXT_PROVIDER is "workers-ai", but there is no AI binding. Add "ai": { "binding": "AI" } to wrangler.jsonc.');
-    return workersAiText(env.AI, required(env, "TEXT_MODEL"));
+    return workersAiText(env.AI, required(env, "TEXT_MODEL"), env.TEXT_GATEWAY || "default");
   }
   if (provider !== "openai") throw misconfigured(`TEXT_PROVIDER is "${provider}". Set it to "openai" or "workers-ai".`);
   const model = realUrl(env.TEXT_URL) ? required(env, "TEXT_MODEL") : EMBEDDED_MODEL;
-  return openAiText(connect(env, "text", "TEXT_URL", "TEXT_TOKEN"), model);
+  return openAiText(connect(env, "text", "TEXT_URL", "TEXT_TOKEN"), model, jsonFormat(env.TEXT_JSON || "json_schema"));
+}
+
+function jsonFormat(word: string): JsonFormat {
+  const known = JSON_FORMATS.find((format) => format === word);
+  if (!known) throw misconfigured(`TEXT_JSON is "${word}". Set it to one of ${JSON_FORMATS.join(", ")}.`);
+  return known;
 }
 
 /** Publishing: a page store over HTTP, or the embedded one on R2. @throws `config_invalid` */

@@ -1,18 +1,23 @@
 import { Hono } from "hono";
 import * as z from "zod";
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
-import { UPSTREAMS } from "./ledger.ts";
+import { BAD_ANSWERS, UPSTREAMS } from "./ledger.ts";
 
-const Faults = z.array(
-  z.strictObject({
-    upstream: z.enum(UPSTREAMS),
-    match: z.string(),
-    status: z.int().min(400).max(599),
-    remaining: z.int().min(0).nullable(),
-    retryAfter: z.int().min(0).optional(),
-    afterEffect: z.boolean().optional(),
-  }),
-);
+const match = z.string();
+const remaining = z.int().min(0).nullable();
+
+const CallFault = z.strictObject({
+  upstream: z.enum(UPSTREAMS),
+  match,
+  status: z.int().min(400).max(599),
+  remaining,
+  retryAfter: z.int().min(0).optional(),
+  afterEffect: z.boolean().optional(),
+});
+
+const AnswerFault = z.strictObject({ upstream: z.literal("text"), match, answer: z.enum(BAD_ANSWERS), remaining });
+
+const Faults = z.array(z.union([CallFault, AnswerFault]));
 
 /** What tests and drills hold the embedded programs by: faults to inject, and the ledger of what really happened. */
 export const control = new Hono<{ Bindings: EmbeddedEnv }>()
