@@ -18,7 +18,7 @@ interface WorkersAiOptions {
 /** What most chat models of Workers AI answer; the newer ones answer a chat completion. In JSON mode `response` is parsed already. */
 const WorkersAiAnswer = z.object({
   response: z.union([z.string(), z.looseObject({})]).nullable(),
-  usage: z.unknown(),
+  usage: z.unknown().optional(),
 });
 
 // The binding names its failures only by a number at the head of the message.

@@ -17,7 +17,11 @@ const CallFault = z.strictObject({
 
 const AnswerFault = z.strictObject({ upstream: z.literal("text"), match, answer: z.enum(BAD_ANSWERS), remaining });
 
-const Faults = z.array(z.union([CallFault, AnswerFault]));
+const Faults = z.array(
+  z.union([CallFault, AnswerFault], {
+    error: `a fault says { upstream, match, status, remaining }, also retryAfter and afterEffect, or { upstream: "text", match, answer, remaining } with an answer that is ${BAD_ANSWERS.join(", ")}`,
+  }),
+);
 
 /** What tests and drills hold the embedded programs by: faults to inject, and the ledger of what really happened. */
 export const control = new Hono<{ Bindings: EmbeddedEnv }>()
