@@ -53,10 +53,13 @@ export function readCompletion(completion: ChatCompletion, asked: string): TextA
   const [choice] = completion.choices;
   const refusal = choice?.message?.refusal || null;
   const finish = choice?.finish_reason ?? null;
+  const refused = refusal !== null || finish === "content_filter";
+  // OpenRouter's word for a model that failed before its end.
+  const truncated = finish === "length" || finish === "error";
   const { usage } = completion;
   return {
     text: choice?.message?.content?.trim() ?? "",
-    ending: refusal !== null || finish === "content_filter" ? "refused" : finish === "length" ? "truncated" : "whole",
+    ending: refused ? "refused" : truncated ? "truncated" : "whole",
     refusal,
     finish,
     id: completion.id ?? null,

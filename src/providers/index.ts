@@ -1,6 +1,6 @@
 import { MillraceError } from "../engine/index.ts";
 import { EMBEDDED_HANDLE, EMBEDDED_TOKEN } from "./embedded/credentials.ts";
-import { JSON_FORMATS, type JsonFormat, openAiText } from "./openai-text.ts";
+import { JSON_FORMATS, LIMIT_FIELDS, openAiText } from "./openai-text.ts";
 import { httpPages, type Pages } from "./pages.ts";
 import { braveSearch, type Search } from "./search.ts";
 import { blueskySocial, type Social } from "./social.ts";
@@ -12,7 +12,7 @@ export type { Page, Pages, PublishedPage } from "./pages.ts";
 export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
 export type { Social } from "./social.ts";
-export type { Text, TextAnswer, TextRequest, TokenUsage } from "./text.ts";
+export type { Text, TextAnswer, TextRequest } from "./text.ts";
 
 /** The vars, secrets and bindings the providers read. A `*_URL` that is unset or starts with `embedded:` means the local default. */
 export interface ProvidersEnv {
@@ -27,6 +27,8 @@ export interface ProvidersEnv {
   TEXT_MODEL?: string;
   /** How the server is asked for JSON: `json_schema` (default), `json_object`, or `none` where it knows neither. */
   TEXT_JSON?: string;
+  /** How the server is told the most tokens of an answer: `max_completion_tokens` (default), or `max_tokens` where it knows only that. */
+  TEXT_LIMIT?: string;
   /** The AI Gateway that `workers-ai` goes through, whose cache knows our key. Default `default`; `none` goes without. */
   TEXT_GATEWAY?: string;
   /** The Workers AI binding; needed by `workers-ai` only. */
@@ -55,13 +57,8 @@ export function text(env: ProvidersEnv): Text {
   }
   if (provider !== "openai") throw misconfigured(`TEXT_PROVIDER is "${provider}". Set it to "openai" or "workers-ai".`);
   const model = realUrl(env.TEXT_URL) ? required(env, "TEXT_MODEL") : EMBEDDED_MODEL;
-  return openAiText(connect(env, "text", "TEXT_URL", "TEXT_TOKEN"), model, jsonFormat(env.TEXT_JSON || "json_schema"));
-}
-
-function jsonFormat(word: string): JsonFormat {
-  const known = JSON_FORMATS.find((format) => format === word);
-  if (!known) throw misconfigured(`TEXT_JSON is "${word}". Set it to one of ${JSON_FORMATS.join(", ")}.`);
-  return known;
+  const dialect = { json: oneOf(env, "TEXT_JSON", JSON_FORMATS), limit: oneOf(env, "TEXT_LIMIT", LIMIT_FIELDS) };
+  return openAiText(connect(env, "text", "TEXT_URL", "TEXT_TOKEN"), model, dialect);
 }
 
 /** Publishing: a page store over HTTP, or the embedded one on R2. @throws `config_invalid` */
@@ -96,6 +93,14 @@ function connect(env: ProvidersEnv, name: string, urlVariable: Variable, variabl
 /** The address of a program outside; undefined where the embedded one is meant. */
 function realUrl(url: string | undefined): string | undefined {
   return !url || url.startsWith("embedded:") ? undefined : url;
+}
+
+/** One of the words a variable may say; the first when it is not set. */
+function oneOf<Word extends string>(env: ProvidersEnv, variable: Variable, words: readonly [Word, ...Word[]]): Word {
+  const said = env[variable];
+  const word = said ? words.find((known) => known === said) : words[0];
+  if (!word) throw misconfigured(`${variable} is "${said}". Set it to one of: ${words.join(", ")}.`);
+  return word;
 }
 
 function required(env: ProvidersEnv, variable: Variable): string {

@@ -8,7 +8,14 @@ import { callUpstream, jsonOf, type Upstream } from "./upstream.ts";
 
 /** How a server is told that the answer shall be JSON. */
 export const JSON_FORMATS = ["json_schema", "json_object", "none"] as const;
-export type JsonFormat = (typeof JSON_FORMATS)[number];
+/** The field that says how many tokens an answer may have: OpenAI's own, which reasoning models need, or the older one that many other servers know alone. */
+export const LIMIT_FIELDS = ["max_completion_tokens", "max_tokens"] as const;
+
+/** What servers that speak chat completions differ in. */
+export interface Dialect {
+  json: (typeof JSON_FORMATS)[number];
+  limit: (typeof LIMIT_FIELDS)[number];
+}
 
 /** How long AI Gateway remembers an answer: as long as the platform remembers a finished instance. */
 export const GATEWAY_CACHE_TTL_SECONDS = 7 * 24 * 60 * 60;
@@ -22,7 +29,8 @@ const Failed = z.object({ error: z.object({ code: z.union([z.number(), z.string(
  * Cloudflare AI Gateway in front, the key is the cache key, which makes a repeat free even where the model's vendor
  * ignores `Idempotency-Key`.
  */
-export function openAiText(upstream: Upstream, model: string, json: JsonFormat = "json_schema"): Text {
+export function openAiText(upstream: Upstream, model: string, dialect: Partial<Dialect> = {}): Text {
+  const { json = "json_schema", limit = "max_completion_tokens" } = dialect;
   const root = new URL(upstream.url).pathname === "/" ? "/v1" : "";
   return {
     async generate(request, options) {
@@ -41,7 +49,7 @@ export function openAiText(upstream: Upstream, model: string, json: JsonFormat =
           body: JSON.stringify({
             model,
             messages: messagesOf(request),
-            max_completion_tokens: request.maxTokens,
+            [limit]: request.maxTokens,
             response_format: formatOf(request, json),
           }),
           meaning: (refused) => meaningOf(upstream, refused),
@@ -55,7 +63,7 @@ export function openAiText(upstream: Upstream, model: string, json: JsonFormat =
   };
 }
 
-function formatOf({ json }: TextRequest, format: JsonFormat): object | undefined {
+function formatOf({ json }: TextRequest, format: Dialect["json"]): object | undefined {
   if (json === undefined || format === "none") return undefined;
   return format === "json_object" ? { type: "json_object" } : { type: "json_schema", json_schema: { ...json, strict: true } };
 }
@@ -66,9 +74,9 @@ const ErrorBody = z.object({ error: z.object({ code: z.string().nullish(), type:
 function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefined {
   const { status } = answer;
   const { code, type } = ErrorBody.safeParse(jsonOf(answer.text)).data?.error ?? {};
-  // 429 says both that we are too fast and that the account is out of money. No wait cures the second.
-  if (status === 429 && (code === "insufficient_quota" || type === "insufficient_quota")) {
-    return notRetryable("text answered 429: the account has no credit left. Add credit, then retry.", status);
+  // OpenAI says by 429 both that we are too fast and that the account is out of money, OpenRouter by 402 the second. No wait cures that.
+  if (status === 402 || (status === 429 && (code === "insufficient_quota" || type === "insufficient_quota"))) {
+    return notRetryable(`text answered ${status}: the account has no credit left. Add credit, then retry.`, status);
   }
   if (status === 429 || status === 503) {
     const pauseMs = askedPauseMs(answer.headers);

@@ -12,7 +12,7 @@ export interface TextRequest {
 }
 
 /** Tokens, as the provider counts them; null where it does not say. */
-export interface TokenUsage {
+interface TokenUsage {
   input: number | null;
   output: number | null;
   /** Input tokens that were cheaper, because the provider remembered them. Part of `input`. */
@@ -28,7 +28,7 @@ export interface TokenUsage {
 export interface TextAnswer {
   /** What was written; empty when nothing was. */
   text: string;
-  /** How it ended: `whole`, `truncated` at the most tokens it may have, or `refused` by the model or the provider's filter. */
+  /** How it ended: `whole`, `truncated` at the most tokens it may have or by a failure, or `refused` by the model or the provider's filter. */
   ending: "whole" | "truncated" | "refused";
   /** The model's own words for refusing; null when it gave none. */
   refusal: string | null;

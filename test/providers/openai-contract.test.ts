@@ -22,7 +22,7 @@ const prompts = ["article.v1", "article.v2"];
 /** The body that is sent for an article. */
 async function bodyFor(prompt: string, format: (typeof JSON_FORMATS)[number]): Promise<Record<string, unknown>> {
   const server = scripted(Response.json({ choices: [{ message: { content: "x" } }] }));
-  await openAiText(server, "gpt-4.1-mini", format).generate(articleRequest(firstAsk(research, prompt)), { key: "k" });
+  await openAiText(server, "gpt-4.1-mini", { json: format }).generate(articleRequest(firstAsk(research, prompt)), { key: "k" });
   return (await server.requests[0]?.json()) as Record<string, unknown>;
 }
 

@@ -124,13 +124,30 @@ describe("OpenAI's format", () => {
     ["none", undefined],
   ] as const)("asks for JSON by %s", async (format, asked) => {
     const server = scripted(completion({ content: "{}" }));
-    await openAiText(server, "gpt", format).generate({ ...P, json: { name: "n", schema: { type: "object" } } }, { key: "k" });
+    await openAiText(server, "gpt", { json: format }).generate({ ...P, json: { name: "n", schema: { type: "object" } } }, { key: "k" });
     const body = await server.requests[0]?.json<{ response_format?: object }>();
     expect(body?.response_format).toEqual(asked);
   });
 
-  it("takes the way to ask for JSON from TEXT_JSON, and names a word it does not know", () => {
-    expect(() => text({ ...env, TEXT_JSON: "yaml" })).toThrow(/TEXT_JSON is "yaml"/);
+  it("says the most tokens in the older field where only that is known", async () => {
+    const server = scripted(completion({ content: "Hi" }));
+    await openAiText(server, "gpt", { limit: "max_tokens" }).generate(P, { key: "k" });
+    expect(await server.requests[0]?.json()).toEqual({ model: "gpt", messages: [{ role: "user", content: "P" }], max_tokens: 9 });
+  });
+
+  it.each(["TEXT_JSON", "TEXT_LIMIT"])("names a word that %s does not know, and those it does", (variable) => {
+    expect(() => text({ ...env, [variable]: "yaml" })).toThrow(new RegExp(`${variable} is "yaml". Set it to one of: [a-z_]+, [a-z_]+`));
+  });
+
+  it("reads its dialect from TEXT_JSON and TEXT_LIMIT", async () => {
+    const server = scripted(completion({ content: "Hi" }));
+    const dialect = {
+      UPSTREAMS: { fetch: (request: Request) => server.fetch(request) },
+      TEXT_JSON: "json_object",
+      TEXT_LIMIT: "max_tokens",
+    };
+    await text(dialect as unknown as typeof env).generate({ ...P, json: { name: "n", schema: {} } }, { key: "k" });
+    expect(await server.requests[0]?.json()).toMatchObject({ response_format: { type: "json_object" }, max_tokens: 9 });
   });
 
   it.each([
@@ -148,7 +165,7 @@ describe("OpenAI's format", () => {
     ],
     ["cut off", completion({ content: "Half a sen" }, "length"), { ending: "truncated", text: "Half a sen" }],
     ["all thought", completion({ content: null }, "length"), { ending: "truncated", text: "" }],
-    ["without a message", completion(null, "error"), { ending: "whole", text: "", finish: "error" }],
+    ["without a message", completion(null, "error"), { ending: "truncated", text: "", finish: "error" }],
     [
       "in parts",
       completion({
@@ -189,6 +206,7 @@ describe("OpenAI's format", () => {
       failing(429, { message: "You exceeded your quota", code: "insufficient_quota" }),
       { code: "not_retryable" },
     ],
+    ["an account without credit, by 402", failing(402, { code: 402, message: "Insufficient credits" }), { code: "not_retryable" }],
     ["its speed, without a pause", failing(429, { message: "Slow down", code: "rate_limit_exceeded" }), { detail: { delayMs: 30_000 } }],
     ["its speed, in seconds", failing(429, { message: "Slow" }, { "retry-after": "7" }), { detail: { delayMs: 7000 } }],
     [
