@@ -68,12 +68,13 @@ describe("The embedded writer", () => {
   });
 
   it("writes answers unfit for use when it is told to, once per key, and charges for them", async () => {
-    await inject({ upstream: "text", match: "hojicha", answer: "refused", remaining: 1 });
+    await inject({ upstream: "text", match: "hojicha", answer: "refused", remaining: 2 });
     const ask = (key: string) => text(env).generate(about("hojicha"), { key });
     expect(await ask("article-8")).toMatchObject({ ending: "refused", text: "" });
     expect(await ask("article-8")).toMatchObject({ ending: "refused" });
-    expect(await ask("article-9")).toMatchObject({ ending: "whole" });
-    expect((await ledger({ match: "hojicha" })).totals.text).toMatchObject({ charged: 2, repeated: 1 });
+    expect(await ask("article-9")).toMatchObject({ ending: "refused" });
+    expect(await ask("article-10")).toMatchObject({ ending: "whole" });
+    expect((await ledger({ match: "hojicha" })).totals.text).toMatchObject({ charged: 3, repeated: 1 });
   });
 });
 

@@ -97,6 +97,7 @@ describe("A source from the web", () => {
     expect(end - begin).toBe(2);
     expect(prompt.match(/<\/?sources>/g)).toHaveLength(2);
     expect(lines.slice(end + 1)).toEqual([]);
+    expect(lines[begin + 1]).not.toMatch(/[<>]/);
     // Nothing of it is lost.
     expect(JSON.parse(lines[begin + 1] ?? "")).toEqual({ title: "T", url: "https://example.com/", description: "D", ...source });
   });
