@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { BAD_ANSWERS } from "../content/article-answer.ts";
+import { BAD_ANSWERS } from "../content/bad-answer.ts";
 import { type TextCallRow, textCallsOf, textUsage } from "../content/text-calls.ts";
 import { getInstance } from "../engine/index.ts";
 import { brandName } from "../messages/brand.ts";

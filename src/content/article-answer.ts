@@ -1,6 +1,6 @@
 import * as z from "zod";
-import type { ErrorCode } from "../engine/index.ts";
 import type { TextAnswer } from "../providers/index.ts";
+import type { BadAnswer } from "./bad-answer.ts";
 import { promptOf } from "./prompts.ts";
 
 /** What an article is made of, as a model writes it. */
@@ -12,16 +12,8 @@ export interface WrittenArticle {
   body: string;
 }
 
-/** Why a paid answer cannot be used: the engine's codes, without `answer_`. */
-export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed"] as const;
-export type BadAnswer = (typeof BAD_ANSWERS)[number];
-
 /** What became of an answer: an article, or the reason why it is none, in words for a person and for the model. */
 export type ReadArticle = { article: WrittenArticle } | { bad: BadAnswer; problem: string };
-
-export function codeFor(bad: BadAnswer): ErrorCode {
-  return `answer_${bad}`;
-}
 
 const text = (max: number) => z.string().trim().min(1, "is empty").max(max, `is longer than ${max} characters`);
 

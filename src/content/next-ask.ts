@@ -1,5 +1,5 @@
-import type { BadAnswer } from "./article-answer.ts";
 import type { ArticleAsk } from "./article-request.ts";
+import type { BadAnswer } from "./bad-answer.ts";
 import { promptOf } from "./prompts.ts";
 import type { Research } from "./research.ts";
 

@@ -1,6 +1,6 @@
 import { now, query, type Statement, sql } from "../engine/index.ts";
 import type { TextAnswer } from "../providers/index.ts";
-import type { BadAnswer } from "./article-answer.ts";
+import type { BadAnswer } from "./bad-answer.ts";
 
 /** What a paid answer is known by afterwards: everything but its text. */
 export type Paid = Pick<TextAnswer, "id" | "model" | "finish" | "usage">;

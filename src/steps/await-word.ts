@@ -1,4 +1,4 @@
-import { type BadAnswer, codeFor } from "../content/article-answer.ts";
+import { type BadAnswer, codeFor } from "../content/bad-answer.ts";
 import { paidAt } from "../content/text-calls.ts";
 import { MillraceError, retriedSince } from "../engine/index.ts";
 

@@ -1,5 +1,6 @@
-import { type BadAnswer, readArticle, type WrittenArticle } from "../content/article-answer.ts";
+import { readArticle, type WrittenArticle } from "../content/article-answer.ts";
 import { type ArticleAsk, articleRequest } from "../content/article-request.ts";
+import type { BadAnswer } from "../content/bad-answer.ts";
 import type { Paid } from "../content/text-calls.ts";
 import { defineStep, type EffectCall } from "../engine/index.ts";
 import { text } from "../providers/index.ts";
