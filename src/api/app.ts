@@ -34,6 +34,7 @@ import { retry } from "./retry.ts";
 import { schedules } from "./schedules.ts";
 import { steps } from "./steps.ts";
 import { syndication } from "./syndication.ts";
+import { textUsages } from "./text-usage.ts";
 import { undo } from "./undo.ts";
 import { webhookDeliveries } from "./webhook-deliveries.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
@@ -56,7 +57,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(), contacts()];
   const hooks = [webhooks(), webhookSecrets(), webhookDeliveries(catalog)];
-  const growth = [brands(catalog), articles(), syndication(), crmSyncs(catalog), crmHooks(catalog)];
+  const growth = [brands(catalog), articles(), textUsages(), syndication(), crmSyncs(catalog), crmHooks(catalog)];
   for (const routes of [
     ...nouns,
     ...people,

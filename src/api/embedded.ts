@@ -11,7 +11,9 @@ const CONTROL = "https://control.embedded";
 const MAX_BYTES = 64 * 1024;
 
 /** Fault rules; what one may say is checked by the embedded upstreams themselves. */
-const faultsSchema = z.array(z.looseObject({ upstream: z.string(), match: z.string(), status: z.int() })).max(100);
+const faultsSchema = z
+  .array(z.looseObject({ upstream: z.string(), match: z.string(), status: z.int().optional(), answer: z.string().optional() }))
+  .max(100);
 
 /** For drills only. Where it is not switched on, and for whoever may not use it, there is no such route. */
 const onlyForDrills: MiddlewareHandler<ApiEnv> = async (context, next) => {

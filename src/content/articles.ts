@@ -1,6 +1,7 @@
 import slugify from "@sindresorhus/slugify";
 import { now, query, type Statement, sql } from "../engine/index.ts";
-import type { GeneratedText } from "../providers/index.ts";
+import type { WrittenArticle } from "./article-answer.ts";
+import type { Paid } from "./text-calls.ts";
 
 /** An article, from draft to published page. */
 export interface Article {
@@ -10,6 +11,8 @@ export interface Article {
   keyword: string;
   slug: string;
   title: string;
+  /** What it says in a sentence or two; empty when nobody wrote that. */
+  description: string;
   /** Markdown, without the title. */
   body: string;
   status: "draft" | "published" | "unpublished" | "rejected";
@@ -27,31 +30,21 @@ export type ArticleKey = Pick<Article, "tenantId" | "id">;
 /** An article's slug is made from its keyword, as far as that is bearable in an address. */
 const SLUG_CHARACTERS = 80;
 
-/** An article from what a model wrote: its first heading is the title, the rest the body. */
-export function draftArticle(id: string, tenantId: string, brand: string, keyword: string, written: GeneratedText): Article {
-  const [, title = keyword, body = written.text] = /^\s*#\s+(.+?)\s*\n([\s\S]*)$/.exec(written.text) ?? [];
+/** A draft of what a model wrote. */
+export function draftArticle(id: string, tenantId: string, brand: string, keyword: string, written: WrittenArticle): Article {
   const words = slugify(keyword).slice(0, SLUG_CHARACTERS).replace(/-+$/, "");
   // The id's first digits keep two articles about one keyword apart.
-  return {
-    id,
-    tenantId,
-    brand,
-    keyword,
-    slug: `${words || "article"}-${id.slice(0, 6)}`,
-    title,
-    body: body.trim(),
-    status: "draft",
-    revision: 1,
-    url: null,
-    publishedAt: null,
-  };
+  const slug = `${words || "article"}-${id.slice(0, 6)}`;
+  return { id, tenantId, brand, keyword, slug, ...written, status: "draft", revision: 1, url: null, publishedAt: null };
 }
 
-export function insertDraft(article: Article, written: GeneratedText): Statement {
+/** Stores a draft with the prompt it was written from, and what it cost: the tokens of all answers that were paid for it, as far as they are known. */
+export function insertDraft(article: Article, prompt: string, paid: readonly Paid[]): Statement {
+  const tokens = (kind: "input" | "output") => paid.reduce((sum, { usage }) => sum + (usage[kind] ?? 0), 0);
   return sql`
-    INSERT INTO articles (id, tenant_id, brand, keyword, slug, title, body, model, input_tokens, output_tokens, status, created_at)
-    VALUES (${article.id}, ${article.tenantId}, ${article.brand}, ${article.keyword}, ${article.slug}, ${article.title}, ${article.body},
-      ${written.model}, ${written.usage.inputTokens}, ${written.usage.outputTokens}, 'draft', ${now})`;
+    INSERT INTO articles (id, tenant_id, brand, keyword, slug, title, description, body, prompt, model, input_tokens, output_tokens, status, created_at)
+    VALUES (${article.id}, ${article.tenantId}, ${article.brand}, ${article.keyword}, ${article.slug}, ${article.title}, ${article.description},
+      ${article.body}, ${prompt}, ${paid.at(-1)?.model ?? ""}, ${tokens("input")}, ${tokens("output")}, 'draft', ${now})`;
 }
 
 /** What becomes of an article, in the words of the events that say so. */
@@ -97,7 +90,7 @@ export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey):
   const [row] = await query<Omit<Article, "id" | "tenantId">>(
     db,
     sql`
-      SELECT brand, keyword, slug, title, body, status, revision, url, published_at AS publishedAt
+      SELECT brand, keyword, slug, title, description, body, status, revision, url, published_at AS publishedAt
       FROM articles WHERE id = ${id} AND tenant_id = ${tenantId}`,
   );
   if (!row) throw new Error(`There is no article ${id}.`);

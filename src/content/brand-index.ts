@@ -36,10 +36,10 @@ ${articles.length === 0 ? "<p>Nothing is published here at the moment.</p>" : ar
   });
 }
 
-function entry({ title, url, publishedAt, beginning }: LiveArticle): string {
+function entry({ title, url, publishedAt, beginning, description }: LiveArticle): string {
   return `<article dir="auto">
 <h2><a href="${escaped(url)}">${escaped(title)}</a></h2>
 <p>${dayElement(publishedAt)}</p>
-<p>${escaped(excerpt(beginning))}</p>
+<p>${escaped(description || excerpt(beginning))}</p>
 </article>`;
 }

@@ -29,13 +29,13 @@ ${articles.map(item).join("")}</channel>
 }
 
 /** The id names the article for feed readers: it stays when the page is taken down and put up again. */
-function item({ id, title, url, publishedAt, beginning }: LiveArticle): string {
+function item({ id, title, url, publishedAt, description, beginning }: LiveArticle): string {
   return `<item>
 <title>${escaped(title)}</title>
 <link>${escaped(url)}</link>
 <guid isPermaLink="false">${escaped(id)}</guid>
 <pubDate>${new Date(publishedAt).toUTCString()}</pubDate>
-<description>${escaped(excerpt(beginning))}</description>
+<description>${escaped(description || excerpt(beginning))}</description>
 </item>
 `;
 }

@@ -4,6 +4,8 @@ import { keysetPage, type Page, type PageRequest, query, sql } from "../engine/i
 export interface LiveArticle {
   id: string;
   title: string;
+  /** What it says, in a sentence or two; empty for articles that came without. */
+  description: string;
   /** The beginning of its Markdown, enough for an excerpt. */
   beginning: string;
   url: string;
@@ -29,7 +31,7 @@ export async function liveArticles(db: D1Database, key: BrandKey, request: PageR
       query<LiveArticle>(
         db,
         sql`
-          SELECT id, title, substr(body, 1, ${BEGINNING_CHARACTERS}) AS beginning, url, published_at AS publishedAt FROM articles
+          SELECT id, title, description, substr(body, 1, ${BEGINNING_CHARACTERS}) AS beginning, url, published_at AS publishedAt FROM articles
           WHERE tenant_id = ${tenantId} AND brand = ${brand} AND status = 'published' AND (published_at, id) < (${before.at}, ${before.id})
           ORDER BY published_at DESC, id DESC LIMIT ${limit}`,
       ),

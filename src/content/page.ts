@@ -36,8 +36,8 @@ export function livePage(article: Article, { url }: PublishedPage): LivePage {
 }
 
 /** An article as an HTML document, published at a time in milliseconds, of which people see the day. */
-function renderPage({ title, body, brand }: Article, { self, index, feed }: PageAddresses, at: number): string {
-  const description = excerpt(body);
+function renderPage({ title, description: written, body, brand }: Article, { self, index, feed }: PageAddresses, at: number): string {
+  const description = written || excerpt(body);
   const property = (name: string, content: string) => `<meta property="${name}" content="${escaped(content)}">`;
   const head = [
     `<meta name="description" content="${escaped(description)}">`,

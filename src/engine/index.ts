@@ -43,7 +43,7 @@ export { armKeeper, keeperOf } from "./keeper/client.ts";
 export { type Duties, Keeper, keeper, type Round } from "./keeper/keeper.ts";
 export type { Retention, Slice } from "./keeper/rule.ts";
 export { RateLimit } from "./limits/rate-limit.ts";
-export { type AuditRow, listActions } from "./operate/actions.ts";
+export { type AuditRow, listActions, retriedSince } from "./operate/actions.ts";
 export { type ApprovalFilter, type ApprovalRow, decideApproval, getApproval, listApprovals } from "./operate/approvals.ts";
 export { applied, audit, type Operator, VERBS } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";

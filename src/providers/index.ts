@@ -1,10 +1,11 @@
 import { MillraceError } from "../engine/index.ts";
 import { EMBEDDED_HANDLE, EMBEDDED_TOKEN } from "./embedded/credentials.ts";
 import { publicUrl } from "./embedded/public-url.ts";
+import { JSON_FORMATS, LIMIT_FIELDS, openAiText } from "./openai-text.ts";
 import { httpPages, type Pages } from "./pages.ts";
 import { braveSearch, type Search } from "./search.ts";
 import { blueskySocial, type Social } from "./social.ts";
-import { openAiText, type Text } from "./text.ts";
+import type { Text } from "./text.ts";
 import type { Upstream } from "./upstream.ts";
 import { type WorkersAi, workersAiText } from "./workers-ai.ts";
 
@@ -13,7 +14,7 @@ export type { Page, Pages, PublishedPage } from "./pages.ts";
 export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
 export type { Social } from "./social.ts";
-export type { GeneratedText, Text } from "./text.ts";
+export type { Text, TextAnswer, TextRequest } from "./text.ts";
 
 /** The vars, secrets and bindings the providers read. A `*_URL` that is unset or starts with `embedded:` means the local default. */
 export interface ProvidersEnv {
@@ -26,6 +27,12 @@ export interface ProvidersEnv {
   TEXT_URL?: string;
   TEXT_TOKEN?: string;
   TEXT_MODEL?: string;
+  /** How the server is asked for JSON: `json_schema` (default), `json_object`, or `none` where it knows neither. */
+  TEXT_JSON?: string;
+  /** How the server is told the most tokens of an answer: `max_completion_tokens` (default), or `max_tokens` where it knows only that. */
+  TEXT_LIMIT?: string;
+  /** The AI Gateway that `workers-ai` goes through, whose cache knows our key. Default `default`; `none` goes without. */
+  TEXT_GATEWAY?: string;
   /** The Workers AI binding; needed by `workers-ai` only. */
   AI?: WorkersAi;
   /** Where people reach this Worker. Default: `http://localhost:8787`. */
@@ -50,11 +57,12 @@ export function text(env: ProvidersEnv): Text {
   if (provider === "workers-ai") {
     if (!env.AI)
       throw misconfigured('TEXT_PROVIDER is "workers-ai", but there is no AI binding. Add "ai": { "binding": "AI" } to wrangler.jsonc.');
-    return workersAiText(env.AI, required(env, "TEXT_MODEL"));
+    return workersAiText(env.AI, required(env, "TEXT_MODEL"), env.TEXT_GATEWAY || "default");
   }
   if (provider !== "openai") throw misconfigured(`TEXT_PROVIDER is "${provider}". Set it to "openai" or "workers-ai".`);
   const model = realUrl(env.TEXT_URL) ? required(env, "TEXT_MODEL") : EMBEDDED_MODEL;
-  return openAiText(connect(env, "text", "TEXT_URL", "TEXT_TOKEN"), model);
+  const dialect = { json: oneOf(env, "TEXT_JSON", JSON_FORMATS), limit: oneOf(env, "TEXT_LIMIT", LIMIT_FIELDS) };
+  return openAiText(connect(env, "text", "TEXT_URL", "TEXT_TOKEN"), model, dialect);
 }
 
 /** Publishing: a page store over HTTP, or the embedded one on R2. @throws `config_invalid` */
@@ -94,6 +102,14 @@ function connect(env: ProvidersEnv, name: string, urlVariable: Variable, variabl
 /** The address of a program outside; undefined where the embedded one is meant. */
 function realUrl(url: string | undefined): string | undefined {
   return !url || url.startsWith("embedded:") ? undefined : url;
+}
+
+/** One of the words a variable may say; the first when it is not set. */
+function oneOf<Word extends string>(env: ProvidersEnv, variable: Variable, words: readonly [Word, ...Word[]]): Word {
+  const said = env[variable];
+  const word = said ? words.find((known) => known === said) : words[0];
+  if (!word) throw misconfigured(`${variable} is "${said}". Set it to one of: ${words.join(", ")}.`);
+  return word;
 }
 
 function required(env: ProvidersEnv, variable: Variable): string {

@@ -1,109 +1,53 @@
-import * as z from "zod";
-import { type MillraceError, notRetryable } from "../engine/index.ts";
-import type { Answer } from "./refusal.ts";
-import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
+import type { CallOptions } from "./upstream.ts";
 
 export interface TextRequest {
   /** How to write. */
   system?: string;
   /** What to write. */
   prompt: string;
-  /** The most tokens to write. Default: the model's own limit. */
-  maxTokens?: number;
+  /** The most tokens the answer may have, those it thinks with included. */
+  maxTokens: number;
+  /** The shape of the answer, when it shall be JSON: what a provider can enforce, it does. The reader checks it all the same. */
+  json?: { name: string; schema: Record<string, unknown> };
 }
 
-export interface GeneratedText {
+/** Tokens, as the provider counts them; null where it does not say. */
+interface TokenUsage {
+  input: number | null;
+  output: number | null;
+  /** Input tokens that were cheaper, because the provider remembered them. Part of `input`. */
+  cached: number | null;
+  /** Output tokens that the model thought with. Part of `output`. */
+  reasoning: number | null;
+}
+
+/**
+ * What a model answered, and what it cost: an answer is paid for whether it can be used or not, so one that cannot be used is
+ * an answer too and no error.
+ */
+export interface TextAnswer {
+  /** What was written; empty when nothing was. */
   text: string;
+  /** How it ended: `whole`, `truncated` at the most tokens it may have or by a failure, or `refused` by the model or the provider's filter. */
+  ending: "whole" | "truncated" | "refused";
+  /** The model's own words for refusing; null when it gave none. */
+  refusal: string | null;
+  /** The provider's word for how it ended; null when it said none. */
+  finish: string | null;
+  /** What the provider calls this answer on its side; null when it has no name. */
+  id: string | null;
   /** The model that wrote it, as the provider names it. */
   model: string;
-  usage: { inputTokens: number; outputTokens: number };
+  usage: TokenUsage;
 }
 
 /** Text generation. */
 export interface Text {
   /**
-   * Writes one text.
+   * Asks for one text.
    *
-   * @throws `not_retryable` also when the model was cut off, refused, or wrote nothing: the same key would only bring
-   * back the same answer, so an operator changes the request or retries under a new generation.
+   * Errors: `retry_after`, `not_retryable`, `upstream_refused` and `answer_refused` (a filter stopped the request) when nothing was
+   * written and nothing is to be paid; `unavailable` and `in_progress` when nobody can say.
    */
-  generate(request: TextRequest, options: CallOptions): Promise<GeneratedText>;
-}
-
-export const ChatCompletion = z.object({
-  model: z.string(),
-  choices: z
-    .array(
-      z.object({
-        message: z.object({ content: z.string().nullable(), refusal: z.string().nullish() }),
-        finish_reason: z.string().nullish(),
-      }),
-    )
-    .min(1),
-  usage: z.object({ prompt_tokens: z.number(), completion_tokens: z.number() }),
-});
-
-/** How long AI Gateway remembers an answer: as long as the platform remembers a finished instance. */
-const GATEWAY_CACHE_TTL_SECONDS = 7 * 24 * 60 * 60;
-
-/**
- * OpenAI chat completions, and whatever speaks the same. `upstream.url` is a bare origin (`https://api.openai.com`, to
- * which `/v1` is added) or the full base an SDK would take (`https://gateway.ai.cloudflare.com/v1/…/openai`). With
- * Cloudflare AI Gateway in front, the key is the cache key, which makes a repeat free even where the model's vendor
- * ignores `Idempotency-Key`.
- */
-export function openAiText(upstream: Upstream, model: string): Text {
-  const root = new URL(upstream.url).pathname === "/" ? "/v1" : "";
-  return {
-    async generate(request, options) {
-      const answer = await callUpstream(
-        upstream,
-        {
-          method: "POST",
-          path: `${root}/chat/completions`,
-          headers: {
-            authorization: `Bearer ${upstream.credential.value}`,
-            "content-type": "application/json",
-            "idempotency-key": options.key,
-            "cf-aig-cache-key": options.key,
-            "cf-aig-cache-ttl": String(GATEWAY_CACHE_TTL_SECONDS),
-          },
-          body: JSON.stringify({ model, messages: messagesOf(request), max_completion_tokens: request.maxTokens }),
-          meaning: exhaustedQuota,
-        },
-        ChatCompletion,
-        options,
-      );
-      return readCompletion(answer);
-    },
-  };
-}
-
-export function messagesOf({ system, prompt }: TextRequest): { role: "system" | "user"; content: string }[] {
-  const user = { role: "user" as const, content: prompt };
-  return system === undefined ? [user] : [{ role: "system", content: system }, user];
-}
-
-/** The text of a completion. @throws `not_retryable` when it is cut off, refused or empty. */
-export function readCompletion(completion: z.infer<typeof ChatCompletion>): GeneratedText {
-  const [choice] = completion.choices;
-  if (choice?.message.refusal || choice?.finish_reason === "content_filter") {
-    throw notRetryable("The model refused to write this text. Change the prompt, then retry.");
-  }
-  if (choice?.finish_reason === "length") {
-    throw notRetryable("The model was cut off before the text ended. Raise maxTokens or ask for less, then retry.");
-  }
-  const text = choice?.message.content?.trim();
-  if (!text) throw notRetryable("The model wrote nothing. Change the prompt or TEXT_MODEL, then retry.");
-  return {
-    text,
-    model: completion.model,
-    usage: { inputTokens: completion.usage.prompt_tokens, outputTokens: completion.usage.completion_tokens },
-  };
-}
-
-/** OpenAI answers 429 both when we are too fast and when the account is out of money. No wait cures the second. */
-function exhaustedQuota({ status, text }: Answer): MillraceError | undefined {
-  if (status !== 429 || !text.includes("insufficient_quota")) return undefined;
-  return notRetryable("text answered 429: the account has no credit left. Add credit, then retry.", status);
+  generate(request: TextRequest, options: CallOptions): Promise<TextAnswer>;
 }

@@ -75,7 +75,8 @@ function readAnswer<T>(upstream: Upstream, answer: Answer, schema: z.ZodType<T>)
   );
 }
 
-function jsonOf(text: string): unknown {
+/** A text's JSON value; undefined when it is none. */
+export function jsonOf(text: string): unknown {
   try {
     return JSON.parse(text);
   } catch {

@@ -1,28 +1,42 @@
 import * as z from "zod";
 import { MillraceError, messageOf, notRetryable, retryAfter } from "../engine/index.ts";
+import { ChatCompletion, messagesOf, readCompletion } from "./chat-completion.ts";
+import { GATEWAY_CACHE_TTL_SECONDS } from "./openai-text.ts";
 import { RATE_LIMITED_DELAY_MS } from "./refusal.ts";
-import { ChatCompletion, type GeneratedText, messagesOf, readCompletion, type Text } from "./text.ts";
+import type { Text, TextAnswer, TextRequest } from "./text.ts";
 
 /** As much of the Workers AI binding as chat needs. */
 export interface WorkersAi {
-  run(model: string, input: Record<string, unknown>): Promise<unknown>;
+  run(model: string, input: Record<string, unknown>, options?: WorkersAiOptions): Promise<unknown>;
 }
 
-/** What most chat models of Workers AI answer; the newer ones answer a chat completion. */
+interface WorkersAiOptions {
+  gateway?: { id: string; cacheKey: string; cacheTtl: number };
+  signal?: AbortSignal;
+}
+
+/** What most chat models of Workers AI answer; the newer ones answer a chat completion. In JSON mode `response` is parsed already. */
 const WorkersAiAnswer = z.object({
-  response: z.string(),
-  usage: z.object({ prompt_tokens: z.number(), completion_tokens: z.number() }),
+  response: z.union([z.string(), z.looseObject({})]).nullable(),
+  usage: z.unknown().optional(),
 });
 
 // The binding names its failures only by a number at the head of the message.
 const OUT_OF_CAPACITY = new Set(["3036", "3040"]);
 const FINAL = new Set(["3006", "3041", "5004", "5007", "5018"]);
 
-/** Chat models of Workers AI, through its binding. It takes no key: a repeat is a second paid call. */
-export function workersAiText(ai: WorkersAi, model: string): Text {
+/**
+ * Chat models of Workers AI, through its binding and an AI Gateway, whose cache knows our key: the binding itself takes none, and without
+ * the gateway a repeat would be a second paid call. A gateway named `none` goes without.
+ */
+export function workersAiText(ai: WorkersAi, model: string, gateway: string): Text {
   return {
-    async generate(request) {
-      const answer = await ai.run(model, { messages: messagesOf(request), max_tokens: request.maxTokens }).catch((error: unknown) => {
+    async generate(request, { key, signal }) {
+      const cache = gateway === "none" ? {} : { gateway: { id: gateway, cacheKey: key, cacheTtl: GATEWAY_CACHE_TTL_SECONDS } };
+      const input = { messages: messagesOf(request), max_tokens: request.maxTokens, response_format: formatOf(request) };
+      const answer = await ai.run(model, input, { ...cache, ...(signal && { signal }) }).catch((error: unknown) => {
+        // Its own words for a model that did not keep to the schema. It wrote, and that is paid for: these words stand for what it wrote.
+        if (messageOf(error).includes("JSON Mode couldn't be met")) return { response: messageOf(error), usage: null };
         throw failure(error);
       });
       return readAnswer(model, answer, request.maxTokens);
@@ -30,9 +44,14 @@ export function workersAiText(ai: WorkersAi, model: string): Text {
   };
 }
 
-function readAnswer(model: string, answer: unknown, maxTokens = Number.POSITIVE_INFINITY): GeneratedText {
+/** Here the schema stands where OpenAI has its name, its schema and its strictness. */
+function formatOf({ json }: TextRequest): object | undefined {
+  return json && { type: "json_schema", json_schema: json.schema };
+}
+
+function readAnswer(model: string, answer: unknown, maxTokens: number): TextAnswer {
   const completion = ChatCompletion.safeParse(answer);
-  if (completion.success) return readCompletion(completion.data);
+  if (completion.success) return readCompletion(completion.data, model);
 
   const plain = WorkersAiAnswer.safeParse(answer);
   if (!plain.success) {
@@ -44,10 +63,11 @@ function readAnswer(model: string, answer: unknown, maxTokens = Number.POSITIVE_
       { issues },
     );
   }
-  const { response: content, usage } = plain.data;
+  const { response, usage } = plain.data;
+  const content = typeof response === "object" && response !== null ? JSON.stringify(response) : response;
+  const read = readCompletion(ChatCompletion.parse({ choices: [{ message: { content } }], usage }), model);
   // This format has no finish_reason: using up the allowance is the only sign of having been cut off.
-  const finish_reason = usage.completion_tokens >= maxTokens ? "length" : "stop";
-  return readCompletion({ model, choices: [{ message: { content }, finish_reason }], usage });
+  return (read.usage.output ?? 0) >= maxTokens ? { ...read, ending: "truncated" } : read;
 }
 
 function failure(error: unknown): MillraceError {

@@ -1,22 +1,63 @@
 import { draftArticle, insertDraft } from "../content/articles.ts";
+import { firstAsk, mayAskAgain, nextAsk } from "../content/next-ask.ts";
+import { ARTICLE_PROMPT } from "../content/prompts.ts";
 import { loadResearch } from "../content/research.ts";
+import { insertTextCall, type Paid } from "../content/text-calls.ts";
 import { defineWorkflow } from "../engine/index.ts";
 import { ContentGenerated } from "../messages/content.ts";
 import { ResearchCompleted } from "../messages/research.ts";
+import { awaitWord } from "../steps/await-word.ts";
 import { writeArticle } from "../steps/write-article.ts";
 
-/** Writes an article from a keyword's research and stores it as a draft. */
+/**
+ * Writes an article from a keyword's research and stores it as a draft. Every answer that was paid for is recorded with what it cost,
+ * once. One that cannot be used is asked for once more if that may help; then the instance stops until a person retries it, and each
+ * retry pays for one more answer.
+ */
 export const generateArticle = defineWorkflow({
   name: "generate-article",
   on: ResearchCompleted,
-  async run({ payload: { research_id, brand, keyword }, step, env, envelope, instanceId }) {
-    const research = await step.read("load research", () => loadResearch(env.DB, envelope.tenant_id, research_id));
+  async run({ payload: { research_id, brand, keyword }, step, env, envelope: { tenant_id: tenantId }, instanceId: contentId }) {
+    // The prompt is remembered with the research: a deployment with a newer one changes nothing for an instance that has begun.
+    // One that began when there was only one prompt remembers none.
+    const { prompt = "article.v1", ...research } = await step.read("load research", async () => ({
+      ...(await loadResearch(env.DB, tenantId, research_id)),
+      prompt: ARTICLE_PROMPT,
+    }));
 
-    await step.effect("write article", writeArticle, research, {
-      record: (written) => ({
-        statements: [insertDraft(draftArticle(instanceId, envelope.tenant_id, brand, keyword, written), written)],
-        emit: [ContentGenerated.from({ content_id: instanceId, brand, keyword, revision: 1 })],
-      }),
-    });
+    let ask = firstAsk(research, prompt);
+    const paid: Paid[] = [];
+    for (let attempt = 1; ; attempt++) {
+      const written = await step.effect("write article", writeArticle, ask, {
+        key: attempt === 1 ? "" : String(attempt),
+        record(outcome) {
+          const { maxTokens, prompt } = ask;
+          const call = { tenantId, contentId, attempt, brand, prompt, maxTokens, paid: outcome.paid };
+          if ("bad" in outcome) return { statements: [insertTextCall({ ...call, outcome: outcome.bad })] };
+          const draft = draftArticle(contentId, tenantId, brand, keyword, outcome.article);
+          return {
+            statements: [insertTextCall({ ...call, outcome: "written" }), insertDraft(draft, prompt, [...paid, outcome.paid])],
+            emit: [ContentGenerated.from({ content_id: contentId, brand, keyword, revision: 1 })],
+          };
+        },
+      });
+      if (!("bad" in written)) return;
+
+      paid.push(written.paid);
+      const { bad, problem } = written;
+      let next = ask.prompt;
+      if (!mayAskAgain(attempt, bad)) {
+        // A step of its own: this is what a retry goes on from, and by then the prompt may have been mended.
+        next = await step.read(
+          "ask again",
+          async () => {
+            await awaitWord(env, { tenantId, contentId, attempt, bad, problem });
+            return ARTICLE_PROMPT;
+          },
+          { key: String(attempt) },
+        );
+      }
+      ask = nextAsk(ask, written, next);
+    }
   },
 });

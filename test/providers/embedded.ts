@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
-import type { Fault, LedgerReport } from "../../src/providers/embedded/ledger.ts";
+import type { AnswerFault, Fault, LedgerReport } from "../../src/providers/embedded/ledger.ts";
 
 /** Replaces the fault rules of the embedded programs. */
-export async function inject(...faults: Fault[]): Promise<void> {
+export async function inject(...faults: (Fault | AnswerFault)[]): Promise<void> {
   const answer = await env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "PUT", body: JSON.stringify(faults) });
   if (!answer.ok) throw new Error(await answer.text());
 }

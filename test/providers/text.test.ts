@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import { text } from "../../src/providers/index.ts";
-import { openAiText } from "../../src/providers/text.ts";
+import { type TextRequest, text } from "../../src/providers/index.ts";
+import { openAiText } from "../../src/providers/openai-text.ts";
 import { inject, ledger, scripted } from "./embedded.ts";
 
 afterEach(() => inject());
@@ -14,17 +14,20 @@ const prompt = [
   "  A survey of 900 people.",
 ].join("\n");
 
-describe("text generation", () => {
+const about = (subject: string): TextRequest => ({ prompt: `Write about ${subject}.`, maxTokens: 4000 });
+const P: TextRequest = { prompt: "P", maxTokens: 9 };
+
+describe("The embedded writer", () => {
   it("writes an article from the sources in the prompt", async () => {
-    const article = await text(env).generate({ system: "You write for shops.", prompt }, { key: "article-1" });
+    const article = await text(env).generate({ system: "You write for shops.", prompt, maxTokens: 4000 }, { key: "article-1" });
     expect(article.text).toMatch(/^# Green tea: /);
     expect(article.text).toContain("## Steeping, explained\n\n");
     expect(article.text).toContain("Two minutes are enough.");
     expect(article.text).toContain("## What drinkers want\n\n");
     expect(article.text).toContain("A survey of 900 people.");
     expect(article.text).toContain("- [What drinkers want](https://data.example.org/drinkers)");
-    expect(article.model).toBe("embedded-writer-1");
-    expect(article.usage.outputTokens).toBeGreaterThan(100);
+    expect(article).toMatchObject({ model: "embedded-writer-1", ending: "whole", finish: "stop", id: expect.stringMatching(/^chatcmpl-/) });
+    expect(article.usage.output).toBeGreaterThan(100);
   });
 
   it("answers a known key byte for byte and charges once", async () => {
@@ -40,39 +43,59 @@ describe("text generation", () => {
   });
 
   it("charges again under another key", async () => {
-    await text(env).generate({ prompt: "Write about oolong." }, { key: "article-3" });
-    await text(env).generate({ prompt: "Write about oolong." }, { key: "article-4" });
+    await text(env).generate(about("oolong"), { key: "article-3" });
+    await text(env).generate(about("oolong"), { key: "article-4" });
     expect((await ledger({ match: "oolong" })).totals.text.charged).toBe(2);
   });
 
   it("refuses a key that comes back with another request", async () => {
-    await text(env).generate({ prompt: "Write about matcha." }, { key: "article-5" });
-    const again = text(env).generate({ prompt: "Write about sencha." }, { key: "article-5" });
+    await text(env).generate(about("matcha"), { key: "article-5" });
+    const again = text(env).generate(about("sencha"), { key: "article-5" });
     await expect(again).rejects.toMatchObject({ code: "not_retryable", detail: { upstreamStatus: 422 } });
   });
 
-  it("is charged once even when the answer is lost on the way", async () => {
+  it("charges once even when its answer is lost on the way", async () => {
     await inject({ upstream: "text", match: "pu-erh", status: 502, remaining: 1, afterEffect: true });
-    const generate = () => text(env).generate({ prompt: "Write about pu-erh." }, { key: "article-6" });
+    const generate = () => text(env).generate(about("pu-erh"), { key: "article-6" });
     await expect(generate()).rejects.toMatchObject({ code: "unavailable" });
     await generate();
     expect((await ledger({ match: "article-6" })).totals.text).toMatchObject({ charged: 1, repeated: 1, refused: 0 });
   });
 
-  it("says so when the text was cut off", async () => {
-    const cut = text(env).generate({ prompt, maxTokens: 20 }, { key: "article-7" });
-    await expect(cut).rejects.toMatchObject({ code: "not_retryable", message: expect.stringContaining("maxTokens") });
+  it("stops at the most tokens that an answer may have", async () => {
+    const cut = await text(env).generate({ prompt, maxTokens: 20 }, { key: "article-7" });
+    expect(cut).toMatchObject({ ending: "truncated", usage: { output: 20 } });
+  });
+
+  it("writes answers unfit for use when it is told to, once per key, and charges for them", async () => {
+    await inject({ upstream: "text", match: "hojicha", answer: "refused", remaining: 2 });
+    const ask = (key: string) => text(env).generate(about("hojicha"), { key });
+    expect(await ask("article-8")).toMatchObject({ ending: "refused", text: "" });
+    expect(await ask("article-8")).toMatchObject({ ending: "refused" });
+    expect(await ask("article-9")).toMatchObject({ ending: "refused" });
+    expect(await ask("article-10")).toMatchObject({ ending: "whole" });
+    expect((await ledger({ match: "hojicha" })).totals.text).toMatchObject({ charged: 3, repeated: 1 });
   });
 });
 
-const completion = (message: object, finish_reason = "stop") =>
-  Response.json({ model: "gpt", choices: [{ message, finish_reason }], usage: { prompt_tokens: 1, completion_tokens: 2 } });
+const usage = { prompt_tokens: 3, completion_tokens: 4 };
+const completion = (message: object | null, finish_reason: string | null = "stop", more: object = { usage }) =>
+  Response.json({ id: "c1", model: "gpt", choices: [{ message, finish_reason }], ...more });
+const ask = (answer: Response, request = P) => openAiText(scripted(answer), "gpt").generate(request, { key: "k" });
 
 describe("OpenAI's format", () => {
   it("carries the key for the vendor and for AI Gateway", async () => {
     const openai = scripted(completion({ content: " Hello. " }));
-    const written = await openAiText(openai, "gpt").generate({ system: "S", prompt: "P", maxTokens: 9 }, { key: "k1" });
-    expect(written).toEqual({ text: "Hello.", model: "gpt", usage: { inputTokens: 1, outputTokens: 2 } });
+    const written = await openAiText(openai, "gpt").generate({ system: "S", ...P }, { key: "k1" });
+    expect(written).toEqual({
+      text: "Hello.",
+      ending: "whole",
+      refusal: null,
+      finish: "stop",
+      id: "c1",
+      model: "gpt",
+      usage: { input: 3, output: 4, cached: null, reasoning: null },
+    });
     const [request] = openai.requests;
     expect(request?.url).toBe("https://upstream.example.com/v1/chat/completions");
     expect(Object.fromEntries(request?.headers ?? [])).toMatchObject({
@@ -92,42 +115,187 @@ describe("OpenAI's format", () => {
 
   it("takes a base with a path as it is", async () => {
     const gateway = { ...scripted(completion({ content: "Hi" })), url: "https://gateway.example.com/v1/account/gateway/openai/" };
-    await openAiText(gateway, "gpt").generate({ prompt: "P" }, { key: "k" });
+    await openAiText(gateway, "gpt").generate(P, { key: "k" });
     expect(gateway.requests[0]?.url).toBe("https://gateway.example.com/v1/account/gateway/openai/chat/completions");
   });
 
   it.each([
-    ["refused", completion({ content: null, refusal: "I can't help with that." }), "refused"],
-    ["filtered", completion({ content: "" }, "content_filter"), "refused"],
-    ["empty", completion({ content: "  " }), "wrote nothing"],
-    ["cut off", completion({ content: "Half a sen" }, "length"), "cut off"],
-  ])("names an answer that is %s", async (_, answer, words) => {
-    const generated = openAiText(scripted(answer), "gpt").generate({ prompt: "P" }, { key: "k" });
-    await expect(generated).rejects.toMatchObject({ code: "not_retryable", message: expect.stringContaining(words) });
+    ["json_schema", { type: "json_schema", json_schema: { name: "n", schema: { type: "object" }, strict: true } }],
+    ["json_object", { type: "json_object" }],
+    ["none", undefined],
+  ] as const)("asks for JSON by %s", async (format, asked) => {
+    const server = scripted(completion({ content: "{}" }));
+    await openAiText(server, "gpt", { json: format }).generate({ ...P, json: { name: "n", schema: { type: "object" } } }, { key: "k" });
+    const body = await server.requests[0]?.json<{ response_format?: object }>();
+    expect(body?.response_format).toEqual(asked);
   });
 
-  it("does not wait for an account without credit", async () => {
-    const answer = Response.json({ error: { message: "You exceeded your quota", code: "insufficient_quota" } }, { status: 429 });
-    const generated = openAiText(scripted(answer), "gpt").generate({ prompt: "P" }, { key: "k" });
-    await expect(generated).rejects.toMatchObject({ code: "not_retryable", message: expect.stringContaining("credit") });
+  it("says the most tokens in the older field where only that is known", async () => {
+    const server = scripted(completion({ content: "Hi" }));
+    await openAiText(server, "gpt", { limit: "max_tokens" }).generate(P, { key: "k" });
+    expect(await server.requests[0]?.json()).toEqual({ model: "gpt", messages: [{ role: "user", content: "P" }], max_tokens: 9 });
+  });
+
+  it.each(["TEXT_JSON", "TEXT_LIMIT"])("names a word that %s does not know, and those it does", (variable) => {
+    expect(() => text({ ...env, [variable]: "yaml" })).toThrow(new RegExp(`${variable} is "yaml". Set it to one of: [a-z_]+, [a-z_]+`));
+  });
+
+  it("reads its dialect from TEXT_JSON and TEXT_LIMIT", async () => {
+    const server = scripted(completion({ content: "Hi" }));
+    const dialect = {
+      UPSTREAMS: { fetch: (request: Request) => server.fetch(request) },
+      TEXT_JSON: "json_object",
+      TEXT_LIMIT: "max_tokens",
+    };
+    await text(dialect as unknown as typeof env).generate({ ...P, json: { name: "n", schema: {} } }, { key: "k" });
+    expect(await server.requests[0]?.json()).toMatchObject({ response_format: { type: "json_object" }, max_tokens: 9 });
+  });
+
+  it.each([
+    [
+      "refused",
+      completion({ content: null, refusal: "I can't help with that." }),
+      { ending: "refused", refusal: "I can't help with that." },
+    ],
+    ["filtered", completion({ content: "" }, "content_filter"), { ending: "refused", refusal: null }],
+    ["empty", completion({ content: "  " }), { ending: "whole", text: "" }],
+    [
+      "null beside a tool call",
+      completion({ content: null, tool_calls: [] }, "tool_calls"),
+      { ending: "whole", text: "", finish: "tool_calls" },
+    ],
+    ["cut off", completion({ content: "Half a sen" }, "length"), { ending: "truncated", text: "Half a sen" }],
+    ["all thought", completion({ content: null }, "length"), { ending: "truncated", text: "" }],
+    ["without a message", completion(null, "error"), { ending: "truncated", text: "", finish: "error" }],
+    [
+      "in parts",
+      completion({
+        content: [
+          { type: "text", text: "Hel" },
+          { type: "text", text: "lo." },
+        ],
+      }),
+      { text: "Hello." },
+    ],
+    ["without usage", completion({ content: "Hi" }, "stop", {}), { text: "Hi", usage: { input: null, output: null, cached: null } }],
+    [
+      "with odd usage",
+      completion({ content: "Hi" }, null, { usage: { prompt_tokens: "3" } }),
+      { text: "Hi", usage: { input: null, output: null } },
+    ],
+    [
+      "with every count",
+      completion({ content: "Hi" }, "stop", {
+        usage: { ...usage, prompt_tokens_details: { cached_tokens: 2 }, completion_tokens_details: { reasoning_tokens: 1 } },
+      }),
+      { usage: { input: 3, output: 4, cached: 2, reasoning: 1 } },
+    ],
+    ["without a name", Response.json({ choices: [{ message: { content: "Hi" } }] }), { text: "Hi", id: null, model: "gpt", finish: null }],
+  ])("brings home an answer that is %s, because it is paid for", async (_, answer, read) => {
+    await expect(ask(answer)).resolves.toMatchObject(read);
+  });
+
+  it("does not take just any JSON for an answer", async () => {
+    await expect(ask(Response.json({ status: "ok" }))).rejects.toMatchObject({ code: "unavailable" });
+  });
+
+  const failing = (status: number, error: object, headers: Record<string, string> = {}) => Response.json({ error }, { status, headers });
+
+  it.each([
+    [
+      "an account without credit",
+      failing(429, { message: "You exceeded your quota", code: "insufficient_quota" }),
+      { code: "not_retryable" },
+    ],
+    ["an account without credit, by 402", failing(402, { code: 402, message: "Insufficient credits" }), { code: "not_retryable" }],
+    ["its speed, without a pause", failing(429, { message: "Slow down", code: "rate_limit_exceeded" }), { detail: { delayMs: 30_000 } }],
+    ["its speed, in seconds", failing(429, { message: "Slow" }, { "retry-after": "7" }), { detail: { delayMs: 7000 } }],
+    [
+      "its speed, in milliseconds",
+      failing(429, { message: "Slow" }, { "retry-after-ms": "1234", "retry-after": "2" }),
+      { detail: { delayMs: 1234 } },
+    ],
+    [
+      "the limit that is used up",
+      failing(
+        429,
+        { message: "Slow" },
+        {
+          "x-ratelimit-remaining-requests": "10",
+          "x-ratelimit-reset-requests": "9h",
+          "x-ratelimit-remaining-tokens": "0",
+          "x-ratelimit-reset-tokens": "1m2.5s",
+        },
+      ),
+      { detail: { delayMs: 62_500 } },
+    ],
+    [
+      "an overloaded server's pause",
+      failing(503, { message: "Overloaded" }, { "retry-after": "3" }),
+      { code: "retry_after", detail: { delayMs: 3000 } },
+    ],
+    ["an overloaded server", failing(503, { message: "Overloaded" }), { code: "unavailable" }],
+    ["a filter before the model", failing(400, { message: "Filtered", code: "content_filter" }), { code: "answer_refused" }],
+    ["a request that is too long", failing(400, { message: "Too long", code: "context_length_exceeded" }), { code: "not_retryable" }],
+    ["a failure that came with the status 200", failing(200, { code: 429, message: "Upstream is busy" }), { code: "retry_after" }],
+    ["a failure of unknown kind with the status 200", failing(200, { code: "oops", message: "x" }), { code: "unavailable" }],
+  ])("names %s", async (_, answer, failure) => {
+    await expect(ask(answer)).rejects.toMatchObject(failure);
   });
 });
 
 describe("Workers AI", () => {
-  const workersAi = (run: () => Promise<unknown>) => text({ TEXT_PROVIDER: "workers-ai", TEXT_MODEL: "@cf/m", AI: { run } });
-  const usage = { prompt_tokens: 3, completion_tokens: 4 };
+  const asked: { model: string; input: object; options: object | undefined }[] = [];
+  const workersAi = (run: () => Promise<unknown>, more: object = {}) =>
+    text({
+      TEXT_PROVIDER: "workers-ai",
+      TEXT_MODEL: "@cf/m",
+      AI: {
+        run(model, input, options) {
+          asked.push({ model, input, options });
+          return run();
+        },
+      },
+      ...more,
+    });
+  const answering = (answer: unknown, request: TextRequest = P) => workersAi(async () => answer).generate(request, { key: "k" });
 
   it.each([
-    ["its own format", { response: "Hello.", usage }, "@cf/m"],
-    ["a chat completion", { model: "m", choices: [{ message: { content: "Hello." }, finish_reason: "stop" }], usage }, "m"],
-  ])("answers in %s", async (_, answer, model) => {
-    const written = await workersAi(async () => answer).generate({ prompt: "P" }, { key: "k" });
-    expect(written).toEqual({ text: "Hello.", model, usage: { inputTokens: 3, outputTokens: 4 } });
+    ["its own format", { response: "Hello.", usage }, { model: "@cf/m", text: "Hello.", usage: { input: 3, output: 4 } }],
+    [
+      "a chat completion",
+      { model: "m", choices: [{ message: { content: "Hello." }, finish_reason: "stop" }], usage },
+      { model: "m", text: "Hello." },
+    ],
+    ["its own format without usage", { response: "Hello." }, { text: "Hello.", usage: { input: null, output: null } }],
+    ["JSON that is parsed already", { response: { title: "T" }, usage }, { text: '{"title":"T"}' }],
+    ["nothing", { response: null, usage }, { text: "" }],
+  ])("answers in %s", async (_, answer, read) => {
+    expect(await answering(answer)).toMatchObject({ ending: "whole", ...read });
+  });
+
+  it("goes through a gateway that knows our key, and is given a limit and a schema", async () => {
+    asked.length = 0;
+    await answering({ response: "x", usage }, { ...P, json: { name: "n", schema: { type: "object" } } });
+    await workersAi(async () => ({ response: "x", usage }), { TEXT_GATEWAY: "none" }).generate(P, { key: "k" });
+    expect(asked).toMatchObject([
+      {
+        model: "@cf/m",
+        input: { max_tokens: 9, response_format: { type: "json_schema", json_schema: { type: "object" } } },
+        options: { gateway: { id: "default", cacheKey: "k", cacheTtl: 604_800 } },
+      },
+      { options: {} },
+    ]);
+    expect(asked[1]?.options).not.toHaveProperty("gateway");
   });
 
   it("takes a used-up allowance for a text that was cut off", async () => {
-    const cut = workersAi(async () => ({ response: "Hel", usage })).generate({ prompt: "P", maxTokens: 4 }, { key: "k" });
-    await expect(cut).rejects.toMatchObject({ code: "not_retryable" });
+    expect(await answering({ response: "Hel", usage }, { ...P, maxTokens: 4 })).toMatchObject({ ending: "truncated" });
+  });
+
+  it("takes a model that did not keep to the schema for one that wrote something else", async () => {
+    const failed = workersAi(() => Promise.reject(new Error("5024: JSON Mode couldn't be met"))).generate(P, { key: "k" });
+    await expect(failed).resolves.toMatchObject({ ending: "whole", text: expect.stringContaining("JSON Mode"), usage: { output: null } });
   });
 
   it.each([
@@ -135,7 +303,7 @@ describe("Workers AI", () => {
     ["AiError: 5007: No such model @cf/m or task", "not_retryable"],
     ["Network connection lost", "unavailable"],
   ])("names the failure %s", async (message, code) => {
-    const failed = workersAi(() => Promise.reject(new Error(message))).generate({ prompt: "P" }, { key: "k" });
+    const failed = workersAi(() => Promise.reject(new Error(message))).generate(P, { key: "k" });
     await expect(failed).rejects.toMatchObject({ code });
   });
 });

@@ -15,9 +15,10 @@ export async function draft(
     text = "# Green tea\n\nIt is a plant.",
   }: { brand?: string; keyword?: string; text?: string } = {},
 ): Promise<Article> {
-  const written = { text, model: "test", usage: { inputTokens: 12, outputTokens: 34 } };
-  const article = draftArticle(hexId(), caller.tenantId, brand, keyword, written);
-  await batch(env.DB, [insertDraft(article, written)]);
+  const [, title = keyword, body = text] = /^# (.+)\n\n([\s\S]*)$/.exec(text) ?? [];
+  const article = draftArticle(hexId(), caller.tenantId, brand, keyword, { title, description: "", body });
+  const paid = { id: "answer-1", model: "test", finish: "stop", usage: { input: 12, output: 34, cached: 0, reasoning: 0 } };
+  await batch(env.DB, [insertDraft(article, "article.v2", [paid])]);
   return article;
 }
 

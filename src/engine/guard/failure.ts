@@ -15,6 +15,11 @@ export interface Failure {
 
 const TERMINAL: ReadonlySet<ErrorCode> = new Set([
   "not_retryable",
+  // Asked again with the same key, a model that was paid answers the same.
+  "answer_truncated",
+  "answer_refused",
+  "answer_empty",
+  "answer_malformed",
   "output_too_large",
   "output_not_serializable",
   "nondeterministic_steps",

@@ -35,6 +35,20 @@ export function listActions(env: EngineEnv, by: Operator, request: PageRequest):
   });
 }
 
+/**
+ * Whether an operator has retried an instance at or after a moment by the database's clock, in milliseconds: for a step that goes on only
+ * at a person's word. Once true, it stays true for as long as the audit is kept.
+ */
+export async function retriedSince(env: EngineEnv, tenantId: string, instanceId: string, at: number): Promise<boolean> {
+  const found = await query(
+    env.DB,
+    sql`
+      SELECT 1 FROM actions
+      WHERE tenant_id = ${tenantId} AND at >= ${at} AND instance_id = ${instanceId} AND verb = 'retry' AND result = 'applied' LIMIT 1`,
+  );
+  return found.length > 0;
+}
+
 const identity = ({ at, id }: AuditRow) => ({ at, id });
 
 function asRow(row: Record<string, unknown>): AuditRow {

@@ -20,22 +20,30 @@ const CLOSINGS = [
   "Choose the approach you can keep up on an ordinary Tuesday.",
 ];
 
+/** An article in the parts that a reader may ask for by name. */
+export interface ComposedArticle {
+  title: string;
+  description: string;
+  /** Without the title. */
+  body_markdown: string;
+}
+
 /**
- * Writes an article in Markdown: a title, an introduction, a section for each source named in the prompt, a conclusion,
- * and the sources. The same prompt always gives the same article.
+ * Writes an article: a title, an introduction, a section for each source named in the prompt, a conclusion, and the sources.
+ * The same prompt always gives the same article.
  */
-export function composeArticle(prompt: string): string {
+export function composeArticle(prompt: string): ComposedArticle {
   const topic = topicOf(prompt);
   const sources = sourcesIn(prompt);
+  const opening = introduction(topic, sources.length);
   const parts = [
-    `# ${capitalized(topic)}: what to know before you start`,
-    introduction(topic, sources.length),
+    opening,
     ...sources.slice(0, MAX_SECTIONS).flatMap((source, place) => section(topic, source, place)),
     "## Where to go from here",
     `Start small, keep what works, and come back to ${topic} with better questions. That is how most people who are good at it began.`,
   ];
   if (sources.length > 0) parts.push("## Sources", sources.map(({ title, url }) => `- [${title}](${url})`).join("\n"));
-  return parts.join("\n\n");
+  return { title: `${capitalized(topic)}: what to know before you start`, description: opening, body_markdown: parts.join("\n\n") };
 }
 
 function introduction(topic: string, sourceCount: number): string {
@@ -62,15 +70,25 @@ function topicOf(prompt: string): string {
   return named.replace(/[\s.,:;]+$/, "") || "this subject";
 }
 
-/** Every line with an address is a source: its title before the address, its note after it or on the next line. */
+/** Every line with an address is a source: a JSON object, or its title before the address and its note after it or on the next line. */
 function sourcesIn(prompt: string): Source[] {
   const lines = prompt.split("\n");
   return lines.flatMap((line, index) => {
+    if (line.startsWith("{")) return quotedSource(line);
     const [before = "", url, after = ""] = line.split(/(https?:\/\/[^\s<>()[\]"]+)/);
     if (url === undefined) return [];
     const next = lines[index + 1] ?? "";
     return [{ title: plain(before) || new URL(url).hostname, url, note: plain(after) || (next.includes("://") ? "" : plain(next)) }];
   });
+}
+
+function quotedSource(line: string): Source[] {
+  try {
+    const { title, url, description } = JSON.parse(line) as Record<string, unknown>;
+    return [{ title: String(title), url: String(url), note: String(description ?? "") }];
+  } catch {
+    return [];
+  }
 }
 
 /** The words of a line without its bullet, number, brackets and dashes. */

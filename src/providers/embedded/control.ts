@@ -1,16 +1,26 @@
 import { Hono } from "hono";
 import * as z from "zod";
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
+import { BAD_ANSWERS } from "./ledger.ts";
 import { UPSTREAMS } from "./schema.ts";
 
+const match = z.string();
+const remaining = z.int().min(0).nullable();
+
+const CallFault = z.strictObject({
+  upstream: z.enum(UPSTREAMS),
+  match,
+  status: z.int().min(400).max(599),
+  remaining,
+  retryAfter: z.int().min(0).optional(),
+  afterEffect: z.boolean().optional(),
+});
+
+const AnswerFault = z.strictObject({ upstream: z.literal("text"), match, answer: z.enum(BAD_ANSWERS), remaining });
+
 const Faults = z.array(
-  z.strictObject({
-    upstream: z.enum(UPSTREAMS),
-    match: z.string(),
-    status: z.int().min(400).max(599),
-    remaining: z.int().min(0).nullable(),
-    retryAfter: z.int().min(0).optional(),
-    afterEffect: z.boolean().optional(),
+  z.union([CallFault, AnswerFault], {
+    error: `a fault says { upstream, match, status, remaining }, also retryAfter and afterEffect, or { upstream: "text", match, answer, remaining } with an answer that is ${BAD_ANSWERS.join(", ")}`,
   }),
 );
 

@@ -35,6 +35,20 @@ export interface Fault {
   afterEffect?: boolean;
 }
 
+export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed"] as const;
+export type BadAnswer = (typeof BAD_ANSWERS)[number];
+
+/** A rule that makes the writer's answers unfit for use. They are charged like any other. */
+export interface AnswerFault {
+  upstream: "text";
+  /** A part of the prompt. Empty matches every one. */
+  match: string;
+  /** What is wrong with the answer. */
+  answer: BadAnswer;
+  /** How many answers it still spoils; null for all. A key that comes again is given its first answer, and counts for nothing. */
+  remaining: number | null;
+}
+
 export interface LedgerReport {
   calls: RecordedCall[];
   totals: Record<UpstreamName, Record<Outcome, number>>;
@@ -52,6 +66,11 @@ const ADD_FAULT = `INSERT INTO faults (upstream, match, status, remaining, retry
 const TAKE_FAULT = `UPDATE faults SET remaining = remaining - 1
   WHERE id = (SELECT id FROM faults WHERE upstream = ?1 AND instr(?2, match) > 0 AND (remaining IS NULL OR remaining > 0) ORDER BY id LIMIT 1)
   RETURNING upstream, match, status, remaining, retry_after, after_effect`;
+const ADD_ANSWER_FAULT = `INSERT INTO answer_faults (match, answer, remaining) VALUES (?, ?, ?)`;
+const TAKE_ANSWER_FAULT = `UPDATE answer_faults SET remaining = remaining - 1
+  WHERE id = (SELECT id FROM answer_faults WHERE instr(?1, match) > 0 AND (remaining IS NULL OR remaining > 0) ORDER BY id LIMIT 1)
+    AND NOT EXISTS (SELECT 1 FROM answers WHERE key = ?2)
+  RETURNING answer`;
 const OPEN_SESSION = `INSERT INTO sessions (token, did, expires_at) VALUES (?, ?, ?)`;
 const FIND_SESSION = `SELECT did, expires_at FROM sessions WHERE token = ?`;
 const FIND_RECORD = `SELECT cid, value FROM records WHERE uri = ?`;
@@ -88,9 +107,14 @@ export class EmbeddedLedger extends DurableObject {
     return stored?.body ?? body;
   }
 
-  setFaults(faults: Fault[]): void {
-    this.#sql.exec(`DELETE FROM faults`);
-    for (const { upstream, match, status, remaining, retryAfter, afterEffect } of faults) {
+  setFaults(faults: (Fault | AnswerFault)[]): void {
+    this.#sql.exec(`DELETE FROM faults; DELETE FROM answer_faults`);
+    for (const fault of faults) {
+      if ("answer" in fault) {
+        this.#sql.exec(ADD_ANSWER_FAULT, fault.match, fault.answer, fault.remaining);
+        continue;
+      }
+      const { upstream, match, status, remaining, retryAfter, afterEffect } = fault;
       this.#sql.exec(ADD_FAULT, upstream, match, status, remaining, retryAfter ?? null, afterEffect ? 1 : 0);
     }
   }
@@ -102,6 +126,11 @@ export class EmbeddedLedger extends DurableObject {
     if (!row.after_effect) this.record({ ...call, subject: `${call.subject} (${row.match})` }, "refused");
     const { retry_after, after_effect, ...fault } = row;
     return { ...fault, retryAfter: retry_after ?? undefined, afterEffect: after_effect === 1 };
+  }
+
+  /** Uses up one hit of the first rule that spoils an answer to this prompt; null for none, and for a key whose answer is known. */
+  takeAnswerFault(key: string | null, prompt: string): BadAnswer | null {
+    return this.#sql.exec<{ answer: BadAnswer }>(TAKE_ANSWER_FAULT, prompt, key).toArray()[0]?.answer ?? null;
   }
 
   openSession(token: string, did: string, expiresAt: number): void {

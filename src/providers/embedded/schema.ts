@@ -33,6 +33,13 @@ CREATE TABLE IF NOT EXISTS faults (
   after_effect INTEGER NOT NULL CHECK (after_effect IN (0, 1))
 ) STRICT;
 
+CREATE TABLE IF NOT EXISTS answer_faults (
+  id        INTEGER PRIMARY KEY AUTOINCREMENT,
+  match     TEXT NOT NULL,
+  answer    TEXT NOT NULL CHECK (answer IN ('truncated', 'refused', 'empty', 'malformed')),
+  remaining INTEGER CHECK (remaining >= 0)
+) STRICT;
+
 CREATE TABLE IF NOT EXISTS sessions (
   token      TEXT PRIMARY KEY,
   did        TEXT NOT NULL,

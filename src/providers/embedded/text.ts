@@ -2,16 +2,29 @@ import { Hono } from "hono";
 import * as z from "zod";
 import { composeArticle } from "./composer.ts";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
+import type { BadAnswer } from "./ledger.ts";
 
 /** The rule of thumb of OpenAI's own documentation for English. */
 const CHARACTERS_PER_TOKEN = 4;
+
+/** The one shape this writer knows: it writes articles. */
+const ArticleSchema = z.object({ required: z.array(z.enum(["title", "description", "body_markdown"])) });
 
 const ChatRequest = z.object({
   model: z.string().min(1),
   messages: z.array(z.object({ role: z.enum(["system", "developer", "user", "assistant"]), content: z.string() })).min(1),
   max_tokens: z.int().positive().optional(),
   max_completion_tokens: z.int().positive().optional(),
+  response_format: z
+    .discriminatedUnion("type", [
+      z.object({ type: z.literal("text") }),
+      z.object({ type: z.literal("json_object") }),
+      z.object({ type: z.literal("json_schema"), json_schema: z.object({ name: z.string(), schema: ArticleSchema }) }),
+    ])
+    .optional(),
 });
+
+type ChatRequest = z.infer<typeof ChatRequest>;
 
 /** A writer that speaks OpenAI's chat completions. A known `Idempotency-Key` gets its first answer, byte for byte, for free. */
 export const text = new Hono<{ Bindings: EmbeddedEnv }>().post("/v1/chat/completions", async (context) => {
@@ -22,10 +35,11 @@ export const text = new Hono<{ Bindings: EmbeddedEnv }>().post("/v1/chat/complet
 
   const key = context.req.header("idempotency-key") ?? null;
   const prompt = request.data.messages.findLast(({ role }) => role === "user")?.content ?? "";
-  const answer = JSON.stringify(completionOf(request.data, prompt));
+  const ledger = ledgerOf(context.env);
+  const answer = JSON.stringify(completionOf(request.data, prompt, await ledger.takeAnswerFault(key, prompt)));
   const fingerprint = await sha256(await context.req.text());
 
-  const body = await ledgerOf(context.env).charge({ upstream: "text", key, subject: prompt }, fingerprint, answer);
+  const body = await ledger.charge({ upstream: "text", key, subject: prompt }, fingerprint, answer);
   if (body === null) return context.json(textError(422, "This Idempotency-Key came with another request before."), 422);
   return context.body(body, 200, { "content-type": "application/json" });
 });
@@ -34,27 +48,45 @@ export function textError(status: number, message: string): object {
   return { error: { message, type: status < 500 ? "invalid_request_error" : "server_error", param: null, code: null } };
 }
 
-function completionOf(request: z.infer<typeof ChatRequest>, prompt: string): object {
-  const whole = composeArticle(prompt);
-  const maxTokens = request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY;
-  const content = whole.slice(0, maxTokens * CHARACTERS_PER_TOKEN);
+function completionOf(request: ChatRequest, prompt: string, fault: BadAnswer | null): object {
+  const { content, refusal, finish_reason } = written(request, prompt, fault);
   const prompt_tokens = tokensIn(request.messages.map((message) => message.content).join(""));
-  const completion_tokens = tokensIn(content);
+  const completion_tokens = tokensIn(content ?? refusal ?? "");
   return {
     id: `chatcmpl-${crypto.randomUUID().replaceAll("-", "")}`,
     object: "chat.completion",
     created: Math.floor(Date.now() / 1000),
     model: request.model,
-    choices: [
-      {
-        index: 0,
-        message: { role: "assistant", content, refusal: null },
-        logprobs: null,
-        finish_reason: content.length < whole.length ? "length" : "stop",
-      },
-    ],
-    usage: { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens },
+    choices: [{ index: 0, message: { role: "assistant", content, refusal }, logprobs: null, finish_reason }],
+    usage: {
+      prompt_tokens,
+      completion_tokens,
+      total_tokens: prompt_tokens + completion_tokens,
+      prompt_tokens_details: { cached_tokens: 0 },
+      completion_tokens_details: { reasoning_tokens: 0 },
+    },
   };
+}
+
+/** What the writer says and how it ends: an article up to the most tokens it may have, or whatever a fault makes of it. */
+function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) {
+  const article = composeArticle(prompt);
+  const json = request.response_format !== undefined && request.response_format.type !== "text";
+  const whole = json ? JSON.stringify(article) : `# ${article.title}\n\n${article.body_markdown}`;
+  const allowed = (request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY) * CHARACTERS_PER_TOKEN;
+  const content = whole.slice(0, allowed);
+  switch (fault) {
+    case "truncated":
+      return { content: content.slice(0, content.length / 2), refusal: null, finish_reason: "length" };
+    case "refused":
+      return { content: null, refusal: "I'm sorry, but I can't help with that.", finish_reason: "stop" };
+    case "empty":
+      return { content: "", refusal: null, finish_reason: "stop" };
+    case "malformed":
+      return { content: `Sure! Here is what I would write about it: ${article.description}`, refusal: null, finish_reason: "stop" };
+    case null:
+      return { content, refusal: null, finish_reason: content.length < whole.length ? "length" : "stop" };
+  }
 }
 
 function tokensIn(text: string): number {

@@ -1,0 +1,104 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { BAD_ANSWERS } from "../content/bad-answer.ts";
+import { type TextCallRow, textCallsOf, textUsage } from "../content/text-calls.ts";
+import { getInstance } from "../engine/index.ts";
+import { brandName } from "../messages/brand.ts";
+import { needs } from "./auth.ts";
+import type { ApiEnv } from "./env.ts";
+import { invalidRequest } from "./invalid-request.ts";
+import { problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { iso, timestamp } from "./time.ts";
+
+const DAY_MS = 86_400_000;
+const USUAL_DAYS = 30;
+const MOST_DAYS = 92;
+
+const tokens = z.int().nullable().openapi({ description: "Null where the provider did not say." });
+
+const TextCallSchema = z
+  .object({
+    attempt: z.int().openapi({ description: "1 is the first answer. Each was paid for." }),
+    outcome: z.enum(["written", ...BAD_ANSWERS]),
+    prompt: z.string().openapi({ description: "The prompt and its version.", example: "article.v2" }),
+    model: z.string().openapi({ description: "As the provider names it." }),
+    answer_id: z.string().nullable().openapi({ description: "What the provider calls this answer on its side." }),
+    max_tokens: z.int().openapi({ description: "The most tokens that the answer could have." }),
+    input_tokens: tokens,
+    output_tokens: tokens,
+    cached_tokens: tokens,
+    reasoning_tokens: tokens,
+    finish: z.string().nullable().openapi({ description: "The provider's own word for how it ended." }),
+    paid_at: timestamp,
+  })
+  .openapi("TextCall");
+
+const TextUsageSchema = z
+  .object({
+    day: z.iso.date().openapi({ description: "In UTC." }),
+    brand: z.string(),
+    model: z.string(),
+    answers: z.int().openapi({ description: "Answers that were paid for." }),
+    bad: z.int().openapi({ description: "Of these, the ones that could not be used." }),
+    unknown: z.int().openapi({ description: "Of these, the ones whose cost the provider did not say: they are missing in the sums." }),
+    input_tokens: z.int(),
+    output_tokens: z.int(),
+    cached_tokens: z.int().openapi({ description: "Part of the input tokens." }),
+    reasoning_tokens: z.int().openapi({ description: "Part of the output tokens." }),
+  })
+  .openapi("TextUsage");
+
+const calls = createRoute({
+  method: "get",
+  path: "/v1/instances/{id}/text-calls",
+  summary: "List the answers of a model that an instance paid for",
+  description: "An article has the id of the instance that wrote it. Kept for 400 days, longer than the instance.",
+  ...needs("read"),
+  request: { params: z.object({ id: z.string() }) },
+  responses: {
+    200: answers("Its answers, oldest first", z.object({ items: z.array(TextCallSchema) })),
+    ...problems("unauthorized", "forbidden", "instance_not_found"),
+  },
+});
+
+const usage = createRoute({
+  method: "get",
+  path: "/v1/usage/text",
+  summary: "Sum up what text generation used, by day, brand and model",
+  description: `Without days: the last ${USUAL_DAYS}. At most ${MOST_DAYS} at once.`,
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      brand: brandName.optional(),
+      from: z.iso.date().optional().openapi({ description: "The first day, in UTC.", example: "2026-10-01" }),
+      to: z.iso.date().optional().openapi({ description: "The last day, in UTC. Default: today." }),
+    }),
+  },
+  responses: {
+    200: answers("The sums, newest day first", z.object({ items: z.array(TextUsageSchema) })),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
+export function textUsages() {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(calls, async ({ env, req, var: { caller }, json }) => {
+      const { id } = req.valid("param");
+      const found = await textCallsOf(env.DB, caller.tenantId, id);
+      if (found.length === 0) await getInstance(env, caller, id);
+      return json({ items: found.map(callView) }, 200);
+    })
+    .openapi(usage, async ({ env, req, var: { caller }, json }) => {
+      const { brand, from, to } = req.valid("query");
+      const end = (to ? Date.parse(to) : Date.now() - (Date.now() % DAY_MS)) + DAY_MS;
+      const begin = from ? Date.parse(from) : end - USUAL_DAYS * DAY_MS;
+      if (begin >= end) throw invalidRequest([{ path: "from", message: "is later than `to`" }]);
+      if (end - begin > MOST_DAYS * DAY_MS)
+        throw invalidRequest([{ path: "from", message: `is more than ${MOST_DAYS} days before \`to\`: ask for less at once` }]);
+      return json({ items: await textUsage(env.DB, caller.tenantId, { brand, from: begin, to: end }) }, 200);
+    });
+}
+
+function callView({ content_id, brand, paid_at, ...call }: TextCallRow): z.infer<typeof TextCallSchema> {
+  return { ...call, paid_at: iso(paid_at) };
+}

@@ -1,0 +1,10 @@
+import type { ErrorCode } from "../engine/index.ts";
+
+/** Why a paid answer cannot be used: the engine's codes, without `answer_`. */
+export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed"] as const;
+export type BadAnswer = (typeof BAD_ANSWERS)[number];
+
+/** The code that an instance ends with. */
+export function codeFor(bad: BadAnswer): ErrorCode {
+  return `answer_${bad}`;
+}

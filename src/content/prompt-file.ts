@@ -1,0 +1,71 @@
+import { MillraceError } from "../engine/index.ts";
+
+/** A prompt as its file says it. A released file is never changed: a better prompt is a file of its own, with the next version. */
+export interface Prompt {
+  /** What an article's record names it by: `article.v2`. */
+  id: string;
+  name: string;
+  version: number;
+  description: string;
+  /** What the model is asked for: `json` (title, description, body_markdown) or `markdown` that begins with a # title. */
+  answer: "json" | "markdown";
+  /** The most tokens of a first answer. One that was cut off is asked for again with twice as many. */
+  maxTokens: number;
+  system: string;
+  user: string;
+  /** What is added when an answer before could not be used; empty when the same is simply asked again. */
+  again: string;
+}
+
+/** What a section must say, and may say. Values are put in as they are; nothing in them is a placeholder again. */
+const PLACEHOLDERS = {
+  system: { needed: [], known: [] },
+  user: { needed: ["keyword", "brand"], known: ["keyword", "brand", "sources", "source_list"] },
+  again: { needed: ["problem"], known: ["problem"] },
+} as const;
+
+const PLACEHOLDER = /\{\{([^{}]*)\}\}/g;
+
+/**
+ * Reads a prompt file: front matter, then the sections # System, # User and, if it likes, # Again. Errors: `config_invalid`, at the
+ * Worker's start, for a field, section or placeholder that is missing or unknown.
+ */
+export function readPrompt(text: string): Prompt {
+  const [, front = "", rest = ""] = /^---\n([\s\S]*?)\n---\n([\s\S]*)$/.exec(text.replaceAll("\r\n", "\n")) ?? [];
+  const fields = new Map(front.split("\n").map((line) => line.split(/:\s*(.*)/s, 2) as [string, string]));
+  const { name = "", version = "", description = "", answer = "", max_tokens = "" } = Object.fromEntries(fields);
+  const id = `${name}.v${version}`;
+  const wrong = (what: string) => new MillraceError("config_invalid", `The prompt ${id} ${what}.`);
+
+  if (!/^[a-z][a-z-]*$/.test(name) || !/^[1-9]\d*$/.test(version))
+    throw wrong("needs a name in lower case and a whole version in its front matter");
+  if (description === "") throw wrong("needs a description in its front matter");
+  if (answer !== "json" && answer !== "markdown") throw wrong("must say `answer: json` or `answer: markdown`");
+  if (!/^[1-9]\d*$/.test(max_tokens)) throw wrong("must say how many `max_tokens` an answer may have");
+
+  const sections = new Map(
+    rest
+      .split(/^# (?=\w+$)/m)
+      .slice(1)
+      .map((section) => [section.slice(0, section.indexOf("\n")), section.slice(section.indexOf("\n")).trim()]),
+  );
+  const stray = [...sections.keys()].find((title) => !["System", "User", "Again"].includes(title));
+  if (stray) throw wrong(`has a section "# ${stray}"; it may have # System, # User and # Again`);
+  const prompt = { system: sections.get("System") ?? "", user: sections.get("User") ?? "", again: sections.get("Again") ?? "" };
+  if (!prompt.system || !prompt.user) throw wrong("needs the sections # System and # User");
+
+  for (const [section, { needed, known }] of Object.entries(PLACEHOLDERS)) {
+    const said = prompt[section as keyof typeof PLACEHOLDERS];
+    const used = [...said.matchAll(PLACEHOLDER)].map(([, placeholder = ""]) => placeholder);
+    const unknown = used.find((placeholder) => !(known as readonly string[]).includes(placeholder));
+    if (unknown !== undefined) throw wrong(`uses {{${unknown}}}, which nothing fills`);
+    const missing = said === "" ? undefined : needed.find((placeholder) => !used.includes(placeholder));
+    if (missing) throw wrong(`never says {{${missing}}}`);
+  }
+  return { id, name, version: Number(version), description, answer, maxTokens: Number(max_tokens), ...prompt };
+}
+
+/** A section with its placeholders filled, in one pass: what a value says is not read again. */
+export function filled(section: string, values: Readonly<Record<string, string>>): string {
+  return section.replaceAll(PLACEHOLDER, (_, placeholder) => values[placeholder] ?? "");
+}

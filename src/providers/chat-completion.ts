@@ -1,0 +1,74 @@
+import * as z from "zod";
+import type { TextAnswer, TextRequest } from "./text.ts";
+
+// What has arrived is paid for: a field that is missing or odd costs that field, never the answer.
+const word = z.string().nullish().catch(null);
+const count = z.int().min(0).nullish().catch(null);
+const part = z.object({ text: z.string() }).transform(({ text }) => text);
+
+/**
+ * A chat completion, as OpenAI publishes it and as others speak it: `content` is null beside a refusal or a tool call, a list of parts
+ * with some models; `usage` is missing with some servers.
+ */
+export const ChatCompletion = z.object({
+  id: word,
+  model: word,
+  choices: z
+    .array(
+      z.object({
+        message: z
+          .object({
+            content: z
+              .union([z.string(), z.array(part).transform((parts) => parts.join(""))])
+              .nullish()
+              .catch(null),
+            refusal: word,
+          })
+          .nullish()
+          .catch(null),
+        finish_reason: word,
+      }),
+    )
+    .min(1),
+  usage: z
+    .object({
+      prompt_tokens: count,
+      completion_tokens: count,
+      prompt_tokens_details: z.object({ cached_tokens: count }).nullish().catch(null),
+      completion_tokens_details: z.object({ reasoning_tokens: count }).nullish().catch(null),
+    })
+    .nullish()
+    .catch(null),
+});
+
+export type ChatCompletion = z.infer<typeof ChatCompletion>;
+
+export function messagesOf({ system, prompt }: TextRequest): { role: "system" | "user"; content: string }[] {
+  const user = { role: "user" as const, content: prompt };
+  return system === undefined ? [user] : [{ role: "system", content: system }, user];
+}
+
+/** What a completion says. `asked` is the model that was asked, for servers that do not name theirs. */
+export function readCompletion(completion: ChatCompletion, asked: string): TextAnswer {
+  const [choice] = completion.choices;
+  const refusal = choice?.message?.refusal || null;
+  const finish = choice?.finish_reason ?? null;
+  const refused = refusal !== null || finish === "content_filter";
+  // OpenRouter's word for a model that failed before its end.
+  const truncated = finish === "length" || finish === "error";
+  const { usage } = completion;
+  return {
+    text: choice?.message?.content?.trim() ?? "",
+    ending: refused ? "refused" : truncated ? "truncated" : "whole",
+    refusal,
+    finish,
+    id: completion.id ?? null,
+    model: completion.model || asked,
+    usage: {
+      input: usage?.prompt_tokens ?? null,
+      output: usage?.completion_tokens ?? null,
+      cached: usage?.prompt_tokens_details?.cached_tokens ?? null,
+      reasoning: usage?.completion_tokens_details?.reasoning_tokens ?? null,
+    },
+  };
+}

@@ -1,0 +1,107 @@
+import * as z from "zod";
+import { MillraceError, notRetryable, retryAfter } from "../engine/index.ts";
+import { ChatCompletion, messagesOf, readCompletion } from "./chat-completion.ts";
+import { askedPauseMs } from "./openai-pause.ts";
+import { type Answer, RATE_LIMITED_DELAY_MS, refusal } from "./refusal.ts";
+import type { Text, TextRequest } from "./text.ts";
+import { callUpstream, jsonOf, type Upstream } from "./upstream.ts";
+
+/** How a server is told that the answer shall be JSON. */
+export const JSON_FORMATS = ["json_schema", "json_object", "none"] as const;
+/** The field that says how many tokens an answer may have: OpenAI's own, which reasoning models need, or the older one that many other servers know alone. */
+export const LIMIT_FIELDS = ["max_completion_tokens", "max_tokens"] as const;
+
+/** What servers that speak chat completions differ in. */
+export interface Dialect {
+  json: (typeof JSON_FORMATS)[number];
+  limit: (typeof LIMIT_FIELDS)[number];
+}
+
+/** How long AI Gateway remembers an answer: as long as the platform remembers a finished instance. */
+export const GATEWAY_CACHE_TTL_SECONDS = 7 * 24 * 60 * 60;
+
+/** OpenRouter answers 200 and says in the body that the model behind it failed. */
+const Failed = z.object({ error: z.object({ code: z.union([z.number(), z.string()]).nullish(), message: z.string().nullish() }) });
+
+/**
+ * OpenAI chat completions, and whatever speaks the same. `upstream.url` is a bare origin (`https://api.openai.com`, to
+ * which `/v1` is added) or the full base an SDK would take (`https://gateway.ai.cloudflare.com/v1/…/openai`). With
+ * Cloudflare AI Gateway in front, the key is the cache key, which makes a repeat free even where the model's vendor
+ * ignores `Idempotency-Key`.
+ */
+export function openAiText(upstream: Upstream, model: string, dialect: Partial<Dialect> = {}): Text {
+  const { json = "json_schema", limit = "max_completion_tokens" } = dialect;
+  const root = new URL(upstream.url).pathname === "/" ? "/v1" : "";
+  return {
+    async generate(request, options) {
+      const answer = await callUpstream(
+        upstream,
+        {
+          method: "POST",
+          path: `${root}/chat/completions`,
+          headers: {
+            authorization: `Bearer ${upstream.credential.value}`,
+            "content-type": "application/json",
+            "idempotency-key": options.key,
+            "cf-aig-cache-key": options.key,
+            "cf-aig-cache-ttl": String(GATEWAY_CACHE_TTL_SECONDS),
+          },
+          body: JSON.stringify({
+            model,
+            messages: messagesOf(request),
+            [limit]: request.maxTokens,
+            response_format: formatOf(request, json),
+          }),
+          meaning: (refused) => meaningOf(upstream, refused),
+        },
+        z.union([ChatCompletion, Failed]),
+        options,
+      );
+      if ("error" in answer) throw failed(upstream, answer);
+      return readCompletion(answer, model);
+    },
+  };
+}
+
+function formatOf({ json }: TextRequest, format: Dialect["json"]): object | undefined {
+  if (json === undefined || format === "none") return undefined;
+  return format === "json_object" ? { type: "json_object" } : { type: "json_schema", json_schema: { ...json, strict: true } };
+}
+
+const ErrorBody = z.object({ error: z.object({ code: z.string().nullish(), type: z.string().nullish() }) });
+
+/** What OpenAI's error codes mean beyond their status. */
+function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefined {
+  const { status } = answer;
+  const { code, type } = ErrorBody.safeParse(jsonOf(answer.text)).data?.error ?? {};
+  // OpenAI says by 429 both that we are too fast and that the account is out of money, OpenRouter by 402 the second. No wait cures that.
+  if (status === 402 || (status === 429 && (code === "insufficient_quota" || type === "insufficient_quota"))) {
+    return notRetryable(`text answered ${status}: the account has no credit left. Add credit, then retry.`, status);
+  }
+  if (status === 429 || status === 503) {
+    const pauseMs = askedPauseMs(answer.headers);
+    if (pauseMs !== undefined || status === 429)
+      return retryAfter(pauseMs ?? RATE_LIMITED_DELAY_MS, refusal(upstream, answer).message, status);
+  }
+  if (status === 400 && (code === "content_filter" || code === "content_policy_violation")) {
+    return new MillraceError(
+      "answer_refused",
+      "The provider's filter stopped the request: nothing was written. Change what is asked, then retry.",
+      {
+        upstreamStatus: status,
+      },
+    );
+  }
+  return undefined;
+}
+
+/** A failure that came with the status 200, as if it had come with its own. */
+function failed(upstream: Upstream, body: z.infer<typeof Failed>): MillraceError {
+  const code = Number(body.error.code);
+  const status = Number.isInteger(code) && code >= 400 && code <= 599 ? code : 502;
+  return refusal(upstream, {
+    status,
+    headers: new Headers(),
+    text: JSON.stringify({ error: { message: body.error.message ?? "no reason given" } }),
+  });
+}

@@ -1,0 +1,33 @@
+import { type BadAnswer, codeFor } from "../content/bad-answer.ts";
+import { paidAt } from "../content/text-calls.ts";
+import { MillraceError, retriedSince } from "../engine/index.ts";
+
+/** A paid answer that could not be used. */
+export interface BadCall {
+  tenantId: string;
+  contentId: string;
+  attempt: number;
+  bad: BadAnswer;
+  problem: string;
+}
+
+/**
+ * Whether a person has asked for one more answer: has retried the instance since this one was recorded. The same at every pass, however
+ * often the instance restarts by itself. Errors: `answer_truncated`, `answer_refused`, `answer_empty` or `answer_malformed`
+ * when nobody has.
+ */
+export async function awaitWord(env: Cloudflare.Env, { tenantId, contentId, attempt, bad, problem }: BadCall): Promise<void> {
+  const at = await paidAt(env.DB, tenantId, contentId, attempt);
+  if (await retriedSince(env, tenantId, contentId, at)) return;
+  throw new MillraceError(
+    codeFor(bad),
+    `The model's answer ${attempt} could not be used. ${problem} ${ADVICE[bad]} A retry pays for one more answer.`,
+  );
+}
+
+const ADVICE: Record<BadAnswer, string> = {
+  truncated: "A retry allows twice the tokens; if that is not enough, the prompt asks for too much.",
+  refused: "Change the prompt or the model (TEXT_MODEL) first.",
+  empty: "If it stays so, take another model (TEXT_MODEL).",
+  malformed: "If it stays so, take another model (TEXT_MODEL), or check TEXT_JSON.",
+};

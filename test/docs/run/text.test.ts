@@ -1,0 +1,21 @@
+import { expect, it } from "vitest";
+import document from "../../../docs/text.md?raw";
+import { mayAskAgain } from "../../../src/content/next-ask.ts";
+import { callerWith } from "../../api/client.ts";
+import { rowsOf } from "../markdown.ts";
+import { followDocument } from "./follow.ts";
+
+it("every command of docs/text.md answers what is written under it", { timeout: 60_000 }, async () => {
+  const caller = await callerWith(["enqueue", "read", "operate", "embedded"]);
+  const count = await followDocument(document, {
+    given: { TOKEN: caller.token },
+    copied: (body, { url }) => ({ ID: url.includes("/v1/instances?") ? body.items[0]?.id : undefined }),
+  });
+  expect(count).toBeGreaterThan(7);
+});
+
+it("docs/text.md says of each kind of bad answer whether it is asked for once more", () => {
+  const rows = rowsOf(document, "the instance's code").map(([code = "", , once = ""]) => [code, once.startsWith("asked for once more")]);
+  const kinds = ["truncated", "malformed", "empty", "refused"] as const;
+  expect(rows).toEqual(kinds.map((kind) => [`\`answer_${kind}\``, mayAskAgain(1, kind)]));
+});
