@@ -11,9 +11,11 @@ export interface Ask {
   marginMs: number;
 }
 
-/** `go` is a reservation for the moment in `waitMs`. Without it nothing was reserved, and before `waitMs` nothing will be free. */
+/** `go` is a reservation for the moment `at`, in `waitMs`. Without it nothing was reserved, and before then nothing will be free. */
 export interface Answer {
   go: boolean;
+  /** Milliseconds since 1970, by the limiter's clock. */
+  at: number;
   waitMs: number;
 }
 
@@ -43,12 +45,12 @@ export class RateLimit extends DurableObject {
       for (const window of windows) at = earliest(window, state.counts[window.periodMs] ?? [], at, cost, marginMs);
     }
     const waitMs = at - now;
-    if (waitMs > patienceMs) return { go: false, waitMs };
+    if (waitMs > patienceMs) return { go: false, at, waitMs };
 
     const counts = { ...state.counts };
     for (const window of windows) counts[window.periodMs] = counted(window, counts[window.periodMs] ?? [], at, cost, now, marginMs);
     this.#keep({ lastAt: at, pausedUntil: state.pausedUntil, counts });
-    return { go: true, waitMs };
+    return { go: true, at, waitMs };
   }
 
   /** Gives nothing away for so long. What was given away before stays given. A shorter pause does not end a longer one. */
