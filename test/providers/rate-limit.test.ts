@@ -4,7 +4,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { limitOf } from "../../src/engine/index.ts";
 import type { Answer } from "../../src/engine/limits/rate-limit.ts";
-import { type Counts, counted, earliest, type Window } from "../../src/engine/limits/windows.ts";
+import { type Counts, counted, earliest, fits, type Window } from "../../src/engine/limits/windows.ts";
 import { fresh } from "../api/client.ts";
 
 const HOUR_MS = 3_600_000;
@@ -103,8 +103,22 @@ describe("A shared limit", () => {
     expect((await take({ windows: [{ ...BURST, limit: 50 }] })).waitMs).toBeGreaterThan(9_000);
   });
 
-  it("is kept for any costs, periods and pauses between the asks", () => {
-    const ask = fc.record({ cost: fc.integer({ min: 1, max: 5 }), gapMs: fc.integer({ min: 0, max: 700 }) });
+  it("takes a moment back from whoever was too late for it, and finds another place that breaks no promise", async () => {
+    const { stub, take } = limiter();
+    const first = await times(100, () => take());
+    const promised = await times(50, () => take());
+    const late = first.slice(0, 60).map(({ at }) => at);
+    const ask = { windows: [BURST], cost: 1, patienceMs: HOUR_MS, marginMs: MARGIN_MS };
+    const again: Answer[] = await Promise.all(late.map((unused) => stub.take({ ...ask, unused })));
+    const used = [...first.slice(60), ...promised, ...again].map(({ at }) => at);
+    expect(used).toHaveLength(150);
+    expect(mostIn(BURST.periodMs + MARGIN_MS, used)).toBeLessThanOrEqual(100);
+    // Where what was promised leaves room, a moment that was given back is another's at once.
+    expect(again.filter(({ waitMs }) => waitMs === 0).length).toBeGreaterThan(30);
+  });
+
+  it("is kept for any costs, periods, pauses between the asks, and moments that are given back", () => {
+    const ask = fc.record({ cost: fc.integer({ min: 1, max: 5 }), gapMs: fc.integer({ min: 0, max: 700 }), late: fc.boolean() });
     const limits = fc.record({ limit: fc.integer({ min: 5, max: 12 }), periodMs: fc.integer({ min: 1, max: 2_000 }) });
     fc.assert(
       fc.property(limits, fc.array(ask, { maxLength: 60 }), fc.integer({ min: 0, max: 300 }), (window, asks, marginMs) => {
@@ -112,14 +126,22 @@ describe("A shared limit", () => {
         let now = 1_000_000;
         let last = 0;
         const moments: number[] = [];
-        for (const { cost, gapMs } of asks) {
+        for (const { cost, gapMs, late } of asks) {
           now += gapMs;
-          last = earliest(window, counts, Math.max(now, last), cost, marginMs);
-          counts = counted(window, counts, last, cost, now, marginMs);
-          for (let one = 0; one < cost; one++) moments.push(last);
+          let at = earliest(window, counts, Math.max(now, last), cost, marginMs);
+          last = at;
+          counts = counted(window, counts, at, cost, now, marginMs);
+          if (late) {
+            counts = counted(window, counts, at, -cost, now, marginMs);
+            at = fits(window, counts, now, cost, marginMs) ? now : earliest(window, counts, Math.max(now, last), cost, marginMs);
+            last = Math.max(at, last);
+            counts = counted(window, counts, at, cost, now, marginMs);
+          }
+          for (let one = 0; one < cost; one++) moments.push(at);
         }
         expect(mostIn(window.periodMs + marginMs, moments)).toBeLessThanOrEqual(window.limit);
       }),
+      { numRuns: 2_000 },
     );
   });
 });

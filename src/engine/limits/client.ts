@@ -50,12 +50,14 @@ export function limitOf(env: LimitEnv, name: string, windows: readonly Window[],
           `${cost} never fits into the limit "${name}", which is ${least}. Ask for less or raise it.`,
         );
       }
+      let unused: number | undefined;
       for (let missed = 0; missed < MISSED; missed++) {
-        const { go, at, waitMs } = await object.take({ windows, cost, patienceMs, marginMs });
+        const { go, at, waitMs } = await object.take({ windows, cost, patienceMs, marginMs, unused });
         if (!go) throw retryAfter(waitMs, `The limit "${name}" has no room for ${Math.ceil(waitMs / 1000)} s. Nothing was sent.`);
         if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
         // Half of the margin is for the way back from the limiter, late timers and clocks that differ, half for the way to the upstream.
         if (Date.now() - at <= marginMs / 2) return;
+        unused = at;
       }
       throw new MillraceError("unavailable", `This machine is too busy to keep to the limit "${name}". Nothing was sent.`);
     },
