@@ -1,0 +1,58 @@
+/** At most `limit` in any stretch of time as long as `periodMs`. */
+export interface Window {
+  limit: number;
+  periodMs: number;
+}
+
+/** What was granted under one window: how many in which bucket of time, oldest first. */
+export type Counts = [bucket: number, count: number][];
+
+/** A period is counted in so many buckets: what is forgotten leaves in steps of a fortieth of it, always late and never early. */
+const BUCKETS = 40;
+
+/**
+ * The earliest time from `at` on at which `cost` more fits into the window. Everything counted must lie at or before `at`. `marginMs`
+ * lengthens the period: calls do not arrive in the order and at the distance in which they were granted.
+ */
+export function earliest(window: Window, counts: Counts, at: number, cost: number, marginMs: number): number {
+  const width = widthOf(window);
+  const span = window.periodMs + marginMs;
+  let used = counts.reduce((sum, [, count]) => sum + count, 0);
+  let time = at;
+  for (const [bucket, count] of counts) {
+    const gone = (bucket + 1) * width + span;
+    if (gone > time && used + cost <= window.limit) return time;
+    time = Math.max(time, gone);
+    used -= count;
+  }
+  return time;
+}
+
+/** True when `cost` more at `at` fits between what lies before it and what was promised for after it. */
+export function fits(window: Window, counts: Counts, at: number, cost: number, marginMs: number): boolean {
+  const width = widthOf(window);
+  const bucket = Math.floor(at / width);
+  // Buckets so far apart may still have moments in one period.
+  const reach = Math.ceil((window.periodMs + marginMs) / width);
+  const near = counts.filter(([each]) => Math.abs(each - bucket) <= reach);
+  const starts = [bucket, ...near.map(([each]) => each)].filter((each) => each <= bucket);
+  return starts.every((start) => {
+    const used = near.reduce((sum, [each, count]) => (each >= start && each <= start + reach ? sum + count : sum), 0);
+    return used + cost <= window.limit;
+  });
+}
+
+/** The counts with `cost` more at `at` (less, where it is negative), without what no later question can still see. */
+export function counted(window: Window, counts: Counts, at: number, cost: number, now: number, marginMs: number): Counts {
+  const width = widthOf(window);
+  const bucket = Math.floor(at / width);
+  const kept = new Map(counts.filter(([each]) => (each + 1) * width + window.periodMs + marginMs > now));
+  const sum = (kept.get(bucket) ?? 0) + cost;
+  if (sum > 0) kept.set(bucket, sum);
+  else kept.delete(bucket);
+  return [...kept].sort(([one], [other]) => one - other);
+}
+
+function widthOf({ periodMs }: Window): number {
+  return Math.max(1, Math.floor(periodMs / BUCKETS));
+}
