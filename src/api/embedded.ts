@@ -3,6 +3,7 @@ import type { Context, MiddlewareHandler } from "hono";
 import { MillraceError } from "../engine/index.ts";
 import { callerOf } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
+import { embeddedCrm } from "./embedded-crm.ts";
 import type { ApiEnv } from "./env.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
@@ -56,6 +57,7 @@ const readLedger = createRoute({
 
 export function embedded() {
   return new OpenAPIHono<ApiEnv>()
+    .route("/", embeddedCrm(guarded, control))
     .openapi(setFaults, async (context) => {
       const faults = await readBody(context.req, faultsSchema, { maxBytes: MAX_BYTES });
       await control(context, "/faults", { method: "PUT", body: JSON.stringify(faults) });

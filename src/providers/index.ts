@@ -1,5 +1,8 @@
-import { MillraceError } from "../engine/index.ts";
-import { EMBEDDED_HANDLE, EMBEDDED_TOKEN } from "./embedded/credentials.ts";
+import { type LimitEnv, limitOf, MillraceError } from "../engine/index.ts";
+import type { Crm } from "./crm.ts";
+import { EMBEDDED_HANDLE, EMBEDDED_TOKEN, ID_PROPERTY } from "./embedded/credentials.ts";
+import { hubspotCrm } from "./hubspot.ts";
+import { hubspotWindows } from "./hubspot-limits.ts";
 import { httpPages, type Pages } from "./pages.ts";
 import { braveSearch, type Search } from "./search.ts";
 import { blueskySocial, type Social } from "./social.ts";
@@ -7,6 +10,7 @@ import { openAiText, type Text } from "./text.ts";
 import type { Upstream } from "./upstream.ts";
 import { type WorkersAi, workersAiText } from "./workers-ai.ts";
 
+export { CRM_BATCH, type Crm, type CrmFound, type CrmObject, type CrmOutcome, type CrmRecord } from "./crm.ts";
 export type { Page, Pages, PublishedPage } from "./pages.ts";
 export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
@@ -31,6 +35,18 @@ export interface ProvidersEnv {
   SOCIAL_URL?: string;
   SOCIAL_HANDLE?: string;
   SOCIAL_PASSWORD?: string;
+  /** The embedded CRM, reached where CRM_URL is not set. */
+  EMBEDDED_CRM?: Pick<Fetcher, "fetch">;
+  /** Where the callers of the CRM keep count of their calls together. */
+  RATE_LIMIT?: LimitEnv["RATE_LIMIT"];
+  CRM_URL?: string;
+  CRM_TOKEN?: string;
+  /** The property of contacts and companies that holds our name for a record. Default `millrace_id`. */
+  CRM_ID_PROPERTY?: string;
+  /** Calls that the CRM allows in any 10 seconds. Default 100. */
+  CRM_BURST?: string;
+  /** Calls that the CRM allows in a day. Default 250000. */
+  CRM_DAILY?: string;
 }
 
 const EMBEDDED_MODEL = "embedded-writer-1";
@@ -64,13 +80,23 @@ export function social(env: ProvidersEnv): Social {
   return blueskySocial(connect(env, "social", "SOCIAL_URL", "SOCIAL_PASSWORD"), handle);
 }
 
-type Variable = Exclude<keyof ProvidersEnv, "UPSTREAMS" | "AI">;
+/** Customers: HubSpot, or the embedded CRM, which speaks the same. All callers share its limit. @throws `config_invalid` */
+export function crm(env: ProvidersEnv): Crm {
+  const { RATE_LIMIT } = env;
+  if (!RATE_LIMIT) throw misconfigured("There is no Durable Object bound as RATE_LIMIT. Add it to wrangler.jsonc.");
+  const upstream = connect(env, "crm", "CRM_URL", "CRM_TOKEN", "EMBEDDED_CRM");
+  const limit = limitOf({ RATE_LIMIT }, `crm ${upstream.url}`, hubspotWindows(env));
+  return hubspotCrm(upstream, env.CRM_ID_PROPERTY || ID_PROPERTY, limit);
+}
 
-function connect(env: ProvidersEnv, name: string, urlVariable: Variable, variable: Variable): Upstream {
+type Binding = "UPSTREAMS" | "EMBEDDED_CRM";
+type Variable = Exclude<keyof ProvidersEnv, Binding | "AI" | "RATE_LIMIT">;
+
+function connect(env: ProvidersEnv, name: string, urlVariable: Variable, variable: Variable, bound: Binding = "UPSTREAMS"): Upstream {
   const url = realUrl(env[urlVariable]);
   if (url === undefined) {
-    const binding = env.UPSTREAMS;
-    if (!binding) throw misconfigured(`${urlVariable} is not set, and neither is the service binding UPSTREAMS. Set one of them.`);
+    const binding = env[bound];
+    if (!binding) throw misconfigured(`${urlVariable} is not set, and neither is the service binding ${bound}. Set one of them.`);
     return {
       name,
       url: `https://${name}.embedded`,

@@ -38,14 +38,16 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   webhooks: ["engine", "messages", "facts", "objects"],
   batches: ["engine", "messages", "facts", "objects", "contacts"],
   content: ["engine", "providers", "messages", "brand"],
-  // The ports reach the embedded programs by a binding; what they share is the local credential. The programs know no port.
+  // The ports reach the embedded programs by a binding; what they share is the local credential. The programs know no port,
+  // but the embedded CRM signs and counts by the very rules that its port expects of the real one.
   providers: ["engine", "providers/embedded"],
-  "providers/embedded": ["engine"],
+  "providers/embedded": ["engine", "providers"],
   steps: ["engine", "messages", "content", "providers", "facts", "objects", "webhooks", "batches", "brand", "contacts", "crm"],
   workflows: ["brand", "contacts", "crm", "engine", "messages", "content", "steps", "facts", "objects", "webhooks", "batches"],
   consumers: ["engine", "messages", "workflows", "facts", "derive", "webhooks"],
   api: [
     "engine",
+    "providers",
     "providers/embedded",
     "messages",
     "facts",

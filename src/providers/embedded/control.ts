@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import * as z from "zod";
+import { crmControl } from "./crm/control.ts";
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
 import { UPSTREAMS } from "./ledger.ts";
 
@@ -16,6 +17,7 @@ const Faults = z.array(
 
 /** What tests and drills hold the embedded programs by: faults to inject, and the ledger of what really happened. */
 export const control = new Hono<{ Bindings: EmbeddedEnv }>()
+  .route("/crm", crmControl)
   .put("/faults", async (context) => {
     const faults = Faults.safeParse(await context.req.json().catch(() => undefined));
     if (!faults.success) return context.json({ error: z.prettifyError(faults.error) }, 422);

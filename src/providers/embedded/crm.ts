@@ -1,11 +1,20 @@
-import { DurableObject, WorkerEntrypoint } from "cloudflare:workers";
+import { WorkerEntrypoint } from "cloudflare:workers";
+import { crmStoreOf, type EmbeddedEnv } from "./env.ts";
 
-/** What the embedded CRM keeps: under construction. */
-export class EmbeddedCrmStore extends DurableObject {}
+export { EmbeddedCrmStore } from "./crm/store.ts";
 
-/** A CRM that speaks HubSpot's format: under construction. */
-export class EmbeddedCrm extends WorkerEntrypoint {
-  override async fetch(): Promise<Response> {
-    return new Response(null, { status: 501 });
+/**
+ * A CRM that speaks HubSpot's format and means it: tokens, unique ids and addresses, 100 records a batch, partial success, limits,
+ * merges and signed messages about every change. Bind it as the service `EMBEDDED_CRM`. Nothing here is reachable from the internet.
+ */
+export class EmbeddedCrm extends WorkerEntrypoint<EmbeddedEnv> {
+  override async fetch(request: Request): Promise<Response> {
+    const { status, body, headers } = await crmStoreOf(this.env).call({
+      method: request.method,
+      path: new URL(request.url).pathname,
+      authorization: request.headers.get("authorization"),
+      body: await request.text(),
+    });
+    return Response.json(body, { status, headers });
   }
 }

@@ -1,9 +1,12 @@
 import { EMBEDDED_TOKEN } from "./credentials.ts";
+import type { EmbeddedCrmStore } from "./crm/store.ts";
 import type { EmbeddedLedger } from "./ledger.ts";
 
 /** The bindings and vars of the embedded programs. */
 export interface EmbeddedEnv {
   EMBEDDED_LEDGER: DurableObjectNamespace<EmbeddedLedger>;
+  EMBEDDED_CRM_STORE: DurableObjectNamespace<EmbeddedCrmStore>;
+  MILLRACE_KEY: string;
   /** Published pages, keyed by path. */
   PAGES: R2Bucket;
   /** Where people reach this Worker. Default: `http://localhost:8787`. */
@@ -13,11 +16,25 @@ export interface EmbeddedEnv {
   PAGES_TOKEN?: string;
   SOCIAL_HANDLE?: string;
   SOCIAL_PASSWORD?: string;
+  CRM_URL?: string;
+  CRM_TOKEN?: string;
+  CRM_ID_PROPERTY?: string;
+  CRM_BURST?: string;
+  CRM_DAILY?: string;
+  /** Where the embedded CRM sends messages about changes. Default: this Worker. */
+  CRM_WEBHOOK_URL?: string;
+  /** What the CRM's messages are signed with. For the embedded one it is derived from MILLRACE_KEY by default. */
+  CRM_WEBHOOK_SECRET?: string;
 }
 
 /** The one ledger of this deployment. */
 export function ledgerOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedLedger> {
   return env.EMBEDDED_LEDGER.getByName("local");
+}
+
+/** The one CRM of this deployment. */
+export function crmStoreOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedCrmStore> {
+  return env.EMBEDDED_CRM_STORE.getByName("local");
 }
 
 /** True when the request carries the token this deployment was given. */

@@ -1,0 +1,68 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context, MiddlewareHandler } from "hono";
+import { jsonBody, readBody } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
+import { problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+
+const MAX_BYTES = 64 * 1024;
+
+/** What one may say is checked by the embedded CRM itself. */
+const faultsSchema = z.array(z.looseObject({ status: z.int(), remaining: z.int().nullable() })).max(100);
+const editSchema = z.strictObject({ id: z.string().nullable(), properties: z.record(z.string(), z.string()).nullable() });
+const views = z.enum(["calls", "deliveries", "contacts", "companies", "associations"]);
+
+type Guard = { middleware: MiddlewareHandler<ApiEnv>; security: { bearer: string[] }[] };
+type Control = (context: Context<ApiEnv>, path: string, init: RequestInit) => Promise<Response>;
+
+/** The embedded CRM in drills: make it fail, edit in it as a person would, and see what it was asked, has and said. */
+export function embeddedCrm(guarded: Guard, control: Control) {
+  const setFaults = createRoute({
+    method: "put",
+    path: "/embedded/crm/faults",
+    summary: "Make the embedded CRM fail by these rules; an empty list makes it work again",
+    ...guarded,
+    request: { body: jsonBody(faultsSchema) },
+    responses: {
+      204: { description: "Set" },
+      ...problems("route_not_found", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type"),
+    },
+  });
+  const edit = createRoute({
+    method: "post",
+    path: "/embedded/crm/edits",
+    summary: "Make (no id), change or remove (no properties) a contact in the embedded CRM, as a person would there",
+    ...guarded,
+    request: { body: jsonBody(editSchema) },
+    responses: {
+      200: answers("The contact as it is now", z.looseObject({ id: z.string() })),
+      ...problems("route_not_found", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type"),
+    },
+  });
+  const look = createRoute({
+    method: "get",
+    path: "/embedded/crm/{view}",
+    summary: "See what the embedded CRM was asked (calls), has (contacts, companies, associations) and said (deliveries)",
+    ...guarded,
+    request: { params: z.object({ view: views }), query: z.strictObject({ match: z.string().optional() }) },
+    responses: { 200: answers("What there is", z.looseObject({})), ...problems("route_not_found", "invalid_payload") },
+  });
+
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(setFaults, async (context) => {
+      const faults = await readBody(context.req, faultsSchema, { maxBytes: MAX_BYTES });
+      await control(context, "/crm/faults", { method: "PUT", body: JSON.stringify(faults) });
+      return context.body(null, 204);
+    })
+    .openapi(edit, async (context) => {
+      const body = await readBody(context.req, editSchema, { maxBytes: MAX_BYTES });
+      const answer = await control(context, "/crm/edits", { method: "POST", body: JSON.stringify(body) });
+      return context.json(await answer.json<{ id: string }>(), 200);
+    })
+    .openapi(look, async (context) => {
+      const { match } = context.req.valid("query");
+      const query = match === undefined ? "" : `?${new URLSearchParams({ match })}`;
+      const answer = await control(context, `/crm/${context.req.valid("param").view}${query}`, {});
+      return context.json(await answer.json<object>(), 200);
+    });
+}

@@ -1,0 +1,44 @@
+/** One answer of the embedded CRM. */
+export interface CrmAnswer {
+  status: number;
+  body: object;
+  headers?: Record<string, string>;
+  /** How many of its inputs failed. */
+  failed?: number;
+}
+
+type ErrorContext = Record<string, string[]>;
+
+/** A refusal in HubSpot's words. Thrown, so that everything the call did is undone. */
+export class Refused extends Error {
+  constructor(
+    readonly status: number,
+    readonly category: string,
+    message: string,
+    readonly context: ErrorContext = {},
+  ) {
+    super(message);
+  }
+}
+
+/** An error as the whole answer. */
+export function errorAnswer({ status, category, message, context }: Refused, correlationId: string): CrmAnswer {
+  return { status, body: { status: "error", message, correlationId, category, ...(Object.keys(context).length > 0 && { context }) } };
+}
+
+/** One input's error in an answer of 207. */
+export function inputError({ category, message, context }: Refused, correlationId: string): object {
+  return { status: "error", id: correlationId, category, message, context, errors: [], links: {} };
+}
+
+/** The answer to a batch: 200 when all inputs succeeded, 207 when some did not. */
+export function batchAnswer(results: object[], errors: object[], startedAt: number): CrmAnswer {
+  const body = {
+    status: "COMPLETE",
+    startedAt: new Date(startedAt).toISOString(),
+    completedAt: new Date().toISOString(),
+    results,
+    ...(errors.length > 0 && { numErrors: errors.length, errors }),
+  };
+  return { status: errors.length > 0 ? 207 : 200, body, failed: errors.length };
+}

@@ -1,0 +1,28 @@
+import { PORTAL_ID } from "./properties.ts";
+
+export type ChangeSource = "INTEGRATION" | "CRM_UI";
+
+const APP_ID = 1_160_452;
+const SUBSCRIPTIONS = { "contact.creation": 1, "contact.propertyChange": 2, "contact.merge": 3, "contact.deletion": 4 };
+
+/** What HubSpot says about a change, without what belongs to one delivery of it: `eventId` and `attemptNumber`. */
+export interface ContactEvent {
+  subscriptionType: keyof typeof SUBSCRIPTIONS;
+  objectId: number;
+  propertyName?: string;
+  propertyValue?: string;
+  primaryObjectId?: number;
+  mergedObjectIds?: number[];
+  newObjectId?: number;
+}
+
+/** Writes down what happened, to be delivered by the alarm. Our own changes too: HubSpot tells an app of what the app did. */
+export function announce(sql: SqlStorage, source: ChangeSource, events: readonly ContactEvent[]): void {
+  const occurredAt = Date.now();
+  const changeSource = { changeSource: source, sourceId: source === "INTEGRATION" ? String(APP_ID) : "userId:1" };
+  for (const event of events) {
+    const subscriptionId = SUBSCRIPTIONS[event.subscriptionType];
+    const body = { subscriptionId, portalId: PORTAL_ID, appId: APP_ID, occurredAt, ...event, ...changeSource };
+    sql.exec("INSERT INTO events (body, due_at) VALUES (?, ?)", JSON.stringify(body), occurredAt);
+  }
+}

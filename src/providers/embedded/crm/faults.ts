@@ -1,0 +1,98 @@
+import { Refused } from "./answers.ts";
+
+/** A rule that makes calls or records fail. The first that matches and has some left applies. */
+export interface CrmFault {
+  /** A part of the call's path or body. Empty matches every call. */
+  match: string;
+  /** Our name for a record: only that record fails, with an error of its own in an answer of 207. Default: the whole call fails. */
+  key?: string;
+  /** With `key`: a batch with that record in it is refused as a whole, with 400 and no word of which record it was. */
+  whole?: boolean;
+  /** The HTTP status, of the call or of the record. */
+  status: number;
+  /** HubSpot's word for it. Default: by the status. */
+  category?: string;
+  /** How many times it still applies; null for ever. */
+  remaining: number | null;
+  /** Seconds, for the `Retry-After` header. */
+  retryAfter?: number;
+  /** True lets the call do its work and loses only the answer. Default: false, nothing happens. */
+  afterEffect?: boolean;
+}
+
+interface FaultRow extends Record<string, SqlStorageValue> {
+  key: string | null;
+  whole: number;
+  status: number;
+  category: string | null;
+  retry_after: number | null;
+  after_effect: number;
+}
+
+const CATEGORIES: Record<number, string> = {
+  401: "INVALID_AUTHENTICATION",
+  403: "MISSING_SCOPES",
+  404: "OBJECT_NOT_FOUND",
+  409: "CONFLICT",
+};
+
+export class Faults {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  set(faults: readonly CrmFault[]): void {
+    this.#sql.exec("DELETE FROM faults");
+    for (const { match, key, whole, status, category, remaining, retryAfter, afterEffect } of faults) {
+      this.#sql.exec(
+        "INSERT INTO faults (match, key, whole, status, category, remaining, retry_after, after_effect) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        match,
+        key ?? null,
+        whole ? 1 : 0,
+        status,
+        category ?? null,
+        remaining,
+        retryAfter ?? null,
+        afterEffect ? 1 : 0,
+      );
+    }
+  }
+
+  /** Uses up one hit of the first fault for this call as a whole. */
+  takeCall(pathAndBody: string): { refused: Refused; retryAfter: number | null; afterEffect: boolean } | undefined {
+    const row = this.#take("key IS NULL AND instr(?1, match) > 0", pathAndBody);
+    if (!row) return undefined;
+    return { refused: refusal(row), retryAfter: row.retry_after, afterEffect: row.after_effect === 1 };
+  }
+
+  /** Uses up one hit of the first fault for this record. A `whole` one throws. */
+  takeRecord(key: string): Refused | undefined {
+    const row = this.#take("key = ?1", key);
+    return row && refusal(row);
+  }
+
+  /** The refusal of a whole batch for a record in it. Not used up: the record is at fault as long as the rule stands. */
+  refusesBatch(keys: readonly string[]): Refused | undefined {
+    const [row] = this.#sql
+      .exec<FaultRow>("SELECT * FROM faults WHERE whole = 1 AND key IN (SELECT value FROM json_each(?)) LIMIT 1", JSON.stringify(keys))
+      .toArray();
+    return row && refusal(row);
+  }
+
+  #take(condition: string, value: string): FaultRow | undefined {
+    return this.#sql
+      .exec<FaultRow>(
+        `UPDATE faults SET remaining = remaining - 1
+         WHERE id = (SELECT id FROM faults WHERE whole = 0 AND (remaining IS NULL OR remaining > 0) AND ${condition} ORDER BY id LIMIT 1) RETURNING *`,
+        value,
+      )
+      .toArray()[0];
+  }
+}
+
+function refusal({ status, category }: FaultRow): Refused {
+  const word = category ?? CATEGORIES[status] ?? (status === 429 ? "RATE_LIMITS" : status < 500 ? "VALIDATION_ERROR" : "INTERNAL_ERROR");
+  return new Refused(status, word, "A fault was injected here.");
+}

@@ -1,0 +1,118 @@
+import type * as z from "zod";
+import { messageOf } from "../engine/index.ts";
+import type { CrmOutcome, CrmRecord } from "./crm.ts";
+import { batchFault, inWords, mayPass } from "./hubspot-refusal.ts";
+import type { HubspotError, Upserted } from "./hubspot-wire.ts";
+import type { Counterpart } from "./refusal.ts";
+
+/** One record on its way, and where its outcome belongs. */
+export interface Sent extends CrmRecord {
+  index: number;
+}
+
+type Post = (records: readonly Sent[]) => Promise<z.infer<typeof Upserted>>;
+type Outcome = CrmOutcome | undefined;
+
+/** As many calls as the search for the records at fault in one batch may take: five of them among a hundred are found. */
+const MAX_CALLS = 40;
+
+/**
+ * Upserts a batch and tells its records apart. HubSpot answers most faults record by record, but refuses a whole batch for some
+ * (a property that does not exist, one key twice, a value it checks up front): then the batch is cut, first between the records that
+ * HubSpot's words point at and the others, otherwise in halves, until those at fault stand alone. Nothing is blamed on a guess: only a
+ * record that was refused alone, or named by HubSpot, is final.
+ */
+export async function upsertBatch(
+  counterpart: Counterpart,
+  idProperty: string,
+  records: readonly CrmRecord[],
+  post: Post,
+): Promise<CrmOutcome[]> {
+  const outcomes: Outcome[] = records.map(() => undefined);
+  const queue: Sent[][] = records.length > 0 ? [records.map((record, index) => ({ ...record, index }))] : [];
+  let reason = "The CRM did not say what became of this record.";
+
+  for (let calls = 0; queue.length > 0 && calls < MAX_CALLS; calls++) {
+    const part = queue.shift() ?? [];
+    try {
+      const answer = await post(part);
+      const { left, fault } = settle(counterpart, idProperty, part, answer, outcomes);
+      if (left.length > 0 && fault) queue.push(...cut(left, fault, counterpart, outcomes));
+    } catch (error) {
+      const fault = batchFault(error);
+      if (!fault) {
+        // What was settled before stands, and whoever is left has the call's own reason. A first call says so itself.
+        if (calls === 0) throw error;
+        reason = messageOf(error);
+        break;
+      }
+      queue.push(...cut(part, fault, counterpart, outcomes));
+    }
+  }
+  return records.map(({ key }, index) => outcomes[index] ?? unknown(key, reason));
+}
+
+/** Takes the outcomes that an answer names. Answers who is left, and the fault that names nobody, if there is one. */
+function settle(
+  counterpart: Counterpart,
+  idProperty: string,
+  part: readonly Sent[],
+  { results, errors }: z.infer<typeof Upserted>,
+  outcomes: Outcome[],
+): { left: Sent[]; fault: HubspotError | undefined } {
+  const byTrace = new Map(part.map((record) => [traceOf(record), record]));
+  const byKey = new Map(part.map((record) => [record.key, record]));
+  for (const { id, new: created, objectWriteTraceId, properties } of results) {
+    const record = byTrace.get(objectWriteTraceId ?? "") ?? byKey.get(properties[idProperty] ?? "");
+    if (record) outcomes[record.index] = { key: record.key, state: "done", crmId: id, created };
+  }
+  let nameless: HubspotError | undefined;
+  for (const error of errors) {
+    const named = (error.context.objectWriteTraceId ?? []).flatMap((trace) => byTrace.get(trace) ?? []);
+    for (const record of named) outcomes[record.index] ??= failed(counterpart, record, error);
+    if (named.length === 0) nameless = error;
+  }
+  return { left: part.filter(({ index }) => outcomes[index] === undefined), fault: nameless };
+}
+
+/** Parts to try next. Whoever is certainly at fault is settled here and in none of them. */
+function cut(part: readonly Sent[], fault: HubspotError, counterpart: Counterpart, outcomes: Outcome[]): Sent[][] {
+  const traces = new Set(fault.context.objectWriteTraceId);
+  const keys = new Set(fault.context.ids);
+  const missing = missingProperties(fault);
+  const blamed = part.filter(
+    (record) => traces.has(traceOf(record)) || keys.has(record.key) || missing.some((name) => Object.hasOwn(record.properties, name)),
+  );
+  const guilty = part.length === 1 ? part : blamed;
+  for (const record of guilty) outcomes[record.index] = failed(counterpart, record, fault);
+  const rest = part.filter((record) => !guilty.includes(record));
+  if (guilty.length > 0) return rest.length > 0 ? [rest] : [];
+
+  const suspects = part.filter(({ properties }) =>
+    Object.values(properties).some((value) => value !== "" && fault.message.includes(value)),
+  );
+  if (suspects.length > 0 && suspects.length < part.length) return [suspects, part.filter((record) => !suspects.includes(record))];
+  const middle = Math.ceil(part.length / 2);
+  return [part.slice(0, middle), part.slice(middle)];
+}
+
+/** Names that HubSpot says no property has: `Property values were not valid: [{"error":"PROPERTY_DOESNT_EXIST","name":"…"}]`. */
+export function missingProperties({ message, context }: HubspotError): string[] {
+  const listed = [...message.matchAll(/\{[^{}]*"error":"PROPERTY_DOESNT_EXIST"[^{}]*\}/g)].flatMap(
+    ([entry]) => /"name":"([^"]+)"/.exec(entry)?.[1] ?? [],
+  );
+  return [...listed, ...(context.propertyName ?? [])];
+}
+
+export function traceOf({ index }: Sent): string {
+  return String(index);
+}
+
+function failed(counterpart: Counterpart, { key }: Sent, fault: HubspotError): CrmOutcome {
+  const correlationId = fault.correlationId ?? fault.id ?? null;
+  return { key, state: "failed", retry: mayPass(fault), category: fault.category, message: inWords(counterpart, fault), correlationId };
+}
+
+function unknown(key: string, reason: string): CrmOutcome {
+  return { key, state: "failed", retry: true, category: "NO_ANSWER", message: `${reason} Sending it again is safe.`, correlationId: null };
+}

@@ -1,0 +1,75 @@
+import { MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
+import { HubspotError } from "./hubspot-wire.ts";
+import { type Answer, type Counterpart, RATE_LIMITED_DELAY_MS, refusal, retryAfterMs } from "./refusal.ts";
+
+/** The wait after a 429 that says none, by the limit that was reached. */
+const POLICY_DELAYS_MS: Record<string, number> = {
+  SECONDLY: 1_000,
+  TEN_SECONDLY_ROLLING: 10_000,
+  // It ends at midnight where the account is, which HubSpot does not say. A look every hour costs 24 calls at most.
+  DAILY: 60 * 60_000,
+};
+/** A record that HubSpot itself is working on (423). Its page "Error handling" asks for at least 2 seconds. */
+const LOCKED_DELAY_MS = 2_000;
+/** The account is being moved (477), which takes up to a day. */
+const MIGRATION_DELAY_MS = 10 * 60_000;
+const MAX_QUOTE_LENGTH = 200;
+
+/** Categories that a repeat of the same record cannot cure. Every other one may pass: unknown errors are retried. */
+const FINAL = /^(VALIDATION|CONFLICT|OBJECT_|INVALID|PROPERTY_|MISSING|DUPLICATE|UNIQUE|BAD_REQUEST|FORBIDDEN|PERMISSION|BANNED)/;
+
+export function mayPass({ category }: HubspotError): boolean {
+  return !FINAL.test(category);
+}
+
+/** The whole batch was refused for something in it: what HubSpot said. Undefined for every other refusal. */
+export function batchFault(error: unknown): HubspotError | undefined {
+  return error instanceof BatchRefusal ? error.fault : undefined;
+}
+
+/** Never leaves the connector: it becomes outcomes of records. */
+class BatchRefusal extends MillraceError {
+  constructor(
+    readonly fault: HubspotError,
+    message: string,
+    upstreamStatus: number,
+  ) {
+    super("not_retryable", message, { upstreamStatus });
+  }
+}
+
+/** What an answer outside 2xx means. Every message carries HubSpot's correlation id: its support asks for it. */
+export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceError | undefined {
+  const fault = bodyOf(answer.text);
+  if (!fault) return undefined;
+  const { status } = answer;
+  const said = `${upstream.name} answered ${status} ${inWords(upstream, fault)}`;
+  const asked = retryAfterMs(answer.headers.get("retry-after"));
+
+  if (status === 429) return retryAfter(asked ?? POLICY_DELAYS_MS[fault.policyName ?? ""] ?? RATE_LIMITED_DELAY_MS, said, status);
+  if (status === 423) return retryAfter(asked ?? LOCKED_DELAY_MS, said, status);
+  if (status === 477) return retryAfter(asked ?? MIGRATION_DELAY_MS, said, status);
+  if (status === 503 && asked !== undefined) return retryAfter(asked, said, status);
+  if (status === 401 || status === 403) return notRetryable(`${said} Check ${upstream.credential.variable} and the app's scopes.`, status);
+  if (status === 400 || status === 409) return new BatchRefusal(fault, said, status);
+  if (status === 404) return notRetryable(said, status);
+  // What is left is worded as everywhere: a 5xx says nothing about what happened.
+  if (status >= 500) return new MillraceError("unavailable", `${said} Whether it acted is unknown.`, { upstreamStatus: status });
+  return status >= 400 ? upstreamRefused(said, status) : refusal(upstream, answer);
+}
+
+/** HubSpot's words about a failure, cut short, with its category and correlation id, and never with our token. */
+export function inWords(upstream: Counterpart, fault: HubspotError): string {
+  const words = [fault.message, ...fault.errors.map(({ message }) => message)].filter(Boolean).join("; ");
+  const safe = words.replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim();
+  const correlation = fault.correlationId ?? fault.id;
+  return `${fault.category} (${safe.slice(0, MAX_QUOTE_LENGTH)})${correlation ? `, correlation id ${correlation}` : ""}.`;
+}
+
+function bodyOf(text: string): HubspotError | undefined {
+  try {
+    return HubspotError.parse(JSON.parse(text));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,56 @@
+import { createHmac, timingSafeEqual } from "node:crypto";
+import { MillraceError } from "../engine/index.ts";
+
+export const SIGNATURE_HEADER = "X-HubSpot-Signature-v3";
+export const TIMESTAMP_HEADER = "X-HubSpot-Request-Timestamp";
+
+/** HubSpot's own bound: what is older was recorded and is played again. */
+const TOLERANCE_MS = 5 * 60_000;
+
+/** HubSpot takes these as they are where they are written in percent, and no others (its page "Validating requests", version 3). */
+const DECODED = /%(?:3A|2F|3F|40|21|24|27|28|29|2A|2C|3B)/gi;
+
+interface SignedRequest {
+  method: string;
+  /** The whole address as it was given to HubSpot, with the scheme. */
+  url: string;
+  headers: Headers;
+}
+
+/** The signature of a request, version 3: HMAC-SHA256 over method, address, body and time, in base64. `timestamp` is in milliseconds. */
+export function hubspotSignature(secret: string, method: string, url: string, body: string, timestamp: string): string {
+  const address = url.replace(DECODED, (code) => decodeURIComponent(code));
+  return createHmac("sha256", secret).update(`${method}${address}${body}${timestamp}`).digest("base64");
+}
+
+/** True when HubSpot sent this, within the last five minutes. `body` is the text as it came, not as it was parsed. */
+export function verifyHubspotSignature(request: SignedRequest, body: string, secret: string, now = Date.now()): boolean {
+  const signature = request.headers.get(SIGNATURE_HEADER);
+  const timestamp = request.headers.get(TIMESTAMP_HEADER);
+  if (!signature || !timestamp || !/^\d{1,16}$/.test(timestamp)) return false;
+  if (Math.abs(now - Number(timestamp)) > TOLERANCE_MS) return false;
+  const given = Buffer.from(signature);
+  const expected = Buffer.from(hubspotSignature(secret, request.method, request.url, body, timestamp));
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
+interface SecretVars {
+  CRM_URL?: string;
+  CRM_WEBHOOK_SECRET?: string;
+  MILLRACE_KEY: string;
+}
+
+/**
+ * The secret that the CRM's messages are signed with: CRM_WEBHOOK_SECRET. For the embedded CRM it may be left unset and is derived from
+ * the deployment's own key, which nobody can guess. Errors: `config_invalid` when there is nothing to derive it from, or the CRM is a real one.
+ */
+export function crmWebhookSecret(env: SecretVars): string {
+  if (env.CRM_WEBHOOK_SECRET) return env.CRM_WEBHOOK_SECRET;
+  const embedded = !env.CRM_URL || env.CRM_URL.startsWith("embedded:");
+  if (embedded && env.MILLRACE_KEY) return createHmac("sha256", env.MILLRACE_KEY).update("crm webhook secret").digest("base64url");
+  const missing = embedded ? "MILLRACE_KEY" : "CRM_WEBHOOK_SECRET";
+  throw new MillraceError(
+    "config_invalid",
+    `${missing} is not set. Set it with: wrangler secret put ${missing} (locally: a line in .dev.vars).`,
+  );
+}

@@ -1,0 +1,43 @@
+import * as z from "zod";
+
+// HubSpot says that every field of an error is optional in practice ("Error handling"), whatever its schemas require.
+const Context = z.record(z.string(), z.array(z.string())).catch({});
+
+/** One record's failure in an answer of 207, and the body of an answer that is an error as a whole. */
+export const HubspotError = z.object({
+  category: z.string().catch("UNKNOWN"),
+  message: z.string().catch(""),
+  correlationId: z.string().optional().catch(undefined),
+  /** Of a 429: which limit was reached. */
+  policyName: z.string().optional().catch(undefined),
+  /** The error's own name in an answer of 207, where there is one. */
+  id: z.string().optional().catch(undefined),
+  context: Context.default({}),
+  errors: z.array(z.object({ message: z.string().catch(""), code: z.string().optional().catch(undefined) })).catch([]),
+});
+export type HubspotError = z.infer<typeof HubspotError>;
+
+const Properties = z.record(z.string(), z.string().nullable());
+
+const errors = z.array(HubspotError).default([]);
+
+export const Upserted = z.object({
+  results: z.array(
+    z.object({
+      id: z.string(),
+      new: z.boolean().default(false),
+      objectWriteTraceId: z.string().optional(),
+      properties: Properties.default({}),
+    }),
+  ),
+  errors,
+});
+
+export const Read = z.object({
+  results: z.array(z.object({ id: z.string(), properties: Properties, updatedAt: z.string(), archived: z.boolean().default(false) })),
+  errors,
+});
+
+export const Associated = z.object({ errors });
+
+export const Merged = z.object({ id: z.string() });
