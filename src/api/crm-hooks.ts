@@ -23,7 +23,7 @@ const take = createRoute({
   summary: "Take HubSpot's notices of what changed there",
   description:
     "The address to give to HubSpot, with the tenant whose contacts its account holds. Signed by HubSpot (version 3) instead of a token; answered once the commands are committed, so that what is not is sent again.",
-  request: { params: z.object({ tenant: z.string().regex(/^[a-z0-9][a-z0-9-]{0,62}$/) }), body: jsonBody(deliverySchema) },
+  request: { params: z.object({ tenant: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/) }), body: jsonBody(deliverySchema) },
   responses: {
     200: answers("Taken", TakenSchema),
     ...problems("signature_invalid", "invalid_json", "invalid_payload", "payload_too_large", "config_invalid"),

@@ -15,7 +15,8 @@ const LinkSchema = z
     contact_id: z.string(),
     crm_id: z.string().nullable(),
     state: z.enum(LINK_STATES).openapi({
-      description: "`none`: the CRM has never taken it. `merged`: it is known as another contact, whose record counts. `cut`: its record was deleted in the CRM.",
+      description:
+        "`none`: the CRM has never taken it. `merged`: it is known as another contact, whose record counts. `cut`: its record was deleted in the CRM.",
     }),
     revision: z.int().openapi({ description: "The contact's own." }),
     synced_revision: z.int().openapi({ description: "The one that the CRM has." }),

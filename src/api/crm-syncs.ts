@@ -12,7 +12,9 @@ const SyncSchema = z
   .object({
     sync_id: z.string(),
     scope: z.enum(["changed", "all"]),
-    state: z.enum(SYNC_STATES).openapi({ description: "`errored` while its instance is stopped: mend what `error` names, then retry that." }),
+    state: z
+      .enum(SYNC_STATES)
+      .openapi({ description: "`errored` while its instance is stopped: mend what `error` names, then retry that." }),
     contacts: z.object({
       done: z.int().openapi({ description: "Taken by the CRM." }),
       failed: z.int().openapi({ description: "Not taken, listed one by one under `/failures`." }),
@@ -108,7 +110,18 @@ async function syncOf(db: D1Database, tenantId: string, id: string): Promise<Syn
   return sync;
 }
 
-function syncView({ syncId, scope, state, chunks, instanceId, error, startedAt, updatedAt, endedAt, ...counts }: Sync): z.infer<typeof SyncSchema> {
+function syncView({
+  syncId,
+  scope,
+  state,
+  chunks,
+  instanceId,
+  error,
+  startedAt,
+  updatedAt,
+  endedAt,
+  ...counts
+}: Sync): z.infer<typeof SyncSchema> {
   const { done, failed, waiting, skipped, merged, taken } = counts;
   return {
     sync_id: syncId,

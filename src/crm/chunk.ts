@@ -76,7 +76,13 @@ interface Walk {
   isRetry: boolean;
 }
 
-async function commitOf(call: SyncCall, after: string, { candidates, more }: Chunk, canonical: ReadonlyMap<string, string>, walk: Walk): Promise<Commit<Progress>> {
+async function commitOf(
+  call: SyncCall,
+  after: string,
+  { candidates, more }: Chunk,
+  canonical: ReadonlyMap<string, string>,
+  walk: Walk,
+): Promise<Commit<Progress>> {
   const { env, envelope, instanceId, syncId, scope } = call;
   const tenantId = envelope.tenant_id;
   const key = `${instanceId}/${placeOf(after)}`;
@@ -123,7 +129,8 @@ export function writesOf(tenantId: string, pushed: Pushed) {
 /** Two commands with one name would add to one count. */
 async function assertOurs({ env, envelope, instanceId, syncId }: SyncCall): Promise<void> {
   const sync = await findSync(env.DB, envelope.tenant_id, syncId);
-  if (sync && sync.instanceId !== instanceId) throw notRetryable(`The sync “${syncId}” is another command's: give each sync a name of its own.`);
+  if (sync && sync.instanceId !== instanceId)
+    throw notRetryable(`The sync “${syncId}” is another command's: give each sync a name of its own.`);
 }
 
 function byId(one: Candidate, other: Candidate): number {

@@ -22,7 +22,11 @@ interface Owner {
 const MAX_CHARACTERS = 500;
 
 /** What is said of a refusal. */
-export function asError({ category, message, correlationId }: Refused): { category: string; message: string; correlation_id: string | null } {
+export function asError({ category, message, correlationId }: Refused): {
+  category: string;
+  message: string;
+  correlation_id: string | null;
+} {
   return { category: category.slice(0, 100), message: message.slice(0, MAX_CHARACTERS), correlation_id: correlationId };
 }
 

@@ -35,7 +35,11 @@ type ContactEvent = z.infer<typeof eventSchema>;
  * thousand contacts does not come back as ten thousand commands. Whatever is in doubt becomes one, and is looked at.
  */
 export async function commandsFrom(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]): Promise<CommandRequest[]> {
-  const news = await newsAmong(env, tenantId, events.filter(isAboutContact).filter((event) => !isOurs(event)));
+  const news = await newsAmong(
+    env,
+    tenantId,
+    events.filter(isAboutContact).filter((event) => !isOurs(event)),
+  );
   const merges = news.filter(isMerge).map(noticeOfMerge);
   const changes = Map.groupBy(
     news.filter((event) => !isMerge(event)),

@@ -64,7 +64,10 @@ interface Work {
 }
 
 /** Which contact each one is known as. */
-export function knownAs({ env, tenantId }: Pick<PushCall, "env" | "tenantId">, candidates: readonly Candidate[]): Promise<Map<string, string>> {
+export function knownAs(
+  { env, tenantId }: Pick<PushCall, "env" | "tenantId">,
+  candidates: readonly Candidate[],
+): Promise<Map<string, string>> {
   return resolveContacts(
     env,
     tenantId,
@@ -82,7 +85,12 @@ export function changesOf(env: object, { contact, link }: Candidate): Record<str
  * repetition, and what became of it is the caller's to write. Before anything there is overwritten it is read, so that what a person
  * changed in the CRM is taken and not lost. Errors: what the CRM's connector throws when a whole call failed.
  */
-export async function push(call: PushCall, asked: readonly Candidate[], canonical: ReadonlyMap<string, string>, how: Thoroughness = {}): Promise<Pushed> {
+export async function push(
+  call: PushCall,
+  asked: readonly Candidate[],
+  canonical: ReadonlyMap<string, string>,
+  how: Thoroughness = {},
+): Promise<Pushed> {
   const { env, tenantId } = call;
   const upstream = crm(env);
   const options = { key: call.key };
@@ -92,7 +100,11 @@ export async function push(call: PushCall, asked: readonly Candidate[], canonica
   // A merged contact's own record can only be merged into one that is there.
   const missing = away.filter(({ link }) => link?.crmId).map(({ contact }) => knownOf(contact.contact_id));
   const there = new Set(own.map(({ contact }) => contact.contact_id));
-  const others = await candidatesByIds(env.DB, tenantId, [...new Set(missing)].filter((id) => !there.has(id)));
+  const others = await candidatesByIds(
+    env.DB,
+    tenantId,
+    [...new Set(missing)].filter((id) => !there.has(id)),
+  );
 
   const pushed: Pushed = { links: [], takes: [], merged: [], cut: [], refused: [], synced: [], skipped: 0 };
   const work = await compared(call, upstream, [...own, ...others], how, pushed);
@@ -118,7 +130,12 @@ export async function push(call: PushCall, asked: readonly Candidate[], canonica
       known: { ...settled.seen, ...settled.send },
       readAt,
     });
-    if (takes) pushed.takes.push({ contactId: id, readAt, ...asPatch(contact, settled.take, { ...toProperties(env, contact, candidate.link?.known), ...settled.take }) });
+    if (takes)
+      pushed.takes.push({
+        contactId: id,
+        readAt,
+        ...asPatch(contact, settled.take, { ...toProperties(env, contact, candidate.link?.known), ...settled.take }),
+      });
     if (outcome) pushed.synced.push({ contact_id: id, crm_id: record, revision: contact.revision });
     else if (there.has(id)) pushed.skipped++;
   }
@@ -127,7 +144,13 @@ export async function push(call: PushCall, asked: readonly Candidate[], canonica
 }
 
 /** Reads what is to be overwritten, and settles each contact with it. */
-async function compared({ env, key }: PushCall, upstream: Crm, candidates: readonly Candidate[], { compare, revive }: Thoroughness, pushed: Pushed): Promise<Work[]> {
+async function compared(
+  { env, key }: PushCall,
+  upstream: Crm,
+  candidates: readonly Candidate[],
+  { compare, revive }: Thoroughness,
+  pushed: Pushed,
+): Promise<Work[]> {
   const linked = candidates.filter((one) => one.link?.crmId && (compare || Object.keys(changesOf(env, one)).length > 0));
   const crmIds = linked.map(({ link }) => link?.crmId ?? "");
   const answered = crmIds.length > 0 ? await upstream.read(crmIds, propertyNames(env), { key }) : [];
@@ -159,7 +182,9 @@ async function compared({ env, key }: PushCall, upstream: Crm, candidates: reado
 async function sent({ tenantId, key }: PushCall, upstream: Crm, work: readonly Work[]): Promise<Map<string, CrmOutcome>> {
   const sending = work.filter(({ settled }) => Object.keys(settled.send).length > 0);
   if (sending.length === 0) return new Map();
-  const employers = new Map(sending.flatMap(({ settled: { send } }) => (send.company ? [[companyKey(tenantId, send.company), send.company.trim()]] : [])));
+  const employers = new Map(
+    sending.flatMap(({ settled: { send } }) => (send.company ? [[companyKey(tenantId, send.company), send.company.trim()]] : [])),
+  );
   const records = sending.map(({ id, settled }) => ({ key: contactKey(tenantId, id), properties: settled.send }));
   const companies = [...employers].map(([key, name]) => ({ key, properties: { name } }));
   const [people, firms] = await Promise.all([
@@ -197,7 +222,12 @@ async function mergeRecords(
     const [kept, merged] = [records.get(into), link?.crmId];
     if (merged && kept === undefined) {
       const why = pushed.refused.find(({ contactId }) => contactId === into);
-      const nowhere = { retry: false, category: "CANONICAL_MISSING", message: `It is known as ${into}, which has no record in the CRM to merge its own into.`, correlationId: null };
+      const nowhere = {
+        retry: false,
+        category: "CANONICAL_MISSING",
+        message: `It is known as ${into}, which has no record in the CRM to merge its own into.`,
+        correlationId: null,
+      };
       pushed.refused.push({ ...(why ?? nowhere), contactId: id });
       continue;
     }

@@ -23,7 +23,13 @@ export interface StandingFilter {
 }
 
 /** The tenant's contacts behind an id and how they stand in the CRM, in the order of their ids. */
-export async function listStandings(db: D1Database, tenantId: string, filter: StandingFilter, after: string, limit: number): Promise<Standing[]> {
+export async function listStandings(
+  db: D1Database,
+  tenantId: string,
+  filter: StandingFilter,
+  after: string,
+  limit: number,
+): Promise<Standing[]> {
   const pending = sql`(coalesce(l.state, '') <> 'cut' AND (l.revision IS NULL OR l.revision <> c.revision))`;
   // By the CRM's id the links' own index is the way in; otherwise the contacts are.
   const from =

@@ -17,7 +17,14 @@ export const ContactSync = defineCommand({
 /** Bring every contact that changed since it was last synced to the CRM; or hold all of them against it. `sync_id` names the occasion. */
 export const ContactsSync = defineCommand({
   type: "contacts.sync",
-  payload: z.object({ sync_id: z.string().min(1).max(64).regex(/^[A-Za-z0-9_-]+$/, "may hold letters, digits, - and _"), scope: z.enum(["changed", "all"]).default("changed") }),
+  payload: z.object({
+    sync_id: z
+      .string()
+      .min(1)
+      .max(64)
+      .regex(/^[A-Za-z0-9_-]+$/, "may hold letters, digits, - and _"),
+    scope: z.enum(["changed", "all"]).default("changed"),
+  }),
   key: ({ sync_id }) => sync_id,
   subject: ({ sync_id }) => sync_id,
   queue: crmCommands,

@@ -26,7 +26,8 @@ export const syncContacts = defineWorkflow({
     const walk = async (chunk: (after: string, waiting: number) => Promise<Progress>): Promise<number> => {
       let waiting = 0;
       for (let after: string | null = ""; after !== null; ) {
-        if (++chunks > MAX_CHUNKS) throw notRetryable(`The sync has more than ${MAX_CHUNKS} chunks: what it did stays; send another for the rest.`);
+        if (++chunks > MAX_CHUNKS)
+          throw notRetryable(`The sync has more than ${MAX_CHUNKS} chunks: what it did stays; send another for the rest.`);
         const progress: Progress = await chunk(after, waiting);
         after = progress.next;
         waiting = progress.waiting;
@@ -34,7 +35,9 @@ export const syncContacts = defineWorkflow({
       return waiting;
     };
 
-    let waiting = await walk((after, before) => step.commit("sync contacts", () => syncChunk(call, after, before), { key: placeOf(after), ...PATIENCE }));
+    let waiting = await walk((after, before) =>
+      step.commit("sync contacts", () => syncChunk(call, after, before), { key: placeOf(after), ...PATIENCE }),
+    );
     for (const [index, pause] of PAUSES.entries()) {
       if (waiting === 0) return;
       const round = `round ${index + 1}`;
