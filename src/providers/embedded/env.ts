@@ -1,12 +1,11 @@
 import { EMBEDDED_TOKEN } from "./credentials.ts";
-import type { EmbeddedCrmStore } from "./crm/store.ts";
+import type { CrmVars, EmbeddedCrmStore } from "./crm/store.ts";
 import type { EmbeddedLedger } from "./ledger.ts";
 
 /** The bindings and vars of the embedded programs. */
-export interface EmbeddedEnv {
+export interface EmbeddedEnv extends CrmVars {
   EMBEDDED_LEDGER: DurableObjectNamespace<EmbeddedLedger>;
   EMBEDDED_CRM_STORE: DurableObjectNamespace<EmbeddedCrmStore>;
-  MILLRACE_KEY: string;
   /** Published pages, keyed by path. */
   PAGES: R2Bucket;
   /** Where people reach this Worker. Default: `http://localhost:8787`. */
@@ -16,11 +15,6 @@ export interface EmbeddedEnv {
   PAGES_TOKEN?: string;
   SOCIAL_HANDLE?: string;
   SOCIAL_PASSWORD?: string;
-  CRM_URL?: string;
-  CRM_TOKEN?: string;
-  CRM_ID_PROPERTY?: string;
-  CRM_BURST?: string;
-  CRM_DAILY?: string;
   /** Where the embedded CRM sends messages about changes. Default: this Worker. */
   CRM_WEBHOOK_URL?: string;
   /** What the CRM's messages are signed with. For the embedded one it is derived from MILLRACE_KEY by default. */

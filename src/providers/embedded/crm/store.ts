@@ -1,7 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { crmWebhookSecret } from "../../hubspot-signature.ts";
 import { EMBEDDED_TOKEN, ID_PROPERTY } from "../credentials.ts";
-import type { EmbeddedEnv } from "../env.ts";
 import { type CrmAnswer, errorAnswer, Refused } from "./answers.ts";
 import { associate, type Desk, merge, read, update, upsert } from "./batches.ts";
 import { type CallReport, Calls } from "./calls.ts";
@@ -10,6 +9,19 @@ import { type CrmFault, Faults } from "./faults.ts";
 import type { CrmObjectName } from "./properties.ts";
 import { propertiesOf, type RecordRow, Records } from "./records.ts";
 import { SCHEMA } from "./schema.ts";
+
+/** What the embedded CRM is configured by: the variables of its connector, and where its messages go. */
+export interface CrmVars {
+  MILLRACE_KEY: string;
+  PUBLIC_URL?: string;
+  CRM_URL?: string;
+  CRM_TOKEN?: string;
+  CRM_ID_PROPERTY?: string;
+  CRM_BURST?: string;
+  CRM_DAILY?: string;
+  CRM_WEBHOOK_URL?: string;
+  CRM_WEBHOOK_SECRET?: string;
+}
 
 export interface CrmCall {
   method: string;
@@ -48,7 +60,7 @@ const ROUTES: Record<string, Route> = {
  * The state of the embedded CRM. Every call is one synchronous stretch of SQL in one transaction, so calls cannot interleave, and a
  * refused one leaves nothing behind but its line in the evidence. What changed goes out by the alarm, from the same storage.
  */
-export class EmbeddedCrmStore extends DurableObject<EmbeddedEnv> {
+export class EmbeddedCrmStore extends DurableObject<CrmVars> {
   readonly #sql = this.ctx.storage.sql;
   readonly #idProperty = this.env.CRM_ID_PROPERTY || ID_PROPERTY;
   readonly #records = new Records(this.#sql, this.#idProperty);
@@ -56,7 +68,7 @@ export class EmbeddedCrmStore extends DurableObject<EmbeddedEnv> {
   readonly #calls = new Calls(this.#sql, this.env);
   readonly #deliveries = new Deliveries(this.#sql);
 
-  constructor(ctx: DurableObjectState, env: EmbeddedEnv) {
+  constructor(ctx: DurableObjectState, env: CrmVars) {
     super(ctx, env);
     this.#sql.exec(SCHEMA);
   }
