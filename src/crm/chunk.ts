@@ -85,6 +85,8 @@ async function commitOf(
 ): Promise<Commit<Progress>> {
   const { env, envelope, instanceId, syncId, scope } = call;
   const tenantId = envelope.tenant_id;
+  // Locally one thread does everything, and chunk upon chunk would leave it no time to answer who asks how far the sync is.
+  await scheduler.wait(1);
   const key = `${instanceId}/${placeOf(after)}`;
   const pushed = await push({ env, tenantId, key }, candidates, canonical, { compare: scope === "all" });
   const waiting = walk.waiting + (walk.isLast ? 0 : pushed.refused.filter(({ retry }) => retry).length);

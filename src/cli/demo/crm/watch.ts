@@ -4,8 +4,9 @@ import { paint, say, seconds } from "../../terminal.ts";
 import type { Stage } from "../story.ts";
 import type { CrmApi, Sync } from "./api.ts";
 
-const LOOK_EVERY_MS = 100;
+const LOOK_EVERY_MS = 50;
 const SAY_EVERY_MS = 4000;
+const WITHIN_MS = 400_000;
 
 /** Waits until something is there. Errors: a `Refusal` that says what was not. */
 export async function until<T>({ stop }: Stage, look: () => Promise<T | undefined>, what: string, withinMs = 60_000): Promise<T> {
@@ -20,10 +21,18 @@ export async function until<T>({ stop }: Stage, look: () => Promise<T | undefine
 
 /** Follows a sync to its end, and kills the engine on the way. */
 export async function watchAndKill(stage: Stage, api: () => CrmApi, id: string, expected: number, count: number): Promise<Sync> {
+  const endsAt = Date.now() + WITHIN_MS;
   let kills = 0;
   let saidAt = Date.now();
-  const ended = async () => {
-    const sync = await api().syncState(id);
+  for (;;) {
+    stage.stop.throwIfAborted();
+    if (Date.now() > endsAt) throw new Refusal(`The sync is not over after ${seconds(WITHIN_MS)}. The engine's log says more.`);
+    await sleep(LOOK_EVERY_MS);
+    // An engine that has just been killed gives no answer.
+    const sync = await api()
+      .syncState(id)
+      .catch(() => undefined);
+    if (!sync) continue;
     const { done, failed, waiting, merged } = sync.contacts;
     const share = (done + failed + waiting + merged) / count;
     if (sync.error) throw new Refusal(`The sync stopped: ${sync.error.message}`);
@@ -31,16 +40,15 @@ export async function watchAndKill(stage: Stage, api: () => CrmApi, id: string, 
       saidAt = Date.now();
       say(`  ${percent(share)}  ${done.toLocaleString("en-US")} contacts in the CRM${waiting > 0 ? `, ${waiting} put off` : ""}`);
     }
-    if (kills < expected && share > (kills + 0.5) / (expected + 1) && share < 1) {
+    if (sync.state === "complete" && kills === expected) return sync;
+    if (sync.state === "complete")
+      throw new Refusal(`The sync was over after ${kills} of ${expected} kills. Give it more to do: --contacts 10000`);
+    if (kills < expected && share > (kills + 0.5) / (expected + 1)) {
       kills++;
       say(`  ${paint("red", `kill -9 at ${percent(share).trim()}`)}`);
       await stage.crash();
     }
-    return sync.state === "complete" ? sync : undefined;
-  };
-  const sync = await until(stage, ended, "the sync ends", 300_000);
-  if (kills < expected) throw new Refusal(`The sync was over after ${kills} of ${expected} kills. Give it more to do: --contacts 10000`);
-  return sync;
+  }
 }
 
 function percent(share: number): string {

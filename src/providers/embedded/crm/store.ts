@@ -40,6 +40,8 @@ export interface ShownRecord {
   merged_into: string | null;
 }
 
+/** Between two messages: one thread has the rest to do as well. */
+const PAUSE_MS = 50;
 /** For the tenant of a local engine's own token. */
 const WEBHOOK_PATH = "/crm/hubspot/webhooks/acme";
 const LOCAL_URL = "http://localhost:8787";
@@ -170,7 +172,7 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
     const nextAt = this.#deliveries.nextAt();
     if (nextAt === undefined) return;
     const set = await this.ctx.storage.getAlarm();
-    if (set === null || set > nextAt) await this.ctx.storage.setAlarm(Math.max(nextAt, Date.now()));
+    if (set === null || set > nextAt) await this.ctx.storage.setAlarm(Math.max(nextAt, Date.now() + PAUSE_MS));
   }
 
   /** This Worker itself, unless it is told otherwise: without a detour over the network, and with the address it would have there. */
