@@ -2,7 +2,7 @@ import { Refusal } from "../command.ts";
 import { column, paint, say, seconds } from "../terminal.ts";
 import { numberFrom } from "./arguments.ts";
 import { type CrmApi, crmApi } from "./crm/api.ts";
-import { idOf, type People, peopleOf } from "./crm/people.ts";
+import { heldUp, idOf, type People, peopleOf } from "./crm/people.ts";
 import { until, watchAndKill } from "./crm/watch.ts";
 import { chapter, type Stage, type Story } from "./story.ts";
 
@@ -36,9 +36,12 @@ async function tell(stage: Stage): Promise<void> {
 
   chapter(
     2,
-    `They are synced, a hundred at a time, while the whole engine is killed ${kills} times (kill -9). The CRM puts ${people.putOff.length} off.`,
+    `They are synced, a hundred at a time, while the whole engine is killed ${times(kills, "time")} (kill -9). The CRM puts ${people.putOff.length} off.`,
   );
-  await api().setFaults(people.putOff.map((id) => ({ key: `acme/${id}`, status: 503, category: "INTERNAL_ERROR", remaining: 1 })));
+  await api().setFaults([
+    ...people.putOff.map((id) => ({ match: "", key: `acme/${id}`, status: 503, category: "INTERNAL_ERROR", remaining: 1 })),
+    ...heldUp(count, kills).map((id) => ({ match: `acme/${id}`, status: 503, remaining: 1, retryAfter: 5 })),
+  ]);
   const began = Date.now();
   await api().sync(SYNC);
   const sync = await watchAndKill(stage, api, SYNC, kills, count);
@@ -74,7 +77,7 @@ async function tell(stage: Stage): Promise<void> {
     `  ${calls.total} calls; never more than ${calls.most_in_10_seconds} in any ten seconds, of ${BURST} allowed; ${calls.refused_by_limit} answers of 429.`,
   );
   say(
-    `\n${paint("green", "✓")} ${paint("bold", `Every contact is in the CRM once, through ${kills} kills, and its limit was never passed.`)}`,
+    `\n${paint("green", "✓")} ${paint("bold", `Every contact is in the CRM once, through ${times(kills, "kill")}, and its limit was never passed.`)}`,
   );
 }
 
@@ -157,6 +160,10 @@ async function differences(api: CrmApi, people: People, seen: Seen): Promise<str
     [calls.most_in_10_seconds <= BURST, `There were ${calls.most_in_10_seconds} calls in ten seconds.`],
   ];
   return expectations.filter(([holds]) => !holds).map(([, sentence]) => sentence);
+}
+
+function times(number: number, what: string): string {
+  return `${number} ${what}${number === 1 ? "" : "s"}`;
 }
 
 function shown(number: number): string {

@@ -1,3 +1,4 @@
+import pRetry from "p-retry";
 import type { crmLinks } from "../../../api/crm-links.ts";
 import type { crmSyncs } from "../../../api/crm-syncs.ts";
 import { apiOf, askerOf, type Instance, type Output } from "../../api-client.ts";
@@ -25,25 +26,32 @@ interface Calls {
 
 /** A rule by which the embedded CRM fails. */
 interface CrmFault {
-  key: string;
+  match: string;
+  key?: string;
   status: number;
   category?: string;
   remaining: number | null;
+  retryAfter?: number;
 }
+
+/** Everything asked for here bears repetition. A machine with much to do answers late. */
+const PATIENCE = { retries: 3, minTimeout: 500 };
 
 /** What the story needs of an engine's API, and of the CRM behind it. */
 export function crmApi(url: string, token: string) {
-  const ask = askerOf(url, token);
+  const once = askerOf(url, token);
+  const ask: typeof once = (method, path, body, headers) => pRetry(() => once(method, path, body, headers), PATIENCE);
   const { batch, importCsv, appendFacts, enqueue } = apiOf(url, token);
   return {
     batch,
-    importCsv,
-    appendFacts,
+    importCsv: (id: string, dataset: string, text: string) => pRetry(() => importCsv(id, dataset, text), PATIENCE),
+    appendFacts: (facts: Parameters<typeof appendFacts>[0]) => pRetry(() => appendFacts(facts), PATIENCE),
     async sync(id: string): Promise<void> {
-      const [result] = await enqueue([{ type: "contacts.sync", payload: { sync_id: id } }]);
+      const [result] = await pRetry(() => enqueue([{ type: "contacts.sync", payload: { sync_id: id } }]), PATIENCE);
       if (result && "problem" in result) throw new Refusal(`The sync was refused: ${result.problem.detail}`);
     },
-    syncState: (id: string) => ask<Sync>("GET", `/v1/crm/syncs/${id}`),
+    /** Asked once: whoever follows a sync asks again by himself. */
+    syncState: (id: string) => once<Sync>("GET", `/v1/crm/syncs/${id}`),
     failures: async (id: string) => (await ask<FailurePage>("GET", `/v1/crm/syncs/${id}/failures?limit=1000`)).items,
     link: async (contact: string) => (await ask<LinkPage>("GET", `/v1/crm/links?contact_id=${contact}`)).items[0],
     /** The looks that the CRM's notices asked for. */

@@ -3,6 +3,7 @@ import { Refusal } from "../../command.ts";
 import { paint, say, seconds } from "../../terminal.ts";
 import type { Stage } from "../story.ts";
 import type { CrmApi, Sync } from "./api.ts";
+import { killAt } from "./people.ts";
 
 const LOOK_EVERY_MS = 50;
 const SAY_EVERY_MS = 4000;
@@ -43,7 +44,7 @@ export async function watchAndKill(stage: Stage, api: () => CrmApi, id: string, 
     if (sync.state === "complete" && kills === expected) return sync;
     if (sync.state === "complete")
       throw new Refusal(`The sync was over after ${kills} of ${expected} kills. Give it more to do: --contacts 10000`);
-    if (kills < expected && share > (kills + 0.5) / (expected + 1)) {
+    if (kills < expected && share > killAt(kills, expected)) {
       kills++;
       say(`  ${paint("red", `kill -9 at ${percent(share).trim()}`)}`);
       await stage.crash();
