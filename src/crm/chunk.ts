@@ -1,6 +1,6 @@
 import { type Commit, type Envelope, notRetryable } from "../engine/index.ts";
 import { ContactSynced } from "../messages/crm.ts";
-import { CRM_BATCH } from "../providers/crm.ts";
+import { CRM_BATCH } from "../providers/index.ts";
 import { asError, forgetFailures, noteFailures, waitingAfter } from "./failures.ts";
 import { placeOf } from "./keys.ts";
 import { type Candidate, candidatesAfter, candidatesByIds, closeLinks, noteRefusals, takeOver, writeLinks } from "./links.ts";

@@ -1,7 +1,6 @@
 import type { ContactSynced } from "../messages/crm.ts";
 import { resolveContacts } from "../objects/contact-books.ts";
-import type { Crm, CrmOutcome } from "../providers/crm.ts";
-import { crm } from "../providers/index.ts";
+import { type Crm, type CrmOutcome, crm } from "../providers/index.ts";
 import { companyKey, contactKey } from "./keys.ts";
 import { type Candidate, type Closed, candidatesByIds, type LinkWrite, type Take } from "./links.ts";
 import { asPatch, propertyNames, toProperties } from "./properties.ts";
