@@ -34,7 +34,7 @@ export async function takeChange(call: ChangeCall): Promise<Commit<Change>> {
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
   const upstream = crm(env);
-  const [read] = await upstream.read([notice.crm_id], propertyNames(env), { key: call.instanceId });
+  const [read] = await upstream.read([notice.crm_id], { key: call.instanceId }, propertyNames(env));
   const found = read && !read.archived ? read : undefined;
   const linked = await contactsLinkedTo(env.DB, tenantId, [notice.crm_id, ...notice.merged]);
   const named = found?.key ? contactOf(tenantId, found.key) : undefined;

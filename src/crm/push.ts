@@ -152,7 +152,7 @@ async function compared(
 ): Promise<Work[]> {
   const linked = candidates.filter((one) => one.link?.crmId && (compare || Object.keys(changesOf(env, one)).length > 0));
   const crmIds = linked.map(({ link }) => link?.crmId ?? "");
-  const answered = crmIds.length > 0 ? await upstream.read(crmIds, propertyNames(env), { key }) : [];
+  const answered = crmIds.length > 0 ? await upstream.read(crmIds, { key }, propertyNames(env)) : [];
   const found = new Map(answered.filter(({ archived }) => !archived).map((one) => [one.crmId, one]));
   const reading = new Set(crmIds);
   // A record that was merged there answers under another's id.

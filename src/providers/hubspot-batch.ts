@@ -29,15 +29,16 @@ export async function upsertBatch(
   post: Post,
 ): Promise<CrmOutcome[]> {
   const outcomes: Outcome[] = records.map(() => undefined);
-  const queue: Sent[][] = records.length > 0 ? [records.map((record, index) => ({ ...record, index }))] : [];
+  const parts: Sent[][] = records.length > 0 ? [records.map((record, index) => ({ ...record, index }))] : [];
   let reason = "The CRM did not say what became of this record.";
 
-  for (let calls = 0; queue.length > 0 && calls < MAX_CALLS; calls++) {
-    const part = queue.shift() ?? [];
+  for (let calls = 0; parts.length > 0 && calls < MAX_CALLS; calls++) {
+    // The newest part first: even a search that ends early has settled somebody, so a later one has less to do.
+    const part = parts.shift() ?? [];
     try {
       const answer = await post(part);
       const { left, fault } = settle(counterpart, idProperty, part, answer, outcomes);
-      if (left.length > 0 && fault) queue.push(...cut(left, fault, counterpart, outcomes));
+      if (left.length > 0 && fault) parts.unshift(...cut(left, fault, counterpart, outcomes));
     } catch (error) {
       const fault = batchFault(error);
       if (!fault) {
@@ -46,7 +47,7 @@ export async function upsertBatch(
         reason = messageOf(error);
         break;
       }
-      queue.push(...cut(part, fault, counterpart, outcomes));
+      parts.unshift(...cut(part, fault, counterpart, outcomes));
     }
   }
   return records.map(({ key }, index) => outcomes[index] ?? unknown(key, reason));

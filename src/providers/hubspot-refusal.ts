@@ -13,7 +13,8 @@ const POLICY_DELAYS_MS: Record<string, number> = {
 const LOCKED_DELAY_MS = 2_000;
 /** The account is being moved (477), which takes up to a day. */
 const MIGRATION_DELAY_MS = 10 * 60_000;
-const MAX_QUOTE_LENGTH = 200;
+/** HubSpot puts a list of faults into its sentence; a few of them fit. */
+const MAX_QUOTE_LENGTH = 500;
 
 /** Categories that a repeat of the same record cannot cure. Every other one may pass: unknown errors are retried. */
 const FINAL = /^(VALIDATION|CONFLICT|OBJECT_|INVALID|PROPERTY_|MISSING|DUPLICATE|UNIQUE|BAD_REQUEST|FORBIDDEN|PERMISSION|BANNED)/;

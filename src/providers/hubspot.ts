@@ -6,6 +6,9 @@ import { batchFault, hubspotRefusal, inWords, mayPass } from "./hubspot-refusal.
 import { Associated, Merged, Read, Renamed, Upserted } from "./hubspot-wire.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
+/** The contact properties that `read` answers with if it is not told which, beside our own id. */
+const CONTACT_PROPERTIES = ["email", "firstname", "lastname", "phone", "company", "jobtitle", "lifecyclestage"];
+
 /**
  * HubSpot, by the CRM v3 objects and the v4 associations. Every call takes its place under the limit first. `idProperty` is a property of
  * contacts and companies with unique values (see docs/crm.md): it holds our name for a record, which is what makes a repeat harmless.
@@ -29,7 +32,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit)
     }
   }
 
-  async function read(crmIds: readonly string[], names: readonly string[], options: CallOptions): Promise<CrmFound[]> {
+  async function read(crmIds: readonly string[], options: CallOptions, names: readonly string[] = CONTACT_PROPERTIES): Promise<CrmFound[]> {
     atMost(crmIds);
     if (crmIds.length === 0) return [];
     const properties = [idProperty, ...names];
@@ -96,7 +99,7 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit)
       } catch (error) {
         if (!batchFault(error) && codeOf(error) !== "not_retryable") throw error;
         // A merge whose answer was lost is refused when it is repeated. Both ids answer for one record then.
-        const [one, two] = await Promise.all([read([kept], [], options), read([merged], [], options)]);
+        const [one, two] = await Promise.all([read([kept], options), read([merged], options)]);
         if (one[0] && one[0].crmId === two[0]?.crmId) return one[0].crmId;
         throw error;
       }

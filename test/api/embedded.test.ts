@@ -50,4 +50,24 @@ describe("/embedded", () => {
     expect(problem.detail).toContain("upstream");
     expect((await put([])).status).toBe(204);
   });
+
+  it("shows and steers the embedded CRM", async () => {
+    const caller = await callerWith(["embedded"]);
+    const email = `${fresh()}@example.com`;
+    const edit = (id: string | null, properties: object | null) => caller.post("/embedded/crm/edits", { id, properties });
+    const made = await edit(null, { email });
+    expect(made).toMatchObject({ status: 200, body: { id: expect.any(String), properties: { email } } });
+    expectProblem(await edit(null, { email }), 422, "invalid_payload");
+    expect((await caller.get("/embedded/crm/contacts")).body.records).toContainEqual(made.body);
+    expect((await caller.get("/embedded/crm/calls?match=merge")).body).toMatchObject({ total: 0, refused_by_limit: 0 });
+    expectProblem(await caller.get("/embedded/crm/secrets"), 422, "invalid_payload");
+    const faults = (rules: unknown) => caller.call("PUT", "/embedded/crm/faults", rules);
+    expect((await faults([{ match: "merge", status: 500, remaining: 1 }])).status).toBe(204);
+    expect(expectProblem(await faults([{ status: 500, remaining: 1, upstream: "x" }]), 422, "invalid_payload").detail).toContain(
+      "upstream",
+    );
+    expect((await faults([])).status).toBe(204);
+    const plain = await callerWith(["read", "operate"]);
+    expectProblem(await plain.get("/embedded/crm/contacts"), 404, "route_not_found");
+  });
 });

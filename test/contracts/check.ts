@@ -4,7 +4,7 @@ import { type Schema, Validator } from "@cfworker/json-schema";
 export interface Contract {
   /** Where the shapes were published, at which version, and what was left out. */
   source: string;
-  $defs: Record<string, Schema>;
+  $defs: Record<string, object>;
 }
 
 /**

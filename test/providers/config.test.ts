@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { type ProvidersEnv, pages, search, social, text } from "../../src/providers/index.ts";
+import { crm, type ProvidersEnv, pages, search, social, text } from "../../src/providers/index.ts";
 
 const url = "https://upstream.example.com";
 
@@ -16,6 +16,9 @@ describe("provider configuration", () => {
     ["a known provider", text, { TEXT_PROVIDER: "gpt" }, '"openai" or "workers-ai"'],
     ["a real address", search, { SEARCH_URL: "ftp://x", SEARCH_TOKEN: "t" }, "SEARCH_URL is not an http(s) address"],
     ["a way to the embedded program", search, {}, "UPSTREAMS"],
+    ["a CRM token", crm, { CRM_URL: url, RATE_LIMIT: env.RATE_LIMIT }, "CRM_TOKEN"],
+    ["a way to the embedded CRM", crm, { RATE_LIMIT: env.RATE_LIMIT }, "EMBEDDED_CRM"],
+    ["the CRM's limit", crm, { CRM_URL: url, CRM_TOKEN: "t" }, "RATE_LIMIT"],
   ])("says what to set where %s is missing", (_, factory, incomplete, words) => {
     const attempt = () => factory(incomplete);
     expect(attempt).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(words) }));

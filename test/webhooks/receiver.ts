@@ -13,6 +13,7 @@ export interface Received {
   id: string;
   timestamp: string;
   signatures: string[];
+  headers: Record<string, string>;
   body: string;
   /** Which of the hook's secrets the reference library takes the signature for, in their order. */
   verified: boolean[];
@@ -68,6 +69,7 @@ function receive(name: string, request: IncomingMessage, body: string, response:
     id: headers["webhook-id"] ?? "",
     timestamp: headers["webhook-timestamp"] ?? "",
     signatures: headers["webhook-signature"]?.split(" ") ?? [],
+    headers,
     body,
     verified: hook.secrets.map((secret) => verifies(secret, body, headers)),
     answered: treatment?.mode ?? treatment?.status ?? 204,

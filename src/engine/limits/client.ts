@@ -30,7 +30,7 @@ export interface Limit {
 
 const PATIENCE_MS = 20_000;
 const MARGIN_MS = 1_000;
-/** Moments that pass before they can be used, before the caller gives up: the machine is then far too busy. */
+/** Moments that pass before they can be used, before the caller gives up: its machine is far too busy then. */
 const MISSED = 5;
 
 /**
@@ -50,13 +50,14 @@ export function limitOf(env: LimitEnv, name: string, windows: readonly Window[],
           `${cost} never fits into the limit "${name}", which is ${least}. Ask for less or raise it.`,
         );
       }
+      let unused: number | undefined;
       for (let missed = 0; missed < MISSED; missed++) {
-        const askedAt = Date.now();
-        const { go, waitMs } = await object.take({ windows, cost, patienceMs, marginMs });
+        const { go, at, waitMs } = await object.take({ windows, cost, patienceMs, marginMs, unused });
         if (!go) throw retryAfter(waitMs, `The limit "${name}" has no room for ${Math.ceil(waitMs / 1000)} s. Nothing was sent.`);
         if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
-        // Half of the margin is for the way back from the limiter and for late timers, half for the way to the upstream.
-        if (Date.now() - askedAt - waitMs <= marginMs / 2) return;
+        // Half of the margin is for the way back from the limiter, late timers and clocks that differ, half for the way to the upstream.
+        if (Date.now() - at <= marginMs / 2) return;
+        unused = at;
       }
       throw new MillraceError("unavailable", `This machine is too busy to keep to the limit "${name}". Nothing was sent.`);
     },

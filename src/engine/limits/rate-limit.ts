@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { type Counts, counted, earliest, type Window } from "./windows.ts";
+import { type Counts, counted, earliest, fits, type Window } from "./windows.ts";
 
 export interface Ask {
   windows: readonly Window[];
@@ -9,11 +9,15 @@ export interface Ask {
   patienceMs: number;
   /** By how much a period is lengthened, in milliseconds. */
   marginMs: number;
+  /** A moment given to this asker before that it could not use: it goes back, and a place for it is looked for from now on. */
+  unused?: number;
 }
 
-/** `go` is a reservation for the moment in `waitMs`. Without it nothing was reserved, and before `waitMs` nothing will be free. */
+/** `go` is a reservation for the moment `at`, in `waitMs`. Without it nothing was reserved, and before then nothing will be free. */
 export interface Answer {
   go: boolean;
+  /** Milliseconds since 1970, by the limiter's clock. */
+  at: number;
   waitMs: number;
 }
 
@@ -30,25 +34,27 @@ const NOTHING: State = { lastAt: 0, pausedUntil: 0, counts: {} };
 
 /**
  * A limit that many callers share: exact sliding windows, several at once. It gives away moments, and a moment is on disk before its
- * owner hears of it, so neither an eviction nor a crash lets anything go twice. A caller that dies with its moment wastes it; none is
- * given twice. What it keeps is bounded by the windows and the patience, not by the traffic.
+ * owner hears of it, so neither an eviction nor a crash lets anything go twice. A caller that dies with its moment wastes it; one that comes
+ * too late for it gives it back. What it keeps is bounded by the windows and the patience, not by the traffic.
  */
 export class RateLimit extends DurableObject {
-  take({ windows, cost, patienceMs, marginMs }: Ask): Answer {
+  take({ windows, cost, patienceMs, marginMs, unused }: Ask): Answer {
     const now = Date.now();
     const state = this.#state();
-    let at = Math.max(now, state.lastAt, state.pausedUntil);
-    for (let before = -1; before !== at; ) {
-      before = at;
-      for (const window of windows) at = earliest(window, state.counts[window.periodMs] ?? [], at, cost, marginMs);
-    }
-    const waitMs = at - now;
-    if (waitMs > patienceMs) return { go: false, waitMs };
-
     const counts = { ...state.counts };
-    for (const window of windows) counts[window.periodMs] = counted(window, counts[window.periodMs] ?? [], at, cost, now, marginMs);
-    this.#keep({ lastAt: at, pausedUntil: state.pausedUntil, counts });
-    return { go: true, waitMs };
+    const count = (at: number, more: number): void => {
+      for (const window of windows) counts[window.periodMs] = counted(window, counts[window.periodMs] ?? [], at, more, now, marginMs);
+    };
+    if (unused !== undefined) count(unused, -cost);
+
+    const soonest = Math.max(now, state.pausedUntil);
+    const returns = unused !== undefined && windows.every((window) => fits(window, counts[window.periodMs] ?? [], soonest, cost, marginMs));
+    const at = returns ? soonest : this.#last(windows, counts, Math.max(soonest, state.lastAt), cost, marginMs);
+    const waitMs = at - now;
+    const go = waitMs <= patienceMs;
+    if (go) count(at, cost);
+    if (go || unused !== undefined) this.#keep({ ...state, lastAt: go ? Math.max(at, state.lastAt) : state.lastAt, counts });
+    return { go, at, waitMs };
   }
 
   /** Gives nothing away for so long. What was given away before stays given. A shorter pause does not end a longer one. */
@@ -56,6 +62,16 @@ export class RateLimit extends DurableObject {
     const state = this.#state();
     const pausedUntil = Date.now() + ms;
     if (pausedUntil > state.pausedUntil) this.#keep({ ...state, pausedUntil });
+  }
+
+  /** The first moment after all that was given away at which every window has room. */
+  #last(windows: readonly Window[], counts: Record<string, Counts>, from: number, cost: number, marginMs: number): number {
+    let at = from;
+    for (let before = -1; before !== at; ) {
+      before = at;
+      for (const window of windows) at = earliest(window, counts[window.periodMs] ?? [], at, cost, marginMs);
+    }
+    return at;
   }
 
   #state(): State {

@@ -28,14 +28,29 @@ export function earliest(window: Window, counts: Counts, at: number, cost: numbe
   return time;
 }
 
-/** The counts with `cost` more at `at`, without what no later question can still see. */
+/** True when `cost` more at `at` fits between what lies before it and what was promised for after it. */
+export function fits(window: Window, counts: Counts, at: number, cost: number, marginMs: number): boolean {
+  const width = widthOf(window);
+  const bucket = Math.floor(at / width);
+  // Buckets so far apart may still have moments in one period.
+  const reach = Math.ceil((window.periodMs + marginMs) / width);
+  const near = counts.filter(([each]) => Math.abs(each - bucket) <= reach);
+  const starts = [bucket, ...near.map(([each]) => each)].filter((each) => each <= bucket);
+  return starts.every((start) => {
+    const used = near.reduce((sum, [each, count]) => (each >= start && each <= start + reach ? sum + count : sum), 0);
+    return used + cost <= window.limit;
+  });
+}
+
+/** The counts with `cost` more at `at` (less, where it is negative), without what no later question can still see. */
 export function counted(window: Window, counts: Counts, at: number, cost: number, now: number, marginMs: number): Counts {
   const width = widthOf(window);
   const bucket = Math.floor(at / width);
-  const kept = counts.filter(([each]) => (each + 1) * width + window.periodMs + marginMs > now);
-  const last = kept.at(-1);
-  if (last?.[0] === bucket) return [...kept.slice(0, -1), [bucket, last[1] + cost]];
-  return [...kept, [bucket, cost]];
+  const kept = new Map(counts.filter(([each]) => (each + 1) * width + window.periodMs + marginMs > now));
+  const sum = (kept.get(bucket) ?? 0) + cost;
+  if (sum > 0) kept.set(bucket, sum);
+  else kept.delete(bucket);
+  return [...kept].sort(([one], [other]) => one - other);
 }
 
 function widthOf({ periodMs }: Window): number {

@@ -7,7 +7,7 @@ import { killAt } from "./people.ts";
 
 const LOOK_EVERY_MS = 50;
 const SAY_EVERY_MS = 4000;
-const WITHIN_MS = 400_000;
+const WITHIN_MS = 900_000;
 
 /** Waits until something is there. Errors: a `Refusal` that says what was not. */
 export async function until<T>({ stop }: Stage, look: () => Promise<T | undefined>, what: string, withinMs = 60_000): Promise<T> {

@@ -1,0 +1,24 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { MillraceError } from "../../src/engine/index.ts";
+import { type CrmOutcome, crm } from "../../src/providers/index.ts";
+import { fresh } from "../api/client.ts";
+import { crmCalls } from "./embedded.ts";
+
+it("150 callers at once are all served within the CRM's limit: it never has to refuse one", async () => {
+  /** What a step does: it comes back when it was told to. */
+  const upsert = async (key: string): Promise<CrmOutcome[]> => {
+    try {
+      return await crm(env).upsert("contacts", [{ key, properties: { email: `${key}@example.com` } }], { key });
+    } catch (error) {
+      if (!(error instanceof MillraceError) || error.code !== "retry_after") throw error;
+      await scheduler.wait(error.detail.delayMs ?? 0);
+      return upsert(key);
+    }
+  };
+  const outcomes = (await Promise.all(Array.from({ length: 150 }, () => upsert(fresh())))).flat();
+  expect(outcomes.filter(({ state }) => state === "done")).toHaveLength(150);
+  const { total, refused_by_limit, most_in_10_seconds } = await crmCalls();
+  expect({ total, refused_by_limit }).toEqual({ total: 150, refused_by_limit: 0 });
+  expect(most_in_10_seconds).toBeLessThanOrEqual(100);
+}, 120_000);

@@ -1,0 +1,105 @@
+import { evictDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { beforeEach, describe, expect, it } from "vitest";
+import { crmStoreOf } from "../../src/providers/embedded/env.ts";
+import { crmWebhookSecret, verifyHubspotSignature } from "../../src/providers/hubspot-signature.ts";
+import { crm } from "../../src/providers/index.ts";
+import { fresh, type Json, until } from "../api/client.ts";
+import { conforms } from "../contracts/check.ts";
+import contract from "../contracts/hubspot.json";
+import { hookUrl, received, tell } from "../webhooks/hook.ts";
+import type { Received } from "../webhooks/receiver.ts";
+import { crmEdit, crmView } from "./embedded.ts";
+
+let hook = "";
+
+beforeEach(async () => {
+  hook = fresh("crm");
+  await deliverTo(hookUrl(hook));
+});
+
+async function deliverTo(url: string | null): Promise<void> {
+  const answer = await env.UPSTREAMS.fetch("https://control.embedded/crm/webhook-url", { method: "PUT", body: JSON.stringify({ url }) });
+  expect(answer.status).toBe(204);
+}
+
+/** The events that arrived about one contact, once there are so many. */
+async function eventsOf(objectId: string, count: number): Promise<Json[]> {
+  const look = async () => (await received(hook)).flatMap(({ body }) => JSON.parse(body) as Json[]);
+  const all = await until(look, (found) => found.filter((event) => String(event.objectId) === objectId).length >= count);
+  return all.filter((event) => String(event.objectId) === objectId);
+}
+
+function isSigned({ headers, body }: Received): boolean {
+  const request = { method: "POST", url: hookUrl(hook), headers: new Headers(headers) };
+  return verifyHubspotSignature(request, body, crmWebhookSecret(env));
+}
+
+describe("The embedded CRM's messages about changes", () => {
+  it("tell of a person's edits, signed, in HubSpot's format", async () => {
+    const { body: made } = await crmEdit(null, { email: `${hook}@example.com` });
+    await crmEdit(made.id, { phone: "42" });
+    await crmEdit(made.id, { phone: "42" });
+    await crmEdit(made.id, null);
+    const events = await eventsOf(made.id, 4);
+    expect(events).toMatchObject([
+      { subscriptionType: "contact.creation", changeSource: "CRM_UI", attemptNumber: 0 },
+      { subscriptionType: "contact.propertyChange", propertyName: "email", propertyValue: `${hook}@example.com` },
+      { subscriptionType: "contact.propertyChange", propertyName: "phone", propertyValue: "42", sourceId: "userId:1" },
+      { subscriptionType: "contact.deletion" },
+    ]);
+    for (const message of await received(hook)) {
+      expect(isSigned(message)).toBe(true);
+      expect(isSigned({ ...message, body: message.body.replace("CRM_UI", "IMPORT") })).toBe(false);
+      expect(conforms(contract, "WebhookEvents", JSON.parse(message.body))).toEqual([]);
+    }
+  });
+
+  it("tell of our own changes as well, and of merges, as HubSpot does", async () => {
+    const records = [1, 2].map((each) => ({ key: `${hook}-${each}`, properties: { email: `${hook}-${each}@example.com` } }));
+    const done = await crm(env).upsert("contacts", records, { key: "k" });
+    const [one = "", two = ""] = done.map((outcome) => (outcome.state === "done" ? outcome.crmId : ""));
+    const merged = await crm(env).merge(one, two, { key: "k" });
+    expect((await eventsOf(one, 3)).map(({ changeSource }) => changeSource)).toEqual(["INTEGRATION", "INTEGRATION", "INTEGRATION"]);
+    const [merge] = await eventsOf(merged, 1);
+    expect(merge).toMatchObject({ subscriptionType: "contact.merge", primaryObjectId: Number(one), mergedObjectIds: [Number(two)] });
+    expect(conforms(contract, "WebhookEvents", [merge])).toEqual([]);
+  });
+
+  it("come again until they are answered with 2xx, also when the CRM dies in between", async () => {
+    await tell(hook, { treatments: [{ status: 500, times: 1 }] });
+    const { body: made } = await crmEdit(null, { email: `${hook}@example.com` });
+    await received(hook, 1);
+    await evictDurableObject(crmStoreOf(env));
+    const events = await eventsOf(made.id, 4);
+    const attempts = Object.groupBy(events, ({ eventId }) => String(eventId));
+    for (const tries of Object.values(attempts)) expect(tries?.map(({ attemptNumber }) => attemptNumber)).toEqual([0, 1]);
+    const { deliveries, waiting } = await until(
+      () => crmView("deliveries"),
+      ({ waiting: left }) => left === 0,
+    );
+    expect(waiting).toBe(0);
+    const statuses = deliveries.filter(({ url }: Json) => url === hookUrl(hook)).map(({ status }: Json) => status);
+    expect(statuses).toEqual([500, 204]);
+  });
+
+  it("have at most 100 events each", async () => {
+    const records = Array.from({ length: 60 }, (_, each) => ({
+      key: `${hook}-${each}`,
+      properties: { email: `${hook}-${each}@example.com` },
+    }));
+    await crm(env).upsert("contacts", records, { key: "k" });
+    const sizes = (await received(hook, 2)).map(({ body }) => JSON.parse(body).length);
+    expect(sizes).toEqual([100, 80]);
+  });
+
+  it("go to this Worker itself where nothing else is said", async () => {
+    await deliverTo(null);
+    await crmEdit(null, { email: `${hook}@example.com` });
+    const own = "http://localhost:8787/crm/hubspot/webhooks/acme";
+    const look = async () => (await crmView("deliveries")).deliveries.filter(({ url }: Json) => url === own);
+    const [first] = await until(look, (found) => found.length > 0);
+    expect(first).toMatchObject({ url: own, status: expect.any(Number) });
+    await deliverTo(hookUrl(hook));
+  });
+});

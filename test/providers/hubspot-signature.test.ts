@@ -1,0 +1,72 @@
+import { describe, expect, it } from "vitest";
+import { crmWebhookSecret, hubspotSignature, verifyHubspotSignature } from "../../src/providers/hubspot-signature.ts";
+
+const SECRET = "yyyyyyyy-yyyy-yyyy-yyyy-yyyyyyyyyyyy";
+const URL_SIGNED = "https://www.example.com/webhook_uri";
+const BODY = '{"example_field":"example_value"}';
+const AT = 1_660_000_000_000;
+/** HMAC-SHA256 of `POST`, the address, the body and the time, made by another program. */
+const SIGNATURE = "yTm9krWQbiTVFe7m13Mve5ZK0tIsIWSYwWjl02/XVQY=";
+
+function request(changed: { method?: string; url?: string; signature?: string | null; timestamp?: string | null } = {}) {
+  const { method = "POST", url = URL_SIGNED, signature = SIGNATURE, timestamp = String(AT) } = changed;
+  const headers = new Headers();
+  if (signature !== null) headers.set("x-hubspot-signature-v3", signature);
+  if (timestamp !== null) headers.set("x-hubspot-request-timestamp", timestamp);
+  return { method, url, headers };
+}
+
+describe("HubSpot's signature, version 3", () => {
+  it("is the one that another program makes", () => {
+    expect(hubspotSignature(SECRET, "POST", URL_SIGNED, BODY, String(AT))).toBe(SIGNATURE);
+    expect(verifyHubspotSignature(request(), BODY, SECRET, AT)).toBe(true);
+  });
+
+  it("takes twelve characters of the address as they are where they are written in percent, and no others", () => {
+    const url = `${URL_SIGNED}?a=x%40y%3Az%2F%21%24%27%28%29%2a%2C%3B%3F&b=%20%26`;
+    expect(hubspotSignature(SECRET, "POST", url, BODY, String(AT))).toBe("XbG4cOWx23O++b7YLCmF6qx63Hw4+Vyn8pI63czlrkw=");
+  });
+
+  it.each([
+    ["another method", request({ method: "PUT" }), BODY, AT],
+    ["another address", request({ url: `${URL_SIGNED}/` }), BODY, AT],
+    ["another body", request(), `${BODY} `, AT],
+    ["another time", request({ timestamp: String(AT + 1) }), BODY, AT],
+    ["a time five minutes ago", request(), BODY, AT + 300_001],
+    ["a time five minutes ahead", request(), BODY, AT - 300_001],
+    ["no time", request({ timestamp: null }), BODY, AT],
+    ["a time that is no number", request({ timestamp: "yesterday" }), BODY, AT],
+    ["no signature", request({ signature: null }), BODY, AT],
+    ["a shorter signature", request({ signature: SIGNATURE.slice(0, -1) }), BODY, AT],
+    ["a signature in other letters", request({ signature: SIGNATURE.toLowerCase() }), BODY, AT],
+  ])("refuses %s", (_, asked, body, now) => {
+    expect(verifyHubspotSignature(asked, body, SECRET, now)).toBe(false);
+  });
+
+  it("refuses another secret", () => {
+    expect(verifyHubspotSignature(request(), BODY, "another", AT)).toBe(false);
+  });
+});
+
+describe("The secret of the CRM's messages", () => {
+  it("is the app's where there is one", () => {
+    expect(crmWebhookSecret({ CRM_WEBHOOK_SECRET: "s", CRM_URL: "https://api.hubapi.com", MILLRACE_KEY: "k" })).toBe("s");
+  });
+
+  it("is nothing that anybody could know, for the embedded CRM of a deployment", () => {
+    const one = crmWebhookSecret({ MILLRACE_KEY: "k" });
+    expect(one).toBe(crmWebhookSecret({ MILLRACE_KEY: "k", CRM_URL: "embedded:crm" }));
+    expect(one).not.toBe(crmWebhookSecret({ MILLRACE_KEY: "l" }));
+    expect(one).not.toContain("k".repeat(8));
+    expect(one.length).toBeGreaterThan(40);
+  });
+
+  it.each([
+    ["a real CRM's", { CRM_URL: "https://api.hubapi.com", MILLRACE_KEY: "k" }, "CRM_WEBHOOK_SECRET"],
+    ["the embedded one's without a key to derive it from", { MILLRACE_KEY: "" }, "MILLRACE_KEY"],
+  ])("is missed loudly: %s", (_, env, variable) => {
+    expect(() => crmWebhookSecret(env)).toThrow(
+      expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(variable) }),
+    );
+  });
+});

@@ -1,0 +1,171 @@
+import { evictDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { limitOf } from "../../src/engine/index.ts";
+import type { Answer } from "../../src/engine/limits/rate-limit.ts";
+import { type Counts, counted, earliest, fits, type Window } from "../../src/engine/limits/windows.ts";
+import { fresh } from "../api/client.ts";
+
+const HOUR_MS = 3_600_000;
+const BURST = { limit: 100, periodMs: 10_000 };
+const DAILY = { limit: 250, periodMs: 86_400_000 };
+const MARGIN_MS = 1_000;
+
+interface Asked {
+  windows?: readonly Window[];
+  cost?: number;
+  patienceMs?: number;
+}
+
+/** One limiter, asked directly: what it gives away is seen without waiting for it. */
+function limiter(name = fresh()) {
+  const stub = env.RATE_LIMIT.getByName(name);
+  const take = ({ windows = [BURST], cost = 1, patienceMs = HOUR_MS }: Asked = {}): Promise<Answer> =>
+    stub.take({ windows, cost, patienceMs, marginMs: MARGIN_MS });
+  return { stub, take, pause: (ms: number) => stub.pause(ms) };
+}
+
+/** The most grants in any stretch of a period, wherever it begins. */
+function mostIn(periodMs: number, moments: readonly number[]): number {
+  const sorted = [...moments].sort((one, two) => one - two);
+  let most = 0;
+  for (let first = 0, last = 0; last < sorted.length; last++) {
+    while ((sorted[last] ?? 0) - (sorted[first] ?? 0) >= periodMs) first++;
+    most = Math.max(most, last - first + 1);
+  }
+  return most;
+}
+
+const times = <T>(count: number, act: () => Promise<T>) => Promise.all(Array.from({ length: count }, act));
+
+describe("A shared limit", () => {
+  it("is never exceeded in any stretch of its period by 500 who ask at once, and is used up", async () => {
+    const { take } = limiter();
+    const asked = Date.now();
+    const moments = (await times(500, () => take())).map(({ at }) => at);
+    const askingMs = Date.now() - asked;
+    expect(mostIn(BURST.periodMs + MARGIN_MS, moments)).toBe(100);
+    // Five hundreds are four periods apart, each a fortieth longer for the way it is counted.
+    const least = 4 * (BURST.periodMs + MARGIN_MS + BURST.periodMs / 40);
+    expect(Math.max(...moments) - Math.min(...moments)).toBeLessThanOrEqual(least + askingMs);
+  });
+
+  it("lets nobody overtake: who asks first goes first", async () => {
+    const { take } = limiter();
+    const moments = (await times(250, () => take())).map(({ at }) => at);
+    expect(moments).toEqual([...moments].sort((one, two) => one - two));
+  });
+
+  it("forgets nothing when its object is evicted in between", async () => {
+    const { stub, take } = limiter();
+    const moments: number[] = [];
+    for (let part = 0; part < 5; part++) {
+      moments.push(...(await times(60, () => take())).map(({ at }) => at));
+      await evictDurableObject(stub);
+    }
+    expect(mostIn(BURST.periodMs + MARGIN_MS, moments)).toBe(100);
+  });
+
+  it("holds several windows at once", async () => {
+    const { take } = limiter();
+    const asked = await times(300, () => take({ windows: [BURST, DAILY] }));
+    const given = asked.filter(({ go }) => go).map(({ at }) => at);
+    expect(given).toHaveLength(250);
+    expect(mostIn(BURST.periodMs + MARGIN_MS, given)).toBe(100);
+    const turnedAway = asked.filter(({ go }) => !go);
+    expect(Math.min(...turnedAway.map(({ waitMs }) => waitMs))).toBeGreaterThan(DAILY.periodMs - 60_000);
+  });
+
+  it("reserves nothing for whoever will not wait so long", async () => {
+    const { take } = limiter();
+    await times(100, () => take());
+    const impatient = await times(50, () => take({ patienceMs: 5_000 }));
+    expect(impatient.every(({ go, waitMs }) => !go && waitMs > 5_000)).toBe(true);
+    const patient = await times(100, () => take());
+    // Had the impatient taken places, half of the patient would be a period later.
+    const firstFree = Math.min(...impatient.map(({ at }) => at));
+    expect(Math.max(...patient.map(({ at }) => at))).toBeLessThan(firstFree + BURST.periodMs);
+  });
+
+  it("gives nothing away during a pause, and a shorter pause does not end a longer one", async () => {
+    const { take, pause } = limiter();
+    const before = Date.now();
+    await pause(600_000);
+    await pause(1_000);
+    expect((await take()).at).toBeGreaterThanOrEqual(before + 600_000);
+  });
+
+  it("keeps what was counted when the limit is changed", async () => {
+    const { take } = limiter();
+    await times(100, () => take());
+    expect((await take({ windows: [{ ...BURST, limit: 101 }] })).waitMs).toBe(0);
+    expect((await take({ windows: [{ ...BURST, limit: 50 }] })).waitMs).toBeGreaterThan(9_000);
+  });
+
+  it.each([
+    ["at once, where nothing was promised for later", 0, 60],
+    ["without breaking what was promised for later", 50, 0],
+  ])("takes moments back from those who were too late, and finds them others %s", async (_, later, atOnce) => {
+    const { stub, take } = limiter();
+    const first = await times(100, () => take());
+    const promised = await times(later, () => take());
+    const late = first.slice(0, 60).map(({ at }) => at);
+    const ask = { windows: [BURST], cost: 1, patienceMs: HOUR_MS, marginMs: MARGIN_MS };
+    const again: Answer[] = await Promise.all(late.map((unused) => stub.take({ ...ask, unused })));
+    const used = [...first.slice(60), ...promised, ...again].map(({ at }) => at);
+    expect(mostIn(BURST.periodMs + MARGIN_MS, used)).toBeLessThanOrEqual(100);
+    expect(again.filter(({ waitMs }) => waitMs === 0).length).toBeGreaterThanOrEqual(atOnce);
+  });
+
+  it("is kept for any costs, periods, pauses between the asks, and moments that are given back", () => {
+    const ask = fc.record({ cost: fc.integer({ min: 1, max: 5 }), gapMs: fc.integer({ min: 0, max: 700 }), late: fc.boolean() });
+    const limits = fc.record({ limit: fc.integer({ min: 5, max: 12 }), periodMs: fc.integer({ min: 1, max: 2_000 }) });
+    fc.assert(
+      fc.property(limits, fc.array(ask, { maxLength: 60 }), fc.integer({ min: 0, max: 300 }), (window, asks, marginMs) => {
+        let counts: Counts = [];
+        let now = 1_000_000;
+        let last = 0;
+        const moments: number[] = [];
+        for (const { cost, gapMs, late } of asks) {
+          now += gapMs;
+          let at = earliest(window, counts, Math.max(now, last), cost, marginMs);
+          last = at;
+          counts = counted(window, counts, at, cost, now, marginMs);
+          if (late) {
+            counts = counted(window, counts, at, -cost, now, marginMs);
+            at = fits(window, counts, now, cost, marginMs) ? now : earliest(window, counts, Math.max(now, last), cost, marginMs);
+            last = Math.max(at, last);
+            counts = counted(window, counts, at, cost, now, marginMs);
+          }
+          for (let one = 0; one < cost; one++) moments.push(at);
+        }
+        expect(mostIn(window.periodMs + marginMs, moments)).toBeLessThanOrEqual(window.limit);
+      }),
+      { numRuns: 2_000 },
+    );
+  });
+});
+
+describe("limitOf", () => {
+  const windows = [{ limit: 2, periodMs: 60_000 }];
+
+  it("says when to come back, instead of waiting for longer than its patience", async () => {
+    const limit = limitOf(env, fresh(), windows);
+    await limit.take(2);
+    await expect(limit.take()).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: expect.any(Number) } });
+  });
+
+  it("waits for its turn", async () => {
+    const limit = limitOf(env, fresh(), [{ limit: 1, periodMs: 400 }], { marginMs: 1_000 });
+    const asked = Date.now();
+    await limit.take();
+    await limit.take();
+    expect(Date.now() - asked).toBeGreaterThanOrEqual(1_400);
+  });
+
+  it("refuses at once what will never fit", async () => {
+    await expect(limitOf(env, "small", windows).take(3)).rejects.toMatchObject({ code: "config_invalid", message: /"small", which is 2/ });
+    await expect(limitOf(env, "small", windows).take(0)).rejects.toMatchObject({ code: "config_invalid" });
+  });
+});
