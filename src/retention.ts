@@ -1,9 +1,16 @@
 import { batchRetention } from "./batches/retention.ts";
 import { contentRetention } from "./content/retention.ts";
+import { crmRetention } from "./crm/retention.ts";
 import type { Retention } from "./engine/index.ts";
 import { factRetention } from "./facts/retention.ts";
 import { ledgerOf } from "./objects/ledgers.ts";
 import { webhookRetention } from "./webhooks/retention.ts";
 
 /** How long the app's own rows stay. The engine has its own list: src/engine/keeper/retention.ts. */
-export const retention: readonly Retention[] = [factRetention(ledgerOf), ...webhookRetention, ...batchRetention, ...contentRetention];
+export const retention: readonly Retention[] = [
+  factRetention(ledgerOf),
+  ...webhookRetention,
+  ...batchRetention,
+  ...contentRetention,
+  ...crmRetention,
+];

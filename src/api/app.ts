@@ -12,6 +12,7 @@ import { budgets } from "./budgets.ts";
 import { commands } from "./commands.ts";
 import { contacts } from "./contacts.ts";
 import { crmHooks } from "./crm-hooks.ts";
+import { crmLinks } from "./crm-links.ts";
 import { crmSyncs } from "./crm-syncs.ts";
 import { deadLetters } from "./dead-letters.ts";
 import { effects } from "./effects.ts";
@@ -57,7 +58,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(), contacts()];
   const hooks = [webhooks(), webhookSecrets(), webhookDeliveries(catalog)];
-  const growth = [brands(catalog), articles(), textUsages(), syndication(), crmSyncs(catalog), crmHooks(catalog)];
+  const growth = [brands(catalog), articles(), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
   for (const routes of [
     ...nouns,
     ...people,

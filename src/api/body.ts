@@ -47,7 +47,7 @@ export function mediaTypeOf(request: HonoRequest): string {
 }
 
 /** Reads no further than the limit: a body without a length could fill the isolate's memory. */
-async function readText(request: Request, maxBytes: number): Promise<string> {
+export async function readText(request: Request, maxBytes: number): Promise<string> {
   const decoder = new TextDecoder();
   let text = "";
   let bytes = 0;

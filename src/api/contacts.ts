@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type KeptContact, listContacts } from "../batches/contacts.ts";
+import { type KeptContact, listContacts } from "../contacts/contact.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
 import { needs } from "./auth.ts";
 import { chosenName } from "./chosen-name.ts";
@@ -16,7 +16,7 @@ const KeptContactSchema = z
     name: z.string(),
     properties: z.record(z.string(), z.unknown()),
     revision: z.int().openapi({ description: "How often it was written." }),
-    imported_by: z.string().openapi({ description: "The batch that wrote it last." }),
+    imported_by: z.string().openapi({ description: "The batch that wrote it last; `crm` if that was the CRM." }),
     updated_at: timestamp,
   })
   .openapi("KeptContact");
@@ -33,7 +33,7 @@ const KnownContactSchema = z
 const list = createRoute({
   method: "get",
   path: "/v1/contacts",
-  summary: "List the contacts that batches have taken in, in the order of their ids",
+  summary: "List the contacts that batches and the CRM brought, in the order of their ids",
   ...needs("read"),
   request: {
     query: z.strictObject({

@@ -1,8 +1,48 @@
-import { OpenAPIHono } from "@hono/zod-openapi";
-import type { Catalog } from "../engine/index.ts";
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { commandsFrom, deliverySchema } from "../crm/notices.ts";
+import { type Catalog, enqueue, MillraceError, parseBounded } from "../engine/index.ts";
+import { crmWebhookSecret, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
+import { jsonBody, parseWith, readText } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
 
-/** Under construction. */
-export function crmHooks(_catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>();
+/** HubSpot sends at most 100 events at once; each is a few hundred bytes, and a property's value may be long. */
+const MAX_BYTES = 4 * 1024 * 1024;
+
+const TakenSchema = z
+  .object({
+    accepted: z.int().openapi({ description: "Commands that are committed and will look at a contact." }),
+    known: z.int().openapi({ description: "Those among them that were accepted before." }),
+  })
+  .openapi("CrmNoticesTaken");
+
+const take = createRoute({
+  method: "post",
+  path: "/crm/hubspot/webhooks/{tenant}",
+  summary: "Take HubSpot's notices of what changed there",
+  description:
+    "The address to give to HubSpot, with the tenant whose contacts its account holds. Signed by HubSpot (version 3) instead of a token; answered once the commands are committed, so that what is not is sent again.",
+  request: { params: z.object({ tenant: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/) }), body: jsonBody(deliverySchema) },
+  responses: {
+    200: answers("Taken", TakenSchema),
+    ...problems("signature_invalid", "invalid_json", "invalid_payload", "payload_too_large", "config_invalid"),
+  },
+});
+
+export function crmHooks(catalog: Catalog) {
+  return new OpenAPIHono<ApiEnv>().openapi(take, async ({ env, req, json }) => {
+    const text = await readText(req.raw, MAX_BYTES);
+    if (!verifyHubspotSignature({ method: req.method, url: req.url, headers: req.raw.headers }, text, crmWebhookSecret(env))) {
+      throw new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. Nothing was taken.");
+    }
+    const events = parseWith(deliverySchema, parseBounded(text, MAX_BYTES));
+    const { tenant: tenantId } = req.valid("param");
+    const commands = await commandsFrom(env, tenantId, events);
+    const accepted = commands.length === 0 ? [] : await enqueue(env, catalog, { tenantId, source: "crm/hubspot" }, commands);
+    const refused = accepted.find((one) => one instanceof MillraceError);
+    if (refused) throw refused;
+    const known = accepted.filter((one) => !(one instanceof MillraceError) && one.replayed).length;
+    return json({ accepted: accepted.length - known, known }, 200);
+  });
 }

@@ -1,8 +1,143 @@
-import { OpenAPIHono } from "@hono/zod-openapi";
-import type { Catalog } from "../engine/index.ts";
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type Failure, listFailures } from "../crm/failures.ts";
+import { findSync, listSyncs, SYNC_STATES, type Sync } from "../crm/sync.ts";
+import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
+import { page, pageOf, pageQuery } from "./paging.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { iso, isoOrNull, timestamp } from "./time.ts";
 
-/** Under construction. */
-export function crmSyncs(_catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>();
+const SyncSchema = z
+  .object({
+    sync_id: z.string(),
+    scope: z.enum(["changed", "all"]),
+    state: z
+      .enum(SYNC_STATES)
+      .openapi({ description: "`errored` while its instance is stopped: mend what `error` names, then retry that." }),
+    contacts: z.object({
+      done: z.int().openapi({ description: "Taken by the CRM." }),
+      failed: z.int().openapi({ description: "Not taken, listed one by one under `/failures`." }),
+      waiting: z.int().openapi({ description: "Put off by the CRM; they are tried again before the sync ends." }),
+      skipped: z.int().openapi({ description: "Nothing to send." }),
+      merged: z.int().openapi({ description: "Known as another contact, whose record counts." }),
+      taken: z.int().openapi({ description: "Took something over that a person had changed in the CRM." }),
+    }),
+    chunks: z.int().openapi({ description: "Steps it took." }),
+    instance_id: z.string(),
+    error: z.object({ code: z.string(), message: z.string() }).nullable(),
+    started_at: timestamp,
+    updated_at: timestamp,
+    ended_at: timestamp.nullable(),
+  })
+  .openapi("CrmSync");
+
+const FailureSchema = z
+  .object({
+    contact_id: z.string(),
+    state: z.enum(["waiting", "failed"]),
+    category: z.string().openapi({ description: "The CRM's own, such as VALIDATION_ERROR." }),
+    message: z.string(),
+    correlation_id: z.string().nullable().openapi({ description: "By which the CRM's support finds the call." }),
+    tries: z.int(),
+    updated_at: timestamp,
+  })
+  .openapi("CrmFailure");
+
+const params = z.object({ id: z.string() });
+
+/** How a list in the order of contacts is asked for. */
+export const byContact = {
+  cursor: z.string().max(200).default("").openapi({ description: "The `next_cursor` of the page before." }),
+  limit: z.coerce.number().int().min(1).max(1000).default(100).openapi({ type: "integer", minimum: 1, maximum: 1000, default: 100 }),
+};
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/crm/syncs",
+  summary: "List syncs of many contacts, newest first",
+  description: "Start one with the command `contacts.sync`. One that failed for some contacts is complete; the next takes them again.",
+  ...needs("read"),
+  request: { query: z.strictObject(pageQuery) },
+  responses: { 200: answers("A page of syncs", pageOf(SyncSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+const show = createRoute({
+  method: "get",
+  path: "/v1/crm/syncs/{id}",
+  summary: "Show a sync and how far it is",
+  description: "It is there from its first chunk on; until then its instance says how it stands.",
+  ...needs("read"),
+  request: { params },
+  responses: { 200: answers("The sync", SyncSchema), ...problems("unauthorized", "forbidden", "sync_not_found") },
+});
+
+const failures = createRoute({
+  method: "get",
+  path: "/v1/crm/syncs/{id}/failures",
+  summary: "List the contacts that the CRM did not take, and why",
+  ...needs("read"),
+  request: { params, query: z.strictObject(byContact) },
+  responses: {
+    200: answers("A page of failures, in the order of the contacts' ids", pageOf(FailureSchema)),
+    ...problems("unauthorized", "forbidden", "sync_not_found", "invalid_payload"),
+  },
+});
+
+export function crmSyncs() {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(list, async (context) => {
+      const found = await listSyncs(context.env.DB, context.var.caller.tenantId, context.req.valid("query"));
+      return context.json(page(found, syncView), 200);
+    })
+    .openapi(show, async ({ env, req, var: { caller }, json }) => {
+      const { id } = req.valid("param");
+      return json(syncView(await syncOf(env.DB, caller.tenantId, id)), 200);
+    })
+    .openapi(failures, async ({ env, req, var: { caller }, json }) => {
+      const { cursor, limit } = req.valid("query");
+      const { syncId } = await syncOf(env.DB, caller.tenantId, req.valid("param").id);
+      // One more than asked for says whether there is a next page.
+      const found = await listFailures(env.DB, { tenantId: caller.tenantId, syncId }, cursor, limit + 1);
+      const items = found.slice(0, limit).map(failureView);
+      return json({ items, next_cursor: found.length > limit ? (items.at(-1)?.contact_id ?? null) : null }, 200);
+    });
+}
+
+async function syncOf(db: D1Database, tenantId: string, id: string): Promise<Sync> {
+  const sync = await findSync(db, tenantId, id);
+  if (!sync) throw new HttpRefusal("sync_not_found", `There is no sync ${id.slice(0, 64)}. List them with GET /v1/crm/syncs.`);
+  return sync;
+}
+
+function syncView({
+  syncId,
+  scope,
+  state,
+  chunks,
+  instanceId,
+  error,
+  startedAt,
+  updatedAt,
+  endedAt,
+  ...counts
+}: Sync): z.infer<typeof SyncSchema> {
+  const { done, failed, waiting, skipped, merged, taken } = counts;
+  return {
+    sync_id: syncId,
+    scope,
+    state,
+    contacts: { done, failed, waiting, skipped, merged, taken },
+    chunks,
+    instance_id: instanceId,
+    error: error && { code: error.code, message: error.message },
+    started_at: iso(startedAt),
+    updated_at: iso(updatedAt),
+    ended_at: isoOrNull(endedAt),
+  };
+}
+
+function failureView({ contactId, correlationId, updatedAt, ...rest }: Failure): z.infer<typeof FailureSchema> {
+  const { state, category, message, tries } = rest;
+  return { contact_id: contactId, state, category, message, correlation_id: correlationId, tries, updated_at: iso(updatedAt) };
 }

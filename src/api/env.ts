@@ -1,4 +1,5 @@
 import type { Token } from "../engine/index.ts";
+import type { CrmSecretVars } from "../providers/hubspot-signature.ts";
 import type { WebhookVars } from "../webhooks/settings.ts";
 
 /** Variables that only some deployments set. */
@@ -9,7 +10,7 @@ interface ApiVars {
 
 /** What every handler finds in its context. */
 export interface ApiEnv {
-  Bindings: Env & ApiVars & WebhookVars;
+  Bindings: Env & ApiVars & WebhookVars & CrmSecretVars;
   /** Whose request it is; set for everything under /v1. */
   Variables: { caller: Token };
 }

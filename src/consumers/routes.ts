@@ -1,3 +1,4 @@
+import { mergeRecords } from "../crm/merged.ts";
 import { appendObserved } from "../derive/append-observed.ts";
 import { merge } from "../derive/merge.ts";
 import { qualify } from "../derive/qualify.ts";
@@ -6,7 +7,7 @@ import { call, on, project, type Route, send, sendEach, start, type Target, tell
 import { factRow, ledgerRow } from "../facts/projection.ts";
 import { BrandAudited } from "../messages/brand.ts";
 import { ContentGenerated, ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
-import { ContactSynced } from "../messages/crm.ts";
+import { ContactSync, ContactSynced } from "../messages/crm.ts";
 import {
   ChargeFact,
   ContactMergedFact,
@@ -46,7 +47,7 @@ export const routes: readonly Route[] = [
   on(OutcomeFact, call(qualify), sendEach(WebhookDeliver, offer, deliveryRow)),
   on(ChargeFact, call(spend), sendEach(WebhookDeliver, offer, deliveryRow)),
   on(PayoutFact, sendEach(WebhookDeliver, offer, deliveryRow)),
-  on(ContactMergedFact, call(merge), sendEach(WebhookDeliver, offer, deliveryRow)),
+  on(ContactMergedFact, call(merge), sendEach(ContactSync, mergeRecords), sendEach(WebhookDeliver, offer, deliveryRow)),
   on(ReconciliationFact, sendEach(WebhookDeliver, offer, deliveryRow)),
   on(FactObserved, call(appendObserved)),
 ];

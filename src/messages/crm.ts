@@ -3,29 +3,44 @@ import { defineCommand, defineEvent, digest } from "../engine/index.ts";
 import { brandEvents, crmCommands } from "./queues.ts";
 
 const contactId = z.string().min(1).max(200);
+const crmId = z.string().min(1).max(64);
 
-/** Bring one contact, as it is now, to the CRM. `revision` names the state that is meant: the same one is the same work. */
+/** Bring one contact, as it is by then, to the CRM. `occasion` says what for, such as its revision: the same one is the same work. */
 export const ContactSync = defineCommand({
   type: "contact.sync",
-  payload: z.object({ contact_id: contactId, revision: z.int().min(1) }),
-  key: ({ contact_id, revision }) => `${digest(contact_id)}/${revision}`,
+  payload: z.object({ contact_id: contactId, occasion: z.string().min(1).max(250) }),
+  key: ({ contact_id, occasion }) => `${digest(contact_id)}/${occasion}`,
   subject: ({ contact_id }) => contact_id,
   queue: crmCommands,
 });
 
-/** Bring every contact that changed since it was last synced to the CRM; or all of them. `sync_id` names the occasion. */
+/** Bring every contact that changed since it was last synced to the CRM; or hold all of them against it. `sync_id` names the occasion. */
 export const ContactsSync = defineCommand({
   type: "contacts.sync",
-  payload: z.object({ sync_id: z.string().min(1).max(64), scope: z.enum(["changed", "all"]).default("changed") }),
+  payload: z.object({
+    sync_id: z
+      .string()
+      .min(1)
+      .max(64)
+      .regex(/^[A-Za-z0-9_-]+$/, "may hold letters, digits, - and _"),
+    scope: z.enum(["changed", "all"]).default("changed"),
+  }),
   key: ({ sync_id }) => sync_id,
   subject: ({ sync_id }) => sync_id,
   queue: crmCommands,
 });
 
-/** The CRM says that it changed a contact: take over what is new in it. */
+/** The CRM says that something happened to a contact there: look at it, and take over what is new. */
 export const CrmContactChanged = defineCommand({
   type: "crm.contact_changed",
-  payload: z.object({ crm_id: z.string().min(1).max(64), event_id: z.string().min(1).max(100) }),
+  payload: z.object({
+    crm_id: crmId,
+    /** Names the notice. */
+    event_id: z.string().min(1).max(100),
+    occurred_at: z.iso.datetime(),
+    /** Records that were merged into this one. */
+    merged: z.array(crmId).max(100).default([]),
+  }),
   key: ({ event_id }) => event_id,
   subject: ({ crm_id }) => crm_id,
   queue: crmCommands,

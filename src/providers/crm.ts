@@ -34,8 +34,13 @@ export interface Crm {
   upsert(object: CrmObject, records: readonly CrmRecord[], options: CallOptions): Promise<CrmOutcome[]>;
   /** Connects contacts with companies, both by the CRM's ids. One that is connected already stays so. */
   associate(pairs: readonly { contact: string; company: string }[], options: CallOptions): Promise<void>;
-  /** Contacts by the CRM's ids; one that is gone is not in the answer. */
-  read(crmIds: readonly string[], options: CallOptions): Promise<CrmFound[]>;
+  /**
+   * Contacts by the CRM's ids, with these properties (default: the usual ones); one that is gone is not in the answer, one that was
+   * merged answers under its result's id.
+   */
+  read(crmIds: readonly string[], options: CallOptions, properties?: readonly string[]): Promise<CrmFound[]>;
+  /** Gives contacts that were made in the CRM our names, by the CRM's ids. */
+  name(records: readonly { crmId: string; key: string }[], options: CallOptions): Promise<void>;
   /** Merges one contact's record into another's, by the CRM's ids. Answers the id that the result has. */
   merge(kept: string, merged: string, options: CallOptions): Promise<string>;
 }

@@ -34,7 +34,7 @@ export function verifyHubspotSignature(request: SignedRequest, body: string, sec
   return given.length === expected.length && timingSafeEqual(given, expected);
 }
 
-interface SecretVars {
+export interface CrmSecretVars {
   CRM_URL?: string;
   CRM_WEBHOOK_SECRET?: string;
   MILLRACE_KEY: string;
@@ -44,7 +44,7 @@ interface SecretVars {
  * The secret that the CRM's messages are signed with: CRM_WEBHOOK_SECRET. For the embedded CRM it may be left unset and is derived from
  * the deployment's own key, which nobody can guess. Errors: `config_invalid` when there is nothing to derive it from, or the CRM is a real one.
  */
-export function crmWebhookSecret(env: SecretVars): string {
+export function crmWebhookSecret(env: CrmSecretVars): string {
   if (env.CRM_WEBHOOK_SECRET) return env.CRM_WEBHOOK_SECRET;
   const embedded = !env.CRM_URL || env.CRM_URL.startsWith("embedded:");
   if (embedded && env.MILLRACE_KEY) return createHmac("sha256", env.MILLRACE_KEY).update("crm webhook secret").digest("base64url");

@@ -40,4 +40,6 @@ export const Read = z.object({
 
 export const Associated = z.object({ errors });
 
+export const Renamed = z.object({ errors });
+
 export const Merged = z.object({ id: z.string() });

@@ -3,10 +3,10 @@ import { codeOf, type Limit, MillraceError, messageOf, notRetryable } from "../e
 import { CRM_BATCH, type Crm, type CrmFound } from "./crm.ts";
 import { missingProperties, traceOf, upsertBatch } from "./hubspot-batch.ts";
 import { batchFault, hubspotRefusal, inWords, mayPass } from "./hubspot-refusal.ts";
-import { Associated, Merged, Read, Upserted } from "./hubspot-wire.ts";
+import { Associated, Merged, Read, Renamed, Upserted } from "./hubspot-wire.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
-/** The contact properties that `read` answers with, beside our own id. */
+/** The contact properties that `read` answers with if it is not told which, beside our own id. */
 const CONTACT_PROPERTIES = ["email", "firstname", "lastname", "phone", "company", "jobtitle", "lifecyclestage"];
 
 /**
@@ -32,15 +32,15 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit)
     }
   }
 
-  async function read(crmIds: readonly string[], options: CallOptions): Promise<CrmFound[]> {
+  async function read(crmIds: readonly string[], options: CallOptions, names: readonly string[] = CONTACT_PROPERTIES): Promise<CrmFound[]> {
     atMost(crmIds);
     if (crmIds.length === 0) return [];
-    const properties = [idProperty, ...CONTACT_PROPERTIES];
+    const properties = [idProperty, ...names];
     const inputs = [...new Set(crmIds)].map((id) => ({ id }));
     const { results } = await post("/crm/v3/objects/contacts/batch/read", { inputs, properties, propertiesWithHistory: [] }, Read, options);
     return results.map(({ id, properties: found, updatedAt, archived }) => {
       // HubSpot may leave out what is empty; for us an empty property is a fact as well.
-      const known = Object.fromEntries(CONTACT_PROPERTIES.map((name) => [name, found[name] || null]));
+      const known = Object.fromEntries(names.map((name) => [name, found[name] || null]));
       return { crmId: id, key: found[idProperty] || null, properties: known, updatedAt, archived };
     });
   }
@@ -80,6 +80,17 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit)
     },
 
     read,
+
+    async name(records, options) {
+      atMost(records);
+      if (records.length === 0) return;
+      const inputs = records.map(({ crmId, key }) => ({ id: crmId, properties: { [idProperty]: key } }));
+      const { errors } = await post("/crm/v3/objects/contacts/batch/update", { inputs }, Renamed, options).catch(withoutIdProperty);
+      const [fault] = errors;
+      if (!fault) return;
+      const said = `${upstream.name} refused ${errors.length} of ${records.length} names: ${inWords(upstream, fault)}`;
+      throw mayPass(fault) ? new MillraceError("upstream_refused", said) : notRetryable(said);
+    },
 
     async merge(kept, merged, options) {
       try {

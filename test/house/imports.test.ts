@@ -52,7 +52,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "providers/embedded": ["engine", "providers"],
   steps: ["engine", "messages", "content", "providers", "facts", "objects", "webhooks", "batches", "brand", "contacts", "crm"],
   workflows: ["brand", "contacts", "crm", "engine", "messages", "content", "steps", "facts", "objects", "webhooks", "batches"],
-  consumers: ["engine", "messages", "workflows", "facts", "derive", "webhooks"],
+  consumers: ["engine", "messages", "workflows", "facts", "derive", "webhooks", "crm"],
   api: [
     "engine",
     "providers",

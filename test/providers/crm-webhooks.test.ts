@@ -96,7 +96,7 @@ describe("The embedded CRM's messages about changes", () => {
   it("go to this Worker itself where nothing else is said", async () => {
     await deliverTo(null);
     await crmEdit(null, { email: `${hook}@example.com` });
-    const own = "http://localhost:8787/crm/hubspot/webhooks";
+    const own = "http://localhost:8787/crm/hubspot/webhooks/acme";
     const look = async () => (await crmView("deliveries")).deliveries.filter(({ url }: Json) => url === own);
     const [first] = await until(look, (found) => found.length > 0);
     expect(first).toMatchObject({ url: own, status: expect.any(Number) });

@@ -2,6 +2,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { apiOf, type Batch } from "../api-client.ts";
 import { Refusal } from "../command.ts";
 import { paint, say, seconds } from "../terminal.ts";
+import { numberFrom } from "./arguments.ts";
 import { contactsFile } from "./batch/file.ts";
 import { watchMemory } from "./batch/memory.ts";
 import { chapter, type Stage, type Story } from "./story.ts";
@@ -23,8 +24,8 @@ export const batch: Story = {
 };
 
 async function tell(stage: Stage): Promise<void> {
-  const rows = numberFrom(stage.args, "rows", ROWS, MOST.rows);
-  const kills = numberFrom(stage.args, "kills", KILLS, MOST.kills);
+  const rows = numberFrom(stage.args, "batch", "rows", ROWS, MOST.rows);
+  const kills = numberFrom(stage.args, "batch", "kills", KILLS, MOST.kills);
   const file = contactsFile(rows);
   const api = () => apiOf(stage.engine.url, stage.engine.token);
   const memory = watchMemory(() => stage.engine.runtime());
@@ -125,17 +126,6 @@ async function differences(api: ReturnType<typeof apiOf>, batch: Batch, rows: nu
     ...(batch.rows.failed === broken.length ? [] : [`The batch counts ${batch.rows.failed} broken rows instead of ${broken.length}.`]),
     ...(JSON.stringify(reported) === JSON.stringify(broken) ? [] : ["The report does not name the broken lines."]),
   ];
-}
-
-function numberFrom(args: readonly string[], name: string, otherwise: number, most: number): number {
-  const place = args.findIndex((arg) => arg === `--${name}` || arg.startsWith(`--${name}=`));
-  if (place < 0) return otherwise;
-  const asked = args[place]?.split("=")[1] ?? args[place + 1] ?? "";
-  const number = Number(asked);
-  if (asked !== "" && Number.isInteger(number) && number >= 0 && number <= most) return number;
-  throw new Refusal(
-    `"${asked}" is no number of ${name}. Choose one from 0 to ${most}, such as: npm run demo -- batch --${name} ${otherwise}`,
-  );
 }
 
 function count(number: number): string {

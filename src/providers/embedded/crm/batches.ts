@@ -22,6 +22,7 @@ const ReadBody = z.object({
   properties: z.array(z.string()),
   propertiesWithHistory: z.array(z.string()),
 });
+const UpdateBody = z.object({ inputs: z.array(z.object({ id: z.string(), properties: z.record(z.string(), z.string()) })) });
 const AssociateBody = z.object({
   inputs: z.array(z.object({ from: z.object({ id: z.string() }), to: z.object({ id: z.string() }) })),
 });
@@ -68,6 +69,22 @@ export function upsert(desk: Desk, object: CrmObjectName, body: unknown): CrmAns
     }
   }
   return batchAnswer(results, errors, startedAt);
+}
+
+/** Changes contacts by their own ids. */
+export function update({ records, idProperty, correlationId }: Desk, body: unknown): CrmAnswer {
+  const startedAt = Date.now();
+  const { inputs } = parse(UpdateBody, body);
+  requireDistinct(inputs.map(({ id }) => id));
+  const unknown = inputs.flatMap(({ properties }) => unknownProperties("contacts", idProperty, properties));
+  if (unknown.length > 0) throw doesNotExist(unknown);
+  const found = inputs.map(({ id, properties }) => ({ id, properties, row: records.find("contacts", id) }));
+  const missing = found.filter(({ row }) => !row).map(({ id }) => id);
+  const results = found.flatMap(({ row, properties }) =>
+    row ? [view(records.change(row, properties, "INTEGRATION"), Object.keys(properties))] : [],
+  );
+  const gone = new Refused(404, "OBJECT_NOT_FOUND", "Could not get some objects, they may be deleted or not exist.", { ids: missing });
+  return batchAnswer(results, missing.length > 0 ? [inputError(gone, correlationId)] : [], startedAt);
 }
 
 export function read(desk: Desk, object: CrmObjectName, body: unknown): CrmAnswer {

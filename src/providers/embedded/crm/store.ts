@@ -2,7 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { crmWebhookSecret } from "../../hubspot-signature.ts";
 import { EMBEDDED_TOKEN, ID_PROPERTY } from "../credentials.ts";
 import { type CrmAnswer, errorAnswer, Refused } from "./answers.ts";
-import { associate, type Desk, merge, read, upsert } from "./batches.ts";
+import { associate, type Desk, merge, read, update, upsert } from "./batches.ts";
 import { type CallReport, Calls } from "./calls.ts";
 import { Deliveries, type Delivery, type Target } from "./deliveries.ts";
 import { type CrmFault, Faults } from "./faults.ts";
@@ -40,7 +40,10 @@ export interface ShownRecord {
   merged_into: string | null;
 }
 
-const WEBHOOK_PATH = "/crm/hubspot/webhooks";
+/** Between two messages: one thread has the rest to do as well. */
+const PAUSE_MS = 50;
+/** For the tenant of a local engine's own token. */
+const WEBHOOK_PATH = "/crm/hubspot/webhooks/acme";
 const LOCAL_URL = "http://localhost:8787";
 
 type Route = (desk: Desk, body: unknown) => CrmAnswer;
@@ -48,6 +51,7 @@ type Route = (desk: Desk, body: unknown) => CrmAnswer;
 const ROUTES: Record<string, Route> = {
   "POST /crm/v3/objects/contacts/batch/upsert": (desk, body) => upsert(desk, "contacts", body),
   "POST /crm/v3/objects/companies/batch/upsert": (desk, body) => upsert(desk, "companies", body),
+  "POST /crm/v3/objects/contacts/batch/update": update,
   "POST /crm/v3/objects/contacts/batch/read": (desk, body) => read(desk, "contacts", body),
   "POST /crm/v3/objects/companies/batch/read": (desk, body) => read(desk, "companies", body),
   "POST /crm/v3/objects/contacts/merge": merge,
@@ -168,17 +172,16 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
     const nextAt = this.#deliveries.nextAt();
     if (nextAt === undefined) return;
     const set = await this.ctx.storage.getAlarm();
-    if (set === null || set > nextAt) await this.ctx.storage.setAlarm(Math.max(nextAt, Date.now()));
+    if (set === null || set > nextAt) await this.ctx.storage.setAlarm(Math.max(nextAt, Date.now() + PAUSE_MS));
   }
 
   /** This Worker itself, unless it is told otherwise: without a detour over the network, and with the address it would have there. */
   #target(): Target {
     const secret = () => crmWebhookSecret(this.env);
-    const url = this.ctx.storage.kv.get<string | null>("webhook_url") || this.env.CRM_WEBHOOK_URL;
-    if (url) return { url, secret, fetch: (request) => fetch(request) };
+    const here = (this.env.PUBLIC_URL || LOCAL_URL).replace(/\/+$/, "");
+    const url = this.ctx.storage.kv.get<string | null>("webhook_url") || this.env.CRM_WEBHOOK_URL || here + WEBHOOK_PATH;
     const own = (this.ctx.exports as unknown as { default: Fetcher }).default;
-    const address = (this.env.PUBLIC_URL || LOCAL_URL).replace(/\/+$/, "") + WEBHOOK_PATH;
-    return { url: address, secret, fetch: (request) => own.fetch(request) };
+    return { url, secret, fetch: (request) => (url.startsWith(`${here}/`) ? own.fetch(request) : fetch(request)) };
   }
 }
 

@@ -1,0 +1,67 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { LINK_STATES } from "../crm/links.ts";
+import { listStandings, type Standing } from "../crm/standing.ts";
+import { needs } from "./auth.ts";
+import { chosenName } from "./chosen-name.ts";
+import { byContact } from "./crm-syncs.ts";
+import type { ApiEnv } from "./env.ts";
+import { pageOf } from "./paging.ts";
+import { problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { isoOrNull, timestamp } from "./time.ts";
+
+const LinkSchema = z
+  .object({
+    contact_id: z.string(),
+    crm_id: z.string().nullable(),
+    state: z.enum(LINK_STATES).openapi({
+      description:
+        "`none`: the CRM has never taken it. `merged`: it is known as another contact, whose record counts. `cut`: its record was deleted in the CRM.",
+    }),
+    revision: z.int().openapi({ description: "The contact's own." }),
+    synced_revision: z.int().openapi({ description: "The one that the CRM has." }),
+    pending: z.boolean().openapi({ description: "The next sync looks at it." }),
+    error: z.object({ category: z.string(), message: z.string(), correlation_id: z.string().nullable() }).nullable(),
+    updated_at: timestamp.nullable(),
+  })
+  .openapi("CrmLink");
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/crm/links",
+  summary: "List contacts and how they stand in the CRM, in the order of their ids",
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      contact_id: chosenName(200).optional(),
+      crm_id: chosenName(64).optional(),
+      pending: z.enum(["true", "false"]).optional(),
+      ...byContact,
+    }),
+  },
+  responses: { 200: answers("A page of links", pageOf(LinkSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+export function crmLinks() {
+  return new OpenAPIHono<ApiEnv>().openapi(list, async ({ env, req, var: { caller }, json }) => {
+    const { contact_id: contactId, crm_id: crmId, pending, cursor, limit } = req.valid("query");
+    const filter = { contactId, crmId, pending: pending === undefined ? undefined : pending === "true" };
+    // One more than asked for says whether there is a next page.
+    const found = await listStandings(env.DB, caller.tenantId, filter, cursor, limit + 1);
+    const items = found.slice(0, limit).map(linkView);
+    return json({ items, next_cursor: found.length > limit ? (items.at(-1)?.contact_id ?? null) : null }, 200);
+  });
+}
+
+function linkView({ contactId, crmId, syncedRevision, pending, updatedAt, state, revision, error }: Standing): z.infer<typeof LinkSchema> {
+  return {
+    contact_id: contactId,
+    crm_id: crmId,
+    state,
+    revision,
+    synced_revision: syncedRevision,
+    pending: pending === 1,
+    error,
+    updated_at: isoOrNull(updatedAt),
+  };
+}

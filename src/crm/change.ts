@@ -1,0 +1,147 @@
+import { createContact } from "../contacts/contact.ts";
+import { type Commit, type Envelope, query, type Statement, sql } from "../engine/index.ts";
+import type { CrmContactChanged } from "../messages/crm.ts";
+import { FactObserved } from "../messages/facts.ts";
+import { type CrmFound, crm } from "../providers/index.ts";
+import { contactKey, contactOf } from "./keys.ts";
+import { type Candidate, candidatesByIds, closeLinks, contactsLinkedTo, takeOver, writeLinks } from "./links.ts";
+import { asPatch, isTakeable, type Properties, propertyNames, toProperties } from "./properties.ts";
+import { settle } from "./settle.ts";
+
+type Notice = (typeof CrmContactChanged)["payload"]["_output"];
+
+interface ChangeCall {
+  readonly env: Cloudflare.Env;
+  readonly envelope: Envelope;
+  readonly instanceId: string;
+  readonly notice: Notice;
+}
+
+/** What came of a notice. */
+export interface Change {
+  /** `nothing`: both agree already. `left`: it is no contact of ours, and cannot become one. */
+  did: "nothing" | "took" | "created" | "merged" | "cut" | "left";
+  contact_id: string | null;
+  /** Names of the properties that were taken over. */
+  properties?: string[];
+}
+
+/**
+ * Looks at a contact in the CRM and takes over what is new there. What the notice says of values counts for nothing: the contact may have
+ * changed again. What was taken is known to be there in the same write, so no sync sends it back; what we wrote ourselves is not new.
+ */
+export async function takeChange(call: ChangeCall): Promise<Commit<Change>> {
+  const { env, envelope, notice } = call;
+  const tenantId = envelope.tenant_id;
+  const upstream = crm(env);
+  const [read] = await upstream.read([notice.crm_id], { key: call.instanceId }, propertyNames(env));
+  const found = read && !read.archived ? read : undefined;
+  const linked = await contactsLinkedTo(env.DB, tenantId, [notice.crm_id, ...notice.merged]);
+  const named = found?.key ? contactOf(tenantId, found.key) : undefined;
+  if (found?.key && named === undefined) return left();
+  // Of records that were merged in the CRM, the first that is one of ours stays; the others are that contact from now on.
+  const ours = [...new Set([notice.crm_id, ...notice.merged].flatMap((id) => linked.get(id) ?? []))];
+  const survivor = linked.get(notice.crm_id) ?? named ?? ours[0];
+  const lost = notice.merged.length > 0 ? ours.filter((id) => id !== survivor) : [];
+  const candidates = await candidatesByIds(env.DB, tenantId, [...(survivor === undefined ? [] : [survivor]), ...lost]);
+  const self = candidates.find(({ contact }) => contact.contact_id === survivor);
+
+  if (!found) return self?.link?.crmId === notice.crm_id ? cutLoose(tenantId, self) : left();
+  const taken = self ? await takeFrom(call, self, found) : await create(call, found, named);
+  if (lost.length === 0 || !self) return taken;
+  const gone = candidates.filter(({ contact }) => lost.includes(contact.contact_id));
+  return {
+    statements: [
+      ...(taken.statements ?? []),
+      ...closeLinks(
+        tenantId,
+        "merged",
+        gone.map(({ contact }) => ({ contactId: contact.contact_id, revision: contact.revision })),
+      ),
+    ],
+    emit: gone.map(({ contact }) => mergedFact(notice, contact.contact_id, self.contact.contact_id)),
+    output: { did: "merged", contact_id: self.contact.contact_id },
+  };
+}
+
+/** Takes over what differs from what the CRM was known to have. */
+async function takeFrom({ env, envelope, instanceId }: ChangeCall, { contact, link }: Candidate, found: CrmFound): Promise<Commit<Change>> {
+  const tenantId = envelope.tenant_id;
+  const { contact_id: id, revision } = contact;
+  if (link?.state === "merged") return left();
+  const key = contactKey(tenantId, id);
+  // A record that was merged, or made by a person, does not bear our name: without it, the next sync would make a second one.
+  if (found.key !== key) await crm(env).name([{ crmId: found.crmId, key }], { key: instanceId });
+  const known = link?.known ?? {};
+  const ours = toProperties(env, contact, known);
+  const { take, send, seen } = settle(ours, known, found.properties);
+  const properties = Object.keys(take);
+  const isTaken = properties.length > 0;
+  const isNews = isTaken || Object.keys(seen).length > 0 || link?.crmId !== found.crmId;
+  if (!isNews) return { output: { did: "nothing", contact_id: id } };
+  const readAt = Date.parse(found.updatedAt);
+  const agreed = Object.keys(send).length === 0;
+  return {
+    statements: [
+      ...writeLinks(tenantId, [
+        { contactId: id, crmId: found.crmId, revision: agreed ? revision : 0, takes: agreed && isTaken ? 1 : 0, known: seen, readAt },
+      ]),
+      ...(isTaken ? takeOver(tenantId, [{ contactId: id, readAt, ...asPatch(contact, take, { ...ours, ...take }) }]) : []),
+    ],
+    output: isTaken ? { did: "took", contact_id: id, properties } : { did: "nothing", contact_id: id },
+  };
+}
+
+/** A contact that was made in the CRM: ours of the same address, if it has no record there; otherwise a new one. */
+async function create(call: ChangeCall, found: CrmFound, named: string | undefined): Promise<Commit<Change>> {
+  const { env, envelope, instanceId } = call;
+  const tenantId = envelope.tenant_id;
+  const email = found.properties.email?.trim() ?? "";
+  if (!isTakeable("email", email)) return left();
+  const [same] = await query<{ id: string }>(
+    env.DB,
+    sql`
+      SELECT c.contact_id AS id FROM contacts c LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id
+      WHERE c.tenant_id = ${tenantId} AND lower(c.email) = ${email.toLowerCase()} AND l.crm_id IS NULL AND coalesce(l.state, '') <> 'merged'
+      ORDER BY c.contact_id LIMIT 1`,
+  );
+  const [ours] = same ? await candidatesByIds(env.DB, tenantId, [same.id]) : [];
+  if (ours) return takeFrom(call, ours, found);
+
+  // An attempt before this one may have named it already.
+  const contactId = named ?? `crm-${found.crmId}`;
+  if (named === undefined) await crm(env).name([{ crmId: found.crmId, key: contactKey(tenantId, contactId) }], { key: instanceId });
+  const all: Properties = Object.fromEntries(
+    propertyNames(env).flatMap((name) => {
+      const value = found.properties[name] ?? "";
+      return value !== "" && isTakeable(name, value) ? [[name, value]] : [];
+    }),
+  );
+  const { name, properties } = asPatch({ properties: {} }, all, all);
+  const statements: Statement[] = [
+    createContact(tenantId, "crm", { contact_id: contactId, email, name: name ?? "", properties }),
+    ...writeLinks(tenantId, [
+      { contactId, crmId: found.crmId, revision: 1, takes: 0, known: { ...all }, readAt: Date.parse(found.updatedAt) },
+    ]),
+  ];
+  return { statements, output: { did: "created", contact_id: contactId } };
+}
+
+/** Its record was deleted: our contact stays, and no sync of many brings the record back. */
+function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision } }: Candidate): Commit<Change> {
+  return { statements: closeLinks(tenantId, "cut", [{ contactId, revision }]), output: { did: "cut", contact_id: contactId } };
+}
+
+function mergedFact({ event_id, occurred_at }: Notice, from: string, into: string) {
+  return FactObserved.from({
+    fact_id: `crm-merge ${event_id} ${from}`.slice(0, 200),
+    entity: "contacts",
+    type: "contact_merged",
+    occurred_at,
+    payload: { from, into },
+  });
+}
+
+function left(): Commit<Change> {
+  return { output: { did: "left", contact_id: null } };
+}

@@ -1,0 +1,23 @@
+import { digest } from "../engine/index.ts";
+
+/** Our name for a contact's record. With the tenant, because one CRM may hold the contacts of several. */
+export function contactKey(tenantId: string, contactId: string): string {
+  return `${tenantId}/${contactId}`;
+}
+
+/** The contact a record is named after; undefined for another tenant's. */
+export function contactOf(tenantId: string, key: string): string | undefined {
+  return key.startsWith(`${tenantId}/`) ? key.slice(tenantId.length + 1) : undefined;
+}
+
+/** Our name for a company's record: two spellings that differ in case or spaces are one company. */
+export function companyKey(tenantId: string, name: string): string {
+  const plain = name.trim().replace(/\s+/g, " ").toLowerCase();
+  return `${tenantId}/${plain.length <= 100 ? plain : digest(plain)}`;
+}
+
+/** A step's key for the place behind a contact: its id, or a digest of one that would be no good name for a step. */
+export function placeOf(after: string): string {
+  if (after === "") return "start";
+  return /^[\x21-\x7e]{1,60}$/.test(after) ? `after ${after}` : `after #${digest(after)}`;
+}

@@ -1,0 +1,175 @@
+import { asContact, type Contact, type StoredContact } from "../contacts/contact.ts";
+import { type Fragment, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import type { ContactPatch, Properties } from "./properties.ts";
+
+export const LINK_STATES = ["linked", "none", "merged", "cut"] as const;
+export type LinkState = (typeof LINK_STATES)[number];
+
+/** How a contact stands in the CRM. */
+export interface Link {
+  crmId: string | null;
+  state: LinkState;
+  revision: number;
+  known: Properties;
+}
+
+/** A contact with its revision and how it stands in the CRM. */
+export interface Candidate {
+  contact: Contact & { revision: number };
+  link: Link | null;
+}
+
+interface Joined extends StoredContact {
+  revision: number;
+  crm_id: string | null;
+  state: LinkState | null;
+  synced: number | null;
+  known: string | null;
+}
+
+const JOINED: Fragment = {
+  fragment: `c.contact_id, c.email, c.name, c.properties, c.revision, l.crm_id, l.state, l.revision AS synced, l.known`,
+};
+const LINK_OF: Fragment = { fragment: "LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id" };
+
+/** What a step looks at: at most so many contacts, and only those that begin within so many bytes. */
+const PAGE_ROWS = 500;
+const PAGE_BYTES = 1024 ** 2;
+
+/**
+ * Contacts behind an id, in the order of their ids: those of which the CRM does not have the present revision, or all. One whose record
+ * somebody deleted in the CRM is not among them: a sync does not bring it back.
+ */
+export async function candidatesAfter(
+  db: D1Database,
+  tenantId: string,
+  after: string,
+  scope: "changed" | "all",
+): Promise<{ candidates: Candidate[]; more: boolean }> {
+  const wanted = scope === "all" ? sql`` : sql`AND (l.revision IS NULL OR l.revision <> c.revision)`;
+  const found = await query<Joined & { more: number | null }>(
+    db,
+    sql`
+      SELECT * FROM (
+        SELECT ${JOINED}, lead(1) OVER (ORDER BY c.contact_id) AS more,
+          sum(octet_length(c.properties) + coalesce(octet_length(l.known), 0)) OVER (ORDER BY c.contact_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+        FROM (
+          SELECT c.* FROM contacts c ${LINK_OF}
+          WHERE c.tenant_id = ${tenantId} AND c.contact_id > ${after} AND coalesce(l.state, '') <> 'cut' ${wanted}
+          ORDER BY c.contact_id LIMIT ${PAGE_ROWS + 1}) c ${LINK_OF})
+      WHERE coalesce(before, 0) < ${PAGE_BYTES} ORDER BY contact_id LIMIT ${PAGE_ROWS}`,
+  );
+  return { candidates: found.map(asCandidate), more: Boolean(found.at(-1)?.more) };
+}
+
+/** These contacts of the tenant, as many as there are. */
+export async function candidatesByIds(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Candidate[]> {
+  if (ids.length === 0) return [];
+  const found = await query<Joined>(
+    db,
+    sql`
+      SELECT ${JOINED} FROM json_each(${JSON.stringify(ids)}) k
+      CROSS JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = k.value ${LINK_OF}`,
+  );
+  return found.map(asCandidate);
+}
+
+/** Which contact each of these records of the CRM is linked to. */
+export async function contactsLinkedTo(db: D1Database, tenantId: string, crmIds: readonly string[]): Promise<Map<string, string>> {
+  const found = await query<{ crmId: string; contactId: string }>(
+    db,
+    sql`
+      SELECT l.crm_id AS crmId, l.contact_id AS contactId FROM json_each(${JSON.stringify(crmIds)}) k
+      CROSS JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.crm_id = k.value`,
+  );
+  return new Map(found.map(({ crmId, contactId }) => [crmId, contactId]));
+}
+
+/** A link as it is to be. */
+export interface LinkWrite {
+  contactId: string;
+  crmId: string;
+  /** Our revision that the CRM has with this. */
+  revision: number;
+  /** 1 when the contact's row takes something over in the same write: it is then one revision further, if nobody else wrote it meanwhile. */
+  takes: 0 | 1;
+  /** What is new in what the CRM is known to have. */
+  known: Record<string, string>;
+  /** The CRM's time of the state that was read; null when none was. */
+  readAt: number | null;
+}
+
+/** Writes links. A revision never goes back, and a reading that is older than what is known changes nothing. Before `takeOver`. */
+export function writeLinks(tenantId: string, links: readonly LinkWrite[]): Statement[] {
+  return rowChunks(links).map(
+    (rows) => sql`
+      INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, read_at, updated_at)
+      SELECT ${tenantId}, r.value->>'contactId', r.value->>'crmId', 'linked',
+        (r.value->>'revision') + iif(r.value->>'takes' AND c.revision = r.value->>'revision', 1, 0),
+        r.value->'known', r.value->>'readAt', ${now}
+      FROM json_each(${rows}) r LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contactId' WHERE true
+      ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
+        crm_id = excluded.crm_id, state = 'linked', revision = max(crm_links.revision, excluded.revision),
+        known = json_patch(crm_links.known, excluded.known), read_at = coalesce(excluded.read_at, crm_links.read_at), error = NULL,
+        updated_at = excluded.updated_at
+      WHERE excluded.read_at IS NULL OR crm_links.read_at IS NULL OR excluded.read_at >= crm_links.read_at`,
+  );
+}
+
+/** A contact that has no record of its own in the CRM any more, since this revision of it. */
+export interface Closed {
+  contactId: string;
+  revision: number;
+}
+
+/** Notes that contacts have no record of their own any more: nothing is known of it from then on. */
+export function closeLinks(tenantId: string, state: "merged" | "cut", links: readonly Closed[]): Statement[] {
+  return rowChunks(links).map(
+    (rows) => sql`
+      INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)
+      SELECT ${tenantId}, value->>'contactId', NULL, ${state}, value->>'revision', '{}', ${now} FROM json_each(${rows}) WHERE true
+      ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
+        crm_id = NULL, state = excluded.state, revision = excluded.revision, known = '{}', read_at = NULL, error = NULL, updated_at = excluded.updated_at`,
+  );
+}
+
+/** Notes why the CRM refused contacts. Whatever else is known of them stays, so that they are still to be sent. */
+export function noteRefusals(tenantId: string, refusals: readonly { contactId: string }[]): Statement[] {
+  return rowChunks(refusals).map(
+    (rows) => sql`
+      INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, error, updated_at)
+      SELECT ${tenantId}, value->>'contactId', NULL, 'none', 0, '{}', json_remove(value, '$.contactId'), ${now} FROM json_each(${rows}) WHERE true
+      ON CONFLICT (tenant_id, contact_id) DO UPDATE SET error = excluded.error, updated_at = excluded.updated_at`,
+  );
+}
+
+/** What a contact takes over from the CRM. */
+export interface Take extends ContactPatch {
+  contactId: string;
+  readAt: number;
+}
+
+/**
+ * Takes changes over, property by property, into whatever the row is by now: a revision for each row that really changes. A reading that
+ * is older than what its link knows is left.
+ */
+export function takeOver(tenantId: string, takes: readonly Take[]): Statement[] {
+  return rowChunks(takes).map(
+    (rows) => sql`
+      UPDATE contacts SET
+        email = coalesce(t.value->>'email', email), name = coalesce(t.value->>'name', name),
+        properties = json_patch(properties, t.value->'properties'),
+        revision = revision + 1, updated_at = ${now}, imported_by = 'crm'
+      FROM json_each(${rows}) t
+      WHERE contacts.tenant_id = ${tenantId} AND contacts.contact_id = t.value->>'contactId'
+        AND (coalesce(t.value->>'email', email) <> email OR coalesce(t.value->>'name', name) <> name
+          OR json_patch(properties, t.value->'properties') <> json(properties))
+        AND NOT EXISTS (SELECT 1 FROM crm_links l
+          WHERE l.tenant_id = ${tenantId} AND l.contact_id = t.value->>'contactId' AND l.read_at > t.value->>'readAt')`,
+  );
+}
+
+function asCandidate({ crm_id, state, synced, known, revision, ...contact }: Joined): Candidate {
+  const link = state && { crmId: crm_id, state, revision: synced ?? 0, known: JSON.parse(known ?? "{}") };
+  return { contact: { ...asContact(contact), revision }, link };
+}

@@ -1,0 +1,104 @@
+import * as z from "zod";
+import { type CommandRequest, digest, query, sql } from "../engine/index.ts";
+import { CrmContactChanged } from "../messages/crm.ts";
+import { isSame, propertyNames } from "./properties.ts";
+
+const id = z.union([z.int().min(0), z.string().regex(/^\d{1,20}$/)]).transform(String);
+
+/** What HubSpot says of one event, as far as it matters here. */
+const eventSchema = z.object({
+  eventId: id,
+  portalId: id,
+  occurredAt: z.int().min(0).max(8.64e15),
+  subscriptionType: z.string().max(100),
+  /** The kind of record in generic subscriptions (`object.…`): 0-1 is a contact. */
+  objectTypeId: z.string().max(20).optional(),
+  objectId: id.optional(),
+  appId: id.optional(),
+  sourceId: z.string().max(200).optional(),
+  changeSource: z.string().max(100).optional(),
+  propertyName: z.string().max(200).optional(),
+  propertyValue: z.string().nullish(),
+  primaryObjectId: id.optional(),
+  mergedObjectIds: z.array(id).max(100).optional(),
+  newObjectId: id.nullish(),
+});
+
+/** One delivery: HubSpot sends at most 100 events at once. */
+export const deliverySchema = z.array(eventSchema).max(100);
+
+type ContactEvent = z.infer<typeof eventSchema>;
+
+/**
+ * The commands that a delivery asks for: one per contact, named by the newest event about it, because the state that is read then is no
+ * older than that; and one per merge. What the CRM is known to have already, and what this app did itself, is no news: so a sync of ten
+ * thousand contacts does not come back as ten thousand commands. Whatever is in doubt becomes one, and is looked at.
+ */
+export async function commandsFrom(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]): Promise<CommandRequest[]> {
+  const news = await newsAmong(
+    env,
+    tenantId,
+    events.filter(isAboutContact).filter((event) => !isOurs(event)),
+  );
+  const merges = news.filter(isMerge).map(noticeOfMerge);
+  const changes = Map.groupBy(
+    news.filter((event) => !isMerge(event)),
+    ({ objectId }) => objectId,
+  );
+  const newest = [...changes].flatMap(([crmId, same]) => {
+    const [event] = same.toSorted((one, other) => other.occurredAt - one.occurredAt || (nameOf(one) < nameOf(other) ? 1 : -1));
+    return crmId && event ? [{ crm_id: crmId, ...stampOf(event) }] : [];
+  });
+  return [...newest, ...merges].map((payload) => ({ type: CrmContactChanged.type, payload }));
+}
+
+function isAboutContact({ subscriptionType, objectTypeId, objectId, primaryObjectId }: ContactEvent): boolean {
+  const [noun] = subscriptionType.split(".");
+  return (noun === "contact" || (noun === "object" && objectTypeId === "0-1")) && Boolean(objectId ?? primaryObjectId);
+}
+
+function isMerge({ subscriptionType }: ContactEvent): boolean {
+  return subscriptionType.endsWith(".merge");
+}
+
+/** An app is told of its own changes too. Whoever signed this says so; what others do in between has an event of its own. */
+function isOurs({ changeSource, sourceId, appId }: ContactEvent): boolean {
+  return changeSource === "INTEGRATION" && appId !== undefined && sourceId === appId;
+}
+
+/** The records of a merge: what it became, and what it was made of, the one that was kept first. */
+function noticeOfMerge(event: ContactEvent) {
+  const { primaryObjectId, mergedObjectIds = [], newObjectId, objectId } = event;
+  const crmId = newObjectId ?? primaryObjectId ?? objectId ?? "";
+  const merged = [primaryObjectId ?? crmId, ...mergedObjectIds].filter((one) => one !== crmId);
+  return { crm_id: crmId, ...stampOf(event), merged };
+}
+
+/** HubSpot does not promise that an event's id is unique: with its time and its subject it is. */
+function nameOf({ portalId, eventId, occurredAt, subscriptionType, objectId = "", propertyName = "" }: ContactEvent): string {
+  return `${portalId}-${eventId}-${digest(String(occurredAt), subscriptionType, objectId, propertyName)}`;
+}
+
+function stampOf(event: ContactEvent) {
+  return { event_id: nameOf(event), occurred_at: new Date(event.occurredAt).toISOString() };
+}
+
+/** Events that say something we do not know. One look for all of them. */
+async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]): Promise<ContactEvent[]> {
+  const crmIds = [...new Set(events.flatMap(({ objectId }) => objectId ?? []))];
+  const found = await query<{ crmId: string; known: string }>(
+    env.DB,
+    sql`
+      SELECT l.crm_id AS crmId, l.known FROM json_each(${JSON.stringify(crmIds)}) k
+      CROSS JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.crm_id = k.value`,
+  );
+  const known = new Map(found.map((link) => [link.crmId, JSON.parse(link.known) as Record<string, string>]));
+  const names = new Set(propertyNames(env));
+  return events.filter(({ subscriptionType, objectId = "", propertyName = "", propertyValue }) => {
+    const link = known.get(objectId);
+    if (subscriptionType.endsWith(".creation")) return link === undefined;
+    if (!subscriptionType.endsWith(".propertyChange")) return !subscriptionType.endsWith(".associationChange");
+    if (!names.has(propertyName)) return false;
+    return link === undefined || propertyValue === undefined || !isSame(propertyName, link[propertyName] ?? "", propertyValue ?? "");
+  });
+}

@@ -1,0 +1,32 @@
+import { batch as atomic, now, query, type Retention, sql } from "../engine/index.ts";
+
+/** Failures that one statement removes. */
+const ROWS = 500;
+
+/**
+ * Syncs whose instance is pruned, with their failures; the instance goes first, so that its name is never free. A contact's link stays
+ * as long as the contact.
+ */
+export const crmRetention: readonly Retention[] = [{ name: "crm syncs", keepDays: 30, prune }];
+
+async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
+  const [old] = await query<{ tenantId: string; syncId: string }>(
+    env.DB,
+    sql`
+      SELECT tenant_id AS tenantId, sync_id AS syncId FROM crm_syncs
+      WHERE updated_at <= ${now} - ${keepMs}
+        AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.id = crm_syncs.instance_id AND i.tenant_id = crm_syncs.tenant_id)
+      LIMIT 1`,
+  );
+  if (!old) return 0;
+  const { tenantId, syncId } = old;
+  const mine = sql`tenant_id = ${tenantId} AND sync_id = ${syncId}`;
+  // The row goes with the last of its failures: as long as it is there, the next slice comes back for the rest.
+  const [failures = [], syncs = []] = await atomic(env.DB, [
+    sql`
+      DELETE FROM crm_failures WHERE ${mine} AND contact_id IN (SELECT contact_id FROM crm_failures WHERE ${mine} LIMIT ${ROWS})
+      RETURNING 1`,
+    sql`DELETE FROM crm_syncs WHERE ${mine} AND NOT EXISTS (SELECT 1 FROM crm_failures WHERE ${mine}) RETURNING 1`,
+  ]);
+  return failures.length + syncs.length;
+}

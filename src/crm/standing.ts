@@ -1,0 +1,53 @@
+import { query, sql } from "../engine/index.ts";
+import type { LinkState } from "./links.ts";
+
+/** How a contact stands in the CRM, for people. */
+export interface Standing {
+  contactId: string;
+  crmId: string | null;
+  /** `none` for one that the CRM has never taken. */
+  state: LinkState;
+  revision: number;
+  syncedRevision: number;
+  /** 1 when the next sync takes it. */
+  pending: 0 | 1;
+  error: { category: string; message: string; correlation_id: string | null } | null;
+  updatedAt: number | null;
+}
+
+/** Which contacts are asked for. */
+export interface StandingFilter {
+  contactId?: string | undefined;
+  crmId?: string | undefined;
+  pending?: boolean | undefined;
+}
+
+/** The tenant's contacts behind an id and how they stand in the CRM, in the order of their ids. */
+export async function listStandings(
+  db: D1Database,
+  tenantId: string,
+  filter: StandingFilter,
+  after: string,
+  limit: number,
+): Promise<Standing[]> {
+  const pending = sql`(coalesce(l.state, '') <> 'cut' AND (l.revision IS NULL OR l.revision <> c.revision))`;
+  // By the CRM's id the links' own index is the way in; otherwise the contacts are.
+  const from =
+    filter.crmId === undefined
+      ? sql`contacts c LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id`
+      : sql`crm_links l CROSS JOIN contacts c ON c.tenant_id = l.tenant_id AND c.contact_id = l.contact_id`;
+  const asked = [
+    ...(filter.contactId === undefined ? [] : [sql`AND c.contact_id = ${filter.contactId}`]),
+    ...(filter.crmId === undefined ? [] : [sql`AND l.tenant_id = ${tenantId} AND l.crm_id = ${filter.crmId}`]),
+    ...(filter.pending === undefined ? [] : [sql`AND ${pending} = ${filter.pending ? 1 : 0}`]),
+  ];
+  const where = asked.reduce((all, one) => sql`${all} ${one}`, sql`c.tenant_id = ${tenantId} AND c.contact_id > ${after}`);
+  const found = await query<Omit<Standing, "error"> & { error: string | null }>(
+    db,
+    sql`
+      SELECT c.contact_id AS contactId, l.crm_id AS crmId, coalesce(l.state, 'none') AS state, c.revision,
+        coalesce(l.revision, 0) AS syncedRevision, ${pending} AS pending, l.error, l.updated_at AS updatedAt
+      FROM ${from} WHERE ${where} ORDER BY c.contact_id LIMIT ${limit}`,
+  );
+  return found.map((row) => ({ ...row, error: row.error === null ? null : JSON.parse(row.error) }));
+}

@@ -1,0 +1,92 @@
+import { type Fragment, keysetPage, now, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
+
+export const SYNC_STATES = ["running", "complete", "errored"] as const;
+
+/** A sync of many contacts as its row says, with what its instance says. */
+export interface Sync {
+  syncId: string;
+  scope: "changed" | "all";
+  instanceId: string;
+  /** `errored` while its instance is stopped: an operator may retry that. */
+  state: (typeof SYNC_STATES)[number];
+  /** Contacts that the CRM took. */
+  done: number;
+  /** Contacts that it did not take; a running sync may still try some of them again: `waiting`. */
+  failed: number;
+  waiting: number;
+  /** Contacts without anything to send. */
+  skipped: number;
+  /** Contacts that are known as another one. */
+  merged: number;
+  /** Contacts that took something over from the CRM. */
+  taken: number;
+  chunks: number;
+  error: { code: string; message: string } | null;
+  startedAt: number;
+  updatedAt: number;
+  endedAt: number | null;
+}
+
+/** Instances in these states do no more work unless a person moves them on. */
+const STOPPED = "('errored', 'dead', 'terminated', 'skipped')";
+
+const SELECT: Fragment = {
+  fragment: `SELECT s.sync_id AS syncId, s.scope, s.instance_id AS instanceId, iif(s.ended_at IS NULL AND i.status IN ${STOPPED}, 'errored', s.state) AS state,
+    s.done, s.failed, s.skipped, s.merged, s.taken, s.chunks, s.started_at AS startedAt, s.updated_at AS updatedAt, s.ended_at AS endedAt,
+    (SELECT count(*) FROM crm_failures f WHERE f.tenant_id = s.tenant_id AND f.sync_id = s.sync_id AND f.state = 'waiting') AS waiting,
+    iif(s.ended_at IS NULL AND i.status IN ${STOPPED}, coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.')), NULL) AS error
+    FROM crm_syncs s LEFT JOIN instances i ON i.id = s.instance_id AND i.tenant_id = s.tenant_id`,
+};
+
+/** One sync of the tenant, from its first chunk on. */
+export async function findSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {
+  const [row] = await query(db, sql`${SELECT} WHERE s.tenant_id = ${tenantId} AND s.sync_id = ${syncId}`);
+  return row && asSync(row);
+}
+
+/** The tenant's syncs, newest first. */
+export function listSyncs(db: D1Database, tenantId: string, request: PageRequest): Promise<Page<Sync>> {
+  return keysetPage(
+    request,
+    ({ startedAt, syncId }) => ({ at: startedAt, id: syncId }),
+    async (before, limit) => {
+      const rows = await query(
+        db,
+        sql`
+          ${SELECT} WHERE s.tenant_id = ${tenantId} AND (s.started_at, s.sync_id) < (${before.at}, ${before.id})
+          ORDER BY s.started_at DESC, s.sync_id DESC LIMIT ${limit}`,
+      );
+      return rows.map(asSync);
+    },
+  );
+}
+
+/** What one chunk adds to its sync. */
+interface Advance {
+  done: number;
+  skipped: number;
+  merged: number;
+  taken: number;
+  ends: boolean;
+}
+
+/** Moves a sync on; its first chunk makes the row. It adds, so it must be committed exactly once, behind the chunk's failures. */
+export function advanceSync(
+  { tenantId, syncId, scope, instanceId }: Pick<Sync, "syncId" | "scope" | "instanceId"> & { tenantId: string },
+  { done, skipped, merged, taken, ends }: Advance,
+): Statement {
+  const state = ends ? "complete" : "running";
+  const failed = sql`(SELECT count(*) FROM crm_failures f WHERE f.tenant_id = ${tenantId} AND f.sync_id = ${syncId} AND f.state = 'failed')`;
+  return sql`
+    INSERT INTO crm_syncs (tenant_id, sync_id, scope, instance_id, state, done, failed, skipped, merged, taken, chunks, started_at, updated_at, ended_at)
+    VALUES (${tenantId}, ${syncId}, ${scope}, ${instanceId}, ${state}, ${done}, ${failed}, ${skipped}, ${merged}, ${taken}, 1, ${now}, ${now}, iif(${state} = 'complete', ${now}, NULL))
+    ON CONFLICT (tenant_id, sync_id) DO UPDATE SET
+      state = excluded.state, done = crm_syncs.done + excluded.done, failed = excluded.failed, skipped = crm_syncs.skipped + excluded.skipped,
+      merged = crm_syncs.merged + excluded.merged, taken = crm_syncs.taken + excluded.taken, chunks = crm_syncs.chunks + 1,
+      updated_at = excluded.updated_at, ended_at = excluded.ended_at`;
+}
+
+function asSync(row: Record<string, unknown>): Sync {
+  const { error, ...rest } = row;
+  return { ...rest, error: typeof error === "string" ? JSON.parse(error) : null } as Sync;
+}

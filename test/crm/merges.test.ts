@@ -1,0 +1,106 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { crm } from "../../src/providers/index.ts";
+import { type Caller, callerWith, fresh, until } from "../api/client.ts";
+import { bring, command, ended, event, linkOf, looked, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
+
+/** States that one contact is another from now on, and waits until that is known. */
+async function merge(caller: Caller, from: string, into: string, canonical = into): Promise<void> {
+  const fact = {
+    fact_id: fresh("m"),
+    entity: "contacts",
+    type: "contact_merged",
+    occurred_at: new Date().toISOString(),
+    payload: { from, into },
+  };
+  expect((await caller.post("/v1/facts", { facts: [fact] })).status).toBe(200);
+  await known(caller, from, canonical);
+}
+
+async function known(caller: Caller, from: string, into: string): Promise<void> {
+  const { body } = await until(
+    () => caller.get(`/v1/contacts/${from}`),
+    ({ body }) => body.canonical_id === into,
+  );
+  expect(body.canonical_id).toBe(into);
+}
+
+const shownOf = async (id: string) => (await theCrm().list("contacts")).find((record) => record.id === id);
+
+it("a contact that is known as another is not made in the CRM: its canonical one is", async () => {
+  const caller = await callerWith();
+  await bring(caller, people(caller, 5));
+  await merge(caller, "c0001", "c0003");
+  await merge(caller, "c0004", "c0001", "c0003");
+  expect((await synced(caller)).contacts).toMatchObject({ done: 3, merged: 2 });
+  expect([...(await recordsOf(caller)).keys()]).toEqual(["c0000", "c0002", "c0003"]);
+  expect(await linkOf(caller, "c0004")).toMatchObject({ state: "merged", crm_id: null, pending: false });
+  expect((await synced(caller)).contacts).toMatchObject({ done: 0, merged: 0, skipped: 0 });
+  // Asked for by name, it is the canonical one that is brought.
+  expect(await ended(caller, await command(caller, "contact.sync", { contact_id: "c0004", occasion: "1" }))).toMatchObject({
+    contact_id: "c0003",
+  });
+});
+
+it("merged after both were there, their records are merged in the CRM without anybody asking, once", async () => {
+  const caller = await callerWith();
+  await bring(caller, people(caller, 3));
+  await synced(caller);
+  const before = await recordsOf(caller);
+  await merge(caller, "c0000", "c0002");
+  const link = await until(
+    () => linkOf(caller, "c0000"),
+    ({ state }) => state === "merged",
+  );
+  expect(link).toMatchObject({ state: "merged", crm_id: null });
+  const after = await recordsOf(caller);
+  expect([...after.keys()].sort()).toEqual(["c0001", "c0002"]);
+  expect(await shownOf(before.get("c0000")?.id ?? "")).toMatchObject({ merged_into: expect.any(String) });
+  expect(await linkOf(caller, "c0002")).toMatchObject({ state: "linked", crm_id: after.get("c0002")?.id });
+  expect((await synced(caller)).contacts).toMatchObject({ done: 0, merged: 0 });
+});
+
+it("a sync of many merges records too, also when the canonical contact was never there", async () => {
+  const caller = await callerWith();
+  await bring(caller, people(caller, 2));
+  await synced(caller);
+  await bring(caller, people(caller, 1, 7));
+  const fact = {
+    fact_id: fresh("m"),
+    entity: "contacts",
+    type: "contact_merged",
+    occurred_at: new Date().toISOString(),
+    payload: { from: "c0000", into: "c0007" },
+  };
+  await caller.post("/v1/facts", { facts: [fact] });
+  await until(
+    () => linkOf(caller, "c0000"),
+    ({ state }) => state === "merged",
+  );
+  expect([...(await recordsOf(caller)).keys()].sort()).toEqual(["c0001", "c0007"]);
+  expect(await linkOf(caller, "c0007")).toMatchObject({ state: "linked", pending: false });
+});
+
+it("a merge that a person made in the CRM becomes a fact here, however often we are told", async () => {
+  const caller = await callerWith();
+  await bring(caller, people(caller, 3));
+  await synced(caller);
+  const records = await recordsOf(caller);
+  const [kept, gone] = [records.get("c0001")?.id ?? "", records.get("c0002")?.id ?? ""];
+  const result = await crm(env).merge(kept, gone, { key: "by hand" });
+  const notice = event(result, {
+    subscriptionType: "contact.merge",
+    propertyName: undefined,
+    primaryObjectId: Number(kept),
+    mergedObjectIds: [Number(gone)],
+    newObjectId: Number(result),
+  });
+  expect((await notify(caller.tenantId, [notice])).body).toEqual({ accepted: 1, known: 0 });
+  expect((await notify(caller.tenantId, [notice])).body).toEqual({ accepted: 0, known: 1 });
+  expect(await looked(caller, 1)).toMatchObject([{ did: "merged", contact_id: "c0001" }]);
+  await known(caller, "c0002", "c0001");
+  expect(await linkOf(caller, "c0002")).toMatchObject({ state: "merged", crm_id: null });
+  expect(await linkOf(caller, "c0001")).toMatchObject({ state: "linked", crm_id: result });
+  expect((await synced(caller)).contacts).toMatchObject({ done: 0, failed: 0 });
+  expect((await recordsOf(caller)).get("c0001")).toMatchObject({ id: result });
+});

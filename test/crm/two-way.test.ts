@@ -1,0 +1,204 @@
+import { env } from "cloudflare:workers";
+import { beforeAll, expect, it } from "vitest";
+import { type Caller, callerWith, type Json, until } from "../api/client.ts";
+import {
+  bring,
+  callsSince,
+  command,
+  contactOf,
+  event,
+  lastCall,
+  linkOf,
+  looked,
+  looks,
+  notify,
+  people,
+  recordsOf,
+  synced,
+  theCrm,
+} from "./crm.ts";
+
+// These tests say themselves what the CRM says, and when.
+beforeAll(() => theCrm().setWebhookUrl("http://localhost:8787/nowhere"));
+
+/** A tenant with contacts that are in the CRM already. */
+async function inStep(count = 1): Promise<{ caller: Caller; idOf: (contact: string) => string }> {
+  const caller = await callerWith();
+  await bring(caller, people(caller, count));
+  await synced(caller);
+  const records = await recordsOf(caller);
+  return { caller, idOf: (contact) => records.get(contact)?.id ?? "" };
+}
+
+const tell = (caller: Caller, id: string, more: object = {}) => notify(caller.tenantId, [event(id, more)]);
+
+it("what a person changes in the CRM is taken over, is a revision, and is not sent back", async () => {
+  const { caller, idOf } = await inStep();
+  const id = idOf("c0000");
+  await theCrm().edit(id, { firstname: "Mary Ann", lastname: "Smith", phone: "+1", jobtitle: "Captain" });
+  // The notice names one property, and a value that it does not have any more.
+  expect((await tell(caller, id, { propertyValue: "+0" })).body).toEqual({ accepted: 1, known: 0 });
+  expect(await looked(caller, 1)).toMatchObject([{ did: "took", contact_id: "c0000" }]);
+  expect(await contactOf(caller, "c0000")).toMatchObject({
+    name: "Mary Ann Smith",
+    properties: { phone: "+1", jobtitle: "Captain" },
+    revision: 2,
+    imported_by: "crm",
+  });
+  expect(await linkOf(caller, "c0000")).toMatchObject({ revision: 2, synced_revision: 2, pending: false });
+
+  const before = await lastCall();
+  expect((await synced(caller)).contacts).toMatchObject({ done: 0, skipped: 0 });
+  expect((await synced(caller, "all")).contacts).toMatchObject({ done: 0, skipped: 1, taken: 0 });
+  expect(await callsSince(before)).toEqual(["batch/read 1"]);
+  // The CRM splits the name in its own way, and keeps it so when another property changes here.
+  expect((await recordsOf(caller)).get("c0000")?.properties).toMatchObject({ firstname: "Mary Ann", lastname: "Smith" });
+});
+
+it("what we wrote ourselves is not news, whether the notice says whose it is or not, and finds nothing new if it is looked at", async () => {
+  const { caller, idOf } = await inStep();
+  const id = idOf("c0000");
+  const ours = { changeSource: "INTEGRATION", sourceId: "1160452" };
+  const echoes = [
+    event(id, { ...ours }),
+    event(id, { propertyName: "firstname", propertyValue: "Person" }),
+    event(id, { subscriptionType: "contact.creation", propertyName: undefined }),
+  ];
+  expect((await notify(caller.tenantId, echoes)).body).toEqual({ accepted: 0, known: 0 });
+  expect(await looks(caller)).toEqual([]);
+  await tell(caller, id);
+  expect(await looked(caller, 1)).toMatchObject([{ did: "nothing" }]);
+  expect(await contactOf(caller, "c0000")).toMatchObject({ revision: 1, imported_by: expect.not.stringMatching(/^crm$/) });
+});
+
+it("a notice that comes before the sync has written down what it sent finds nothing new either", async () => {
+  const { caller, idOf } = await inStep();
+  await env.DB.prepare("DELETE FROM crm_links WHERE tenant_id = ?1").bind(caller.tenantId).run();
+  await tell(caller, idOf("c0000"));
+  expect(await looked(caller, 1)).toMatchObject([{ did: "nothing" }]);
+  expect(await contactOf(caller, "c0000")).toMatchObject({ revision: 1 });
+  expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: idOf("c0000"), pending: false });
+});
+
+it("where both sides changed, each keeps what only it changed, and the CRM's value counts where both did, whoever comes first", async () => {
+  for (const first of ["notice", "sync"]) {
+    const { caller, idOf } = await inStep();
+    const [row] = people(caller, 1) as [Json];
+    const id = idOf("c0000");
+    await theCrm().edit(id, { phone: "theirs", city: "Oslo" });
+    await bring(caller, [{ ...row, properties: { phone: "ours", jobtitle: "Pilot" } }]);
+    const notice = async () => {
+      const count = (await looks(caller)).length;
+      await tell(caller, id);
+      await looked(caller, count + 1);
+    };
+    if (first === "notice") await notice();
+    expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0, taken: first === "notice" ? 0 : 1 });
+    await notice();
+    expect((await synced(caller)).contacts).toMatchObject({ done: 0, taken: 0 });
+    expect((await contactOf(caller, "c0000")).properties, first).toEqual({ phone: "theirs", city: "Oslo", jobtitle: "Pilot" });
+    expect((await recordsOf(caller)).get("c0000")?.properties, first).toMatchObject({ phone: "theirs", city: "Oslo", jobtitle: "Pilot" });
+    expect(await linkOf(caller, "c0000"), first).toMatchObject({ revision: 3, pending: false });
+  }
+});
+
+it("both directions at once, every notice twice and in any order, end in agreement and in silence", async () => {
+  const { caller, idOf } = await inStep(40);
+  const rows = people(caller, 40);
+  for (const row of rows.slice(0, 30)) await theCrm().edit(idOf(row.contact_id), { city: `C ${row.contact_id}` });
+  const notices = rows.slice(0, 30).map(({ contact_id: contact }) => [event(idOf(contact), { propertyName: "city", propertyValue: "?" })]);
+  const shuffled = [...notices, ...notices].sort(() => Math.random() - 0.5);
+  await Promise.all([
+    ...shuffled.map((notice) => notify(caller.tenantId, notice)),
+    bring(
+      caller,
+      rows.slice(15).map((row) => ({ ...row, name: `New ${row.contact_id}` })),
+    ).then(() => synced(caller)),
+    synced(caller, "all"),
+  ]);
+  await looked(caller, 30);
+  await synced(caller);
+  const quiet = await lastCall();
+  expect((await synced(caller)).contacts).toMatchObject({ done: 0, failed: 0, taken: 0 });
+  expect(await callsSince(quiet)).toEqual([]);
+  const records = await recordsOf(caller);
+  for (const [index, { contact_id: contact }] of rows.entries()) {
+    const ours = await contactOf(caller, contact);
+    expect(ours.properties.city, contact).toBe(index < 30 ? `C ${contact}` : undefined);
+    expect(ours.name, contact).toBe(index < 15 ? `Person ${contact}` : `New ${contact}`);
+    expect(records.get(contact)?.properties, contact).toMatchObject({
+      firstname: index < 15 ? "Person" : "New",
+      lastname: contact,
+      ...(index < 30 && { city: `C ${contact}` }),
+    });
+    // One revision for the file, one for each side that changed it: nobody wrote it for nothing.
+    expect(ours.revision, contact).toBe(1 + (index < 30 ? 1 : 0) + (index < 15 ? 0 : 1));
+  }
+});
+
+it("a contact that was made in the CRM becomes one of ours with our name, or the one of the same address", async () => {
+  const { caller } = await inStep();
+  const made = (await theCrm().edit(null, {
+    email: `new@${caller.tenantId}.example.com`,
+    firstname: "Nia",
+    lastname: "New",
+    phone: "+5",
+  })) as Json;
+  await bring(caller, people(caller, 1, 5));
+  const same = (await theCrm().edit(null, { email: `C0005@${caller.tenantId}.example.com`, jobtitle: "Baker" })) as Json;
+  const nobody = (await theCrm().edit(null, { firstname: "No", lastname: "Address" })) as Json;
+  const creation = { subscriptionType: "contact.creation", propertyName: undefined };
+  await notify(caller.tenantId, [event(made.id, creation), event(same.id, creation), event(nobody.id, creation), event(made.id)]);
+  const came = await looked(caller, 3);
+  expect(came.map(({ did, contact_id }) => `${did} ${contact_id}`).sort()).toEqual([`created crm-${made.id}`, "left null", "took c0005"]);
+  expect(await contactOf(caller, `crm-${made.id}`)).toMatchObject({
+    email: made.properties.email,
+    name: "Nia New",
+    properties: { phone: "+5" },
+    revision: 1,
+    imported_by: "crm",
+  });
+  expect(await contactOf(caller, "c0005")).toMatchObject({ name: "Person c0005", properties: { jobtitle: "Baker" }, revision: 2 });
+  // The next sync fills in what is missing there, and makes no second record.
+  expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0 });
+  const records = await recordsOf(caller);
+  expect([...records.keys()].sort()).toEqual(["c0000", "c0005", `crm-${made.id}`]);
+  expect(records.get("c0005")).toMatchObject({ id: same.id, properties: { firstname: "Person", jobtitle: "Baker" } });
+});
+
+it("a contact that was deleted in the CRM stays here, and only a sync of its own brings it back", async () => {
+  const { caller, idOf } = await inStep(2);
+  await theCrm().edit(idOf("c0000"), null);
+  await tell(caller, idOf("c0000"), { subscriptionType: "contact.deletion", propertyName: undefined });
+  expect(await looked(caller, 1)).toMatchObject([{ did: "cut", contact_id: "c0000" }]);
+  expect(await linkOf(caller, "c0000")).toMatchObject({ state: "cut", crm_id: null, pending: false });
+  // The other one is deleted without a word; a sync that looks finds out.
+  await theCrm().edit(idOf("c0001"), null);
+  await bring(
+    caller,
+    people(caller, 2).map((row) => ({ ...row, name: "Renamed" })),
+  );
+  expect((await synced(caller)).contacts).toMatchObject({ done: 0, failed: 0, skipped: 1 });
+  expect(await linkOf(caller, "c0001")).toMatchObject({ state: "cut" });
+  expect((await synced(caller, "all")).contacts).toMatchObject({ done: 0 });
+  expect((await recordsOf(caller)).size).toBe(0);
+  await command(caller, "contact.sync", { contact_id: "c0000", occasion: "wanted back" });
+  await until(
+    () => linkOf(caller, "c0000"),
+    ({ state }) => state === "linked",
+  );
+  expect((await recordsOf(caller)).get("c0000")).toMatchObject({ properties: { firstname: "Renamed" } });
+});
+
+it("a reading that comes late does not undo a newer one", async () => {
+  const { caller, idOf } = await inStep();
+  await theCrm().edit(idOf("c0000"), { phone: "old" });
+  await tell(caller, idOf("c0000"));
+  await looked(caller, 1);
+  // Somebody read the newest state meanwhile, by the CRM's clock.
+  await env.DB.prepare("UPDATE crm_links SET read_at = read_at + 60000 WHERE tenant_id = ?1").bind(caller.tenantId).run();
+  await theCrm().edit(idOf("c0000"), { phone: "older than what is known" });
+  await tell(caller, idOf("c0000"));
+  await looked(caller, 2);
+  expect((await contactOf(caller, "c0000")).properties).toEqual({ phone: "old" });
+});
