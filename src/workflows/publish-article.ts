@@ -10,7 +10,7 @@ export const publishArticle = defineWorkflow({
   async run({ payload: { content_id, brand }, step, env, envelope }) {
     const article = await step.read("load article", () => loadArticle(env.DB, envelope.tenant_id, content_id));
 
-    await step.effect("put page", putPage, article, {
+    await step.effect("put page", putPage(env), article, {
       record: ({ url }) => ({
         statements: [markPublished(article, url)],
         emit: [ContentPublished.from({ content_id, brand, keyword: article.keyword, revision: article.revision + 1, url })],
