@@ -6,9 +6,9 @@ export type UpstreamName = (typeof UPSTREAMS)[number];
 
 /**
  * What a call did. `charged`: paid work was done. `repeated`: its key was known, the stored answer went out, nothing was
- * charged. `created`, `replaced`, `unchanged`: what became of a page or a record. `refused`: a fault, nothing happened.
+ * charged. `created`, `replaced`, `unchanged`, `removed`: what became of a page or a record. `refused`: a fault, nothing happened.
  */
-export type Outcome = "charged" | "repeated" | "created" | "replaced" | "unchanged" | "refused";
+export type Outcome = "charged" | "repeated" | "created" | "replaced" | "unchanged" | "removed" | "refused";
 
 /** One call to an embedded program, as the judge of duplicates sees it. */
 export interface Call {
@@ -62,6 +62,7 @@ const FIND_SESSION = `SELECT did, expires_at FROM sessions WHERE token = ?`;
 const FIND_RECORD = `SELECT cid, value FROM records WHERE uri = ?`;
 const PUT_RECORD = `INSERT INTO records (uri, cid, value) VALUES (?, ?, ?)
   ON CONFLICT (uri) DO UPDATE SET cid = excluded.cid, value = excluded.value`;
+const DELETE_RECORD = `DELETE FROM records WHERE uri = ?`;
 
 /** The state of the embedded programs. Every method is one synchronous stretch of SQL, so calls cannot interleave. */
 export class EmbeddedLedger extends DurableObject {
@@ -78,7 +79,7 @@ export class EmbeddedLedger extends DurableObject {
 
   report(filter: { upstream?: string; match?: string }): LedgerReport {
     const calls = this.#sql.exec<Row<RecordedCall>>(FIND_CALLS, filter.upstream ?? null, filter.match ?? null).toArray();
-    const none = { charged: 0, repeated: 0, created: 0, replaced: 0, unchanged: 0, refused: 0 };
+    const none = { charged: 0, repeated: 0, created: 0, replaced: 0, unchanged: 0, removed: 0, refused: 0 };
     const totals = { search: { ...none }, text: { ...none }, pages: { ...none }, social: { ...none } };
     for (const call of calls) totals[call.upstream][call.outcome] += 1;
     return { calls, totals };
@@ -125,6 +126,11 @@ export class EmbeddedLedger extends DurableObject {
     const before = this.getRecord(uri);
     if (before?.cid !== cid) this.#sql.exec(PUT_RECORD, uri, cid, value);
     this.record(call, before === null ? "created" : before.cid === cid ? "unchanged" : "replaced");
+  }
+
+  deleteRecord(call: Call, uri: string): void {
+    const { rowsWritten } = this.#sql.exec(DELETE_RECORD, uri);
+    this.record(call, rowsWritten > 0 ? "removed" : "unchanged");
   }
 
   getRecord(uri: string): { cid: string; value: string } | null {

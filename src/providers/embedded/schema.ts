@@ -6,7 +6,7 @@ CREATE TABLE IF NOT EXISTS calls (
   key      TEXT,
   subject  TEXT NOT NULL,
   at       TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
-  outcome  TEXT NOT NULL CHECK (outcome IN ('charged', 'repeated', 'created', 'replaced', 'unchanged', 'refused'))
+  outcome  TEXT NOT NULL CHECK (outcome IN ('charged', 'repeated', 'created', 'replaced', 'unchanged', 'removed', 'refused'))
 ) STRICT;
 
 CREATE TABLE IF NOT EXISTS answers (
