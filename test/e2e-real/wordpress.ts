@@ -30,7 +30,8 @@ export async function startWordPress(cli: string, builds: string, folder: string
   writeFileSync(blueprint, JSON.stringify(blueprintOf(`${release.url}/${RELEASE}`)));
 
   const log = openSync(join(folder, "wordpress.log"), "a");
-  const args = ["server", "--port", String(port), "--blueprint", blueprint, "--mount", `${shared}:/shared`];
+  // Fewer workers than six may block one another on file locks, its own words say.
+  const args = ["server", "--workers", "6", "--port", String(port), "--blueprint", blueprint, "--mount", `${shared}:/shared`];
   // Application passwords need https, except on a site that says it is local.
   const child = spawn(process.execPath, [join(cli, "wp-playground.js"), ...args, "--define", "WP_ENVIRONMENT_TYPE", "local"], {
     env: { ...process.env, HOME: folder, TMPDIR: shared },
