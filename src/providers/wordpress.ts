@@ -64,7 +64,12 @@ export function wordpressPages(upstream: Upstream, user: string): Pages {
     async put(page, options) {
       const standing = await look(page, options);
       // `raw` is what is stored, said in the form of WordPress' own schema.
-      const body = { slug: page.slug, status: "publish", title: { raw: page.title }, content: { raw: page.content } };
+      const body = {
+        slug: page.slug,
+        status: "publish",
+        title: { raw: asHtml(page.title) },
+        content: { raw: withoutShortcodes(page.content) },
+      };
       const write = (route: string) => request("POST", route, { _fields: FIELDS }, Post, options, body);
       if (standing) return published(await write(`/${standing.id}`));
 
@@ -105,6 +110,16 @@ function namesOf(slug: string): string[] {
 
 function published({ id, link, modified_gmt }: Post): PublishedPage {
   return { url: link, etag: `"${id}-${modified_gmt}"` };
+}
+
+/** To WordPress a title is HTML, and it keeps even a script from whoever may write what they like. */
+function asHtml(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/** WordPress would run what stands in square brackets if any plugin knows the word. A text's author is not to do that. */
+function withoutShortcodes(html: string): string {
+  return html.replaceAll("[", "&#91;");
 }
 
 const ErrorBody = z.object({ code: z.string() });

@@ -10,9 +10,11 @@ const put = defineStep({
   run: ({ input, key, signal, env }: EffectCall<Article>) => pages(env).put(pageOf(input), { key, signal }),
 });
 
+/** Somebody else's site may be slow, and away for minutes. */
 const putUnlessFound = defineStep({
-  ...put,
   effect: "lookup",
+  timeout: "1 minute",
+  run: put.run,
   lookup: ({ input, key, signal, env }: EffectCall<Article>) => pages(env).find(pageOf(input), { key, signal }),
 });
 

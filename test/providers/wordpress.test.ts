@@ -12,7 +12,19 @@ describe("WordPress", () => {
     const second = await site.pages.put(pageOf("tea-1a2b3c", "<p>New.</p>"), options);
     expect(second.url).toBe(first.url);
     expect(await site.posts()).toMatchObject([
-      { slug: "tea-1a2b3c", status: "publish", title: "Green tea & more", content: "<p>New.</p>" },
+      { slug: "tea-1a2b3c", status: "publish", title: "Green tea &amp; more", content: "<p>New.</p>" },
+    ]);
+  });
+
+  it("is given a title as text and a content without shortcodes, whoever wrote them", async () => {
+    const site = siteOf("injected");
+    const title = "<script>alert(1)</script> & tea";
+    await site.pages.put({ ...pageOf("tea-1a2b3c", "<p>[gallery ids=1] <a href='/x[y]'>x</a></p>"), title }, options);
+    expect(await site.posts()).toMatchObject([
+      {
+        title: "&lt;script&gt;alert(1)&lt;/script&gt; &amp; tea",
+        content: "<p>&#91;gallery ids=1] <a href='/x&#91;y]'>x</a></p>",
+      },
     ]);
   });
 
