@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
-import { delimiter, join } from "node:path";
+import { delimiter, join, resolve } from "node:path";
 
 /** What is published by others and run as it is. None of it is a dependency of this project: together it takes some hundred MB. */
 const PACKAGES = {
@@ -15,7 +15,7 @@ type Package = keyof typeof PACKAGES;
 export function folderOf(name: Package): string | undefined {
   const named = (process.env.E2E_PACKAGES ?? "").split(delimiter).filter(Boolean);
   const above = createRequire(import.meta.url).resolve.paths(name) ?? [];
-  return [...named, ...above].map((place) => join(place, name)).find((folder) => existsSync(join(folder, "package.json")));
+  return [...named, ...above].map((place) => resolve(place, name)).find((folder) => existsSync(join(folder, "package.json")));
 }
 
 /** What to type to have packages installed, outside of package.json. */
