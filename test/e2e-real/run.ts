@@ -179,9 +179,10 @@ function tell(where: string, { expected, found, duplicates, lost, strange }: Cou
 function skipped(what: string, missing: Parameters<typeof installing>[0]): void {
   console.log(`\n*** SKIPPED: the real ${what}. Not installed: ${missing.join(", ")}.`);
   console.log(`*** To have it: ${installing(missing)}   (some hundred MB; elsewhere: E2E_PACKAGES=/path/to/node_modules)`);
-  console.log(
-    "*** A PDS needs better-sqlite3 built (npm may ask: npm install-scripts approve better-sqlite3), for Node 22: E2E_PDS_NODE.\n",
-  );
+  if (missing.includes("@atproto/dev-env"))
+    console.log(
+      "*** A PDS needs better-sqlite3 built (npm may ask: npm install-scripts approve better-sqlite3), for Node 22: E2E_PDS_NODE.\n",
+    );
 }
 
 function whole(name: "articles" | "kills", least: number, most: number): number {
