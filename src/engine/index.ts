@@ -24,6 +24,7 @@ export { newTrace, nextHop, traceIdOf } from "./contract/trace.ts";
 export type { ApprovalRequest } from "./guard/approve.ts";
 export {
   type Commit,
+  DEFAULT_RETRIES,
   type Done,
   defineStep,
   type EffectCall,

@@ -10,6 +10,7 @@ import { braveSearch, type Search } from "./search.ts";
 import { blueskySocial, type Social } from "./social.ts";
 import type { Text } from "./text.ts";
 import type { Upstream } from "./upstream.ts";
+import { wordpressPages } from "./wordpress.ts";
 import { type WorkersAi, workersAiText } from "./workers-ai.ts";
 
 export { CRM_BATCH, type Crm, type CrmFound, type CrmObject, type CrmOutcome, type CrmRecord } from "./crm.ts";
@@ -41,7 +42,11 @@ export interface ProvidersEnv {
   AI?: WorkersAi;
   /** Where people reach this Worker. Default: `http://localhost:8787`. */
   PUBLIC_URL?: string;
+  /** `http` (default: a page store, the embedded one too) or `wordpress`. */
+  PAGES_PROVIDER?: string;
   PAGES_URL?: string;
+  /** The WordPress user; needed by `wordpress` only. */
+  PAGES_USER?: string;
   PAGES_TOKEN?: string;
   SOCIAL_URL?: string;
   SOCIAL_HANDLE?: string;
@@ -81,8 +86,14 @@ export function text(env: ProvidersEnv): Text {
   return openAiText(connect(env, "text", "TEXT_URL", "TEXT_TOKEN"), model, dialect);
 }
 
-/** Publishing: a page store over HTTP, or the embedded one on R2. @throws `config_invalid` */
+/** Publishing: a page store over HTTP, WordPress, or the embedded store on R2. @throws `config_invalid` */
 export function pages(env: ProvidersEnv): Pages {
+  const provider = env.PAGES_PROVIDER || "http";
+  if (provider === "wordpress") {
+    if (!realUrl(env.PAGES_URL)) throw misconfigured('PAGES_PROVIDER is "wordpress", but PAGES_URL does not say where the site is.');
+    return wordpressPages(connect(env, "pages", "PAGES_URL", "PAGES_TOKEN"), required(env, "PAGES_USER"));
+  }
+  if (provider !== "http") throw misconfigured(`PAGES_PROVIDER is "${provider}". Set it to "http" or "wordpress".`);
   return httpPages(connect(env, "pages", "PAGES_URL", "PAGES_TOKEN"));
 }
 

@@ -1,7 +1,7 @@
 import * as z from "zod";
-import { codeOf, MillraceError, notRetryable } from "../engine/index.ts";
+import { codeOf, MillraceError, notRetryable, retryAfter } from "../engine/index.ts";
 import { linkFacets } from "./link-facets.ts";
-import type { Answer } from "./refusal.ts";
+import { type Answer, MAX_RETRY_AFTER_MS } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 interface Post {
@@ -24,6 +24,8 @@ interface PublishedPost {
 export interface Social {
   /** Writes the post at its record key. Repeating it changes nothing: its effect class is `natural`. */
   post(post: Post, options: CallOptions): Promise<PublishedPost>;
+  /** Takes the post at a record key back. One that is not there stays so. */
+  remove(rkey: string, options: CallOptions): Promise<void>;
 }
 
 interface Session {
@@ -31,8 +33,8 @@ interface Session {
   accessJwt: string;
 }
 
-/** Short beside the two hours an access token lives, so that a cached one is rarely stale. */
-const SESSION_TTL_MS = 10 * 60_000;
+/** Less than the two hours an access token lives, so that a cached one is rarely stale; long, because logins are few. */
+const SESSION_TTL_MS = 90 * 60_000;
 
 const COLLECTION = "app.bsky.feed.post";
 const RECORD_KEY = /^(?!\.{1,2}$)[A-Za-z0-9._:~-]{1,512}$/;
@@ -41,10 +43,10 @@ const JSON_BODY = { "content-type": "application/json" };
 const SessionAnswer = z.object({ did: z.string().startsWith("did:"), accessJwt: z.string().min(1) });
 const RecordAnswer = z.object({ uri: z.string().startsWith("at://"), cid: z.string().min(1) });
 
-/** One session per account and isolate: Bluesky allows 30 logins in five minutes, far fewer than posts. */
+/** One session per account and isolate: Bluesky allows 30 logins in five minutes and 300 a day, far fewer than posts. */
 const sessions = new Map<string, Session & { expiresAt: number }>();
 
-/** Bluesky and any other AT Protocol server, by `com.atproto.repo.putRecord`. */
+/** Bluesky and any other AT Protocol server, by `com.atproto.repo.putRecord` and `deleteRecord`. */
 export function blueskySocial(upstream: Upstream, handle: string): Social {
   const account = JSON.stringify([upstream.url, handle, upstream.credential.value]);
 
@@ -56,6 +58,7 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
         path: "/xrpc/com.atproto.server.createSession",
         headers: JSON_BODY,
         body: JSON.stringify({ identifier: handle, password: upstream.credential.value }),
+        meaning: tooMany,
       },
       SessionAnswer,
       options,
@@ -64,36 +67,51 @@ export function blueskySocial(upstream: Upstream, handle: string): Social {
     return session;
   }
 
-  const put = (post: Post, session: Session, options: CallOptions, meaning?: typeof staleSession) =>
-    callUpstream(
-      upstream,
-      {
-        method: "POST",
-        path: "/xrpc/com.atproto.repo.putRecord",
-        headers: { ...JSON_BODY, authorization: `Bearer ${session.accessJwt}`, "idempotency-key": options.key },
-        body: JSON.stringify({ repo: session.did, collection: COLLECTION, rkey: post.rkey, record: recordOf(post) }),
-        meaning,
-      },
-      RecordAnswer,
-      options,
-    );
+  /** Calls a procedure on the account's records. */
+  async function call<T>(procedure: string, input: (did: string) => object, answer: z.ZodType<T>, options: CallOptions): Promise<T> {
+    const within = (session: Session, stale?: typeof staleSession) =>
+      callUpstream(
+        upstream,
+        {
+          method: "POST",
+          path: `/xrpc/${procedure}`,
+          headers: { ...JSON_BODY, authorization: `Bearer ${session.accessJwt}`, "idempotency-key": options.key },
+          body: JSON.stringify(input(session.did)),
+          meaning: (answer) => stale?.(answer) ?? tooMany(answer),
+        },
+        answer,
+        options,
+      );
+
+    const cached = sessions.get(account);
+    if (cached && cached.expiresAt > Date.now()) {
+      try {
+        return await within(cached, staleSession);
+      } catch (error) {
+        if (codeOf(error) !== "unauthorized") throw error;
+        sessions.delete(account);
+      }
+    }
+    return within(await openSession(options), undefined);
+  }
 
   return {
-    async post(post, options) {
-      if (!RECORD_KEY.test(post.rkey)) throw notRetryable(`"${post.rkey}" is not a record key. Make it with recordKey().`);
+    // Not createRecord, which makes another post each time. A post that is there as it is stays untouched: no commit, no event.
+    post: async (post, options) => {
+      requireRecordKey(post.rkey);
+      const input = (repo: string) => ({ repo, collection: COLLECTION, rkey: post.rkey, record: recordOf(post) });
+      return call("com.atproto.repo.putRecord", input, RecordAnswer, options);
+    },
 
-      const cached = sessions.get(account);
-      if (cached && cached.expiresAt > Date.now()) {
-        try {
-          return await put(post, cached, options, staleSession);
-        } catch (error) {
-          if (codeOf(error) !== "unauthorized") throw error;
-          sessions.delete(account);
-        }
-      }
-      return put(post, await openSession(options), options);
+    remove: async (rkey, options) => {
+      requireRecordKey(rkey);
+      await call("com.atproto.repo.deleteRecord", (repo) => ({ repo, collection: COLLECTION, rkey }), z.looseObject({}), options);
     },
   };
+}
+
+function requireRecordKey(rkey: string): void {
+  if (!RECORD_KEY.test(rkey)) throw notRetryable(`"${rkey}" is not a record key. Make it with recordKey().`);
 }
 
 function recordOf({ text, createdAt }: Post): Record<string, unknown> {
@@ -105,4 +123,12 @@ function recordOf({ text, createdAt }: Post): Record<string, unknown> {
 function staleSession({ status, text }: Answer): MillraceError | undefined {
   const stale = status === 401 || (status === 400 && /"(ExpiredToken|InvalidToken)"/.test(text));
   return stale ? new MillraceError("unauthorized", "The session has ended.", { upstreamStatus: status }) : undefined;
+}
+
+/** A 429 of an AT Protocol server says in `ratelimit-reset` when it ends, in seconds since 1970; only newer ones send `retry-after` too. */
+function tooMany({ status, headers }: Answer): MillraceError | undefined {
+  const resetAt = headers.get("ratelimit-reset");
+  if (status !== 429 || headers.has("retry-after") || resetAt === null || !/^\d+$/.test(resetAt)) return undefined;
+  const delayMs = Math.min(Math.max(Number(resetAt) * 1000 - Date.now(), 0), MAX_RETRY_AFTER_MS);
+  return retryAfter(delayMs, "The social account has used up what its server allows for now.", status);
 }

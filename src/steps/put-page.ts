@@ -1,6 +1,6 @@
 import { type ArticleKey, loadArticle } from "../content/articles.ts";
 import { type LivePage, livePage, pageOf } from "../content/page.ts";
-import { type Done, defineStep, type EffectCall } from "../engine/index.ts";
+import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall } from "../engine/index.ts";
 import { pages } from "../providers/index.ts";
 
 const remove = defineStep({
@@ -19,9 +19,12 @@ const put = defineStep({
   undo: remove,
 });
 
+/** Somebody else's site may be slow, and away for minutes. */
 const putUnlessFound = defineStep({
   ...put,
   effect: "lookup",
+  retries: DEFAULT_RETRIES,
+  timeout: "1 minute",
   async lookup({ input, key, signal, env }: EffectCall<ArticleKey>) {
     const article = await loadArticle(env.DB, input);
     const found = await pages(env).find(pageOf(article, env), { key, signal });

@@ -60,7 +60,8 @@ export async function runChaos({ kills, commands: count, seed, say = () => {} }:
   const commands = writeCommands(count, random);
   const folder = mkdtempSync(join(tmpdir(), "millrace-chaos-"));
   const upstream = await startUpstream(join(folder, "ledger.jsonl"));
-  const engine = new ChaosEngine(folder, upstream.url);
+  const config = join(import.meta.dirname, "wrangler.jsonc");
+  const engine = new ChaosEngine(folder, { config, vars: { UPSTREAM_URL: upstream.url } });
   const stage: Stage = { engine, upstreamUrl: upstream.url, commands, say };
   try {
     const { result, faults } = await within(limitMs(kills), async () => {

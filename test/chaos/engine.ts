@@ -10,33 +10,52 @@ export type Death = "runtime" | "everything";
 /** Longest that wrangler may take to bring a dead runtime back before all of it is started anew. Seen: 0.4 s. */
 const REVIVE_MS = 8000;
 
+export interface EngineSettings {
+  vars: Record<string, string>;
+  /** Beside `MILLRACE_KEY`. Default: none. */
+  secrets?: Record<string, string>;
+  /** The Worker's own file. Default: the one of this checkout. */
+  config?: string;
+}
+
 /** A real `wrangler dev` whose state outlives it. */
 export class ChaosEngine {
   readonly #folder: string;
-  readonly #vars: Record<string, string>;
-  readonly #secrets: string;
+  readonly #settings: EngineSettings;
   #port: Promise<number> | undefined;
   #engine: Engine | undefined;
   #ended = false;
 
   /** `folder` keeps the state and the log. */
-  constructor(folder: string, upstreamUrl: string) {
+  constructor(folder: string, settings: EngineSettings) {
     this.#folder = folder;
-    this.#secrets = join(folder, "secrets");
-    this.#vars = { UPSTREAM_URL: upstreamUrl, KEEPER_NUDGES: "true", KEEPER_PERIOD_MS: "2000" };
+    this.#settings = settings;
   }
 
   get url(): string {
     return this.#engine?.url ?? "";
   }
 
+  /** What its API asks for. */
+  get token(): string {
+    return this.#engine?.token ?? "";
+  }
+
   /** Starts it on the kept state, on the same port every time, and waits until it answers. */
   async start(): Promise<void> {
     if (this.#ended) return;
     this.#port ??= freePort();
-    writeFileSync(this.#secrets, "MILLRACE_KEY=chaos\n");
-    const config = join(import.meta.dirname, "wrangler.jsonc");
-    const options = { folder: this.#folder, port: await this.#port, secrets: this.#secrets, config, vars: this.#vars };
+    const { config, vars } = this.#settings;
+    const secrets = join(this.#folder, "secrets");
+    const lines = Object.entries({ MILLRACE_KEY: "chaos", ...this.#settings.secrets }).map(([name, value]) => `${name}=${value}\n`);
+    writeFileSync(secrets, lines.join(""));
+    const options = {
+      folder: this.#folder,
+      port: await this.#port,
+      secrets,
+      config,
+      vars: { KEEPER_NUDGES: "true", KEEPER_PERIOD_MS: "2000", ...vars },
+    };
     // What died may hold its port for a moment longer.
     this.#engine = await pRetry(() => startEngine(options), { retries: 4, minTimeout: 500 });
   }

@@ -1,12 +1,15 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, vi } from "vitest";
 import { recordKey, social } from "../../src/providers/index.ts";
 import { linkFacets } from "../../src/providers/link-facets.ts";
 import { blueskySocial } from "../../src/providers/social.ts";
 import { inject, ledger, scripted } from "./embedded.ts";
 
-afterEach(() => inject());
+afterEach(async () => {
+  vi.useRealTimers();
+  await inject();
+});
 
 const createdAt = "2026-10-01T12:00:00.000Z";
 const postOf = async (text: string) => ({ text, createdAt, rkey: await recordKey(createdAt, text) });
@@ -38,6 +41,17 @@ describe("social posting", () => {
     expect((await ledger({ match: "Oolong" })).totals.social).toMatchObject({ created: 1, unchanged: 1 });
   });
 
+  it("takes a post back, and a second time has nothing to do", async () => {
+    const post = await postOf("Gone soon.");
+    await social(env).post(post, { key: "k1" });
+    await social(env).remove(post.rkey, { key: "k2" });
+    await social(env).remove(post.rkey, { key: "k2" });
+    const query = new URLSearchParams({ repo: "did:web:brand.test", collection: "app.bsky.feed.post", rkey: post.rkey });
+    const stored = await env.UPSTREAMS.fetch(`https://social.embedded/xrpc/com.atproto.repo.getRecord?${query}`);
+    expect(await stored.json()).toMatchObject({ error: "RecordNotFound" });
+    expect((await ledger({ match: post.rkey })).totals.social).toMatchObject({ created: 1, removed: 1, unchanged: 1 });
+  });
+
   it("logs in again when its session has ended", async () => {
     await social(env).post(await postOf("Before."), { key: "k1" });
     const stub = env.EMBEDDED_LEDGER.getByName("local");
@@ -49,6 +63,17 @@ describe("social posting", () => {
     await inject({ upstream: "social", match: "putRecord", status: 429, remaining: 1, retryAfter: 60 });
     const posted = social(env).post(await postOf("Too fast."), { key: "k1" });
     await expect(posted).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: 60_000 } });
+  });
+
+  it("waits until the time a server names in ratelimit-reset alone, at the login too", async () => {
+    vi.useFakeTimers({ toFake: ["Date"], now: 1_790_000_000_000 });
+    const busy = () => new Response("{}", { status: 429, headers: { "ratelimit-reset": "1790000600" } });
+    const post = await postOf("Too fast.");
+    const session = () => Response.json({ did: "did:plc:1", accessJwt: "one" });
+    for (const answers of [[busy()], [session(), busy()]]) {
+      const posted = blueskySocial(scripted(...answers), `busy-${answers.length}.example.com`).post(post, { key: "k1" });
+      await expect(posted).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: 600_000 } });
+    }
   });
 
   it("reports what the server finds wrong with a post", async () => {

@@ -76,6 +76,7 @@ const FIND_SESSION = `SELECT did, expires_at FROM sessions WHERE token = ?`;
 const FIND_RECORD = `SELECT cid, value FROM records WHERE uri = ?`;
 const PUT_RECORD = `INSERT INTO records (uri, cid, value) VALUES (?, ?, ?)
   ON CONFLICT (uri) DO UPDATE SET cid = excluded.cid, value = excluded.value`;
+const DELETE_RECORD = `DELETE FROM records WHERE uri = ?`;
 
 /** The state of the embedded programs. Every method is one synchronous stretch of SQL, so calls cannot interleave. */
 export class EmbeddedLedger extends DurableObject {
@@ -148,6 +149,11 @@ export class EmbeddedLedger extends DurableObject {
     const before = this.getRecord(uri);
     if (before?.cid !== cid) this.#sql.exec(PUT_RECORD, uri, cid, value);
     this.record(call, before === null ? "created" : before.cid === cid ? "unchanged" : "replaced");
+  }
+
+  deleteRecord(call: Call, uri: string): void {
+    const { rowsWritten } = this.#sql.exec(DELETE_RECORD, uri);
+    this.record(call, rowsWritten > 0 ? "removed" : "unchanged");
   }
 
   getRecord(uri: string): { cid: string; value: string } | null {

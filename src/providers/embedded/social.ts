@@ -1,17 +1,19 @@
-import { Hono } from "hono";
+import { type Context, Hono, type Next } from "hono";
 import * as z from "zod";
 import { contentId } from "./content-id.ts";
 import { EMBEDDED_HANDLE, EMBEDDED_TOKEN } from "./credentials.ts";
 import { type EmbeddedEnv, ledgerOf } from "./env.ts";
-import { PutPost } from "./post-lexicon.ts";
+import { DeletePost, PutPost } from "./post-lexicon.ts";
 
 /** As long as Bluesky's own access tokens live. */
 const SESSION_LIFETIME_MS = 2 * 60 * 60_000;
 
+type SocialEnv = { Bindings: EmbeddedEnv; Variables: { did: string } };
+
 const Credentials = z.object({ identifier: z.string(), password: z.string() });
 
 /** An AT Protocol server with one account and one collection, `app.bsky.feed.post`. */
-export const social = new Hono<{ Bindings: EmbeddedEnv }>()
+export const social = new Hono<SocialEnv>()
   .post("/xrpc/com.atproto.server.createSession", async (context) => {
     const credentials = Credentials.safeParse(await context.req.json().catch(() => undefined));
     if (!credentials.success) return context.json(socialError(400, z.prettifyError(credentials.error)), 400);
@@ -27,18 +29,23 @@ export const social = new Hono<{ Bindings: EmbeddedEnv }>()
     return context.json({ did, handle, accessJwt, refreshJwt: randomToken(), active: true });
   })
 
-  .post("/xrpc/com.atproto.repo.putRecord", async (context) => {
-    const token = context.req.header("authorization")?.replace(/^Bearer /, "") ?? "";
-    const session = await ledgerOf(context.env).sessionOf(token);
-    // AT Protocol servers answer 400 here, not 401.
-    if (session === "expired") return context.json(socialError(400, "Token has expired", "ExpiredToken"), 400);
-    if (session === "unknown") return context.json(socialError(400, "Token could not be verified", "InvalidToken"), 400);
+  .post("/xrpc/com.atproto.repo.deleteRecord", signedIn, async (context) => {
+    const write = DeletePost.safeParse(await context.req.json().catch(() => undefined));
+    if (!write.success) return context.json(socialError(400, z.prettifyError(write.error)), 400);
 
+    const { repo, collection, rkey } = write.data;
+    if (repo !== context.get("did")) return context.json(socialError(401, "The repo is another account's"), 401);
+    const call = { upstream: "social" as const, key: context.req.header("idempotency-key") ?? null, subject: rkey };
+    await ledgerOf(context.env).deleteRecord(call, `at://${repo}/${collection}/${rkey}`);
+    return context.json({});
+  })
+
+  .post("/xrpc/com.atproto.repo.putRecord", signedIn, async (context) => {
     const write = PutPost.safeParse(await context.req.json().catch(() => undefined));
     if (!write.success) return context.json(socialError(400, firstIssue(write.error)), 400);
 
     const { repo, collection, rkey, record } = write.data;
-    if (repo !== session.did) return context.json(socialError(401, "The repo is another account's"), 401);
+    if (repo !== context.get("did")) return context.json(socialError(401, "The repo is another account's"), 401);
 
     const uri = `at://${repo}/${collection}/${rkey}`;
     const cid = await contentId(record);
@@ -54,6 +61,17 @@ export const social = new Hono<{ Bindings: EmbeddedEnv }>()
     if (!record) return context.json(socialError(400, `Could not locate record: ${uri}`, "RecordNotFound"), 400);
     return context.json({ uri, cid: record.cid, value: JSON.parse(record.value) });
   });
+
+/** Whose session the request carries. AT Protocol servers answer 400 where it has ended, not 401. */
+async function signedIn(context: Context<SocialEnv>, next: Next): Promise<Response | undefined> {
+  const token = context.req.header("authorization")?.replace(/^Bearer /, "") ?? "";
+  const session = await ledgerOf(context.env).sessionOf(token);
+  if (session === "expired") return context.json(socialError(400, "Token has expired", "ExpiredToken"), 400);
+  if (session === "unknown") return context.json(socialError(400, "Token could not be verified", "InvalidToken"), 400);
+  context.set("did", session.did);
+  await next();
+  return undefined;
+}
 
 /** `{ error, message }`, where `error` is the name clients switch on. */
 export function socialError(status: number, message: string, error = nameOf(status)): object {

@@ -1,0 +1,146 @@
+import * as z from "zod";
+import { MillraceError, notRetryable, upstreamRefused } from "../engine/index.ts";
+import type { Page, Pages, PublishedPage } from "./pages.ts";
+import type { Answer } from "./refusal.ts";
+import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
+
+/** What we read of a post. A post in the trash has a status that WordPress' own schema does not list. */
+const Post = z.object({ id: z.int(), slug: z.string(), status: z.string(), link: z.url(), modified_gmt: z.string().nullable() });
+type Post = z.infer<typeof Post>;
+
+const FIELDS = Object.keys(Post.shape).join();
+const Deleted = z.looseObject({});
+
+/** WordPress cuts longer slugs off and adds endings of its own to them. */
+const SLUG = /^(?=.{1,180}$)[a-z0-9]+(?:-[a-z0-9]+)*$/;
+
+/**
+ * WordPress, by its REST API and an application password (`upstream.credential`) of a user who may publish.
+ *
+ * WordPress has no idempotency key, and creating a slug that exists makes a second post, `slug-2`: so every write looks first. A post
+ * is ours by its slug, which ends with digits of the article's id. (REST keeps a `meta` field only where a plugin registers it.)
+ */
+export function wordpressPages(upstream: Upstream, user: string): Pages {
+  const credential = new TextEncoder().encode(`${user}:${upstream.credential.value}`).toBase64();
+  const headers = { authorization: `Basic ${credential}`, "content-type": "application/json" };
+
+  const request = <T>(
+    method: "GET" | "POST" | "DELETE",
+    route: string,
+    query: Record<string, string>,
+    schema: z.ZodType<T>,
+    options: CallOptions,
+    body?: object,
+  ) =>
+    callUpstream(
+      upstream,
+      // This form of a route works whatever the site's permalinks are; `/wp-json` is missing where they are plain.
+      {
+        method,
+        path: `/?${new URLSearchParams({ rest_route: `/wp/v2/posts${route}`, ...query })}`,
+        headers,
+        body: body && JSON.stringify(body),
+        meaning: meaningOf,
+      },
+      schema,
+      options,
+    );
+
+  /** Our post, wherever it stands: up, a draft again by an editor's hand, or in the trash. */
+  async function look({ slug }: Pick<Page, "slug">, options: CallOptions): Promise<Post | undefined> {
+    if (!SLUG.test(slug))
+      throw notRetryable(`"${slug}" is not a slug WordPress keeps as it is. Use up to 180 lower case letters, digits and dashes.`);
+    const names = namesOf(slug);
+    // `any` is every status but the trash.
+    const query = { slug: names.join(), status: "any,trash", context: "edit", _fields: FIELDS };
+    const found = await request("GET", "", query, z.array(Post), options);
+    const rank = (post: Post) => (post.status === "publish" ? 0 : names.length) + names.indexOf(post.slug);
+    return found.filter(({ slug }) => names.includes(slug)).sort((one, other) => rank(one) - rank(other))[0];
+  }
+
+  return {
+    repeatable: false,
+
+    async put(page, options) {
+      const standing = await look(page, options);
+      // `raw` is what is stored, said in the form of WordPress' own schema.
+      const body = {
+        slug: page.slug,
+        status: "publish",
+        title: { raw: asHtml(page.title) },
+        content: { raw: withoutShortcodes(page.content) },
+      };
+      const write = (route: string) => request("POST", route, { _fields: FIELDS }, Post, options, body);
+      if (standing) return published(await write(`/${standing.id}`));
+
+      const made = await write("");
+      if (made.slug === page.slug) return published(made);
+      // The slug was taken since we looked. By another attempt of ours: that post stays, and this one goes. By a picture: this one stays.
+      const first = await look(page, options);
+      if (first === undefined || first.id === made.id) return published(made);
+      await request("DELETE", `/${made.id}`, { force: "true" }, Deleted, options);
+      return published(first);
+    },
+
+    async find(page, options) {
+      const standing = await look(page, options);
+      return standing?.status === "publish" ? published(standing) : undefined;
+    },
+
+    /** To the trash, where a person finds it and the next `put` takes it from, with its address and its comments. */
+    async remove(page, options) {
+      const standing = await look(page, options);
+      if (standing === undefined || standing.status === "trash") return;
+      try {
+        await request("DELETE", `/${standing.id}`, {}, Deleted, options);
+      } catch (error) {
+        const status = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
+        // 501: this site has no trash.
+        if (status === 501) await request("DELETE", `/${standing.id}`, { force: "true" }, Deleted, options);
+        else if (status !== 410) throw error;
+      }
+    },
+  };
+}
+
+/** The slugs our post may have, the best first: ours; the one it got beside a picture of that name; and what the trash makes of both. */
+function namesOf(slug: string): string[] {
+  return [slug, `${slug}-2`, `${slug}__trashed`, `${slug}-2__trashed`];
+}
+
+function published({ id, link, modified_gmt }: Post): PublishedPage {
+  return { url: link, etag: `"${id}-${modified_gmt}"` };
+}
+
+/** To WordPress a title is HTML, and it keeps even a script from whoever may write what they like. */
+function asHtml(text: string): string {
+  return text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
+}
+
+/** WordPress would run what stands in square brackets if any plugin knows the word. A text's author is not to do that. */
+function withoutShortcodes(html: string): string {
+  return html.replaceAll("[", "&#91;");
+}
+
+const ErrorBody = z.object({ code: z.string() });
+
+function meaningOf({ status, text }: Answer): MillraceError | undefined {
+  // A wrong password makes us a stranger, and a stranger who asks for drafts is answered 400.
+  if (status === 400 && text.includes("rest_forbidden_status")) {
+    return notRetryable(
+      "WordPress takes us for a stranger. Check PAGES_USER and PAGES_TOKEN, an application password; and that the web server hands the Authorization header to PHP.",
+      status,
+    );
+  }
+  // Somebody deleted the post after we looked: the next attempt looks again.
+  if (status === 404 && codeIn(text) === "rest_post_invalid_id") return upstreamRefused("The post was deleted meanwhile.", status);
+  return undefined;
+}
+
+function codeIn(text: string): string | undefined {
+  try {
+    return ErrorBody.safeParse(JSON.parse(text)).data?.code;
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,85 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import type { ChaosEngine, Death } from "../chaos/engine.ts";
+import { MOMENTS, type Moment } from "./gate.ts";
+
+export type Write = "page" | "post";
+
+/** A kill that was made: at which write, at which moment of it, and how many writes were under way. */
+export interface Kill {
+  write: Write;
+  moment: Moment;
+  death: Death;
+  underWay: number;
+}
+
+/** Every so many kills wrangler and all it runs die, not only the runtime. */
+const EVERYTHING_EVERY = 3;
+/** What the engine gets done between two kills. */
+const BREATH_MS = 1500;
+
+/**
+ * Kills the engine when writes pass: the moments of a page and of a post in turn, each as soon as such a write comes by. One kill at a
+ * time; what passes while the engine dies, passes.
+ */
+export class Killer {
+  readonly #engine: ChaosEngine;
+  readonly #planned: { write: Write; moment: Moment }[];
+  readonly #say: (line: string) => void;
+  #underWay = 0;
+  #busy = true;
+  readonly made: Kill[] = [];
+  readonly failed: Error[] = [];
+  lastAt = Date.now();
+
+  constructor(engine: ChaosEngine, count: number, writes: readonly Write[], say: (line: string) => void) {
+    this.#engine = engine;
+    const round = MOMENTS.flatMap((moment) => writes.map((write) => ({ write, moment })));
+    this.#planned = Array.from({ length: count }, (_, index) => round[index % round.length] as (typeof round)[number]);
+    this.#say = say;
+  }
+
+  /** From now on. */
+  begin(): void {
+    this.#busy = false;
+  }
+
+  /** How many are still to be made. */
+  get left(): number {
+    return this.#planned.length + (this.#busy ? 1 : 0);
+  }
+
+  /** Told of each write at each of its moments. */
+  async passing(write: Write, moment: Moment): Promise<void> {
+    if (moment === "during") this.#underWay++;
+    const place = this.#busy ? -1 : this.#planned.findIndex((one) => one.write === write && one.moment === moment);
+    if (place >= 0) {
+      this.#planned.splice(place, 1);
+      await this.#kill(write, moment);
+    }
+    if (moment === "answered") this.#underWay--;
+  }
+
+  async #kill(write: Write, moment: Moment): Promise<void> {
+    this.#busy = true;
+    const death: Death = this.made.length % EVERYTHING_EVERY === EVERYTHING_EVERY - 1 ? "everything" : "runtime";
+    await this.#engine.kill(death);
+    this.lastAt = Date.now();
+    this.made.push({ write, moment, death, underWay: this.#underWay });
+    this.#say(`kill -9 ${this.made.length}: ${death}, at a ${write} ${WORDS[moment]}; ${this.#underWay} writes were at the far end`);
+    // The far end works on meanwhile: the write that is passing does not wait until the engine is back.
+    this.#revive(death).catch((error) => this.failed.push(error));
+  }
+
+  async #revive(death: Death): Promise<void> {
+    await this.#engine.revive(death);
+    await sleep(BREATH_MS);
+    this.#busy = false;
+  }
+}
+
+const WORDS: Record<Moment, string> = {
+  before: "that had not yet reached the far end",
+  during: "the far end was working on",
+  answered: "that was done, its answer not yet known",
+  passed: "whose answer had just come",
+};

@@ -1,0 +1,24 @@
+import { existsSync } from "node:fs";
+import { createRequire } from "node:module";
+import { delimiter, join, resolve } from "node:path";
+
+/** What is published by others and run as it is. None of it is a dependency of this project: together it takes some hundred MB. */
+const PACKAGES = {
+  "@wp-playground/cli": "3.1.56",
+  "@wp-playground/wordpress-builds": "0.9.19",
+  "@atproto/dev-env": "0.6.7",
+} as const;
+
+type Package = keyof typeof PACKAGES;
+
+/** The folder of an installed package; undefined where it is not installed. Looked for from this checkout up, and in the `node_modules` folders that `E2E_PACKAGES` names. */
+export function folderOf(name: Package): string | undefined {
+  const named = (process.env.E2E_PACKAGES ?? "").split(delimiter).filter(Boolean);
+  const above = createRequire(import.meta.url).resolve.paths(name) ?? [];
+  return [...named, ...above].map((place) => resolve(place, name)).find((folder) => existsSync(join(folder, "package.json")));
+}
+
+/** What to type to have packages installed, outside of package.json. */
+export function installing(names: readonly Package[]): string {
+  return `npm install --no-save ${names.map((name) => `${name}@${PACKAGES[name]}`).join(" ")}`;
+}

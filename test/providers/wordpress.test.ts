@@ -1,0 +1,122 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { pages } from "../../src/providers/index.ts";
+import { pageOf, siteOf } from "../wordpress/site.ts";
+
+const options = { key: "k1" };
+
+describe("WordPress", () => {
+  it("has one post however often an article is put up, and the newest words in it", async () => {
+    const site = siteOf("again");
+    const first = await site.pages.put(pageOf("tea-1a2b3c"), options);
+    const second = await site.pages.put(pageOf("tea-1a2b3c", "<p>New.</p>"), options);
+    expect(second.url).toBe(first.url);
+    expect(await site.posts()).toMatchObject([
+      { slug: "tea-1a2b3c", status: "publish", title: "Green tea &amp; more", content: "<p>New.</p>" },
+    ]);
+  });
+
+  it("is given a title as text and a content without shortcodes, whoever wrote them", async () => {
+    const site = siteOf("injected");
+    const title = "<script>alert(1)</script> & tea";
+    await site.pages.put({ ...pageOf("tea-1a2b3c", "<p>[gallery ids=1] <a href='/x[y]'>x</a></p>"), title }, options);
+    expect(await site.posts()).toMatchObject([
+      {
+        title: "&lt;script&gt;alert(1)&lt;/script&gt; &amp; tea",
+        content: "<p>&#91;gallery ids=1] <a href='/x&#91;y]'>x</a></p>",
+      },
+    ]);
+  });
+
+  it("would have two, were it not asked first", async () => {
+    const site = siteOf("without-looking");
+    const headers = { authorization: `Basic ${btoa("editor:abcd EFGH 1234")}` };
+    const body = JSON.stringify({ slug: "tea-1a2b3c", status: "publish" });
+    for (let time = 1; time <= 2; time++) await fetch(`${site.url}/?rest_route=/wp/v2/posts`, { method: "POST", headers, body });
+    expect(await site.posts()).toMatchObject([{ slug: "tea-1a2b3c" }, { slug: "tea-1a2b3c-2" }]);
+  });
+
+  it("is found to have a post whose answer was lost", async () => {
+    const site = siteOf("lost-answer");
+    await site.behave({ drop: 1 });
+    await expect(site.pages.put(pageOf("tea-1a2b3c"), options)).rejects.toMatchObject({ code: "unavailable" });
+    expect(site.pages.repeatable).toBe(false);
+    expect(await site.pages.find(pageOf("tea-1a2b3c"), options)).toMatchObject({ url: expect.stringContaining("/tea-1a2b3c/") });
+    await site.pages.put(pageOf("tea-1a2b3c"), options);
+    expect(await site.posts()).toHaveLength(1);
+  });
+
+  it("keeps one post of three attempts that all looked before any wrote", async () => {
+    const site = siteOf("beside");
+    await site.behave({ awaitLooks: 3 });
+    const put = await Promise.all([1, 2, 3].map(() => site.pages.put(pageOf("tea-1a2b3c"), options)));
+    expect(await site.posts()).toMatchObject([{ slug: "tea-1a2b3c", status: "publish" }]);
+    expect(new Set(put.map(({ url }) => url)).size).toBe(1);
+  });
+
+  it("keeps one post under another name where a picture has ours", async () => {
+    const site = siteOf("picture");
+    await site.behave({ pictures: ["tea-1a2b3c"] });
+    const first = await site.pages.put(pageOf("tea-1a2b3c"), options);
+    await site.pages.put(pageOf("tea-1a2b3c"), options);
+    expect(await site.posts()).toMatchObject([{ slug: "tea-1a2b3c-2" }]);
+    expect(await site.pages.find(pageOf("tea-1a2b3c"), options)).toMatchObject({ url: first.url });
+  });
+
+  it("moves a post to the trash, and takes the same one from there, at the same address", async () => {
+    const site = siteOf("trash");
+    const first = await site.pages.put(pageOf("tea-1a2b3c"), options);
+    await site.pages.remove(pageOf("tea-1a2b3c"), options);
+    await site.pages.remove(pageOf("tea-1a2b3c"), options);
+    expect(await site.posts()).toMatchObject([{ slug: "tea-1a2b3c__trashed", status: "trash" }]);
+    expect(await site.pages.find(pageOf("tea-1a2b3c"), options)).toBeUndefined();
+
+    const again = await site.pages.put(pageOf("tea-1a2b3c"), options);
+    expect(again.url).toBe(first.url);
+    expect(await site.posts()).toMatchObject([{ id: 4, slug: "tea-1a2b3c", status: "publish" }]);
+  });
+
+  it("without a trash, deletes", async () => {
+    const site = siteOf("no-trash");
+    await site.behave({ noTrash: true });
+    await site.pages.put(pageOf("tea-1a2b3c"), options);
+    await site.pages.remove(pageOf("tea-1a2b3c"), options);
+    expect(await site.posts()).toEqual([]);
+    await expect(site.pages.remove(pageOf("tea-1a2b3c"), options)).resolves.toBeUndefined();
+  });
+
+  it("leaves posts of others alone, however alike their names", async () => {
+    const site = siteOf("others");
+    for (const slug of ["tea", "tea-1a2b3c-3", "tea-1a2b3cd"]) await site.pages.put(pageOf(slug, "<p>Not ours.</p>"), options);
+    await site.pages.put(pageOf("tea-1a2b3c"), options);
+    await site.pages.remove(pageOf("tea-1a2b3c"), options);
+    expect((await site.posts()).filter(({ status }) => status === "publish").map(({ content }) => content)).toEqual(
+      Array(3).fill("<p>Not ours.</p>"),
+    );
+  });
+
+  it("that does not know the password is named with the variables to check, and not asked again", async () => {
+    for (const wrong of [{ password: "wrong" }, { user: "nobody" }]) {
+      const put = siteOf("stranger", wrong).pages.put(pageOf("tea-1a2b3c"), options);
+      await expect(put).rejects.toMatchObject({
+        code: "not_retryable",
+        message: expect.stringContaining("Check PAGES_USER and PAGES_TOKEN"),
+      });
+    }
+  });
+
+  it.each(["Tea", "tea_1", "tea--1", "", "x".repeat(181)])("is not given the slug %j, which it would change", async (slug) => {
+    await expect(siteOf("slugs").pages.put(pageOf(slug), options)).rejects.toMatchObject({ code: "not_retryable" });
+    expect(await siteOf("slugs").posts()).toEqual([]);
+  });
+
+  it.each([
+    ["where the site is", { PAGES_PROVIDER: "wordpress" }, "PAGES_URL"],
+    ["as whom", { PAGES_PROVIDER: "wordpress", PAGES_URL: "https://blog.example.com", PAGES_TOKEN: "t" }, "PAGES_USER"],
+    ["with which password", { PAGES_PROVIDER: "wordpress", PAGES_URL: "https://blog.example.com", PAGES_USER: "u" }, "PAGES_TOKEN"],
+    ["which of the two", { PAGES_PROVIDER: "drupal" }, '"http" or "wordpress"'],
+  ])("has to be told %s", (_, settings, words) => {
+    const attempt = () => pages({ ...env, ...settings });
+    expect(attempt).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(words) }));
+  });
+});
