@@ -35,7 +35,7 @@ export default defineConfig({
             "test/docs/run/**/*.test.ts",
           ],
           setupFiles: ["test/migrate.ts"],
-          globalSetup: ["test/webhooks/global-setup.ts"],
+          globalSetup: ["test/webhooks/global-setup.ts", "test/desk/global-setup.ts"],
           testTimeout: 30_000,
         },
       },
