@@ -55,6 +55,22 @@ export default defineConfig({
           testTimeout: 30_000,
         },
       },
+      // What a chain is compared with: the same promises on plain Workflows.
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "test/docs/raw/wrangler.jsonc" },
+            miniflare: { bindings: { TEST_MIGRATIONS: await readD1Migrations("test/docs/raw/migrations") } },
+          }),
+        ],
+        test: {
+          name: "raw",
+          include: ["test/docs/raw/**/*.test.ts"],
+          setupFiles: ["test/migrate.ts"],
+          globalSetup: ["test/desk/global-setup.ts"],
+          testTimeout: 30_000,
+        },
+      },
       {
         test: {
           name: "node",

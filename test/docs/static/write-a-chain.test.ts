@@ -11,6 +11,9 @@ import { type Curl, curlsOf, filled } from "../run/curl.ts";
 import { shown } from "../run/shown.ts";
 import { apply, movesOf } from "../walk.ts";
 
+/** Where a copy has the test of the promises that the page's chain and the raw one both keep. */
+const PROMISES = "test/docs/run/promises.test.ts";
+
 /** A copy of what is in the repository, to which a page can be applied. The packages are shared. */
 function copyOfRepository(): string {
   const folder = emptyFolder();
@@ -44,7 +47,7 @@ function begin(program: readonly string[], folder: string): ChildProcess {
   const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("VITEST") && name !== "NODE_ENV"));
   return spawn(process.execPath, program, {
     cwd: folder,
-    env: { ...(env as NodeJS.ProcessEnv), CI: "1" },
+    env: { ...(env as NodeJS.ProcessEnv), CI: "1", PWD: folder },
     stdio: ["ignore", "pipe", "pipe"],
   });
 }
@@ -93,6 +96,7 @@ it("who follows docs/write-a-chain.md to the letter has a chain that runs, break
   // Only the ports are others than the page's.
   const page = readFileSync(join(ROOT, "docs/write-a-chain.md"), "utf8").replaceAll("8787", port).replaceAll("28417", deskPort);
   const folder = copyOfRepository();
+  cpSync(join(folder, "test/docs/raw/millrace.ts"), join(folder, PROMISES));
   const variables = new Map<string, string>();
   const lookUp = (name: string) => {
     const value = variables.get(name);
@@ -125,6 +129,8 @@ it("who follows docs/write-a-chain.md to the letter has a chain that runs, break
         );
       else if (line === "npm start") await keep([...programOf(line, folder), "--port", port], folder, "Millrace runs at");
       else if (line.includes("desk.ts")) await keep(programOf(line, folder), folder, "The desk is open");
+      // The chain's own test, and with it what raw Workflows are asked too.
+      else if (line.startsWith("npx vitest")) expect(await run([...programOf(line, folder), PROMISES], folder)).toContain("3 passed");
       else await run(programOf(line, folder), folder);
       if (!name) ran.push(line);
     }
