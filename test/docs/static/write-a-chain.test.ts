@@ -70,7 +70,7 @@ async function keep(program: readonly string[], folder: string, ready: string): 
     await once(child, "exit");
   });
   for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (said += chunk));
-  await vi.waitUntil(() => said.includes(ready) || child.exitCode !== null, { timeout: 60_000 });
+  await vi.waitUntil(() => said.includes(ready) || child.exitCode !== null, { timeout: 90_000 });
   expect(said, program.join(" ")).toContain(ready);
 }
 
