@@ -117,18 +117,19 @@ async function record<Output>(
   output: Output,
   { writes }: Effect<Output>,
 ): Promise<Settled> {
-  const recorded = env.DB.prepare(RECORD).bind(commandId, name, token, epoch, JSON.stringify(output ?? null));
+  let truth = JSON.stringify(output ?? null);
+  const recorded = env.DB.prepare(RECORD).bind(commandId, name, token, epoch, truth);
   try {
     await env.DB.batch([recorded, ...(writes?.(output) ?? [])]);
   } catch (error) {
     // Refused by the fence, or the answer of a write that went through was lost: the row knows.
     const entry = await env.DB.prepare(ENTRY).bind(commandId, name).first<Entry>();
     if (entry?.state !== "done") throw error;
-    return { output: entry.output ?? "null" };
+    truth = entry.output ?? "null";
   }
   // What is lost here is sent again by the sweep.
   await relay(env, commandId).catch(() => undefined);
-  return { output: JSON.stringify(output ?? null) };
+  return { output: truth };
 }
 
 /** Each doubt is waited for under a name of its own: the platform may deliver an old event again after a restart. */

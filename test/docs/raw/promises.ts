@@ -1,6 +1,6 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, inject, it } from "vitest";
+import { expect, inject, it, onTestFinished } from "vitest";
 import { type Json, send, until } from "../../api/client.ts";
 import type { Done, Trouble } from "../../desk/desk.ts";
 
@@ -9,10 +9,13 @@ export interface Welcoming {
   worker: { queue(batch: MessageBatch, env: never, ctx: ExecutionContext): unknown };
   tenantId: string;
   token: string;
+  /** SQL that ends the claims of attempts that died, as time would. */
+  expire: string;
 }
 
 const deskUrl = inject("deskUrl");
 Object.assign(env, { DESK_URL: deskUrl });
+
 let customers = 0;
 
 /** The promises of the chain of docs/write-a-chain.md, asked of whoever claims to keep them: through HTTP and queues, with the desk as the judge. */
@@ -88,6 +91,27 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
     expect(await world.row()).toMatchObject({ mail: "seen by tess" });
   });
 
+  it("that dies between the mail and its record, does not send it again: a person decides", async () => {
+    const world = await enter(opened);
+    const death = failOnce("INSERT INTO customers", "before");
+    await world.welcome();
+    await until(death.happened, Boolean);
+    await world.reaches("in_doubt", true);
+    await world.expectDone({ accounts: 1, mails: 1, rows: 0, events: 0 });
+    expect(await world.resolve("confirm")).toMatchObject({ status: 202 });
+    await world.reaches("complete");
+    await world.expectDone({ accounts: 1, mails: 1, rows: 1, events: 1 });
+  });
+
+  it("whose record was committed but not heard of, believes the record", async () => {
+    const world = await enter(opened);
+    const loss = failOnce("INSERT INTO customers", "after");
+    await world.welcome();
+    await until(loss.happened, Boolean);
+    await world.reaches("complete");
+    await world.expectDone({ accounts: 1, mails: 1, rows: 1, events: 1 });
+  });
+
   it("whose mail a person says was not sent, sends it", async () => {
     const world = await enter(opened);
     await world.trouble({ what: "mails", how: "hangs up", times: 1 });
@@ -116,9 +140,27 @@ export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
   });
 }
 
+/** Lets the next atomic write with this SQL in it fail: before it did anything, or after it went through. */
+function failOnce(sql: string, when: "before" | "after"): { happened: () => Promise<boolean> } {
+  const prototype = Object.getPrototypeOf(env.DB) as D1Database;
+  const original = prototype.batch;
+  let happened = false;
+  prototype.batch = async function <T>(this: D1Database, statements: D1PreparedStatement[]) {
+    const meant = !happened && statements.some((statement) => JSON.stringify(statement).includes(sql));
+    happened ||= meant;
+    const results = meant && when === "before" ? [] : await original.call(this, statements);
+    if (meant) throw new Error("The process died.");
+    return results as D1Result<T>[];
+  };
+  onTestFinished(() => {
+    prototype.batch = original;
+  });
+  return { happened: async () => happened };
+}
+
 /** A customer of their own for a test, and all that can be done about them. */
 async function enter(opened: () => Promise<Welcoming>) {
-  const { worker, tenantId, token } = await opened();
+  const { worker, tenantId, token, expire } = await opened();
   const id = `customer-${++customers}`;
   let instance = "";
   const customer = `${tenantId}/${id}`;
@@ -168,11 +210,12 @@ async function enter(opened: () => Promise<Welcoming>) {
       const { ackAll, explicitAcks, retryMessages } = await getQueueResult(batch, ctx);
       return { acked: ackAll ? bodies.length : explicitAcks.length, retried: retryMessages.length };
     },
-    async reaches(status: string) {
-      const { body } = await until(
-        () => call("GET", `/v1/instances/${instance}`),
-        (seen) => seen.body.status === status,
-      );
+    async reaches(status: string, expiring = false) {
+      const look = async () => {
+        if (expiring) await env.DB.prepare(expire).run();
+        return call("GET", `/v1/instances/${instance}`);
+      };
+      const { body } = await until(look, (seen) => seen.body.status === status);
       expect(body.status, JSON.stringify(body)).toBe(status);
       return body;
     },

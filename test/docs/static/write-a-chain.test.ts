@@ -55,6 +55,7 @@ function begin(program: readonly string[], folder: string): ChildProcess {
 /** Runs a program to its end, which must be a good one. */
 async function run(program: readonly string[], folder: string): Promise<string> {
   const child = begin(program, folder);
+  onTestFinished(() => void child.kill("SIGTERM"));
   const [out, err, [code]] = await Promise.all([text(child.stdout as never), text(child.stderr as never), once(child, "exit")]);
   expect(code, `${program.join(" ")}\n${out}\n${err}`).toBe(0);
   return out;
@@ -70,7 +71,7 @@ async function keep(program: readonly string[], folder: string, ready: string): 
     await once(child, "exit");
   });
   for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (said += chunk));
-  await vi.waitUntil(() => said.includes(ready) || child.exitCode !== null, { timeout: 90_000 });
+  await vi.waitUntil(() => said.includes(ready) || child.exitCode !== null, { timeout: 120_000 });
   expect(said, program.join(" ")).toContain(ready);
 }
 
@@ -91,7 +92,9 @@ async function ask(curl: Curl, lookUp: (name: string) => string): Promise<Record
   return body;
 }
 
-it("who follows docs/write-a-chain.md to the letter has a chain that runs, breaks, is repaired and is tested", async () => {
+it("who follows docs/write-a-chain.md to the letter has a chain that runs, breaks, is repaired and is tested", {
+  timeout: 300_000,
+}, async () => {
   const [port, deskPort] = [String(await freePort()), String(await freePort())];
   // Only the ports are others than the page's.
   const page = readFileSync(join(ROOT, "docs/write-a-chain.md"), "utf8").replaceAll("8787", port).replaceAll("28417", deskPort);
