@@ -93,7 +93,7 @@ async function ask(curl: Curl, lookUp: (name: string) => string): Promise<Record
 }
 
 it("who follows docs/write-a-chain.md to the letter has a chain that runs, breaks, is repaired and is tested", {
-  timeout: 300_000,
+  timeout: 600_000,
 }, async () => {
   const [port, deskPort] = [String(await freePort()), String(await freePort())];
   // Only the ports are others than the page's.
