@@ -35,7 +35,7 @@ export default defineConfig({
             "test/docs/run/**/*.test.ts",
           ],
           setupFiles: ["test/migrate.ts"],
-          globalSetup: ["test/webhooks/global-setup.ts", "test/wordpress/global-setup.ts"],
+          globalSetup: ["test/webhooks/global-setup.ts", "test/wordpress/global-setup.ts", "test/desk/global-setup.ts"],
           testTimeout: 30_000,
         },
       },
@@ -52,6 +52,22 @@ export default defineConfig({
           include: ["test/engine/**/*.test.ts"],
           setupFiles: ["test/migrate.ts"],
           globalSetup: ["test/upstream/global-setup.ts"],
+          testTimeout: 30_000,
+        },
+      },
+      // What a chain is compared with: the same promises on plain Workflows.
+      {
+        plugins: [
+          cloudflareTest({
+            wrangler: { configPath: "test/docs/raw/wrangler.jsonc" },
+            miniflare: { bindings: { TEST_MIGRATIONS: await readD1Migrations("test/docs/raw/migrations") } },
+          }),
+        ],
+        test: {
+          name: "raw",
+          include: ["test/docs/raw/**/*.test.ts"],
+          setupFiles: ["test/migrate.ts"],
+          globalSetup: ["test/desk/global-setup.ts"],
           testTimeout: 30_000,
         },
       },

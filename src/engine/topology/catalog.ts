@@ -112,12 +112,15 @@ function twice(names: readonly string[]): string | undefined {
   return names.find((name, index) => names.indexOf(name) !== index);
 }
 
-function unknown(kind: string, type: string, known: Iterable<string>): never {
+/** What a type that resembles no other probably lacks. */
+const NEW = { command: " A new one needs its workflow in the catalog.", event: " A new one needs a line in the routes, on(…)." };
+
+function unknown(kind: keyof typeof NEW, type: string, known: Iterable<string>): never {
   const [nearest] = [...known].map((name) => ({ name, far: distance(name, type) })).sort((a, b) => a.far - b.far);
   const guess = nearest && nearest.far <= Math.max(3, type.length / 3) ? nearest.name : undefined;
   throw new MillraceError(
     "unknown_message_type",
-    `No ${kind} "${type.slice(0, 100)}" is known here.${guess ? ` Did you mean "${guess}"?` : ""}`,
+    `No ${kind} "${type.slice(0, 100)}" is known here.${guess ? ` Did you mean "${guess}"?` : NEW[kind]}`,
     {
       ...(guess && { didYouMean: guess }),
     },

@@ -2,6 +2,7 @@ import { expect, vi } from "vitest";
 import { type Json, send } from "../../api/client.ts";
 import { fencesOf } from "../markdown.ts";
 import { type Curl, curlsOf, filled } from "./curl.ts";
+import { shown } from "./shown.ts";
 
 /** What happens around the commands of a document. */
 interface Reader {
@@ -55,12 +56,4 @@ export function readAssignments(shell: string, variables: Map<string, string>): 
       value.replaceAll(/\$(\w+)/g, (_, other) => variables.get(other) ?? ""),
     );
   }
-}
-
-/** What a document shows of an answer: named fields only, lists by some of their items, `"…"` for any text. */
-function shown(value: unknown): unknown {
-  if (value === "…") return expect.any(String);
-  if (Array.isArray(value)) return value.length === 0 ? [] : expect.arrayContaining(value.map(shown));
-  if (typeof value !== "object" || value === null) return value;
-  return expect.objectContaining(Object.fromEntries(Object.entries(value).map(([name, inner]) => [name, shown(inner)])));
 }

@@ -1,0 +1,60 @@
+import { createServer, type Server, type ServerResponse } from "node:http";
+import { text } from "node:stream/consumers";
+
+// A back office of the kind most companies have: it opens accounts and sends mails, it honours no idempotency keys, and it fails when it
+// is told to. What it did is the judge of how often something happened. Run it with: npx node test/desk/desk.ts 28417
+
+/** Something the desk did. */
+export interface Done {
+  id: string;
+  what: "accounts" | "mails";
+  customer: string;
+}
+
+/** How the next requests for something about a customer go: nothing is done, or it is done and the connection breaks before the answer. */
+export interface Trouble {
+  what: Done["what"];
+  customer: string;
+  how: "refuses" | "hangs up";
+  times: number;
+}
+
+/** Opens a desk on a port; 0 takes a free one. */
+export async function openDesk(port: number): Promise<{ url: string; server: Server }> {
+  const done: Done[] = [];
+  const troubles: Trouble[] = [];
+  const server = createServer(async (request, response) => {
+    const url = new URL(request.url ?? "/", "http://desk");
+    const what = url.pathname.slice(1) as Done["what"];
+    const about = (one: Pick<Done, "what" | "customer">, customer: string | null) => one.what === what && one.customer === customer;
+    if (request.method === "GET") {
+      const customer = url.searchParams.get("customer");
+      return answer(
+        response,
+        200,
+        done.filter((one) => about(one, customer)),
+      );
+    }
+    const body = JSON.parse(await text(request));
+    if (url.pathname === "/troubles") return answer(response, 200, troubles.push(body));
+    const trouble = troubles.find((one) => about(one, body.customer) && one.times > 0);
+    if (trouble) trouble.times--;
+    if (trouble?.how === "refuses") return answer(response, 423, { error: "The desk is closed." });
+    const entry: Done = { id: `${what}-${done.length + 1}`, what, customer: body.customer };
+    done.push(entry);
+    if (trouble) return void response.destroy();
+    answer(response, 201, entry);
+  });
+  await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
+  const { port: taken } = server.address() as { port: number };
+  return { url: `http://127.0.0.1:${taken}`, server };
+}
+
+function answer(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" }).end(JSON.stringify(body));
+}
+
+if (process.argv[1] === import.meta.filename) {
+  const { url } = await openDesk(Number(process.argv[2] ?? 28417));
+  console.log(`The desk is open at ${url}`);
+}

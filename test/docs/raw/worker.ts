@@ -1,0 +1,13 @@
+import { api } from "./api.ts";
+import { consume } from "./consumers.ts";
+import type { RawEnv } from "./env.ts";
+import { sweep } from "./sweep.ts";
+
+export { WelcomeCustomer } from "./welcome-customer.ts";
+
+// The chain of docs/write-a-chain.md on plain Workflows, Queues and D1, with the same promises: what it is compared with.
+export default {
+  fetch: (request, env, ctx) => api.fetch(request, env, ctx),
+  queue: consume,
+  scheduled: (_controller, env) => sweep(env),
+} satisfies ExportedHandler<RawEnv>;

@@ -1,0 +1,78 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { ROOT } from "../../../src/cli/local/wrangler.ts";
+import { linesOf } from "../lines.ts";
+import { rowsOf } from "../markdown.ts";
+import { movesOf } from "../walk.ts";
+
+const page = readFileSync(join(ROOT, "docs/write-a-chain.md"), "utf8");
+const RAW = "test/docs/raw";
+
+/** What each part of the comparison is made of: files of the page, files of the raw chain. */
+const PARTS: Record<string, [page: string[], raw: string[]]> = {
+  messages: [["src/messages/customers.ts", "src/messages/queues.ts"], ["messages.ts"]],
+  "the desk": [["src/providers/desk.ts"], ["desk.ts"]],
+  "the chain": [["src/steps/open-account.ts", "src/steps/send-welcome.ts", "src/workflows/welcome-customer.ts"], ["welcome-customer.ts"]],
+  effects: [[], ["guard.ts"]],
+  events: [[], ["relay.ts"]],
+  intake: [["src/consumers/routes.ts"], ["intake.ts", "consumers.ts"]],
+  "HTTP and operators": [[], ["api.ts", "operate.ts"]],
+  repair: [[], ["sweep.ts"]],
+  tables: [["migrations/0100_customers.sql"], ["migrations/0001_welcome.sql"]],
+  wiring: [
+    ["src/workflows/index.ts", "src/worker.ts", "wrangler.jsonc"],
+    ["worker.ts", "env.ts", "wrangler.jsonc"],
+  ],
+};
+
+/** The lines that a reader of the page writes into a file: the whole of a new one, what is added to an old one. */
+function written(file: string): number {
+  const texts = movesOf(page).flatMap((move) => {
+    if (move.do === "run" || move.file !== file) return [];
+    if (move.do === "make") return [move.text];
+    return [
+      move.diff
+        .split("\n")
+        .filter((line) => line.startsWith("+"))
+        .map((line) => line.slice(1))
+        .join("\n"),
+    ];
+  });
+  expect(texts, `The page writes nothing into ${file}.`).not.toEqual([]);
+  return sum(texts.map(linesOf));
+}
+
+const sum = (numbers: number[]) => numbers.reduce((total, one) => total + one, 0);
+const rawLines = (file: string) => linesOf(readFileSync(join(ROOT, RAW, file), "utf8"));
+
+it("the table of docs/write-a-chain.md counts the lines that are there", () => {
+  const counted = Object.entries(PARTS).map(([part, [ours, raw]]) => [part, sum(ours.map(written)), sum(raw.map(rawLines))] as const);
+  const total = ["all", sum(counted.map(([, ours]) => ours)), sum(counted.map(([, , raw]) => raw))] as const;
+  const shown = rowsOf(page, "part").map(([part, ours, raw]) => [part, Number(ours), Number(raw)]);
+  expect(shown, "Write these figures into the table.").toEqual([...counted, total]);
+});
+
+it("leaves no file out of the count", () => {
+  const tests = ["promises.ts", "millrace.ts", "raw.test.ts"];
+  const raw = readdirSync(join(ROOT, RAW), { recursive: true, encoding: "utf8" }).filter(
+    (name) => /\.\w+$/.test(name) && !tests.includes(name),
+  );
+  expect(
+    Object.values(PARTS)
+      .flatMap(([, files]) => files)
+      .toSorted(),
+  ).toEqual(raw.toSorted());
+  const pages = movesOf(page).flatMap((move) => (move.do === "run" || move.file.startsWith("test/") ? [] : [move.file]));
+  expect(new Set(Object.values(PARTS).flatMap(([files]) => files))).toEqual(new Set(pages));
+});
+
+it("the product's own chains are no longer than the page says", () => {
+  const rows = rowsOf(page, "chain");
+  expect(rows.length).toBeGreaterThan(4);
+  for (const [chain = "", most] of rows) {
+    const [, file = ""] = /\]\(\.\.\/(.+)\)/.exec(chain) ?? [];
+    const lines = linesOf(readFileSync(join(ROOT, file), "utf8"));
+    expect(lines, `${file} has ${lines} lines: shorten it, or raise its bound in the table.`).toBeLessThanOrEqual(Number(most));
+  }
+});

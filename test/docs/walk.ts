@@ -1,0 +1,38 @@
+import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+
+/** One thing that a page asks of its reader, in the page's order. */
+export type Move = { do: "make"; file: string; text: string } | { do: "add"; file: string; diff: string } | { do: "run"; shell: string };
+
+/**
+ * What a page asks its reader to do. A block below ``New file `path`:`` is a file; a `diff` block below ``In `path`:`` is an addition,
+ * in which the lines without a plus say where; an `sh` block is run.
+ */
+export function movesOf(page: string): Move[] {
+  const blocks = page.matchAll(/(?:^(New file|In) `([^`]+)`:\n\n)?^```(\w+)\n([\s\S]*?)^```$/gm);
+  return [...blocks].flatMap(([, how, file = "", language = "", text = ""]): Move[] => {
+    if (how === "New file") return [{ do: "make", file, text }];
+    if (how === "In") return [{ do: "add", file, diff: text }];
+    return language === "sh" ? [{ do: "run", shell: text }] : [];
+  });
+}
+
+/** Makes or changes a file in a folder as the page says. Throws when the page and the file do not fit each other (any more). */
+export function apply(move: Exclude<Move, { do: "run" }>, folder: string): void {
+  const path = join(folder, move.file);
+  if (move.do === "make") {
+    if (existsSync(path)) throw new Error(`The page makes ${move.file}, which is there already.`);
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, move.text);
+    return;
+  }
+  const before = readFileSync(path, "utf8");
+  const lines = move.diff.split("\n").slice(0, -1);
+  const found = lines
+    .filter((line) => !line.startsWith("+"))
+    .map((line) => `${line.slice(1)}\n`)
+    .join("");
+  const parts = before.split(found);
+  if (parts.length !== 2) throw new Error(`The page adds to ${move.file} at a place that is there ${parts.length - 1} times:\n${found}`);
+  writeFileSync(path, parts.join(lines.map((line) => `${line.slice(1)}\n`).join("")));
+}
