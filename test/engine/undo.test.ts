@@ -1,6 +1,15 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { effectsOf, getInstance, historyOf, planUndo, resolveDoubt, retryInstance, undoInstance } from "../../src/engine/index.ts";
+import {
+  effectsOf,
+  getInstance,
+  historyOf,
+  planRetry,
+  planUndo,
+  resolveDoubt,
+  retryInstance,
+  undoInstance,
+} from "../../src/engine/index.ts";
 import type { LedgerEntry } from "../upstream/server.ts";
 import {
   behave,
@@ -265,6 +274,13 @@ describe("W19 a crash inside an undo", () => {
       message: expect.stringContaining("retry it"),
     });
 
+    expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
+      from: "undo first",
+      effects: [
+        { step: "undo last", item: "", verdict: "kept" },
+        { step: "undo first", item: "", verdict: "runs" },
+      ],
+    });
     await retryInstance(probeEnv, operator, instanceId, { reason: "repaired" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["last", "first"]);
