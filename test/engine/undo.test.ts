@@ -132,6 +132,25 @@ describe("An instance that is undone", () => {
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["act/c", "act/a"]);
   });
 
+  it("waits for the branch that is still asking when another one has ended", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 }, { subject: `${name}/lost`, mode: "drop", times: 1 });
+    const { instanceId } = await start(name, [
+      [
+        { do: "lookup", name: "fails", undo: "natural", retries: 0 },
+        { do: "lookup", name: "lost", undo: "natural", retries: 0 },
+      ],
+    ]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    const given = () => rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'claimed' AND error IS NOT NULL", instanceId);
+    expect(await until(given, (found) => found.length === 1)).toHaveLength(1);
+    await env.DB.prepare("UPDATE inbox SET lease_until = ?2 WHERE instance_id = ?1 AND step = 'lost'")
+      .bind(instanceId, Date.now() + 800)
+      .run();
+    await undone(instanceId);
+    expect(await takenBack(name)).toEqual([`lost/undo ${(await happened(`${name}/lost`))[0]?.id}`]);
+  });
+
   it("sleeps and waits for nobody: what had come is remembered, what had slept is over", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
