@@ -31,7 +31,7 @@ it("several events about one contact are one command, and a redelivery is none",
   expect((await notify(caller.tenantId, [first, other, second])).body).toEqual({ accepted: 0, known: 2 });
   // A newer one is looked at again, whatever comes along with it.
   const third = event(one, { occurredAt: 1_790_000_001_000 });
-  expect((await notify(caller.tenantId, [second, third])).body).toEqual({ accepted: 1, known: 0 });
+  expect((await notify(caller.tenantId, [second, first, third])).body).toEqual({ accepted: 1, known: 0 });
   const foreign = [
     event(one, { subscriptionType: "company.propertyChange" }),
     event(one, { propertyName: "hs_analytics_source" }),

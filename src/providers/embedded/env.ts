@@ -15,7 +15,7 @@ export interface EmbeddedEnv extends CrmVars {
   PAGES_TOKEN?: string;
   SOCIAL_HANDLE?: string;
   SOCIAL_PASSWORD?: string;
-  /** Where the embedded CRM sends messages about changes. Default: this Worker. */
+  /** Where the embedded CRM sends messages about changes. Default: this Worker, for the tenant of a local engine. */
   CRM_WEBHOOK_URL?: string;
   /** What the CRM's messages are signed with. For the embedded one it is derived from MILLRACE_KEY by default. */
   CRM_WEBHOOK_SECRET?: string;
