@@ -67,6 +67,7 @@ describe("GET /v1/instances/{id}", () => {
       deliveries: 0,
       step: null,
       error: { step: "put page", code: "upstream_refused", message: "No.", attempts: 3, upstream_status: 403 },
+      undo: null,
       accepted_at: "1970-01-01T00:00:00.000Z",
       updated_at: "1970-01-01T00:00:00.000Z",
       platform_status: "unknown",

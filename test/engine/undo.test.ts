@@ -1,6 +1,15 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { effectsOf, getInstance, historyOf, planUndo, resolveDoubt, retryInstance, undoInstance } from "../../src/engine/index.ts";
+import {
+  effectsOf,
+  getInstance,
+  historyOf,
+  planRetry,
+  planUndo,
+  resolveDoubt,
+  retryInstance,
+  undoInstance,
+} from "../../src/engine/index.ts";
 import type { LedgerEntry } from "../upstream/server.ts";
 import {
   behave,
@@ -121,6 +130,25 @@ describe("An instance that is undone", () => {
     await until(recorded, (found) => found.length === 2);
     await undone(instanceId);
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["act/c", "act/a"]);
+  });
+
+  it("waits for the branch that is still asking when another one has ended", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 }, { subject: `${name}/lost`, mode: "drop", times: 1 });
+    const { instanceId } = await start(name, [
+      [
+        { do: "lookup", name: "fails", undo: "natural", retries: 0 },
+        { do: "lookup", name: "lost", undo: "natural", retries: 0 },
+      ],
+    ]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    const given = () => rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'claimed' AND error IS NOT NULL", instanceId);
+    expect(await until(given, (found) => found.length === 1)).toHaveLength(1);
+    await env.DB.prepare("UPDATE inbox SET lease_until = ?2 WHERE instance_id = ?1 AND step = 'lost'")
+      .bind(instanceId, Date.now() + 800)
+      .run();
+    await undone(instanceId);
+    expect(await takenBack(name)).toEqual([`lost/undo ${(await happened(`${name}/lost`))[0]?.id}`]);
   });
 
   it("sleeps and waits for nobody: what had come is remembered, what had slept is over", async () => {
@@ -265,6 +293,13 @@ describe("W19 a crash inside an undo", () => {
       message: expect.stringContaining("retry it"),
     });
 
+    expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
+      from: "undo first",
+      effects: [
+        { step: "undo last", item: "", verdict: "kept" },
+        { step: "undo first", item: "", verdict: "runs" },
+      ],
+    });
     await retryInstance(probeEnv, operator, instanceId, { reason: "repaired" });
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["last", "first"]);

@@ -93,16 +93,17 @@ async function find(env: EngineEnv, row: Row, backlog: ReadonlyMap<string, numbe
     case "complete":
       return { ended: row.undo === null ? "complete" : "terminated", error: null };
     case "terminated":
-      return { ended: "terminated", error: null };
+      return row.undo === null ? { ended: "terminated", error: null } : failed("Its undo was terminated on the platform.");
     case "errored":
-      return {
-        ended: "errored",
-        error: JSON.stringify({ step: "", code: "step_failed", message: error?.slice(0, 1000) ?? "The platform ended it.", attempts: 0 }),
-      };
+      return failed(error?.slice(0, 1000) ?? "The platform ended it.");
     default:
       await nudge(env, instance);
       return row.status === "queued" && instance && status !== "queued" ? "running" : "leave";
   }
+}
+
+function failed(message: string): Finding {
+  return { ended: "errored", error: JSON.stringify({ step: "", code: "step_failed", message, attempts: 0 }) };
 }
 
 /** Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event will do; nobody waits for this one. */

@@ -19,8 +19,9 @@ export interface RetryPlan {
 export async function planRetry(env: EngineEnv, by: Operator, instanceId: string, from?: string): Promise<RetryPlan> {
   const instance = await getInstance(env, by, instanceId);
   const start = startOf(instance, from);
+  const goesOnUndoing = instance.undo !== null && !isUndone(instance);
   const effects = (await effectsOf(env, by, instanceId))
-    .filter(({ state, undo }) => state !== "superseded" && undo !== "is")
+    .filter(({ state, undo }) => state !== "superseded" && (undo === "is") === goesOnUndoing)
     .map(({ step, item, state }) => ({ step, item, verdict: VERDICTS[state] ?? "runs" }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const listed = effects.some(({ step, item }) => start === (item ? `${step} [${item}]` : step));
