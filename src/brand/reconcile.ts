@@ -40,7 +40,8 @@ export function progressed(state: BrandState, { begun, ended }: Progress, at: nu
     if (state.begun(request, content_id, keyword, at)) findings.push(`“${keyword}”: its research has led on to the article ${content_id}.`);
   }
   for (const { instance_id, how } of ended) {
-    if (state.failed(instance_id)) findings.push(`${instance_id} no longer counts as on its way: ${how}.`);
+    const keyword = state.failed(instance_id);
+    if (keyword !== undefined) findings.push(`“${keyword}” no longer counts as on its way: ${how} (${instance_id}).`);
   }
   return findings;
 }

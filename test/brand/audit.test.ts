@@ -71,7 +71,7 @@ it("work that failed stops counting, and counts again when an operator has retri
   );
   const [{ id }] = body.items;
   expect(await counts(caller, brand)).toMatchObject({ on_their_way: 1 });
-  expect((await audit(caller, brand)).findings).toEqual([`${id} no longer counts as on its way: its instance is errored.`]);
+  expect((await audit(caller, brand)).findings).toEqual([`“a ${brand}” no longer counts as on its way: its instance is errored (${id}).`]);
   expect(await counts(caller, brand)).toMatchObject({ on_their_way: 0 });
   await fail();
   await caller.post(`/v1/instances/${id}/retry`, { reason: "the search works again" });

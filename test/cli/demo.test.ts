@@ -7,13 +7,25 @@ import { startDemo, tellDemo } from "./run-demo.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-it("the demo shows the chain, the outage, the retry and the proof, and ends well within a minute", async () => {
-  const out = await tellDemo();
+it("the demo shows the brand's decisions, the kill, the outage, the retry and the proof", async () => {
+  const out = await tellDemo([], 120_000);
+  expect(out).toMatch(/kill -9 after [\d.]+ s, and started again/);
   expect(out).toContain("errored: “put page” failed 3 times");
-  expect(out).toContain("10 of 11 instances are complete");
-  for (const line of ["3  searches paid for", "3  articles paid for", "3  pages put up", "3  posts made", "3  social.posted"])
+  expect(out).toContain("11 of 12 instances are complete");
+  for (const line of [
+    "1  brand.cycle",
+    "3  searches paid for",
+    "3  articles paid for",
+    "3  pages put up",
+    "3  posts made",
+    "3  social.posted",
+  ])
     expect(out).toContain(line);
   expect(out.match(/^ {2}200 {2}http:\/\/localhost:\d+\/pages\/acme\//gm)).toHaveLength(3);
+  expect(out.match(/skipped {4}It has an article that people can read\./g)).toHaveLength(3);
+  expect(out).toMatch(/“moka pot” no longer counts as on its way: its instance is errored/);
+  expect(out).toMatch(/oat milk +held .*\n.*oat milk +resumed +There is room again/);
+  expect(out).toMatch(/moka pot +reused/);
   expect(out).toContain("✓ Every effect happened once");
   // `npm start` suggests a command and says where its page will be.
   const promised = /FIRST_PAGE = "(.+)"/.exec(readFileSync(join(ROOT, "src/cli/start.ts"), "utf8"))?.[1];

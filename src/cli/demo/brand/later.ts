@@ -16,12 +16,17 @@ const LOOK_EVERY_MS = 100;
 
 /** Two more cycles: the same again is skipped, what there is no room for is held back, what is given up makes room, fresh research is used again. */
 export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decisions: readonly Decision[]) => void): Promise<void> {
-  const follow = (correlation: string, expected: number) =>
-    watch({ api, correlation, expected, withinMs: WITHIN_MS, timeline: new Timeline(Date.now()), stop });
+  const timelines = new Map<string, Timeline>();
+  const begin = (correlation: string) => timelines.set(correlation, new Timeline(Date.now()));
+  const follow = (correlation: string, expected: number) => {
+    const timeline = timelines.get(correlation) as Timeline;
+    return watch({ api, correlation, expected, withinMs: WITHIN_MS, timeline, stop });
+  };
 
   chapter(4, `A second cycle: the same keywords and two new ones, with room for one draft. The writer refuses “${REFUSED}”.`);
   await api.setBrand(BRAND, { rate_per_second: 20, max_drafts: 1 });
   await api.setFaults([REFUSAL]);
+  begin(SECOND);
   await api.cycle(BRAND, SECOND, [...KEYWORDS, REFUSED, WAITING]);
   await follow(SECOND, 3);
   say();
@@ -30,6 +35,7 @@ export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decis
 
   chapter(5, "An audit finds that it was given up; what was held back begins by itself");
   await api.clearFaults();
+  begin(AUDIT);
   await api.audit(BRAND, AUDIT);
   await follow(AUDIT, 1);
   for (const finding of (await api.brand(BRAND)).last_audit?.findings ?? []) say(`  ${paint("yellow", finding)}`);
@@ -39,6 +45,7 @@ export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decis
   await expectVerdicts(api, SECOND, [...KEYWORDS.map(() => "skipped"), "requested", "held", "resumed"]);
 
   chapter(6, `A third cycle asks for “${REFUSED}” again: its research is there`);
+  begin(THIRD);
   await api.cycle(BRAND, THIRD, [REFUSED]);
   await follow(THIRD, 1 + PER_KEYWORD);
   say();

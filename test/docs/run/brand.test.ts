@@ -1,0 +1,26 @@
+import { expect, it } from "vitest";
+import document from "../../../docs/brand.md?raw";
+import { VERDICTS } from "../../../src/brand/decide.ts";
+import { DEFAULT_SETTINGS } from "../../../src/brand/settings.ts";
+import { callerWith } from "../../api/client.ts";
+import { stands } from "../../brand/brand.ts";
+import { followDocument } from "./follow.ts";
+
+it("every command of docs/brand.md answers what is written under it", { timeout: 60_000 }, async () => {
+  const caller = await callerWith();
+  const count = await followDocument(document, {
+    given: { TOKEN: caller.token },
+    async before({ url }) {
+      // A reader of the second cycle has seen the first one's articles.
+      if (url.endsWith("/v1/brands/coffee/keywords")) await stands(caller, "coffee", { live: 3 });
+    },
+  });
+  expect(count).toBe(13);
+});
+
+it("docs/brand.md names every verdict and every default", () => {
+  for (const verdict of VERDICTS) expect(document).toContain(`\n| \`${verdict}\``);
+  for (const [name, value] of Object.entries(DEFAULT_SETTINGS)) {
+    expect(document.replaceAll("`", ""), name).toMatch(new RegExp(`\\| ${name} +\\| ${value} +\\|`));
+  }
+});
