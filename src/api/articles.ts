@@ -150,10 +150,14 @@ async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string
 async function publisherOf(env: ApiEnv["Bindings"], caller: Token, id: string, from: readonly string[], to: string): Promise<Instance> {
   const { status } = await owned(env, caller, id);
   if (!from.includes(status))
-    throw new MillraceError("invalid_transition", `The article is ${status}: only one that is ${from.join(" or ")} can become ${to}.`, {
-      from: status,
-      to,
-    });
+    throw new MillraceError(
+      "invalid_transition",
+      `The article's status is ${status}: only from ${from.join(" or ")} can it become ${to}.`,
+      {
+        from: status,
+        to,
+      },
+    );
   return getInstance(env, caller, publishInstance(caller, id)).catch((error) => {
     if (codeOf(error) !== "instance_not_found") throw error;
     throw new MillraceError(

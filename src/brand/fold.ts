@@ -12,9 +12,12 @@ const ARTICLES = [
 
 /** Whose brand an event is about. */
 export function brandOf({ payload_inline }: Envelope): string {
-  const { brand } = payload_inline as { brand?: unknown };
+  const { brand } = (payload_inline ?? {}) as { brand?: unknown };
   if (typeof brand === "string") return brand;
-  throw new MillraceError("invariant", "An event without a brand reached an agent: it has no line in src/consumers/routes.ts.");
+  throw new MillraceError(
+    "invariant",
+    "An event that does not say its brand reached a brand's agent: see its line in src/consumers/routes.ts.",
+  );
 }
 
 /**

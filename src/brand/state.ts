@@ -132,16 +132,23 @@ export class BrandState {
   }
 
   counts(): Counts {
-    const articles = "SELECT state, count(*) AS count FROM articles WHERE state IN ('writing', 'draft', 'live') GROUP BY state";
-    const requests = "SELECT state, count(*) AS count FROM requests WHERE state IN ('held', 'to_send', 'sent') GROUP BY state";
-    const found = [articles, requests].flatMap((select) => this.#rows<{ state: string; count: number }>(select));
-    const of = (state: string) => found.find((row) => row.state === state)?.count ?? 0;
-    return { live: of("live"), drafts: of("draft"), on_their_way: of("to_send") + of("sent") + of("writing"), held: of("held") };
+    const { drafts, on_their_way } = this.room(0);
+    const [row] = this.#rows<{ live: number }>("SELECT count(*) AS live FROM articles WHERE state = 'live'");
+    return { live: row?.live ?? 0, drafts, on_their_way, held: this.held() };
   }
 
+  /** What counts against a brand's limit. Its live articles are not looked at: they may be many. */
   room(max_drafts: number): Room {
-    const { drafts, on_their_way } = this.counts();
-    return { drafts, on_their_way, max_drafts };
+    const [row] = this.#rows<Omit<Room, "max_drafts">>(
+      `SELECT (SELECT count(*) FROM articles WHERE state = 'draft') AS drafts,
+         (SELECT count(*) FROM articles WHERE state = 'writing') + (SELECT count(*) FROM requests WHERE state IN ('to_send', 'sent')) AS on_their_way`,
+    );
+    return { drafts: 0, on_their_way: 0, ...row, max_drafts };
+  }
+
+  /** How many keywords are held back. */
+  held(): number {
+    return this.#rows<{ count: number }>("SELECT count(*) AS count FROM requests WHERE state = 'held'")[0]?.count ?? 0;
   }
 
   /** A request from its decision on. False when its instance was asked for before. */

@@ -97,7 +97,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
 
   /** What may have changed is looked at: whether something that is held back may begin. */
   wake(): void {
-    if (this.#tables.made && (this.#state.counts().held > 0 || this.#self().noted === 0)) void this.ctx.storage.setAlarm(Date.now());
+    if (this.#tables.made && (this.#state.held() > 0 || this.#self().noted === 0)) void this.ctx.storage.setAlarm(Date.now());
   }
 
   beliefs(): Beliefs {
@@ -143,7 +143,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     try {
       await this.#round();
       this.#failures = 0;
-      if (this.#state.counts().held > 0) await this.#wakeBy(Date.now() + LOOK_EVERY_MS);
+      if (this.#state.held() > 0) await this.#wakeBy(Date.now() + LOOK_EVERY_MS);
     } catch (error) {
       const pause = PAUSES_MS[Math.min(this.#failures++, PAUSES_MS.length - 1)] ?? LOOK_EVERY_MS;
       console.error(JSON.stringify({ log: "brand-agent", code: codeOf(error), error: messageOf(error), again_in_ms: pause }));
@@ -177,7 +177,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   /** While something is held back: what has come to nothing makes room. */
   async #lookAtOpenWork(tenantId: string): Promise<void> {
     const now = Date.now();
-    if (this.#state.counts().held === 0 || now - this.#self().looked_at < LOOK_EVERY_MS) return;
+    if (this.#state.held() === 0 || now - this.#self().looked_at < LOOK_EVERY_MS) return;
     const progress = await progressOf(this.env.DB, tenantId, this.#state.open());
     this.ctx.storage.transactionSync(() => {
       progressed(this.#state, progress, now);

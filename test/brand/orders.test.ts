@@ -48,7 +48,7 @@ async function play(seeds: readonly number[], killed = false): Promise<void> {
     }),
   );
   const tenants = told.map(({ caller }) => caller.tenantId);
-  const deadline = Date.now() + 40_000;
+  const deadline = Date.now() + 110_000;
   const dying = new Map(killed ? told.map((one) => [one.caller.tenantId, one]) : []);
   for (;;) {
     await shuffler.deliverSome();
@@ -64,7 +64,7 @@ async function play(seeds: readonly number[], killed = false): Promise<void> {
     if (count === tenants.length * INSTANCES && complete === count) break;
     if (killed) for (const tenantId of tenants) await heal(tenantId);
     if (Date.now() > deadline) throw new Error(`${complete} of ${count} instances are complete.`);
-    await scheduler.wait(10);
+    await scheduler.wait(25);
   }
   // Doubles of the last events may still be in the real queue's hands.
   await scheduler.wait(100);
@@ -77,15 +77,18 @@ async function play(seeds: readonly number[], killed = false): Promise<void> {
   }
 }
 
-it("a cycle of three keywords yields its messages once each in 50 shuffled orders, each message delivered twice, and pays once", {
-  timeout: 120_000,
-}, async () => {
-  for (let seed = 1; seed <= 50; seed += 10) await play(Array.from({ length: 10 }, (_, index) => seed + index));
-});
+/** Orders that are played side by side. */
+const TOGETHER = 10;
 
-it("it does so too when in the middle the queues forget everything and the agent dies", { timeout: 120_000 }, async () => {
-  await play(
-    Array.from({ length: 10 }, (_, index) => 101 + index),
+it.each([1, 11, 21, 31, 41])(
+  "a cycle of three keywords yields its messages once each, each delivered twice, and pays once: in 50 shuffled orders, ten from number %i on",
+  { timeout: 120_000 },
+  (first) => play(Array.from({ length: TOGETHER }, (_, index) => first + index)),
+);
+
+it("it does so too when in the middle the queues forget everything and the agent dies", { timeout: 120_000 }, () =>
+  play(
+    Array.from({ length: TOGETHER }, (_, index) => 101 + index),
     true,
-  );
-});
+  ),
+);

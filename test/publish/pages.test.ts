@@ -1,4 +1,6 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { putPage } from "../../src/steps/put-page.ts";
 import { callerWith, send } from "../api/client.ts";
 import { draft, pathOf, publish } from "./article.ts";
 
@@ -33,6 +35,14 @@ describe("An article's page", () => {
     ]) {
       expect(body).toContain(line);
     }
+  });
+
+  it("is put up by a step that says itself what is wrong with the store's settings: an undo must stop there, not pass it", async () => {
+    const broken = { ...env, PAGES_URL: "https://store.example.com", PAGES_TOKEN: "" };
+    const { run } = putPage(broken);
+    const caller = await callerWith();
+    const call = { input: await draft(caller), key: "k", signal: AbortSignal.timeout(1000), env: broken };
+    await expect(run(call)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("PAGES_TOKEN") });
   });
 
   it("has an address that is bearable, whatever the keyword", async () => {

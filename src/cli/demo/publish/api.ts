@@ -8,7 +8,6 @@ type ArticlePage = Output<ReturnType<typeof articles>, "/v1/articles", "$get">;
 export type ArticleDetail = Output<ReturnType<typeof articles>, "/v1/articles/:id", "$get">;
 type Promised = Output<ReturnType<typeof articles>, "/v1/articles/:id/publish", "$post">;
 type ApprovalPage = Output<ReturnType<typeof approvals>, "/v1/approvals", "$get">;
-export type Approval = ApprovalPage["items"][number];
 type Brand = Output<ReturnType<typeof brands>, "/v1/brands/:brand", "$put">;
 
 /** A call as the embedded upstreams' ledger has it. */
