@@ -1,7 +1,7 @@
 -- Commands that are due by the clock. `next_at` is when the next one is; none while it is paused, or when its pattern has no more.
 CREATE TABLE schedules (
   tenant_id   TEXT    NOT NULL,
-  name        TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 64),
+  name        TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 80),
   cron        TEXT    NOT NULL,
   time_zone   TEXT    NOT NULL,
   command     TEXT    NOT NULL,

@@ -25,7 +25,7 @@ const retryRoute = createRoute({
   summary: "Retry an errored or terminated instance",
   description: "Recorded effects are kept, whatever step it starts from. A dry run says which would run and which are in doubt.",
   ...needs("operate"),
-  request: { params: z.object({ id: z.string() }), body: jsonBody(retrySchema) },
+  request: { params: z.object({ id: z.string() }), query: z.strictObject({}), body: jsonBody(retrySchema) },
   responses: {
     200: answers("A dry run: what a retry would do", PlanSchema),
     202: answers("It runs again", z.object({ action_id: z.string(), from: z.string().nullable() })),

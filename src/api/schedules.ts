@@ -68,7 +68,7 @@ const ScheduleSchema = z
 const params = z.object({
   name: z
     .string()
-    .max(64)
+    .max(80)
     .regex(/^[a-z0-9][a-z0-9_-]*$/, "must be lower case letters, digits, - or _"),
 });
 const found = ["unauthorized", "forbidden", "invalid_payload", "schedule_not_found"] as const;

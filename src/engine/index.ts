@@ -73,7 +73,7 @@ export { planUndo, type UndoPlan, type UndoVerdict, undoInstance } from "./opera
 export type { Outgoing } from "./recorder/entry.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";
-export { deleteSchedule, pauseSchedule, putSchedule, resumeSchedule, type ScheduleRequest } from "./schedules/change.ts";
+export { deleteSchedule, ensureSchedule, pauseSchedule, putSchedule, resumeSchedule, type ScheduleRequest } from "./schedules/change.ts";
 export { COUNTED_TIMES } from "./schedules/cron.ts";
 export { runSchedule } from "./schedules/run-now.ts";
 export { getSchedule, listScheduleRuns, listSchedules, type Schedule, type ScheduleRun } from "./schedules/schedule.ts";

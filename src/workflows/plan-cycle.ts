@@ -1,3 +1,4 @@
+import { weeklyAudit } from "../brand/weekly-audit.ts";
 import { defineWorkflow } from "../engine/index.ts";
 import { BrandCycle } from "../messages/brand.ts";
 import { decideCycle } from "../steps/ask-brand-agent.ts";
@@ -7,6 +8,7 @@ export const planCycle = defineWorkflow({
   name: "plan-cycle",
   on: BrandCycle,
   run({ payload: { brand, cycle, keywords }, step, envelope: { tenant_id, correlation_id, traceparent }, instanceId }) {
-    return step.effect("decide", decideCycle, { instance_id: instanceId, tenant_id, brand, cycle, keywords, correlation_id, traceparent });
+    const wanted = { instance_id: instanceId, tenant_id, brand, cycle, keywords, correlation_id, traceparent };
+    return step.effect("decide", decideCycle, wanted, { record: () => ({ statements: [weeklyAudit(tenant_id, brand)] }) });
   },
 });

@@ -128,3 +128,23 @@ it("research can be used again only for its own brand and keyword, and only wher
   expect((await refused(stranger, { brand, keyword: "a", reuse })).message).toContain(`The research ${reuse} does not exist`);
   expectProblem(await stranger.get(`/v1/brands/${brand}`), 404, "brand_not_found");
 });
+
+it("a brand's first cycle brings a weekly schedule of its audits, which people may change", async () => {
+  const { caller, brand } = await brandWith("a");
+  const path = `/v1/schedules/audit-${brand}`;
+  const { body } = await caller.get(path);
+  expect(body).toMatchObject({
+    cron: "0 7 * * 1",
+    state: "active",
+    command: { type: "brand.audit", payload: { brand } },
+    changed_by: "brand-agent",
+  });
+  expect(new Date(body.next_at).getUTCDay()).toBe(1);
+
+  await caller.post(`${path}/pause`, { reason: "not now" });
+  await decided(caller, await cycle(caller, { brand, cycle: "w2", keywords: ["b"] }));
+  expect((await caller.get(path)).body).toMatchObject({ state: "paused", revision: 2 });
+
+  const run = await caller.post(`${path}/run`, { reason: "before the meeting" });
+  await reaches(caller, run.body.instance_id, "complete");
+});

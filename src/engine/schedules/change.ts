@@ -26,13 +26,10 @@ export async function putSchedule(
   checkTiming(request);
   const { on: definition } = catalog.performer(request.command);
   decodePayload(definition, definition.version, request.payload);
-  const at = Date.now();
-  const next = nextAfter(request, at);
-  const { cron, timeZone, command, lateMs } = request;
+  const { cron, timeZone, command } = request;
   await batch(env.DB, [
     sql`
-      INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
-      VALUES (${by.tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${JSON.stringify(request.payload)}, ${lateMs}, 'active', ${next}, ${at}, ${by.actor})
+      ${insertSchedule(by, name, request)}
       ON CONFLICT (tenant_id, name) DO UPDATE SET
         cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, payload = excluded.payload, late_ms = excluded.late_ms,
         next_at = iif(schedules.state = 'active', excluded.next_at, NULL), revision = schedules.revision + 1,
@@ -40,6 +37,19 @@ export async function putSchedule(
     audit(by, { ...action("schedule", name, reason), detail: { cron, time_zone: timeZone, command } }, false),
   ]);
   return getSchedule(env, by, name);
+}
+
+/** A schedule that comes with something else, in the same write; one of this name that is there already stays as people have it. */
+export function ensureSchedule(by: Operator, name: string, request: ScheduleRequest): Statement {
+  return sql`${insertSchedule(by, name, request)} ON CONFLICT (tenant_id, name) DO NOTHING`;
+}
+
+function insertSchedule({ tenantId, actor }: Operator, name: string, request: ScheduleRequest): Statement {
+  const { cron, timeZone, command, payload, lateMs } = request;
+  const at = Date.now();
+  return sql`
+    INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
+    VALUES (${tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${JSON.stringify(payload)}, ${lateMs}, 'active', ${nextAfter(request, at)}, ${at}, ${actor})`;
 }
 
 /** Nothing is due until it is resumed. Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
