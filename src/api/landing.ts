@@ -30,6 +30,11 @@ export function landing(catalog: Catalog) {
 
 /** What stands beside the workflows, and the route to begin with. A test holds the routes against the document. */
 const SYSTEMS = [
+  ["Brands whose agents decide what is worth writing", "GET /v1/brands/{brand}/decisions"],
+  ["Articles: approval, publication, taking down", "GET /v1/articles"],
+  ["Questions to people", "GET /v1/approvals"],
+  ["Commands that are due by the clock", "PUT /v1/schedules/{name}"],
+  ["Contacts in a CRM, both ways", "GET /v1/crm/syncs"],
   ["Facts: a ledger for each entity, and a projection across them", "POST /v1/facts"],
   ["Rules that make charges and payouts of outcomes", "PUT /v1/qualification-rules"],
   ["Budgets that are asked before money is spent", "PUT /v1/budgets/{account}"],

@@ -19,6 +19,9 @@ const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 
 /** What stands beside the commands: its document, whose curls run here as they stand, and its demo. */
 const SYSTEMS = [
+  ["a brand's agent, and its audits", "docs/brand.md", "brand"],
+  ["contacts in a CRM, both ways", "docs/crm.md", "crm"],
+  ["approval, pages, index, feed", "docs/publishing.md", "publish"],
   ["facts, ledgers, their projection", "docs/facts.md", "ledger"],
   ["charges, payouts, budgets, contacts", "docs/derived.md", "derived"],
   ["webhooks", "docs/webhooks.md", "webhooks"],
@@ -101,7 +104,6 @@ ${heading("Read it")}
 ${heading("What else it does")}
 ${SYSTEMS.map(([what, document, demo]) => `  ${column(what, 36)}${column(document, 20)}npm run demo -- ${demo}`).join("\n")}
 
-${column("See a failure and its repair", 30)}npm run demo
 ${column("Logs of the Worker", 30)}${shown(logFile)}
 ${column("Stop", 30)}Ctrl-C; the state is kept in ${shown(FOLDER)}
 `;

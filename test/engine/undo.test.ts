@@ -10,6 +10,7 @@ import {
   retryInstance,
   undoInstance,
 } from "../../src/engine/index.ts";
+import { throwing } from "../probe/workflows.ts";
 import type { LedgerEntry } from "../upstream/server.ts";
 import {
   behave,
@@ -181,6 +182,32 @@ describe("An instance that is undone", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await undone(instanceId);
     expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["last", "first"]);
+  });
+
+  it("is not undone in part, or in silence, when its code ends before it comes by all that could be taken back", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "first", undo: "natural" },
+      { do: "throw", name: "settings" },
+      { do: "keyed", name: "second", undo: "natural" },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    throwing.add(name);
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("errored");
+    expect((await getInstance(probeEnv, operator, instanceId)).error).toMatchObject({
+      code: "nondeterministic_steps",
+      message: `"second" could be taken back, and nothing was. The code threw: A setting is missing. Mend the code, deploy it, then retry.`,
+    });
+    expect(await takenBack(name)).toEqual([]);
+
+    throwing.delete(name);
+    await retryInstance(probeEnv, operator, instanceId, { reason: "the setting is there" });
+    expect(await reaches(instanceId, "terminated")).toBe("terminated");
+    expect(await takenBack(name)).toEqual([
+      `second/undo ${(await happened(`${name}/second`))[0]?.id}`,
+      `first/undo ${(await happened(`${name}/first`))[0]?.id}`,
+    ]);
   });
 
   it("keeps the large payload that the walk needs", async () => {

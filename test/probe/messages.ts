@@ -10,7 +10,7 @@ const probeEvents = defineQueue({
 
 /** One step of a scripted run. `subject` is what the upstream does it to; it defaults to the run's name and the step's. */
 const step = z.object({
-  do: z.enum(["read", "commit", "keyed", "natural", "lookup", "once", "wait", "wait-unrouted", "approve", "sleep"]),
+  do: z.enum(["read", "commit", "keyed", "natural", "lookup", "once", "wait", "wait-unrouted", "approve", "sleep", "throw"]),
   name: z.string(),
   key: z.string().optional(),
   subject: z.string().optional(),

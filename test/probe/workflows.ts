@@ -22,6 +22,9 @@ interface Act {
 /** How often each instance's code was passed through: a restart is proven by the next pass, not by a status it had before. */
 export const passes = new Map<string, number>();
 
+/** Runs whose own code throws where their script says `throw`. */
+export const throwing = new Set<string>();
+
 /** Runs the steps its payload lists: the tests write the script. */
 export const probe = defineWorkflow({
   name: "probe",
@@ -87,6 +90,9 @@ async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> 
       );
     case "wait":
       return step.waitFor(name, ProbeSignal, { subject, timeout: "1 hour", ...(one.key && { key: one.key }) });
+    case "throw":
+      if (throwing.has(run)) throw new Error("A setting is missing.");
+      return "fine";
     case "sleep":
       return step.sleep(name, one.timeoutMs);
     case "approve":

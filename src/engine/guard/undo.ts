@@ -1,3 +1,4 @@
+import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { Entry } from "../recorder/entry.ts";
 import { nextGeneration, takenBack, UNDONE } from "../recorder/inbox.ts";
 import { type Approval, knownAnswer } from "../signals/approval.ts";
@@ -43,15 +44,19 @@ export class Walk {
 
   /** Walks through `code`, then takes back what it met. Answers how many effects that were. Throws what the walk, or an undo, failed with. */
   async undo(code: () => Promise<unknown>): Promise<number> {
+    let thrown: unknown;
     try {
       await code();
     } catch (error) {
       // What the workflow's own code throws is where it ended before. A step that fails now (a read) is trouble: nothing is taken back in part.
       if (!(error instanceof WalkEnd) && this.#run.hasRejected()) throw error;
+      thrown = error;
     }
     await this.#quiet();
     if (this.#broken) throw this.#broken.error;
-    return this.#takeBack();
+    const entries = await this.#run.entries(true);
+    this.#assertAllMet(entries, thrown);
+    return this.#takeBack(entries);
   }
 
   /** What an effect answered. One whose outcome nobody recorded is not repeated: the upstream, or a person, says whether it happened. */
@@ -116,8 +121,25 @@ export class Walk {
     return this.#local(place, async () => (await unpackOutput(this.#run.env.PAYLOADS, stored(packed))) as Output);
   }
 
-  async #takeBack(): Promise<number> {
-    const entries = await this.#run.entries(true);
+  /** An effect that could be taken back and that the code did not come by is not left out in silence: the code has changed, or ended too early. */
+  #assertAllMet(entries: readonly Entry[], thrown: unknown): void {
+    const missed = entries.find(
+      ({ step, item, state, undoable, position }) =>
+        state === "done" &&
+        undoable === 1 &&
+        position >= 0 &&
+        !this.#undoable.some(({ place }) => place.name === step && place.item === item),
+    );
+    if (!missed) return;
+    const why =
+      thrown === undefined || thrown instanceof WalkEnd ? "The code does not come by it any more" : `The code threw: ${messageOf(thrown)}`;
+    throw new MillraceError(
+      "nondeterministic_steps",
+      `"${missed.step}" could be taken back, and nothing was. ${why.replace(/\.$/, "")}. Mend the code, deploy it, then retry.`,
+    );
+  }
+
+  async #takeBack(entries: readonly Entry[]): Promise<number> {
     let undone = 0;
     for (const { place, done, definition, writes } of this.#undoable.toReversed()) {
       const effect = newest(entries, place);

@@ -28,6 +28,8 @@ export interface Entry {
   token: string;
   /** 1 when an earlier attempt may have reached the upstream. */
   repeats: number;
+  /** 1 when the code that recorded it has a way to take it back. */
+  undoable: number;
   /** Milliseconds the present claim still holds, by the database's clock; 0 or less when it has run out. */
   lease_left_ms: number;
   output: string | null;

@@ -4,7 +4,7 @@ import { type Fragment, now, type RowStatement, type Statement, sql } from "../c
 import type { Attempt, Outgoing } from "./entry.ts";
 
 const ENTRY: Fragment = {
-  fragment: `step, item, generation, position, state, epoch, token, repeats, lease_until - ${now.fragment} AS lease_left_ms, output, output_ref, error`,
+  fragment: `step, item, generation, position, state, epoch, token, repeats, undoable, lease_until - ${now.fragment} AS lease_left_ms, output, output_ref, error`,
 };
 
 /** All entries of an instance, newest generation last. */

@@ -106,7 +106,7 @@ function onlyEntry(rows: Row[] | undefined): Entry | null {
   return (rows?.[0] ?? null) as Entry | null;
 }
 
-function doneEntry({ key, position, epoch, token }: Attempt, outcome: Outcome): Entry {
+function doneEntry({ key, position, epoch, token, undoable }: Attempt, outcome: Outcome): Entry {
   return {
     step: key.step,
     item: key.item,
@@ -116,6 +116,7 @@ function doneEntry({ key, position, epoch, token }: Attempt, outcome: Outcome): 
     epoch,
     token,
     repeats: 0,
+    undoable: undoable ? 1 : 0,
     lease_left_ms: 0,
     output: outcome.output,
     output_ref: outcome.outputRef,
