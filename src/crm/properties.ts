@@ -28,7 +28,8 @@ export function propertyNames(vars: object): string[] {
 
 /**
  * A contact as the CRM's properties. A name is one text here and two there: where the CRM is known to split it in its own way, and the
- * whole is still the same, it stays split so.
+ * whole is still the same, it stays split so. A property that a contact does not have says nothing: a file without the column must not empty it
+ * there. To empty one, write it empty.
  */
 export function toProperties(vars: object, { email, name, properties }: Contact, known: Properties = {}): Properties {
   const kept = fullName(known) === name.trim();
@@ -38,7 +39,7 @@ export function toProperties(vars: object, { email, name, properties }: Contact,
     firstname: kept ? (known.firstname ?? "") : first,
     lastname: kept ? (known.lastname ?? "") : last,
   };
-  for (const property of shared(vars)) ours[property] = text(properties[property]);
+  for (const property of shared(vars)) ours[property] = property in properties ? text(properties[property]) : (known[property] ?? "");
   return ours;
 }
 
