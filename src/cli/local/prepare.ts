@@ -9,11 +9,14 @@ export async function prepareDatabase(folder: string, config: string, token: str
   await runWrangler(folder, "store the token", ["d1", "execute", "DB", "--yes", ...local, "--command", insertToken(token)]);
 }
 
-/** Bundles the Worker once, so that editing its sources does not restart it. Answers what to tell `wrangler dev`. */
-export async function bundle(folder: string, config: string): Promise<string[]> {
-  const out = join(folder, "bundle");
-  await runWrangler(folder, "bundle the Worker", ["deploy", "--dry-run", "--outdir", out, "--config", config]);
-  return [join(out, "worker.js"), "--no-bundle"];
+/** Bundles the Worker once, so that editing its sources does not restart it. */
+export async function bundle(folder: string, config: string): Promise<void> {
+  await runWrangler(folder, "bundle the Worker", ["deploy", "--dry-run", "--outdir", join(folder, "bundle"), "--config", config]);
+}
+
+/** What to tell `wrangler dev` so that it runs that bundle. */
+export function bundled(folder: string): string[] {
+  return [join(folder, "bundle", "worker.js"), "--no-bundle"];
 }
 
 /** Loopback only, no questions, no debugger's port. */
