@@ -17,7 +17,7 @@ export interface EngineOptions {
   /** The file with the secrets, in the format of `.dev.vars`. */
   secrets: string;
   vars?: Record<string, string>;
-  /** Default: `wrangler.jsonc` of this checkout. It binds its database as `DB`, and its Worker answers `GET /healthz`. */
+  /** Default: `wrangler.jsonc` of this checkout. It binds its database, with this checkout's migrations, as `DB`, and its Worker answers `GET /healthz`. */
   config?: string;
   /** True loads the Worker anew when a source changes; false bundles it once. Default: false. */
   watch?: boolean;
@@ -34,7 +34,17 @@ const START_MS = 60_000;
 
 /** Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do. */
 export async function startEngine(options: EngineOptions): Promise<Engine> {
-  const { folder, port, secrets, vars, config = join(ROOT, "wrangler.jsonc"), watch = false, fresh = false, prepared = false, signal } = options;
+  const {
+    folder,
+    port,
+    secrets,
+    vars,
+    config = join(ROOT, "wrangler.jsonc"),
+    watch = false,
+    fresh = false,
+    prepared = false,
+    signal,
+  } = options;
   mkdirSync(folder, { recursive: true });
   const url = `http://localhost:${port}`;
   const lock = await lockFolder(folder, url);
