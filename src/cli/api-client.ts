@@ -2,7 +2,6 @@ import type { ExtractSchema } from "hono/types";
 import type { batches } from "../api/batches.ts";
 import type { commands } from "../api/commands.ts";
 import type { contacts } from "../api/contacts.ts";
-import type { effects } from "../api/effects.ts";
 import type { events } from "../api/events.ts";
 import type { facts } from "../api/facts.ts";
 import type { instances } from "../api/instances.ts";
@@ -27,7 +26,6 @@ type Listed<Answer> = Answer extends { items: (infer Item)[] } ? Item : never;
 type InstancePage = Output<ReturnType<typeof instances>, "/v1/instances", "$get">;
 export type Instance = Listed<InstancePage>;
 export type Step = Listed<Output<ReturnType<typeof steps>, "/v1/instances/:id/steps", "$get">>;
-type Effect = Listed<Output<ReturnType<typeof effects>, "/v1/instances/:id/effects", "$get">>;
 export type EmittedMessage = Listed<Output<ReturnType<typeof events>, "/v1/instances/:id/events", "$get">>;
 type BatchResult = Output<ReturnType<typeof commands>, "/v1/commands/batch", "$post">["results"][number];
 type RetryAnswer = Output<ReturnType<typeof retry>, "/v1/instances/:id/retry", "$post">;
@@ -119,7 +117,6 @@ export function apiOf(url: string, token: string) {
       (await ask<InstancePage>("GET", `/v1/instances?${new URLSearchParams({ correlation, limit: String(PAGE) })}`)).items,
     instance: (id: string) => ask<Instance>("GET", `/v1/instances/${id}`),
     steps: async (id: string) => (await ask<{ items: Step[] }>("GET", `/v1/instances/${id}/steps`)).items,
-    effects: async (id: string) => (await ask<{ items: Effect[] }>("GET", `/v1/instances/${id}/effects`)).items,
     events: async (id: string) => (await ask<{ items: EmittedMessage[] }>("GET", `/v1/instances/${id}/events?payload=true`)).items,
     planRetry: (id: string, reason: string) => ask<RetryPlan>("POST", `/v1/instances/${id}/retry`, { reason, dry_run: true }),
     retry: (id: string, reason: string) => ask<Retried>("POST", `/v1/instances/${id}/retry`, { reason }),

@@ -21,7 +21,7 @@ const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 
 /** `npm run demo -- [story]`: one system at work, on an engine of its own that shares nothing with `npm start`. */
 async function demo({ args, stop }: Call): Promise<number> {
-  const name = args.find((arg) => /^[a-z]+$/.test(arg)) ?? "brand";
+  const name = args.find((arg) => !/^(-|\d+$)/.test(arg)) ?? "brand";
   const story = STORIES[name];
   if (!story) throw new Refusal(`There is no demo “${name}”. There are:\n${list()}`);
   requireInstalled();
@@ -46,7 +46,7 @@ async function demo({ args, stop }: Call): Promise<number> {
       async crash() {
         await engine.kill9("everything");
         // What died may hold its port for a moment longer.
-        engine = await pRetry(() => startEngine(options), { retries: 4, minTimeout: 500, signal: stop });
+        engine = await pRetry(() => startEngine({ ...options, prepared: true }), { retries: 4, minTimeout: 500, signal: stop });
       },
     });
     if (process.stdout.isTTY && !args.includes("--exit")) await linger(engine.url, engine.ended, stop);

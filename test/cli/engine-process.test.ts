@@ -1,10 +1,14 @@
-import { rmSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { readdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { apiOf } from "../../src/cli/api-client.ts";
 import { type Engine, startEngine } from "../../src/cli/local/engine-process.ts";
 import { freePort } from "../../src/cli/local/ports.ts";
+import { prepareDatabase } from "../../src/cli/local/prepare.ts";
 import { groupOf } from "../../src/cli/local/processes.ts";
+import { localToken } from "../../src/cli/local/token.ts";
+import { ROOT, WRANGLER, wranglerEnv } from "../../src/cli/local/wrangler.ts";
 import { emptyFolder } from "./folder.ts";
 
 async function start(folder: string, port: number): Promise<Engine> {
@@ -45,4 +49,30 @@ it("state and token outlive a stop, a killed runtime and a killed everything; no
   const third = await start(folder, port);
   expect(third.token).toBe(first.token);
   expect(await known(third)).toBe(0);
+});
+
+it("a new database is one that wrangler goes on from: it has every migration and the token, and nothing is applied again", async () => {
+  const folder = emptyFolder();
+  const config = join(ROOT, "wrangler.jsonc");
+  const d1 = (...args: string[]) =>
+    execFileSync(process.execPath, [WRANGLER, "d1", ...args, "--local", "--config", config, "--persist-to", join(folder, "state")], {
+      cwd: ROOT,
+      env: wranglerEnv(folder),
+      encoding: "utf8",
+    });
+  const token = localToken(join(folder, "token"));
+  await prepareDatabase(folder, config, token);
+  expect(d1("migrations", "list", "DB")).toContain("No migrations to apply");
+  // Prepared again, in wrangler's own way: it changes nothing.
+  await prepareDatabase(folder, config, token);
+  const [{ results }] = JSON.parse(
+    d1(
+      "execute",
+      "DB",
+      "--json",
+      "--command",
+      "SELECT (SELECT count(*) FROM d1_migrations) AS migrations, (SELECT count(*) FROM tokens) AS tokens",
+    ),
+  );
+  expect(results).toEqual([{ migrations: readdirSync(join(ROOT, "migrations")).length, tokens: 1 }]);
 });

@@ -1,5 +1,5 @@
 import { Refusal } from "../command.ts";
-import { column, paint, say, seconds } from "../terminal.ts";
+import { paint, say, seconds } from "../terminal.ts";
 import { numberFrom } from "./arguments.ts";
 import { type CrmApi, crmApi } from "./crm/api.ts";
 import { heldUp, idOf, type People, peopleOf } from "./crm/people.ts";
@@ -12,6 +12,8 @@ const MOST = { contacts: 20_000, kills: 4 };
 /** What the CRM allows in any ten seconds. */
 const BURST = 100;
 const SYNC = "spring";
+/** Refusals that are shown one by one. */
+const SHOWN = 3;
 /** Whom a person renames in the CRM. */
 const EDITED = 42;
 
@@ -51,8 +53,8 @@ async function tell(stage: Stage): Promise<void> {
   say(
     `  ${shown(done)} done, ${merged} merged, ${failed} refused, in ${seconds(took)} and ${sync.chunks} chunks, rounds for those put off included.`,
   );
-  for (const { contact_id: contact, category, message } of failures.slice(0, 3))
-    say(`  ${paint("red", column(category, 10))} ${contact}  ${message.slice(0, 90)}`);
+  for (const { contact_id: contact, message } of failures.slice(0, SHOWN)) say(`  ${paint("red", "refused")}  ${contact}  ${message}`);
+  if (failures.length > SHOWN) say(paint("dim", `  ${failures.length - SHOWN} more: GET /v1/crm/syncs/${SYNC}/failures`));
 
   chapter(3, "A person changes a contact in the CRM; the CRM says so, signed, and it is taken over.");
   const edited = await takeEdit(stage, api);

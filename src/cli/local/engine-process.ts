@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { Refusal } from "../command.ts";
 import { lockFolder } from "./folder-lock.ts";
 import { requireFree } from "./ports.ts";
-import { bundle, devArgs, prepareDatabase } from "./prepare.ts";
+import { bundle, bundled, devArgs, prepareDatabase } from "./prepare.ts";
 import { localToken } from "./token.ts";
 import { lastError, ROOT, shown } from "./wrangler.ts";
 import { type Engine, LOG_NAME, runDev } from "./wrangler-dev.ts";
@@ -17,12 +17,14 @@ export interface EngineOptions {
   /** The file with the secrets, in the format of `.dev.vars`. */
   secrets: string;
   vars?: Record<string, string>;
-  /** Default: `wrangler.jsonc` of this checkout. It binds its database as `DB`, and its Worker answers `GET /healthz`. */
+  /** Default: `wrangler.jsonc` of this checkout. It binds its database, with this checkout's migrations, as `DB`, and its Worker answers `GET /healthz`. */
   config?: string;
   /** True loads the Worker anew when a source changes; false bundles it once. Default: false. */
   watch?: boolean;
   /** True forgets what an earlier engine left in the folder. Default: false. */
   fresh?: boolean;
+  /** True goes on with the bundle and the database of an earlier start of this process, of the same sources. Default: false. */
+  prepared?: boolean;
   /** Gives the start up. */
   signal?: AbortSignal;
 }
@@ -32,7 +34,17 @@ const START_MS = 60_000;
 
 /** Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do. */
 export async function startEngine(options: EngineOptions): Promise<Engine> {
-  const { folder, port, secrets, vars, config = join(ROOT, "wrangler.jsonc"), watch = false, fresh = false, signal } = options;
+  const {
+    folder,
+    port,
+    secrets,
+    vars,
+    config = join(ROOT, "wrangler.jsonc"),
+    watch = false,
+    fresh = false,
+    prepared = false,
+    signal,
+  } = options;
   mkdirSync(folder, { recursive: true });
   const url = `http://localhost:${port}`;
   const lock = await lockFolder(folder, url);
@@ -40,9 +52,9 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     await requireFree(port);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
-    const [script] = await Promise.all([watch ? [] : bundle(folder, config), prepareDatabase(folder, config, token)]);
+    if (!prepared) await Promise.all([watch ? undefined : bundle(folder, config), prepareDatabase(folder, config, token)]);
     signal?.throwIfAborted();
-    const args = [...script, ...devArgs({ folder, port, secrets, config, vars: { PUBLIC_URL: url, ...vars } })];
+    const args = [...(watch ? [] : bundled(folder)), ...devArgs({ folder, port, secrets, config, vars: { PUBLIC_URL: url, ...vars } })];
     const engine = runDev({ url, token, folder, args, lock, signal });
     if (await engine.answers(START_MS)) return engine;
     await engine.stop();

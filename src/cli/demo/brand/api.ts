@@ -1,9 +1,11 @@
+import type { articles } from "../../../api/articles.ts";
 import type { brands } from "../../../api/brands.ts";
 import { apiOf, askerOf, type Output } from "../../api-client.ts";
 import { Refusal } from "../../command.ts";
 
 type Brands = ReturnType<typeof brands>;
 type BrandState = Output<Brands, "/v1/brands/:brand", "$get">;
+type Article = Output<ReturnType<typeof articles>, "/v1/articles/:id", "$get">;
 type Settings = Output<Brands, "/v1/brands/:brand", "$put">;
 type DecisionPage = Output<Brands, "/v1/brands/:brand/decisions", "$get">;
 export type Decision = DecisionPage["items"][number];
@@ -16,6 +18,7 @@ export function brandApi({ url, token }: { url: string; token: string }) {
     ...api,
     brand: (name: string) => ask<BrandState>("GET", `/v1/brands/${name}`),
     setBrand: (name: string, settings: object) => ask<Settings>("PUT", `/v1/brands/${name}`, settings),
+    article: (id: string) => ask<Article>("GET", `/v1/articles/${id}`),
     /** What was decided in a cycle, in its order. */
     decisions: async (name: string, cycle: string): Promise<Decision[]> =>
       (await ask<DecisionPage>("GET", `/v1/brands/${name}/decisions?${new URLSearchParams({ cycle })}`)).items.reverse(),

@@ -1,4 +1,5 @@
-import type { Api, EmittedMessage, Instance, LedgerTotals } from "../../api-client.ts";
+import type { EmittedMessage, Instance, LedgerTotals } from "../../api-client.ts";
+import type { BrandApi } from "./api.ts";
 import { KEYWORDS, MESSAGES, ONCE_EACH } from "./job.ts";
 import { aboutOf } from "./timeline.ts";
 
@@ -19,7 +20,7 @@ export interface Outcome {
   messages: Record<string, number>;
 }
 
-export async function readOutcome(api: Api, instances: readonly Instance[]): Promise<Outcome> {
+export async function readOutcome(api: BrandApi, instances: readonly Instance[]): Promise<Outcome> {
   const emitted: EmittedMessage[] = [];
   for (const { id } of instances) emitted.push(...(await api.events(id)));
   const published = emitted.filter(({ message_type }) => message_type === "content.published");
@@ -63,10 +64,8 @@ function countMessages(seen: readonly { message_type: string; idempotency_key: s
   return counts;
 }
 
-async function readPage(api: Api, writer: Instance, keyword: string, url: string): Promise<PublishedPage> {
-  const [written] = await api.effects(writer.id);
-  const { text = "" } = JSON.parse(written?.output ?? "{}") as { text?: string };
-  const title = /^\s*#\s+(.+)/.exec(text)?.[1]?.trim() ?? "";
+async function readPage(api: BrandApi, writer: Instance, keyword: string, url: string): Promise<PublishedPage> {
+  const { title } = await api.article(writer.id);
   const answer = await fetch(url);
   const shown = /<h1>(.*?)<\/h1>/s.exec(await answer.text())?.[1];
   return { keyword, url, status: answer.status, title, hasTitle: title !== "" && shown === title };

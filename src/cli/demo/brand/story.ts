@@ -19,6 +19,7 @@ const REASON = "The page store works again.";
 
 export const brand: Story = {
   title: "a brand that decides: research → generate → publish → social, with a kill, an outage and a retry",
+  vars: { KEEPER_PERIOD_MS: "1000" },
   tell,
 };
 

@@ -25,6 +25,7 @@ export async function watchAndKill(stage: Stage, api: () => CrmApi, id: string, 
   const endsAt = Date.now() + WITHIN_MS;
   let kills = 0;
   let saidAt = Date.now();
+  let said = "";
   for (;;) {
     stage.stop.throwIfAborted();
     if (Date.now() > endsAt) throw new Refusal(`The sync is not over after ${seconds(WITHIN_MS)}. The engine's log says more.`);
@@ -37,9 +38,11 @@ export async function watchAndKill(stage: Stage, api: () => CrmApi, id: string, 
     const { done, failed, waiting, merged } = sync.contacts;
     const share = (done + failed + waiting + merged) / count;
     if (sync.error) throw new Refusal(`The sync stopped: ${sync.error.message}`);
-    if (Date.now() - saidAt > SAY_EVERY_MS || sync.state === "complete") {
+    const stands = `  ${percent(share)}  ${done.toLocaleString("en-US")} contacts in the CRM${waiting > 0 ? `, ${waiting} put off` : ""}`;
+    if (stands !== said && (Date.now() - saidAt > SAY_EVERY_MS || sync.state === "complete")) {
       saidAt = Date.now();
-      say(`  ${percent(share)}  ${done.toLocaleString("en-US")} contacts in the CRM${waiting > 0 ? `, ${waiting} put off` : ""}`);
+      said = stands;
+      say(stands);
     }
     if (sync.state === "complete" && kills === expected) return sync;
     if (sync.state === "complete")
