@@ -109,6 +109,11 @@ async function takeEdit(stage: Stage, api: () => CrmApi): Promise<{ revision: nu
   const id = idOf(EDITED);
   const link = await api().link(id);
   await api().edit(link?.crm_id ?? "", { jobtitle: "Captain" });
+  const { waiting } = await api().deliveries();
+  if (waiting > 1)
+    say(
+      paint("dim", `  The CRM tells things in their order, and has ${shown(waiting - 1)} other changes to tell of, nearly all our own …`),
+    );
   return until(
     stage,
     async () => {
