@@ -74,8 +74,11 @@ const PLAINER = [
   [/^Invalid ISO datetime$/, "must be a time in UTC, such as 2026-10-01T09:30:00Z"],
   [/^Invalid ISO date$/, "must be a day, such as 2026-10-01"],
   [/^Invalid input: expected int, received number$/, "must be a whole number"],
+  [/^Invalid input: expected (\w+), received (\w+)$/, "must be of type $1, not $2"],
   [/^Invalid option: expected one of (.+)$/, "must be $1"],
   [/^Too big: expected (?:number|int) to be <=(.+)$/, "must be at most $1"],
   [/^Too small: expected (?:number|int) to be >=(.+)$/, "must be at least $1"],
-  [/^Too small: expected string to have >=1 characters$/, "must not be empty"],
+  [/^Too small: expected \w+ to have >=1 (?:characters|items)$/, "must not be empty"],
+  [/^Too small: expected \w+ to have >=(.+)$/, "must have at least $1"],
+  [/^Too big: expected \w+ to have <=(.+)$/, "must have at most $1"],
 ] as const;
