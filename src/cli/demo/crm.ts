@@ -38,7 +38,7 @@ async function tell(stage: Stage): Promise<void> {
 
   chapter(
     2,
-    `They are synced, a hundred at a time, while the whole engine is killed ${times(kills, "time")} (kill -9). The CRM puts ${people.putOff.length} off.`,
+    `They are synced, a hundred at a time, while the whole engine is killed ${kills === 1 ? "once" : times(kills, "time")} (kill -9). The CRM puts ${people.putOff.length} off.`,
   );
   await api().setFaults([
     ...people.putOff.map((id) => ({ match: "", key: `acme/${id}`, status: 503, category: "INTERNAL_ERROR", remaining: 1 })),
