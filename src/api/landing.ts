@@ -43,6 +43,9 @@ const SYSTEMS = [
   ["Batches: import, export and reconcile files", "POST /v1/batches"],
 ] as const;
 
+/** What people are shown to ask for: it begins the main chain. */
+const FIRST_COMMAND = "research.requested";
+
 type Html = HtmlEscapedString | Promise<HtmlEscapedString>;
 
 /** Answers a page for people that may load nothing and run nothing: its one style is named by a nonce. */
@@ -73,7 +76,8 @@ ${content}
 }
 
 function content({ workflows }: Catalog, origin: string) {
-  const command = workflows.find(({ on }) => on.kind === "command")?.on;
+  const commands = workflows.map(({ on }) => on).filter(({ kind }) => kind === "command");
+  const command = commands.find(({ type }) => type === FIRST_COMMAND) ?? commands[0];
   return html`<h1>Millrace</h1>
 <p>Commands come in here, and each is performed by exactly one workflow instance.
 See <a href="/openapi.json">the routes</a> and <a href="${PROBLEMS_PATH}">the problems they answer</a>.</p>

@@ -85,7 +85,7 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
   invariant: ["Something happened that should be impossible.", "Report the route and the time to whoever maintains this deployment."],
   answer_truncated: [
     "A model's answer ended before its text did. What it cost is recorded.",
-    "Allow more tokens or ask for less, then retry the instance.",
+    "Retry the instance: it is asked for with twice the tokens, up to 32,768.",
   ],
   answer_refused: ["A model would not write this. What it cost is recorded.", "Change what is asked, then retry the instance."],
   answer_empty: ["A model answered without a text. What it cost is recorded.", "Retry the instance; if it stays so, take another model."],

@@ -26,7 +26,7 @@ import { iso, isoOrNull, timestamp } from "./time.ts";
 const MAX_LATE_SECONDS = 7 * 86_400;
 
 const scheduleSchema = reasoned.extend({
-  cron: z.string().trim().min(9).max(100).meta({ description: "Five fields: minute, hour, day of the month, month, day of the week." }),
+  cron: z.string().trim().max(100).meta({ description: "Five fields: minute, hour, day of the month, month, day of the week." }),
   time_zone: z.string().min(1).max(60).default("UTC").meta({ description: "An IANA name, such as Europe/Berlin." }),
   command: z.strictObject({ type: z.string().min(1).max(100), payload: z.unknown() }),
   late_seconds: z

@@ -17,11 +17,13 @@ const SECRETS = join(ROOT, ".dev.vars");
 const FIRST_PAGE = "/pages/acme/acme/cold-brew-54e259";
 const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 
-/** What stands beside the commands: its document, whose curls run here as they stand, and its demo. */
+/** What stands beside the commands: its document, whose curls run here as they stand, and its demo if it has one. */
 const SYSTEMS = [
   ["a brand's agent, and its audits", "docs/brand.md", "brand"],
   ["contacts in a CRM, both ways", "docs/crm.md", "crm"],
   ["approval, pages, index, feed", "docs/publishing.md", "publish"],
+  ["articles by a model, and their cost", "docs/text.md"],
+  ["commands that are due by the clock", "docs/schedules.md"],
   ["facts, ledgers, their projection", "docs/facts.md", "ledger"],
   ["charges, payouts, budgets, contacts", "docs/derived.md", "derived"],
   ["webhooks", "docs/webhooks.md", "webhooks"],
@@ -102,7 +104,7 @@ ${heading("Read it")}
   ${url}${FIRST_PAGE}  ${paint("dim", "a second after you asked")}
 
 ${heading("What else it does")}
-${SYSTEMS.map(([what, document, demo]) => `  ${column(what, 36)}${column(document, 20)}npm run demo -- ${demo}`).join("\n")}
+${SYSTEMS.map(([what, document, demo]) => `  ${column(what, 37)}${demo ? `${column(document, 20)}npm run demo -- ${demo}` : document}`).join("\n")}
 
 ${column("Logs of the Worker", 30)}${shown(logFile)}
 ${column("Stop", 30)}Ctrl-C; the state is kept in ${shown(FOLDER)}

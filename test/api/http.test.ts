@@ -105,6 +105,7 @@ describe("GET /", () => {
     for (const { name, on } of app.workflows) for (const word of [name, on.type]) expect(body).toContain(word);
     expect(body).toContain("curl http://localhost/v1/commands");
     expect(body).toContain("mr_YOUR_TOKEN");
+    expect(body).toContain("{&quot;type&quot;:&quot;research.requested&quot;,&quot;payload&quot;:{&quot;brand&quot;");
     expect(body).toContain('href="/openapi.json"');
   });
 

@@ -1,6 +1,7 @@
 import { once } from "node:events";
 import { readFileSync } from "node:fs";
 import { join } from "node:path";
+import { text } from "node:stream/consumers";
 import { expect, it } from "vitest";
 import { groupOf } from "../../src/cli/local/processes.ts";
 import { startDemo, tellDemo } from "./run-demo.ts";
@@ -9,7 +10,7 @@ const ROOT = join(import.meta.dirname, "../..");
 
 it("the demo shows the brand's decisions, the kill, the outage, the retry and the proof", async () => {
   const out = await tellDemo([], 120_000);
-  expect(out).toMatch(/kill -9 after [\d.]+ s, and started again/);
+  expect(out).toMatch(/kill -9 after [\d.]+ s, and started again [\d.]+ s later/);
   expect(out).toContain("errored: “put page” failed 3 times");
   expect(out).toContain("11 of 12 instances are complete");
   for (const line of [
@@ -29,8 +30,19 @@ it("the demo shows the brand's decisions, the kill, the outage, the retry and th
   expect(out).toContain("✓ Every effect happened once");
   // `npm start` suggests a command and says where its page will be.
   const promised = /FIRST_PAGE = "(.+)"/.exec(readFileSync(join(ROOT, "src/cli/start.ts"), "utf8"))?.[1];
-  expect(out).toContain(`${promised}  Cold brew`);
+  expect(out).toContain(`${promised}  Cold brew: what to know before you start`);
 });
+
+it.each(["nonsense", "Brand", "crm2"])(
+  "a name that is no demo's, such as %s, starts nothing and is answered with those there are",
+  async (name) => {
+    const child = startDemo("--port", "22222", name);
+    const [err, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);
+    expect(code).toBe(1);
+    expect(err).toContain(`There is no demo “${name}”. There are:`);
+    expect(err).toContain("npm run demo -- publish");
+  },
+);
 
 it("Ctrl-C in the middle leaves nothing running", async () => {
   const child = startDemo();

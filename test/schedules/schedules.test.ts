@@ -160,6 +160,8 @@ describe("A schedule", () => {
     const good = { cron: "0 7 * * 1", command: research("cold brew"), reason };
     for (const [wrong, path] of [
       [{ cron: "0 7 * * * *" }, "cron"],
+      [{ cron: "0 7 * *" }, "cron"],
+      [{ cron: "2030-01-01T00:00:00" }, "cron"],
       [{ cron: "61 7 * * *" }, "cron"],
       [{ cron: "0 0 30 2 *" }, "cron"],
       [{ time_zone: "Mars/Base" }, "time_zone"],
@@ -169,10 +171,17 @@ describe("A schedule", () => {
       const answer = await caller.call("PUT", "/v1/schedules/weekly", { ...good, ...wrong });
       expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path }]);
     }
+    const early = await caller.call("PUT", "/v1/schedules/weekly", { ...good, late_seconds: 1 });
+    expect(early.body.issues).toEqual([{ path: "late_seconds", message: "must be at least 60" }]);
     const unknown = await caller.call("PUT", "/v1/schedules/weekly", { ...good, command: { type: "research.request", payload: {} } });
     expect(expectProblem(unknown, 404, "unknown_message_type").did_you_mean).toBe("research.requested");
     expectProblem(await caller.call("PUT", "/v1/schedules/Weekly", good), 422, "invalid_payload");
     expect((await caller.get("/v1/schedules")).body.items).toEqual([]);
+  });
+
+  it("may be named by how often it is due", async () => {
+    const { path, caller } = await scheduled({ cron: "@daily" });
+    expect((await caller.get(path)).body.next_at).toMatch(/T00:00:00\.000Z$/);
   });
 
   it("is read in its own time zone, across the change of the clocks", async () => {

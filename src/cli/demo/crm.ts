@@ -38,7 +38,7 @@ async function tell(stage: Stage): Promise<void> {
 
   chapter(
     2,
-    `They are synced, a hundred at a time, while the whole engine is killed ${times(kills, "time")} (kill -9). The CRM puts ${people.putOff.length} off.`,
+    `They are synced, a hundred at a time, while the whole engine is killed ${kills === 1 ? "once" : times(kills, "time")} (kill -9). The CRM puts ${people.putOff.length} off.`,
   );
   await api().setFaults([
     ...people.putOff.map((id) => ({ match: "", key: `acme/${id}`, status: 503, category: "INTERNAL_ERROR", remaining: 1 })),
@@ -109,6 +109,11 @@ async function takeEdit(stage: Stage, api: () => CrmApi): Promise<{ revision: nu
   const id = idOf(EDITED);
   const link = await api().link(id);
   await api().edit(link?.crm_id ?? "", { jobtitle: "Captain" });
+  const { waiting } = await api().deliveries();
+  if (waiting > 1)
+    say(
+      paint("dim", `  The CRM tells things in their order, and has ${shown(waiting - 1)} other changes to tell of, nearly all our own …`),
+    );
   return until(
     stage,
     async () => {

@@ -29,7 +29,14 @@ async function tell(stage: Stage): Promise<void> {
   );
   for (const { question, details } of asked) {
     say(`  ${paint("yellow", "waiting")}  ${question}`);
-    say(paint("dim", `           ${details?.words} words: ${String(details?.excerpt).slice(0, 90)}…`));
+    say(
+      paint(
+        "dim",
+        `           ${details?.words} words: ${String(details?.excerpt)
+          .slice(0, 90)
+          .replace(/\s+\S*$/, "")} …`,
+      ),
+    );
   }
 
   chapter(2, "One gets a yes, one a no. A third one waits for two seconds, and nobody looks.");

@@ -60,12 +60,25 @@ export function issuesOf(error: z.core.$ZodError, prefix: string[] = []): Issue[
       return issue.keys.map((key) => ({ path: [...path, key].join("."), message: "is not known here: remove it" }));
     }
     const missing = issue.message.endsWith("received undefined");
-    return [{ path: path.join("."), message: missing ? "is missing: add it" : (PLAINER.get(issue.message) ?? issue.message) }];
+    return [{ path: path.join("."), message: missing ? "is missing: add it" : plainer(issue.message) }];
   });
 }
 
-/** What zod says by itself, where that leaves people guessing. */
-const PLAINER = new Map([
-  ["Invalid ISO datetime", "must be a time in UTC, such as 2026-10-01T09:30:00Z"],
-  ["Invalid input: expected int, received number", "must be a whole number"],
-]);
+/** What zod says by itself, in our words. A schema's own sentences stay as they are. */
+function plainer(message: string): string {
+  const [pattern, words] = PLAINER.find(([said]) => said.test(message)) ?? [];
+  return pattern && words ? message.replace(pattern, words).replaceAll('"|"', '" or "') : message;
+}
+
+const PLAINER = [
+  [/^Invalid ISO datetime$/, "must be a time in UTC, such as 2026-10-01T09:30:00Z"],
+  [/^Invalid ISO date$/, "must be a day, such as 2026-10-01"],
+  [/^Invalid input: expected int, received number$/, "must be a whole number"],
+  [/^Invalid input: expected (\w+), received (\w+)$/, "must be of type $1, not $2"],
+  [/^Invalid option: expected one of (.+)$/, "must be $1"],
+  [/^Too big: expected (?:number|int) to be <=(.+)$/, "must be at most $1"],
+  [/^Too small: expected (?:number|int) to be >=(.+)$/, "must be at least $1"],
+  [/^Too small: expected \w+ to have >=1 (?:characters|items)$/, "must not be empty"],
+  [/^Too small: expected \w+ to have >=(.+)$/, "must have at least $1"],
+  [/^Too big: expected \w+ to have <=(.+)$/, "must have at most $1"],
+] as const;

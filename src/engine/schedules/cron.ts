@@ -45,14 +45,19 @@ function passed(times: readonly number[], count: number): Passed {
   return { last, earlier: { count: count - 1, until: until ?? last } };
 }
 
+const NOT_CRON = "is not five fields of cron, such as 0 7 * * 1 (Mondays at seven)";
+
 /** Errors: `invalid_payload` with the field that is wrong. */
 export function checkTiming({ cron, timeZone }: Timing): void {
   if (!isTimeZone(timeZone)) throw invalid("time_zone", "must be the IANA name of a time zone, such as Europe/Berlin");
+  // A name, or five fields: croner would take a single date too, which is due once.
+  if (!cron.startsWith("@") && cron.split(/\s+/).length !== 5) throw invalid("cron", NOT_CRON);
   let next: Date | null;
   try {
     next = read({ cron, timeZone }).nextRun();
   } catch (error) {
-    throw invalid("cron", `is not five fields of cron, such as 0 7 * * 1 (Mondays at seven): ${messageOf(error).slice(0, 200)}`);
+    const why = messageOf(error).replace(/^CronPattern: /, "");
+    throw invalid("cron", `${NOT_CRON}: ${why.replace(/\.+$/, "").slice(0, 200)}`);
   }
   if (next === null) throw invalid("cron", "is never due: no such day comes");
 }

@@ -34,9 +34,13 @@ async function tell(stage: Stage): Promise<void> {
   const startedAt = Date.now();
   await api.cycle(BRAND, FIRST, KEYWORDS);
   await underWay(api, stop);
+  const killedAt = Date.now();
   await stage.crash();
   api = brandApi(stage.engine);
-  say(paint("red", `  kill -9 after ${seconds(Date.now() - startedAt)}, and started again: the queues have forgotten everything.\n`));
+  const after = seconds(killedAt - startedAt);
+  const back = seconds(Date.now() - killedAt);
+  say(paint("red", `  kill -9 after ${after}, and started again ${back} later: the queues have forgotten everything.`));
+  say(paint("dim", "  The keeper begins again what was not confirmed for ten seconds.\n"));
   const job = { api, correlation: FIRST, timeline: new Timeline(startedAt), stop };
   // What is not published is not announced.
   const seen = await watch({ ...job, expected: INSTANCES - 1, withinMs: CHAIN_MS });

@@ -73,7 +73,7 @@ export class Timeline {
 
 function endOf({ status, error }: Instance): string {
   if (status === "complete") return paint("green", "complete");
-  return paint("red", error ? `${status}: “${error.step}” failed ${error.attempts} times` : status);
+  return paint("red", error ? `${status}: “${error.step}” failed ${error.attempts === 1 ? "once" : `${error.attempts} times`}` : status);
 }
 
 function widest(words: readonly string[]): number {
