@@ -107,3 +107,19 @@ it("An article of a brand that wants nobody asked is published without a questio
   expect(await publish(caller, await draft(caller))).toMatchObject({ status: "published", revision: 2, approval_id: null });
   expect((await caller.get("/v1/approvals")).body.items).toEqual([]);
 });
+
+it("cannot be got round by a command that names another brand, whether that one asks or not", async () => {
+  const caller = await callerWith();
+  await wantsApproval(caller, "careful");
+  await wantsApproval(caller, "careful-too");
+  const article = await draft(caller, { brand: "careful" });
+  for (const brand of ["careless", "careful-too"]) {
+    const command = { type: "content.publish", payload: { content_id: article.id, brand } };
+    const { body } = await caller.post("/v1/commands", command, { "idempotency-key": `round ${brand}` });
+    const { error } = await reaches(caller, body.instance_id, "errored");
+    expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining(`is one of careful, not of ${brand}`) });
+  }
+  expect((await caller.get(`/v1/articles/${article.id}`)).body).toMatchObject({ status: "draft", revision: 1 });
+  expect((await caller.get("/v1/approvals")).body.items).toEqual([]);
+  expect(await putUp(article.slug)).toEqual([]);
+});
