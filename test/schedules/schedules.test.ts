@@ -114,6 +114,30 @@ describe("Times that passed while nobody was there", () => {
   });
 });
 
+describe("A time that has come and that nobody has started yet", () => {
+  it.each([
+    ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
+    ["changed", (caller: Caller, path: string) => caller.call("PUT", path, { cron: "30 * * * *", command: research("tea"), reason })],
+    ["ended", (caller: Caller, path: string) => caller.call("DELETE", path, { reason })],
+  ])("is stated as missed when the schedule is %s, and does not run", async (how, change) => {
+    const { caller, path, runs } = await scheduled();
+    const due = thisHour();
+    await dueSince(caller, due - HOUR_MS);
+    expect((await change(caller, path)).status).toBeLessThan(300);
+    await platformCron();
+    expect(await runs()).toMatchObject([
+      {
+        state: "missed",
+        due_at: new Date(due - HOUR_MS).toISOString(),
+        until: new Date(due).toISOString(),
+        times: 2,
+        reason: `ada ${how} it before it was started.`,
+      },
+    ]);
+    expect(await instancesOf(caller)).toEqual([]);
+  });
+});
+
 describe("A paused schedule", () => {
   it("has nothing due, and says after its resumption which times came meanwhile", async () => {
     const { caller, path, runs } = await scheduled();
