@@ -29,7 +29,10 @@ const settingsSchema = z.strictObject({
   }),
   approval_timeout: z
     .string()
-    .regex(/^[1-9]\d{0,2} (second|minute|hour|day)s?$/, 'must be a length of time such as "90 minutes", "12 hours" or "3 days"')
+    .regex(
+      /^([1-9]\d{0,2} (second|minute|hour)s?|([1-9]\d?|[12]\d\d|3[0-5]\d|36[0-5]) days?)$/,
+      'must be a length of time such as "90 minutes", "12 hours" or "3 days", at most "365 days"',
+    )
     .default(String(DEFAULT_SETTINGS.approval_timeout))
     .meta({ description: "How long that may take." }),
   approval_default: z.enum(["approve", "reject"]).default(DEFAULT_SETTINGS.approval_default).meta({

@@ -1,6 +1,9 @@
 import type { ArticleState, BrandState } from "./state.ts";
 import type { Progress, Truth } from "./truth.ts";
 
+/** Findings of one audit that are kept: a brand's first one finds everything it has, and a row of an object holds 2 MB. */
+const KEPT_FINDINGS = 1000;
+
 const WORDS: Record<ArticleState, string> = {
   writing: "being written",
   failed: "given up",
@@ -44,4 +47,10 @@ export function progressed(state: BrandState, { begun, ended }: Progress, at: nu
     if (keyword !== undefined) findings.push(`“${keyword}” no longer counts as on its way: ${how} (${instance_id}).`);
   }
   return findings;
+}
+
+/** As many findings as are kept, and how many there are beyond them. */
+export function bounded(findings: string[]): string[] {
+  const more = findings.length - KEPT_FINDINGS;
+  return more > 0 ? [...findings.slice(0, KEPT_FINDINGS), `And ${more} more.`] : findings;
 }

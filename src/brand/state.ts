@@ -151,6 +151,11 @@ export class BrandState {
     return this.#rows<{ count: number }>("SELECT count(*) AS count FROM requests WHERE state = 'held'")[0]?.count ?? 0;
   }
 
+  /** How many are held back or still to be sent. */
+  waiting(): number {
+    return this.#rows<{ count: number }>("SELECT count(*) AS count FROM requests WHERE state IN ('held', 'to_send')")[0]?.count ?? 0;
+  }
+
   /** A request from its decision on. False when its instance was asked for before. */
   ask(request: KeywordRequest, state: "held" | "to_send", at: number): boolean {
     const { instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent } = request;

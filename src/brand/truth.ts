@@ -69,7 +69,10 @@ export async function progressOf(db: D1Database, tenantId: string, open: readonl
   const jobs = JSON.stringify([...new Set(open.flatMap(({ correlation_id }) => correlation_id ?? []))]);
   const instances = await query<{ id: string; status: string }>(
     db,
-    sql`SELECT id, status FROM instances WHERE tenant_id = ${tenantId} AND id IN (SELECT value FROM json_each(${ids}))`,
+    // By their ids: left to itself, the database would read all instances of the tenant.
+    sql`
+      SELECT i.id, i.status FROM json_each(${ids}) k
+      CROSS JOIN instances i ON i.id = k.value AND i.tenant_id = ${tenantId}`,
   );
   // An article's instance follows from the event that its research emitted: the event's cause is that instance and its step.
   const begun = await query<Progress["begun"][number]>(

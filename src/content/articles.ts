@@ -1,5 +1,5 @@
 import slugify from "@sindresorhus/slugify";
-import { now, query, type Statement, sql } from "../engine/index.ts";
+import { notRetryable, now, query, type Statement, sql } from "../engine/index.ts";
 import type { WrittenArticle } from "./article-answer.ts";
 import type { Paid } from "./text-calls.ts";
 
@@ -95,6 +95,16 @@ export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey):
   );
   if (!row) throw new Error(`There is no article ${id}.`);
   return { id, tenantId, ...row };
+}
+
+/**
+ * The same, if the article is this brand's. Errors: `not_retryable`. Whoever names another brand would have the article published by that
+ * one's rules: without asking anybody, where its own brand wants a person's yes.
+ */
+export async function loadArticleOf(db: D1Database, { brand, ...key }: ArticleKey & { brand: string }): Promise<Article> {
+  const article = await loadArticle(db, key);
+  if (article.brand === brand) return article;
+  throw notRetryable(`The article ${key.id} is one of ${article.brand}, not of ${brand}: send content.publish with its own brand.`);
 }
 
 /** Where an article's page lives below the page store's root. Two tenants may have a brand of one name: the tenant's comes first. */

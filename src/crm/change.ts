@@ -5,7 +5,7 @@ import { FactObserved } from "../messages/facts.ts";
 import { type CrmFound, crm } from "../providers/index.ts";
 import { contactKey, contactOf } from "./keys.ts";
 import { type Candidate, candidatesByIds, closeLinks, contactsLinkedTo, takeOver, writeLinks } from "./links.ts";
-import { asPatch, isTakeable, type Properties, propertyNames, toProperties } from "./properties.ts";
+import { asPatch, isChange, isTakeable, type Properties, propertyNames, toProperties } from "./properties.ts";
 import { settle } from "./settle.ts";
 
 type Notice = (typeof CrmContactChanged)["payload"]["_output"];
@@ -81,12 +81,12 @@ async function takeFrom({ env, envelope, instanceId }: ChangeCall, { contact, li
   if (!isNews) return { output: { did: "nothing", contact_id: id } };
   const readAt = Date.parse(found.updatedAt);
   const agreed = Object.keys(send).length === 0;
+  const patch = asPatch(contact, take, { ...ours, ...take });
+  const takes = agreed && isTaken && isChange(contact, patch) ? 1 : 0;
   return {
     statements: [
-      ...writeLinks(tenantId, [
-        { contactId: id, crmId: found.crmId, revision: agreed ? revision : 0, takes: agreed && isTaken ? 1 : 0, known: seen, readAt },
-      ]),
-      ...(isTaken ? takeOver(tenantId, [{ contactId: id, readAt, ...asPatch(contact, take, { ...ours, ...take }) }]) : []),
+      ...writeLinks(tenantId, [{ contactId: id, crmId: found.crmId, revision: agreed ? revision : 0, takes, known: seen, readAt }]),
+      ...(isTaken ? takeOver(tenantId, [{ contactId: id, readAt, ...patch }]) : []),
     ],
     output: isTaken ? { did: "took", contact_id: id, properties } : { did: "nothing", contact_id: id },
   };
@@ -117,12 +117,13 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
       return value !== "" && isTakeable(name, value) ? [[name, value]] : [];
     }),
   );
-  const { name, properties } = asPatch({ properties: {} }, all, all);
+  const patch = asPatch({ properties: {} }, all, all);
+  const readAt = Date.parse(found.updatedAt);
   const statements: Statement[] = [
-    createContact(tenantId, "crm", { contact_id: contactId, email, name: name ?? "", properties }),
-    ...writeLinks(tenantId, [
-      { contactId, crmId: found.crmId, revision: 1, takes: 0, known: { ...all }, readAt: Date.parse(found.updatedAt) },
-    ]),
+    createContact(tenantId, "crm", { contact_id: contactId, email, name: patch.name ?? "", properties: patch.properties }),
+    ...writeLinks(tenantId, [{ contactId, crmId: found.crmId, revision: 1, takes: 0, known: { ...all }, readAt }]),
+    // Another look that began before may have made the contact of an older state meanwhile.
+    ...takeOver(tenantId, [{ contactId, readAt, ...patch }]),
   ];
   return { statements, output: { did: "created", contact_id: contactId } };
 }

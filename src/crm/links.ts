@@ -91,7 +91,7 @@ export interface LinkWrite {
   crmId: string;
   /** Our revision that the CRM has with this. */
   revision: number;
-  /** 1 when the contact's row takes something over in the same write: it is then one revision further, if nobody else wrote it meanwhile. */
+  /** 1 when the contact's row changes by what it takes over in the same write: it is then one revision further, if nobody else wrote it meanwhile. */
   takes: 0 | 1;
   /** What is new in what the CRM is known to have. */
   known: Record<string, string>;

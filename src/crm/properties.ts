@@ -60,6 +60,15 @@ export function asPatch(contact: Pick<Contact, "properties">, taken: Properties,
   return patch;
 }
 
+/** Whether a patch changes the contact's row at all: a name that is only split otherwise in the CRM is the same name here. */
+export function isChange({ email, name, properties }: Contact, patch: ContactPatch): boolean {
+  return (
+    (patch.email ?? email) !== email ||
+    (patch.name ?? name) !== name ||
+    Object.entries(patch.properties).some(([property, value]) => (value === null ? property in properties : properties[property] !== value))
+  );
+}
+
 /** Whether a contact may have this value: an address that is none, or a text that is too long, stays there. */
 export function isTakeable(property: string, value: string): boolean {
   if (property === "email") return emailSchema.safeParse(value).success;

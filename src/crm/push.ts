@@ -3,7 +3,7 @@ import { resolveContacts } from "../objects/contact-books.ts";
 import { type Crm, type CrmOutcome, crm } from "../providers/index.ts";
 import { companyKey, contactKey } from "./keys.ts";
 import { type Candidate, type Closed, candidatesByIds, type LinkWrite, type Take } from "./links.ts";
-import { asPatch, propertyNames, toProperties } from "./properties.ts";
+import { asPatch, isChange, propertyNames, toProperties } from "./properties.ts";
 import { type Settled, settle } from "./settle.ts";
 
 /** Whose contacts are brought to the CRM, and by what. */
@@ -120,21 +120,17 @@ export async function push(
     if (record === null) continue;
     records.set(id, record);
     const { contact } = candidate;
+    const patch = asPatch(contact, settled.take, { ...toProperties(env, contact, candidate.link?.known), ...settled.take });
     const takes = readAt !== null && Object.keys(settled.take).length > 0;
     pushed.links.push({
       contactId: id,
       crmId: record,
       revision: contact.revision,
-      takes: takes ? 1 : 0,
+      takes: takes && isChange(contact, patch) ? 1 : 0,
       known: { ...settled.seen, ...settled.send },
       readAt,
     });
-    if (takes)
-      pushed.takes.push({
-        contactId: id,
-        readAt,
-        ...asPatch(contact, settled.take, { ...toProperties(env, contact, candidate.link?.known), ...settled.take }),
-      });
+    if (takes) pushed.takes.push({ contactId: id, readAt, ...patch });
     if (outcome) pushed.synced.push({ contact_id: id, crm_id: record, revision: contact.revision });
     else if (there.has(id)) pushed.skipped++;
   }

@@ -4,7 +4,7 @@ import { type Decision, type DecisionFilter, DecisionLog } from "../brand/decisi
 import { brandOf, foldEvent } from "../brand/fold.ts";
 import { distinct, keywordKey } from "../brand/keyword.ts";
 import { pace } from "../brand/pace.ts";
-import { progressed, reconcile } from "../brand/reconcile.ts";
+import { bounded, progressed, reconcile } from "../brand/reconcile.ts";
 import { BRAND_SCHEMA } from "../brand/schema.ts";
 import { type BrandSettings, brandSettings, noteBrand } from "../brand/settings.ts";
 import { BrandState, type Counts, type KeywordRequest } from "../brand/state.ts";
@@ -43,7 +43,7 @@ export interface Audit {
   /** In milliseconds. */
   at: number;
   counts: Counts;
-  /** What had been believed otherwise, in sentences. */
+  /** What had been believed otherwise, in sentences: the first thousand of them. */
   findings: string[];
 }
 
@@ -95,9 +95,9 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     this.wake();
   }
 
-  /** What may have changed is looked at: whether something that is held back may begin. */
+  /** What may have changed is looked at: whether something that is held back may begin, and what a lost alarm has left unsent. */
   wake(): void {
-    if (this.#tables.made && (this.#state.held() > 0 || this.#self().noted === 0)) void this.ctx.storage.setAlarm(Date.now());
+    if (this.#tables.made && (this.#state.waiting() > 0 || this.#self().noted === 0)) void this.ctx.storage.setAlarm(Date.now());
   }
 
   beliefs(): Beliefs {
@@ -114,7 +114,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       const at = Date.now();
       const findings = reconcile(this.#state, truth, at);
       this.#sql.exec("UPDATE agent SET acquainted = 1");
-      const made: Audit = { at, counts: this.#state.counts(), findings };
+      const made: Audit = { at, counts: this.#state.counts(), findings: bounded(findings) };
       this.#sql.exec("INSERT INTO audits (instance_id, at, answer) VALUES (?, ?, ?)", of.instance_id, at, JSON.stringify(made));
       return made;
     });

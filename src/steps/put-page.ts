@@ -1,19 +1,22 @@
-import { type ArticleKey, loadArticle } from "../content/articles.ts";
+import { type ArticleKey, loadArticleOf } from "../content/articles.ts";
 import { type LivePage, livePage, pageOf } from "../content/page.ts";
 import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall } from "../engine/index.ts";
 import { pages } from "../providers/index.ts";
 
+/** An article, and the brand whose rules it went by. */
+type BrandArticle = ArticleKey & { brand: string };
+
 const remove = defineStep({
   effect: "natural",
-  run: ({ input: { output }, key, signal, env }: EffectCall<Done<ArticleKey, LivePage>>): Promise<unknown> =>
+  run: ({ input: { output }, key, signal, env }: EffectCall<Done<BrandArticle, LivePage>>): Promise<unknown> =>
     pages(env).remove(output, { key, signal }),
 });
 
 const put = defineStep({
   effect: "natural",
   retries: { limit: 2, delay: "2 seconds", backoff: "exponential" },
-  async run({ input, key, signal, env }: EffectCall<ArticleKey>) {
-    const article = await loadArticle(env.DB, input);
+  async run({ input, key, signal, env }: EffectCall<BrandArticle>) {
+    const article = await loadArticleOf(env.DB, input);
     return livePage(article, await pages(env).put(pageOf(article, env), { key, signal }));
   },
   undo: remove,
@@ -25,8 +28,8 @@ const putUnlessFound = defineStep({
   effect: "lookup",
   retries: DEFAULT_RETRIES,
   timeout: "1 minute",
-  async lookup({ input, key, signal, env }: EffectCall<ArticleKey>) {
-    const article = await loadArticle(env.DB, input);
+  async lookup({ input, key, signal, env }: EffectCall<BrandArticle>) {
+    const article = await loadArticleOf(env.DB, input);
     const found = await pages(env).find(pageOf(article, env), { key, signal });
     return found && livePage(article, found);
   },

@@ -18,5 +18,5 @@ export const auditBrand = defineWorkflow({
   },
 });
 
-/** Findings that the event tells of. The brand's page has all of them. */
+/** Findings that the event tells of. The brand's page has a thousand. */
 const MAX_FINDINGS = 100;

@@ -9,11 +9,11 @@ export const publishArticle = defineWorkflow({
   name: "publish-article",
   on: ContentPublish,
   async run({ payload: { content_id, brand }, step, env, envelope }) {
-    const article = { tenantId: envelope.tenant_id, id: content_id };
+    const article = { tenantId: envelope.tenant_id, id: content_id, brand };
 
     // Recorded, not only read: what the brand wants may change while a person thinks, and must not change this run.
     const question = await step.commit("see who must agree", async () => ({
-      output: await publishQuestion(env.DB, { ...article, brand }),
+      output: await publishQuestion(env.DB, article),
     }));
     const { approved } = question ? await step.approve("agree", question) : { approved: true };
     if (!approved) {

@@ -1,5 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { listApprovals } from "../../src/engine/index.ts";
+import { watched } from "../facts/watched.ts";
 import { callerWith, expectProblem, type Json } from "./client.ts";
 import { seedApproval, seedInstance } from "./seed.ts";
 
@@ -19,6 +21,18 @@ describe("Questions to people over HTTP", () => {
     const { body: first } = await caller.get("/v1/approvals?limit=2");
     expect(await listed(`limit=2&cursor=${first.next_cursor}`)).toEqual([ids[0]]);
     expectProblem(await caller.get("/v1/approvals?state=open"), 422, "invalid_payload");
+  });
+
+  it("of one instance are found by it, not among all of the tenant's", async () => {
+    const caller = await callerWith();
+    const id = await seedApproval(caller.tenantId);
+    const { db, ran } = watched();
+    const page = { instance: id.slice(0, 32), state: "pending", limit: 10 } as const;
+    const { items } = await listApprovals({ ...env, DB: db }, { tenantId: caller.tenantId, actor: "ada" }, page);
+    expect(items.map((one) => one.id)).toEqual([id]);
+    expect(ran[0]?.plan[0]).toContain("PRIMARY KEY (instance_id=?)");
+    const { items: none } = await listApprovals(env, { tenantId: "another", actor: "ada" }, page);
+    expect(none).toEqual([]);
   });
 
   it("show what a yes leads to, and until when it may be said", async () => {

@@ -9,6 +9,7 @@ it("settings are put whole, say who put them, and are shown", async () => {
   expect(put).toMatchObject({ status: 200, body: { brand: "acme", settings, updated_by: "ada", updated_at: expect.any(String) } });
   const counts = { live: 0, drafts: 0, on_their_way: 0, held: 0 };
   expect((await caller.get("/v1/brands/acme")).body).toEqual({ ...put.body, counts, last_audit: null });
+  expect((await caller.call("PUT", "/v1/brands/acme", { approval_timeout: "365 days" })).status).toBe(200);
   await caller.call("PUT", "/v1/brands/acme", {});
   expect((await caller.get("/v1/brands/acme")).body.settings).toMatchObject({
     max_drafts: 5,
@@ -25,6 +26,8 @@ it.each([
   ["approval", "maybe"],
   ["approval_timeout", "soon"],
   ["approval_timeout", "0 days"],
+  // Longer than a question can wait: every publication would stop at it, and for good, because what a brand wants is recorded.
+  ["approval_timeout", "366 days"],
   ["approval_default", "none"],
   ["max_draft", 3],
 ])("settings with %s %j are refused, and change nothing", async (name, value) => {

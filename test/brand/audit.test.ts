@@ -1,8 +1,10 @@
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it } from "vitest";
+import { progressOf } from "../../src/brand/truth.ts";
 import { BrandAudited } from "../../src/messages/brand.ts";
 import { brandAgentOf } from "../../src/objects/brand-agents.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../api/client.ts";
+import { watched } from "../facts/watched.ts";
 import { counts, cycle, decided, fail, inside, stands } from "./brand.ts";
 
 afterEach(() => fail().then(() => undefined));
@@ -147,4 +149,49 @@ it("a brand's first cycle brings a weekly schedule of its audits, which people m
 
   const run = await caller.post(`${path}/run`, { reason: "before the meeting" });
   await reaches(caller, run.body.instance_id, "complete");
+});
+
+it("an audit that finds a whole brand keeps the first thousand findings, and says how many there are beyond them", async () => {
+  const caller = await callerWith();
+  const agent = brandAgentOf(env, caller.tenantId, "large");
+  const articles = Array.from({ length: 1200 }, (_, index) => ({
+    content_id: `a${index}`,
+    keyword: `keyword ${index}`,
+    revision: 2,
+    state: "live" as const,
+  }));
+  const truth = { articles, research: [], begun: [], ended: [], gone: { articles: [], research: [] } };
+  const { counts, findings } = await agent.reconcile({ tenant_id: caller.tenantId, brand: "large", instance_id: "first" }, truth);
+  expect(counts.live).toBe(1200);
+  expect(findings).toHaveLength(1001);
+  expect(findings.at(-1)).toBe("And 200 more.");
+});
+
+it("looks work on its way up by its ids, however many instances the tenant has", async () => {
+  const { caller, brand } = await brandWith("a");
+  await stands(caller, brand, { live: 1 });
+  const { body } = await caller.get("/v1/instances?workflow=research-keyword");
+  const { db, ran } = watched();
+  const open = [{ instance_id: body.items[0].id, correlation_id: body.items[0].correlation_id, at: 0 }];
+  expect(await progressOf(db, caller.tenantId, open)).toMatchObject({ begun: [{ request: body.items[0].id, keyword: "a" }], ended: [] });
+  expect(ran.map(({ plan }) => plan.find((line) => /instances|SEARCH i /.test(line)))).toEqual([
+    expect.stringContaining("(id=?)"),
+    expect.stringContaining("(tenant_id=? AND correlation_id=?)"),
+  ]);
+});
+
+it("what a lost alarm has left unsent is sent when the agent next hears of something", async () => {
+  const { caller, brand } = await brandWith("a");
+  await stands(caller, brand, { live: 1 });
+  const agent = brandAgentOf(env, caller.tenantId, brand);
+  await inside(caller, brand, async (storage) => {
+    storage.sql.exec("UPDATE requests SET state = 'to_send'");
+    await storage.deleteAlarm();
+  });
+  await agent.wake();
+  const state = await until(
+    () => inside(caller, brand, ({ sql }) => sql.exec<{ state: string }>("SELECT state FROM requests").one().state),
+    (state) => state === "sent",
+  );
+  expect(state).toBe("sent");
 });

@@ -1,5 +1,7 @@
 import { env } from "cloudflare:workers";
 import { beforeAll, expect, it } from "vitest";
+import { takeChange } from "../../src/crm/change.ts";
+import { batch, type Envelope } from "../../src/engine/index.ts";
 import { type Caller, callerWith, type Json, until } from "../api/client.ts";
 import {
   bring,
@@ -13,6 +15,7 @@ import {
   looks,
   notify,
   people,
+  type Row,
   recordsOf,
   synced,
   theCrm,
@@ -22,9 +25,12 @@ import {
 beforeAll(() => theCrm().setWebhookUrl("http://localhost:8787/nowhere"));
 
 /** A tenant with contacts that are in the CRM already. */
-async function inStep(count = 1): Promise<{ caller: Caller; idOf: (contact: string) => string }> {
+async function inStep(count = 1, name?: string): Promise<{ caller: Caller; idOf: (contact: string) => string }> {
   const caller = await callerWith();
-  await bring(caller, people(caller, count));
+  await bring(
+    caller,
+    people(caller, count).map((row) => ({ ...row, ...(name !== undefined && { name }) })),
+  );
   await synced(caller);
   const records = await recordsOf(caller);
   return { caller, idOf: (contact) => records.get(contact)?.id ?? "" };
@@ -223,4 +229,44 @@ it("a reading that comes late does not undo a newer one", async () => {
   await tell(caller, idOf("c0000"));
   await looked(caller, 2);
   expect((await contactOf(caller, "c0000")).properties).toEqual({ phone: "old" });
+});
+
+it("a name that is only split otherwise in the CRM is no change here, and the next change here is still sent", async () => {
+  for (const noticed of [true, false]) {
+    const { caller, idOf } = await inStep(1, "Anna Maria Berg");
+    const [row] = people(caller, 1) as [Row];
+    await theCrm().edit(idOf("c0000"), { firstname: "Anna Maria", lastname: "Berg" });
+    if (noticed) {
+      await tell(caller, idOf("c0000"));
+      await looked(caller, 1);
+    } else await synced(caller, "all");
+    expect(await contactOf(caller, "c0000")).toMatchObject({ name: "Anna Maria Berg", revision: 1 });
+    expect(await linkOf(caller, "c0000")).toMatchObject({ revision: 1, synced_revision: 1, pending: false });
+
+    await bring(caller, [{ ...row, name: "Anna Maria Berg", properties: { phone: "+47" } }]);
+    expect((await synced(caller)).contacts).toMatchObject({ done: 1 });
+    expect((await recordsOf(caller)).get("c0000")?.properties).toMatchObject({ firstname: "Anna Maria", lastname: "Berg", phone: "+47" });
+  }
+});
+
+it("two looks at a contact that was just made in the CRM leave its newest state, whichever is written first", async () => {
+  for (const order of ["older first", "newer first"]) {
+    const caller = await callerWith();
+    const { id } = (await theCrm().edit(null, { email: `n@${caller.tenantId}.example.com`, firstname: "Nia", phone: "1" })) as Json;
+    const look = (instanceId: string) =>
+      takeChange({
+        env,
+        envelope: { tenant_id: caller.tenantId } as Envelope,
+        instanceId,
+        notice: { crm_id: id, event_id: instanceId, occurred_at: new Date().toISOString(), merged: [] },
+      });
+    const older = await look("look-1");
+    await theCrm().edit(id, { phone: "2", lastname: "New" });
+    const newer = await look("look-2");
+    for (const { statements = [] } of order === "older first" ? [older, newer] : [newer, older]) await batch(env.DB, statements);
+    expect(await contactOf(caller, `crm-${id}`), order).toMatchObject({ name: "Nia New", properties: { phone: "2" } });
+    await synced(caller, "all");
+    expect(await linkOf(caller, `crm-${id}`), order).toMatchObject({ pending: false });
+    expect((await recordsOf(caller)).get(`crm-${id}`)?.properties, order).toMatchObject({ phone: "2", lastname: "New" });
+  }
 });

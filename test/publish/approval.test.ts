@@ -1,4 +1,6 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { keeperOf } from "../../src/engine/index.ts";
 import { type Caller, callerWith, expectProblem, type Json, reaches, send, until } from "../api/client.ts";
 import { ledger } from "../providers/embedded.ts";
 import { askToPublish, becomes, draft, noApproval, publish, wantsApproval } from "./article.ts";
@@ -106,4 +108,36 @@ it("An article of a brand that wants nobody asked is published without a questio
   const caller = await callerWith();
   expect(await publish(caller, await draft(caller))).toMatchObject({ status: "published", revision: 2, approval_id: null });
   expect((await caller.get("/v1/approvals")).body.items).toEqual([]);
+});
+
+it("is looked at once an hour while it waits for days, and at once when it is answered", async () => {
+  const caller = await callerWith();
+  const { article, instance, approval } = await asked(caller);
+  const nextLook = async () => {
+    const select = env.DB.prepare("SELECT check_at - unixepoch() * 1000 AS ms FROM instances WHERE id = ?1").bind(instance);
+    return (await select.first<{ ms: number }>())?.ms ?? 0;
+  };
+  const since = Date.now() - 3 * 86_400_000;
+  await env.DB.prepare("UPDATE instances SET accepted_at = ?2, check_at = 0 WHERE id = ?1").bind(instance, since).run();
+  await keeperOf(env).round();
+  expect(await nextLook()).toBeGreaterThan(3_000_000);
+  await caller.post(`${approval}/approve`, { reason: "Well said." });
+  expect(await nextLook()).toBeLessThan(60_000);
+  await becomes(caller, article, "published");
+});
+
+it("cannot be got round by a command that names another brand, whether that one asks or not", async () => {
+  const caller = await callerWith();
+  await wantsApproval(caller, "careful");
+  await wantsApproval(caller, "careful-too");
+  const article = await draft(caller, { brand: "careful" });
+  for (const brand of ["careless", "careful-too"]) {
+    const command = { type: "content.publish", payload: { content_id: article.id, brand } };
+    const { body } = await caller.post("/v1/commands", command, { "idempotency-key": `round ${brand}` });
+    const { error } = await reaches(caller, body.instance_id, "errored");
+    expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining(`is one of careful, not of ${brand}`) });
+  }
+  expect((await caller.get(`/v1/articles/${article.id}`)).body).toMatchObject({ status: "draft", revision: 1 });
+  expect((await caller.get("/v1/approvals")).body.items).toEqual([]);
+  expect(await putUp(article.slug)).toEqual([]);
 });

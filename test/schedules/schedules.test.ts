@@ -1,7 +1,9 @@
 import { createExecutionContext, createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { app } from "../../src/catalog.ts";
 import { keeperOf } from "../../src/engine/index.ts";
+import { startDue } from "../../src/engine/schedules/due.ts";
 import worker from "../../src/worker.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, research } from "../api/client.ts";
 
@@ -74,6 +76,35 @@ describe("A time that has come", () => {
   });
 });
 
+describe("A time that is started while somebody changes the schedule", () => {
+  it.each([
+    ["pauses it", "paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
+    [
+      "gives it other times",
+      "active",
+      (caller: Caller, path: string) => caller.call("PUT", path, { cron: "30 3 1 1 *", command: research("tea"), reason }),
+    ],
+  ])("leaves alone what somebody wants who %s", async (_, state, change) => {
+    const { caller, path, runs } = await scheduled();
+    await dueSince(caller, thisHour());
+    let asked = 0;
+    const DB = {
+      prepare: (text: string) => env.DB.prepare(text),
+      async batch(statements: D1PreparedStatement[]) {
+        // Between the look at what is due and the write of what became of it.
+        if (++asked === 2) await change(caller, path);
+        return env.DB.batch(statements);
+      },
+    } as unknown as D1Database;
+    expect(await startDue({ ...env, DB }, app)).toBe(1);
+    const { body } = await caller.get(path);
+    expect(body).toMatchObject({ state, revision: 2 });
+    expect(String(body.next_at)).toMatch(state === "paused" ? /^null$/ : /-01-01T03:30:00.000Z$/);
+    expect(await instancesOf(caller)).toHaveLength(1);
+    expect((await runs()).map((run) => run.state)).toContain("started");
+  });
+});
+
 describe("Times that passed while nobody was there", () => {
   it("are stated as missed, and the last one runs if it is not too late", async () => {
     const { caller, runs } = await scheduled();
@@ -111,6 +142,30 @@ describe("Times that passed while nobody was there", () => {
     expect(Date.now() - Date.parse(started.due_at)).toBeLessThan(2 * 60_000);
     expect(missed).toMatchObject({ state: "missed", times: 1000 });
     expect(Date.parse(started.due_at) - Date.parse(missed.until)).toBe(60_000);
+  });
+});
+
+describe("A time that has come and that nobody has started yet", () => {
+  it.each([
+    ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
+    ["changed", (caller: Caller, path: string) => caller.call("PUT", path, { cron: "30 * * * *", command: research("tea"), reason })],
+    ["ended", (caller: Caller, path: string) => caller.call("DELETE", path, { reason })],
+  ])("is stated as missed when the schedule is %s, and does not run", async (how, change) => {
+    const { caller, path, runs } = await scheduled();
+    const due = thisHour();
+    await dueSince(caller, due - HOUR_MS);
+    expect((await change(caller, path)).status).toBeLessThan(300);
+    await platformCron();
+    expect(await runs()).toMatchObject([
+      {
+        state: "missed",
+        due_at: new Date(due - HOUR_MS).toISOString(),
+        until: new Date(due).toISOString(),
+        times: 2,
+        reason: `ada ${how} it before it was started.`,
+      },
+    ]);
+    expect(await instancesOf(caller)).toEqual([]);
   });
 });
 

@@ -13,9 +13,12 @@ import { oldestWaiting } from "./backlog.ts";
 
 /** Instances looked at in one round. */
 const ROWS = 200;
-/** The pause to the next look: half the instance's age, at most 30 seconds; for one that has been open for more than ten minutes a twentieth of its age, at most 5 minutes. */
+/**
+ * The pause to the next look: half the instance's age, at most 30 seconds; for one that has been open for more than ten minutes a twentieth of its age,
+ * at most 5 minutes. At most an hour for one that waits, maybe for weeks, because each look is a written row: whatever it waits for asks for a look at once.
+ */
 const PAUSE: Fragment = {
-  fragment: `max(${KEEPER_PATIENCE_MS}, min((${now.fragment} - accepted_at) / 2, max(30000, (${now.fragment} - accepted_at) / 20), 300000))`,
+  fragment: `max(${KEEPER_PATIENCE_MS}, min((${now.fragment} - accepted_at) / 2, max(30000, (${now.fragment} - accepted_at) / 20), iif(status = 'waiting', 3600000, 300000)))`,
 };
 /** An accepted command may wait this long in a backlog before the keeper starts it past the queue. */
 const MAX_QUEUED_MS = 900_000;

@@ -6,7 +6,7 @@ import { type Action, applied, audit, type Operator } from "../operate/audit.ts"
 import { batch } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { checkTiming, nextAfter, passedSince } from "./cron.ts";
-import { getSchedule, insertRun, type Schedule } from "./schedule.ts";
+import { getSchedule, insertRun, type Schedule, selectSchedules } from "./schedule.ts";
 
 /** A schedule as somebody wants it. */
 export type ScheduleRequest = Pick<Schedule, "cron" | "timeZone" | "command" | "payload" | "lateMs">;
@@ -27,7 +27,9 @@ export async function putSchedule(
   const { on: definition } = catalog.performer(request.command);
   decodePayload(definition, definition.version, request.payload);
   const { cron, timeZone, command } = request;
+  const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
   await batch(env.DB, [
+    ...(before ? noteUnstarted(before, `${by.actor} changed it before it was started.`) : []),
     sql`
       ${insertSchedule(by, name, request)}
       ON CONFLICT (tenant_id, name) DO UPDATE SET
@@ -55,7 +57,10 @@ function insertSchedule({ tenantId, actor }: Operator, name: string, request: Sc
 /** Nothing is due until it is resumed. Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
 export async function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
   const before = await getSchedule(env, by, name);
-  await move(env, by, before, action("pause", name, reason), [change(before, by, "paused", null, Date.now())]);
+  await move(env, by, before, action("pause", name, reason), [
+    ...noteUnstarted(before, `${by.actor} paused it before it was started.`),
+    change(before, by, "paused", null, Date.now()),
+  ]);
   return getSchedule(env, by, name);
 }
 
@@ -72,8 +77,9 @@ export async function resumeSchedule(env: EngineEnv, by: Operator, name: string,
 
 /** Ends a schedule. What became of its times can be read until it is pruned. Errors: `schedule_not_found`. */
 export async function deleteSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<void> {
-  await getSchedule(env, by, name);
+  const before = await getSchedule(env, by, name);
   await batch(env.DB, [
+    ...noteUnstarted(before, `${by.actor} ended it before it was started.`),
     sql`DELETE FROM schedules WHERE tenant_id = ${by.tenantId} AND name = ${name}`,
     audit(by, action("unschedule", name, reason), false),
   ]);
@@ -101,6 +107,18 @@ function change(
   return sql`
     UPDATE schedules SET state = ${state}, next_at = ${next}, revision = revision + 1, changed_at = ${at}, changed_by = ${by.actor}
     WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND state = ${from}`;
+}
+
+/** Times that have come and that nobody has started yet, and nobody will: what becomes of the schedule now looks only ahead. */
+function noteUnstarted(schedule: Schedule, reason: string): Statement[] {
+  const at = Date.now();
+  const { tenantId, name, revision, nextAt } = schedule;
+  if (nextAt === null || nextAt > at) return [];
+  const { last, earlier } = passedSince(schedule, nextAt, at);
+  const run = { dueAt: nextAt, state: "missed", untilAt: last, times: (earlier?.count ?? 0) + 1, instanceId: null, reason } as const;
+  const still = sql`
+    EXISTS (SELECT 1 FROM schedules s WHERE s.tenant_id = ${tenantId} AND s.name = ${name} AND s.revision = ${revision} AND s.next_at = ${nextAt})`;
+  return [insertRun(schedule, run, at, still)];
 }
 
 function notePaused(schedule: Schedule, at: number): Statement[] {
