@@ -1,5 +1,6 @@
+import { findBrand } from "../brand/settings.ts";
 import { type Truth, truthOf } from "../brand/truth.ts";
-import { defineStep, type EffectCall, MillraceError } from "../engine/index.ts";
+import { defineStep, type EffectCall, MillraceError, notRetryable } from "../engine/index.ts";
 import type { Audit, Cycle, PlannedKeyword } from "../objects/brand-agent.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";
 
@@ -7,6 +8,13 @@ import { brandAgentOf } from "../objects/brand-agents.ts";
 export async function lookAtBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
   const beliefs = await brandAgentOf(env, tenantId, brand).beliefs();
   return truthOf(env.DB, tenantId, brand, beliefs);
+}
+
+/** The same for a brand that is known. Errors: `not_retryable` for one that nobody has set anything for, that never decided and has no article: a slip of the pen. */
+export async function lookAtKnownBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
+  const [known, truth] = await Promise.all([findBrand(env.DB, tenantId, brand), lookAtBrand(env, tenantId, brand)]);
+  if (known || truth.articles.length > 0) return truth;
+  throw notRetryable(`There is no brand "${brand}" to audit. GET /v1/brands lists them.`);
 }
 
 /** Has the brand's agent decide a cycle. It remembers cycles: asked again, it answers the same. One that is new is told first what there is. */

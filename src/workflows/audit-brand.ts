@@ -1,13 +1,13 @@
 import { defineWorkflow } from "../engine/index.ts";
 import { BrandAudit, BrandAudited } from "../messages/brand.ts";
-import { lookAtBrand, tellAgent } from "../steps/ask-brand-agent.ts";
+import { lookAtKnownBrand, tellAgent } from "../steps/ask-brand-agent.ts";
 
 /** Looks at what a brand really has, and sets right what its agent believes otherwise. */
 export const auditBrand = defineWorkflow({
   name: "audit-brand",
   on: BrandAudit,
   async run({ payload: { brand }, step, env, envelope: { tenant_id }, instanceId }) {
-    const truth = await step.read("look at the brand", () => lookAtBrand(env, tenant_id, brand));
+    const truth = await step.read("look at the brand", () => lookAtKnownBrand(env, tenant_id, brand));
 
     const told = { tenant_id, brand, instance_id: instanceId, truth };
     return step.effect("tell the agent", tellAgent, told, {

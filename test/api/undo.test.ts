@@ -1,16 +1,25 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { askToPublish, draft } from "../publish/article.ts";
 import { callerWith, expectProblem, reaches } from "./client.ts";
 import { seedEffect, seedInstance } from "./seed.ts";
 
 describe("Undoing over HTTP", () => {
   it("says first what would be taken back, changes nothing, and does it when asked to", async () => {
     const caller = await callerWith();
-    const id = await seedInstance(caller.tenantId, { status: "errored" });
-    await seedEffect(id, { step: "send mail", state: "done" });
+    const id = await askToPublish(caller, await draft(caller));
+    await reaches(caller, id, "complete");
     const plan = await caller.post(`/v1/instances/${id}/undo`, { reason: "called off", dry_run: true });
-    expect([plan.status, plan.body]).toEqual([200, { effects: [{ step: "send mail", item: "", verdict: "stays" }] }]);
-    expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "errored", undo: null });
+    expect([plan.status, plan.body]).toEqual([
+      200,
+      {
+        effects: [
+          { step: "put page", item: "", verdict: "undone" },
+          { step: "see who must agree", item: "", verdict: "stays" },
+        ],
+      },
+    ]);
+    expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "complete", undo: null });
 
     const { status, body } = await caller.post(`/v1/instances/${id}/undo`, { reason: "called off" });
     expect([status, body]).toEqual([202, { action_id: expect.any(String) }]);
@@ -18,10 +27,20 @@ describe("Undoing over HTTP", () => {
     expect((await caller.get("/v1/audit")).body.items).toMatchObject([
       { id: body.action_id, verb: "undo", target: id, reason: "called off", result: "applied" },
     ]);
-    expect((await caller.get(`/v1/instances/${id}/effects`)).body.items).toMatchObject([{ step: "send mail", state: "done" }]);
-
     const again = expectProblem(await caller.post(`/v1/instances/${id}/undo`, { reason: "again" }), 409, "invalid_transition");
     expect(again).toMatchObject({ from: "terminated", detail: expect.stringContaining("undone already") });
+  });
+
+  it("is refused where nothing could be taken back: it would look undone, and be as it was", async () => {
+    const caller = await callerWith();
+    const id = await seedInstance(caller.tenantId, { status: "errored" });
+    await seedEffect(id, { step: "send mail", state: "done" });
+    const plan = await caller.post(`/v1/instances/${id}/undo`, { reason: "called off", dry_run: true });
+    expect(plan.body).toEqual({ effects: [{ step: "send mail", item: "", verdict: "stays" }] });
+    const refused = expectProblem(await caller.post(`/v1/instances/${id}/undo`, { reason: "called off" }), 409, "invalid_transition");
+    expect(refused.detail).toContain("nothing that could be taken back");
+    expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "errored", undo: null });
+    expect((await caller.get("/v1/audit")).body.items).toMatchObject([{ verb: "undo", target: id, result: "no_change" }]);
   });
 
   it("is refused while the instance is under way, whatever it waits for", async () => {

@@ -195,3 +195,13 @@ it("what a lost alarm has left unsent is sent when the agent next hears of somet
   );
   expect(state).toBe("sent");
 });
+
+it("an audit of a brand that nobody knows fails and says so: a slip of the pen makes no brand", async () => {
+  const caller = await callerWith();
+  const { body } = await caller.post("/v1/commands", { type: "brand.audit", payload: { brand: "acmee" } });
+  expect((await reaches(caller, body.instance_id, "errored")).error).toMatchObject({
+    code: "not_retryable",
+    message: 'There is no brand "acmee" to audit. GET /v1/brands lists them.',
+  });
+  expect((await caller.get("/v1/brands")).body.items).toEqual([]);
+});

@@ -2,8 +2,8 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { now, sql } from "../contract/sql.ts";
-import { batch } from "../store/retry.ts";
+import { now, type Statement, sql } from "../contract/sql.ts";
+import { batch, query } from "../store/retry.ts";
 import { applyOpenActions } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
@@ -39,7 +39,8 @@ function verdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
 
 /**
  * Undoes an instance that has ended: its recorded effects that can be taken back are, in reverse order, each once; then it is terminated.
- * Errors: `instance_not_found`; `invalid_transition` (audited as no change) while it is under way, while an effect is in doubt, or when it is undone already.
+ * Errors: `instance_not_found`; `invalid_transition` (audited as no change) while it is under way, while an effect is in doubt, when it is undone already, or
+ * when it has nothing that could be taken back.
  */
 export async function undoInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);
@@ -48,22 +49,31 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
     sql`
       UPDATE instances SET status = 'running', error = NULL, undo = ${actionId}, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('complete', 'errored', 'terminated') AND undo IS NULL
-        AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`,
+        AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')
+        AND EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(instanceId)})`,
     audit(by, { id: actionId, verb: "undo", target: instanceId, instanceId, reason }, true),
     applied(actionId),
   ]);
-  if (results.at(-1)?.[0]?.result !== "applied") throw refusal(instance);
+  if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance);
   await crashPoint("undo promised, not applied");
   await applyOpenActions(env, actionId);
   return { actionId };
 }
 
-function refusal({ status, undo }: Instance): MillraceError {
+/** Effects that happened, or may have, and that the code which did them can take back. */
+function canBeTakenBack(instanceId: string): Statement {
+  return sql`instance_id = ${instanceId} AND undoable = 1 AND position >= 0 AND state IN ('done', 'claimed', 'confirmed')`;
+}
+
+async function refusal(env: EngineEnv, { id, status, undo }: Instance): Promise<MillraceError> {
   const detail = { from: status, to: "running" };
   const because = (why: string) => new MillraceError("invalid_transition", why, detail);
   if (undo !== null && status === "terminated") return because("The instance is undone already: there is nothing left to undo.");
   if (undo !== null && status === "errored") return because("An undo of the instance has failed: retry it, and it goes on from there.");
-  if (status === "complete" || status === "errored" || status === "terminated")
+  if (status === "complete" || status === "errored" || status === "terminated") {
+    const [doubt] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE instance_id = ${id} AND state = 'in_doubt' LIMIT 1`);
+    if (!doubt) return because("The instance has done nothing that could be taken back: a dry run says what stays.");
     return because("An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.");
+  }
   return because(`The instance is ${status}: only one that has ended can be undone.`);
 }
