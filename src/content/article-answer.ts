@@ -61,10 +61,11 @@ function line(text: string): string {
   return text.replaceAll(/\s+/g, " ");
 }
 
-/** Models wrap JSON in a fence, and some say a word before it. */
+/** Models wrap JSON in a fence, and some say a word before it. By places and not by a pattern: some models write white space without end. */
 function unfenced(answer: string): string {
-  const fenced = /^[^{]*?```(?:json)?\s*\n([\s\S]*?)\n?\s*```[^}]*$/.exec(answer)?.[1];
-  return fenced ?? answer;
+  const [from, to] = [answer.indexOf("{"), answer.lastIndexOf("}")];
+  const isFenced = from >= 0 && from < to && answer.slice(0, from).includes("```") && answer.slice(to).includes("```");
+  return isFenced ? answer.slice(from, to + 1) : answer;
 }
 
 function readMarkdown(answer: string): ReadArticle {

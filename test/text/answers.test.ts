@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
+import { readArticle } from "../../src/content/article-answer.ts";
 import { fresh } from "../api/client.ts";
 import { inject } from "../providers/embedded.ts";
 import { asked } from "./writing.ts";
@@ -159,4 +160,11 @@ describe("A retry", () => {
     expect(second).toMatchObject({ code: "answer_refused" });
     expect(await writing.charged()).toEqual({ charged: 1, repeated: 0 });
   });
+});
+
+it("an answer of white space without end is malformed, and is read in one go", () => {
+  const text = `\`\`\`json\n${"\n".repeat(5_000)}x`;
+  const usage = { input: 1, output: 1, cached: null, reasoning: null };
+  const answer = { text, ending: "whole", refusal: null, finish: "stop", id: null, model: "m", usage } as const;
+  expect(readArticle("article.v2", answer)).toMatchObject({ bad: "malformed" });
 });
