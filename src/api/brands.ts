@@ -38,6 +38,7 @@ const settingsSchema = z.strictObject({
   approval_default: z.enum(["approve", "reject"]).default(DEFAULT_SETTINGS.approval_default).meta({
     description: "What is true when nobody has answered by then.",
   }),
+  reason: z.string().trim().max(500).default("").meta({ description: "Why; kept in the audit." }),
 });
 
 const SettingsSchema = z.object({
@@ -179,13 +180,14 @@ export function brands(_catalog: Catalog) {
     })
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { brand } = req.valid("param");
-      const { approval_timeout, ...rest } = await readBody(req, settingsSchema);
+      const { approval_timeout, reason, ...rest } = await readBody(req, settingsSchema);
       const put = await putSettings(
         env.DB,
         caller.tenantId,
         brand,
         { ...rest, approval_timeout: approval_timeout as Duration },
         caller.actor,
+        reason,
       );
       await brandAgentOf(env, caller.tenantId, brand).wake();
       return json(brandView(put), 200);

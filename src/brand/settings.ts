@@ -1,4 +1,4 @@
-import { type Duration, now, query, type Statement, sql } from "../engine/index.ts";
+import { audit, batch, type Duration, now, query, type Statement, sql } from "../engine/index.ts";
 
 /** What people allow a brand. */
 export interface BrandSettings {
@@ -56,17 +56,18 @@ export async function listBrands(db: D1Database, tenantId: string, after: string
   return rows.map(asBrand);
 }
 
-/** Puts a brand's settings: all of them, whatever was there. Answers the brand. */
+/** Puts a brand's settings: all of them, whatever was there; who did, and why, is in the audit. Answers the brand. */
 export async function putSettings(
   db: D1Database,
   tenantId: string,
   brand: string,
   settings: BrandSettings,
   who: string,
+  reason = "",
 ): Promise<KnownBrand> {
   const { max_drafts, rate_per_second, approval, approval_timeout, approval_default } = settings;
-  const [row] = await query<Row>(
-    db,
+  const action = { id: crypto.randomUUID(), verb: "settings", target: brand, instanceId: null, reason, detail: { ...settings } } as const;
+  const [rows] = await batch(db, [
     sql`
       INSERT INTO brands (tenant_id, ${COLUMNS})
       VALUES (${tenantId}, ${brand}, ${max_drafts}, ${rate_per_second}, ${approval}, ${approval_timeout}, ${approval_default}, ${now}, ${who})
@@ -76,8 +77,9 @@ export async function putSettings(
         updated_at = excluded.updated_at, updated_by = excluded.updated_by
       WHERE tenant_id = ${tenantId}
       RETURNING ${COLUMNS}`,
-  );
-  return asBrand(row as Row);
+    audit({ tenantId, actor: who }, action, false),
+  ]);
+  return asBrand(rows?.[0] as unknown as Row);
 }
 
 /** A brand that nobody has set anything for is known from now on. */

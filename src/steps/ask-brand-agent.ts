@@ -5,7 +5,7 @@ import type { Audit, Cycle, PlannedKeyword } from "../objects/brand-agent.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";
 
 /** What D1 really has of a brand, measured against what its agent believes. */
-export async function lookAtBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
+async function lookAtBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
   const beliefs = await brandAgentOf(env, tenantId, brand).beliefs();
   return truthOf(env.DB, tenantId, brand, beliefs);
 }

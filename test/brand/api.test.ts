@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { callerWith, expectProblem, fresh } from "../api/client.ts";
+import { callerWith, expectProblem, fresh, type Json } from "../api/client.ts";
 import { cycle, decided, stands, verdicts } from "./brand.ts";
 
 it("settings are put whole, say who put them, and are shown", async () => {
@@ -10,7 +10,13 @@ it("settings are put whole, say who put them, and are shown", async () => {
   const counts = { live: 0, drafts: 0, on_their_way: 0, held: 0 };
   expect((await caller.get("/v1/brands/acme")).body).toEqual({ ...put.body, counts, last_audit: null });
   expect((await caller.call("PUT", "/v1/brands/acme", { approval_timeout: "365 days" })).status).toBe(200);
-  await caller.call("PUT", "/v1/brands/acme", {});
+  await caller.call("PUT", "/v1/brands/acme", { reason: "back to what it was" });
+  const { items } = (await caller.get("/v1/audit")).body;
+  expect(items.map(({ verb, target, actor, reason, detail }: Json) => [verb, target, actor, reason, detail.approval])).toEqual([
+    ["settings", "acme", "ada", "back to what it was", "none"],
+    ["settings", "acme", "ada", "", "none"],
+    ["settings", "acme", "ada", "", "required"],
+  ]);
   expect((await caller.get("/v1/brands/acme")).body.settings).toMatchObject({
     max_drafts: 5,
     approval: "none",

@@ -100,7 +100,7 @@ export class Steps {
   }
 
   /**
-   * Asks a person. The instance waits, for nothing and at no cost, until somebody answers through the API or the time is over; then
+   * Asks a person. The instance waits, for a look of the keeper an hour, until somebody answers through the API or the time is over; then
    * what `otherwise` says is true. One question, one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {

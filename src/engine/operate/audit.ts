@@ -24,6 +24,7 @@ export const VERBS = [
   "approve",
   "reject_approval",
   "undo",
+  "settings",
 ] as const;
 type Verb = (typeof VERBS)[number];
 

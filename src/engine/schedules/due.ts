@@ -8,8 +8,10 @@ import type { Catalog } from "../topology/catalog.ts";
 import { nextAfter, type Passed, passedSince } from "./cron.ts";
 import { insertRun, type Schedule, selectSchedules } from "./schedule.ts";
 
-/** Schedules of one round; the rest is due in the next. */
-const ROUND = 100;
+/** Schedules of one look. */
+const LOOK = 100;
+/** Looks of one call, within what a call may ask of the database; the rest is due in the next. */
+const LOOKS = 4;
 
 /**
  * Starts what is due. A time that has come becomes its command, the note of it and the next time in one write, so that a crash
@@ -17,17 +19,22 @@ const ROUND = 100;
  * missed: nothing is made up for unseen. Answers how many commands were accepted. Called by one object at a time.
  */
 export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()): Promise<number> {
-  const due = await selectSchedules(env.DB, sql`next_at <= ${at} ORDER BY next_at LIMIT ${ROUND}`);
-  const started = await Promise.all(
-    due.map((schedule) =>
-      startOne(env, catalog, schedule, at).catch((error) => {
-        // It stays due: the next round comes for it, and it holds back none of the others.
-        console.error(JSON.stringify({ log: "schedule", name: schedule.name, tenant_id: schedule.tenantId, error: messageOf(error) }));
-        return false;
-      }),
-    ),
-  );
-  return started.filter(Boolean).length;
+  let started = 0;
+  for (let looks = 1; looks <= LOOKS; looks++) {
+    const due = await selectSchedules(env.DB, sql`next_at <= ${at} ORDER BY next_at LIMIT ${LOOK}`);
+    const answers = await Promise.all(
+      due.map((schedule) =>
+        startOne(env, catalog, schedule, at).catch((error) => {
+          // It stays due: the next call comes for it, and it holds back none of the others.
+          console.error(JSON.stringify({ log: "schedule", name: schedule.name, tenant_id: schedule.tenantId, error: messageOf(error) }));
+          return false;
+        }),
+      ),
+    );
+    started += answers.filter(Boolean).length;
+    if (due.length < LOOK) break;
+  }
+  return started;
 }
 
 async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at: number): Promise<boolean> {

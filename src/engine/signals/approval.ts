@@ -47,6 +47,9 @@ export interface Approval {
   reason: string | null;
 }
 
+/** A wait that is restarted in its last moments still waits for so long: the platform counts in seconds. */
+const SHORTEST_WAIT_MS = 1000;
+
 /** How a question stands: answered, or how many milliseconds are left for that. */
 export type Standing = Approval | { leftMs: number };
 
@@ -124,6 +127,6 @@ function selectQuestion({ tenantId, instanceId, label }: Asker): Statement {
 
 function standing(row: Record<string, unknown> | undefined): Standing {
   if (row === undefined) throw new MillraceError("invariant", "A question's row is gone while its instance asks.");
-  if (row.state === "pending") return { leftMs: Math.max(1, Number(row.left_ms)) };
+  if (row.state === "pending") return { leftMs: Math.max(SHORTEST_WAIT_MS, Number(row.left_ms)) };
   return { approved: row.state === "approved", by: row.decided_by as string | null, reason: row.reason as string | null };
 }
