@@ -96,7 +96,7 @@ it("JSON Lines are rows too, and what is no row is reported", async () => {
   expect(problems.map(({ line }) => line)).toEqual([2, 3, 5, 6, 7, 8, 9]);
   expect(problems.map(({ problem }) => problem)).toMatchObject([
     "is not JSON",
-    expect.stringContaining("expected object"),
+    "must be of type object, not array",
     expect.stringContaining("unknown"),
     "holds a NUL character",
     expect.stringContaining("surrogate"),
