@@ -1,8 +1,8 @@
 import * as z from "zod";
 import { defineCommand, defineEvent, defineQueue } from "../../src/engine/index.ts";
 
-const probeCommands = defineQueue({ name: "probe-commands", retries: { limit: 2, initial: "1 second", max: "2 seconds" } });
-const probeEvents = defineQueue({
+export const probeCommands = defineQueue({ name: "probe-commands", retries: { limit: 2, initial: "1 second", max: "2 seconds" } });
+export const probeEvents = defineQueue({
   name: "probe-events",
   retries: { limit: 2, initial: "1 second", max: "2 seconds" },
   batch: { size: 100, waitSeconds: 0 },

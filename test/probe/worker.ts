@@ -15,6 +15,7 @@ import {
   start,
   tell,
 } from "../../src/engine/index.ts";
+import { lab, labRoutes } from "./lab.ts";
 import { ProbeDone, ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
 import { make, routedRow, routing } from "./routing.ts";
 import { countDone, followProbe, probe } from "./workflows.ts";
@@ -23,6 +24,7 @@ export { Keeper, Recorder } from "../../src/engine/index.ts";
 
 export class Probe extends entrypoint(probe) {}
 export class CountDone extends entrypoint(countDone) {}
+export class Lab extends entrypoint(lab) {}
 export class FollowProbe extends entrypoint(followProbe) {}
 
 /** An object that events are told to: it counts each once, by its key. */
@@ -37,8 +39,9 @@ export class Listener extends DurableObject {
 }
 
 export const app = catalog({
-  workflows: [probe, countDone, followProbe],
+  workflows: [probe, countDone, followProbe, lab],
   routes: [
+    ...labRoutes,
     on(
       ProbeDone,
       start(countDone),

@@ -1,0 +1,55 @@
+import { type Accepted, type CommandRequest, enqueue, MillraceError } from "../../src/engine/index.ts";
+import { type LabCall, labPasses, labs } from "../probe/lab.ts";
+import { app } from "../probe/worker.ts";
+import { fresh, probeEnv, until } from "./harness.ts";
+
+const tenant = { tenantId: "acme", source: "test" };
+
+/** The lab's binding. */
+export const LAB = (probeEnv as unknown as { LAB: Workflow }).LAB;
+
+/** Accepts a run that does what `code` says, on every pass: code that shall differ between passes reads a variable of the test. */
+export async function runLab(
+  code: (call: LabCall) => Promise<unknown>,
+  { name = fresh("lab"), note = "", ...request }: Partial<CommandRequest> & { name?: string; note?: string } = {},
+): Promise<Accepted & { name: string }> {
+  labs.set(name, code);
+  const [answer] = await enqueue(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name, note }, ...request }]);
+  if (answer instanceof MillraceError || answer === undefined) throw answer;
+  return { ...answer, name };
+}
+
+/** How a lab run stands on the platform: "unknown" where that has never heard of it. */
+export async function platformOf(id: string): Promise<{ status: string; error?: { name: string; message: string } }> {
+  try {
+    return (await (await LAB.get(id)).status()) as { status: string };
+  } catch {
+    return { status: "unknown" };
+  }
+}
+
+/** Waits for a lab run to reach a status on the platform, and answers the one it has. */
+export function platformReaches(id: string, ...statuses: string[]): Promise<string> {
+  return until(
+    async () => (await platformOf(id)).status,
+    (status) => statuses.includes(status),
+  );
+}
+
+/** Restarts an ended lab run from its beginning, waits until its code was passed through once more, and answers how that ended. */
+export async function restartLab(id: string): Promise<string> {
+  await platformReaches(id, "complete", "errored", "terminated");
+  const before = labPasses.get(id) ?? 0;
+  await (await LAB.get(id)).restart();
+  await until(
+    async () => labPasses.get(id) ?? 0,
+    (count) => count > before,
+  );
+  return platformReaches(id, "complete", "errored");
+}
+
+/** Why a run failed, as its row says. */
+export async function errorOf(id: string): Promise<{ code?: string; step?: string; message?: string } | null> {
+  const row = await probeEnv.DB.prepare("SELECT error FROM instances WHERE id = ?1").bind(id).first<{ error: string | null }>();
+  return row?.error ? JSON.parse(row.error) : null;
+}

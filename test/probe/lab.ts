@@ -1,0 +1,60 @@
+import * as z from "zod";
+import { defineCommand, defineEvent, defineWorkflow, on, project, sendEach, type WorkflowCall } from "../../src/engine/index.ts";
+import { probeCommands, probeEvents } from "./messages.ts";
+
+/** A run whose code a test writes: it is found by the run's name. */
+export const LabRequested = defineCommand({
+  type: "lab.requested",
+  payload: z.object({ name: z.string(), note: z.string().default("") }),
+  key: ({ name }) => name,
+  subject: ({ name }) => name,
+  queue: probeCommands,
+});
+
+/** Followed by a run of the lab; with `row`, by a row of ours instead, which the database refuses when it says `poison`. */
+export const LabEvent = defineEvent({
+  type: "lab.event",
+  payload: z.object({ name: z.string(), note: z.string().default(""), row: z.string().optional() }),
+  subject: ({ name }) => name,
+  queue: probeEvents,
+});
+
+/** Nobody routes it: its author forgot the line. */
+export const LabOrphan = defineEvent({
+  type: "lab.orphan",
+  payload: z.object({ name: z.string() }),
+  subject: ({ name }) => name,
+  queue: probeEvents,
+});
+
+export type LabCall = WorkflowCall<{ name: string; note: string }>;
+
+/** What each run does, by the run's name. */
+export const labs = new Map<string, (call: LabCall) => Promise<unknown>>();
+
+/** How often each instance's code was passed through. */
+export const labPasses = new Map<string, number>();
+
+export const lab = defineWorkflow({
+  name: "lab",
+  on: LabRequested,
+  async run(call) {
+    labPasses.set(call.instanceId, (labPasses.get(call.instanceId) ?? 0) + 1);
+    const code = labs.get(call.payload.name);
+    if (!code) throw new Error(`No test has written the code of ${call.payload.name}.`);
+    return code(call);
+  },
+});
+
+const INSERT_ROW = `
+  INSERT INTO probe_rows (id, kind, name) SELECT value->>'id', value->>'kind', value->>'name' FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`;
+
+export const labRoutes = [
+  on(
+    LabEvent,
+    sendEach(LabRequested, ({ payload: { name, note, row } }) => (row === undefined ? [{ name, note }] : [])),
+    project(({ payload: { name, row }, envelope: { idempotency_key: id } }) =>
+      row === undefined ? undefined : { text: INSERT_ROW, row: { id, kind: row === "poison" ? null : row, name } },
+    ),
+  ),
+];
