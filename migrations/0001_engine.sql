@@ -1,5 +1,5 @@
--- The engine's tables. Every CHECK says what the types say; every status has one owner (see ARCHITECTURE.md).
--- Times are milliseconds since the epoch by the database's clock, unless a message brought its own.
+-- The tables of the engine. Every CHECK says what the types say, and every status has one owner (see ARCHITECTURE.md).
+-- Times are milliseconds since the epoch by the clock of the database, unless a message brought its own.
 
 -- One row per accepted command or subscribed event: this row is the acceptance. With a rowid, unlike its neighbours: its rows are
 -- large and its ids are hashes, and inserting those in key order took 2.3 times as long (measured), for one written row less.
@@ -65,7 +65,7 @@ CREATE TABLE outbox (
   due_at   INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
 
--- Events kept for instances that wait, or will wait, for them; and who waits.
+-- Events kept for instances that wait, or will wait, for them, and who waits.
 CREATE TABLE signals (
   id          TEXT    NOT NULL PRIMARY KEY,
   tenant_id   TEXT    NOT NULL,

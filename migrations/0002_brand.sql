@@ -1,4 +1,4 @@
--- The brand engine's own tables: what research found and what was written from it.
+-- The tables of the brand engine: what research found and what was written from it.
 CREATE TABLE research (
   id            TEXT    NOT NULL PRIMARY KEY,
   tenant_id     TEXT    NOT NULL,

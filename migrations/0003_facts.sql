@@ -1,5 +1,5 @@
 -- The projection of all ledgers: what they hold, as rows that can be asked for. It can be dropped and made anew.
--- A row is one fact by its name and its place in its ledger; in this order one ledger is read without another index. What no list is
+-- A row is one fact by its name and its place in its ledger. In this order one ledger is read without another index. What no list is
 -- ordered by stays in the body as it came, and is read from there: taking twelve columns apart took as long as inserting them.
 CREATE TABLE facts (
   tenant_id      TEXT    NOT NULL,
@@ -25,7 +25,8 @@ CREATE TABLE facts (
 -- looks at a bounded number of these, from the time that is asked for.
 CREATE INDEX facts_by_time ON facts (tenant_id, recorded_at);
 
--- Every ledger that was ever projected: a projection that was dropped cannot say whose facts it lacks. A row is written once, with a ledger's first facts.
+-- Every ledger that was ever projected: a projection that was dropped cannot say whose facts it lacks.
+-- A row is written once, with the first facts of a ledger.
 CREATE TABLE ledgers (
   tenant_id     TEXT    NOT NULL,
   entity        TEXT    NOT NULL,

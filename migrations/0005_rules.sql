@@ -1,4 +1,5 @@
--- What qualifies an outcome, in versions. A version is added, never changed: an outcome is decided by the newest that was in effect when it was recorded.
+-- What qualifies an outcome, in versions. A version is added, never changed: an outcome is decided by the newest
+-- that was in effect when it was recorded.
 CREATE TABLE qualification_rules (
   tenant_id    TEXT    NOT NULL,
   version      INTEGER NOT NULL CHECK (version >= 1),
@@ -9,7 +10,5 @@ CREATE TABLE qualification_rules (
   PRIMARY KEY (tenant_id, version)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TRIGGER qualification_rules_stay BEFORE UPDATE ON qualification_rules
-BEGIN
-  SELECT RAISE(ABORT, 'A version of the rules is never changed: add a new one.');
-END;
+-- On one line: what splits a file into its statements far away knows no more than that.
+CREATE TRIGGER rules_stay BEFORE UPDATE ON qualification_rules BEGIN SELECT RAISE(ABORT, 'A version of the rules is never changed'); END;

@@ -1,4 +1,4 @@
--- Webhooks. Every change of an endpoint's configuration is a row; the one that nothing has replaced is in force.
+-- Webhooks. Every change of the configuration of an endpoint is a row. The one that nothing has replaced is in force.
 CREATE TABLE webhook_versions (
   tenant_id   TEXT    NOT NULL,
   endpoint_id TEXT    NOT NULL,
@@ -9,7 +9,7 @@ CREATE TABLE webhook_versions (
   state       TEXT    NOT NULL CHECK (state IN ('enabled', 'disabled', 'deleted')),
   -- Why it was disabled, when nobody asked for that.
   reason      TEXT,
-  -- When the endpoint came into being; the same in all its versions.
+  -- When the endpoint came into being, the same in all its versions.
   created_at  INTEGER NOT NULL,
   changed_at  INTEGER NOT NULL,
   changed_by  TEXT    NOT NULL,
@@ -19,7 +19,7 @@ CREATE TABLE webhook_versions (
 
 CREATE INDEX webhook_endpoints ON webhook_versions (tenant_id, created_at, endpoint_id) WHERE replaced_at IS NULL;
 
--- Which generations of an endpoint's secret sign, and until when. The secrets themselves are derived, and kept nowhere.
+-- Which generations of the secret of an endpoint sign, and until when. The secrets themselves are derived, and kept nowhere.
 CREATE TABLE webhook_secrets (
   tenant_id   TEXT    NOT NULL,
   endpoint_id TEXT    NOT NULL,
@@ -29,7 +29,7 @@ CREATE TABLE webhook_secrets (
   PRIMARY KEY (tenant_id, endpoint_id, generation)
 ) STRICT, WITHOUT ROWID;
 
--- One row for each match of a fact and an endpoint; its id is also its instance's and the receiver's `webhook-id`.
+-- One row for each match of a fact and an endpoint. Its id is also that of its instance, and what the receiver is given as webhook-id.
 CREATE TABLE webhook_deliveries (
   id             TEXT    NOT NULL PRIMARY KEY CHECK (length(id) = 32),
   tenant_id      TEXT    NOT NULL,

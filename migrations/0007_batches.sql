@@ -1,4 +1,4 @@
--- Contacts as files bring them. `revision` counts how often a row was written: whoever syncs them elsewhere compares it.
+-- Contacts as files bring them. The revision counts how often a row was written: whoever syncs them elsewhere compares it.
 CREATE TABLE contacts (
   tenant_id   TEXT    NOT NULL,
   contact_id  TEXT    NOT NULL CHECK (length(contact_id) BETWEEN 1 AND 200),
@@ -12,7 +12,7 @@ CREATE TABLE contacts (
   PRIMARY KEY (tenant_id, contact_id)
 ) STRICT, WITHOUT ROWID;
 
--- One row per batch job: what was asked for, and how far it is. Every chunk moves it on together with the chunk's own rows.
+-- One row per batch job: what was asked for, and how far it is. Every chunk moves it on together with its own rows.
 CREATE TABLE batches (
   tenant_id     TEXT    NOT NULL,
   batch_id      TEXT    NOT NULL CHECK (length(batch_id) BETWEEN 1 AND 64),
@@ -28,7 +28,7 @@ CREATE TABLE batches (
   file_etag     TEXT,
   layout        TEXT    CHECK (layout IS NULL OR json_valid(layout)),
   total_bytes   INTEGER,
-  -- `errored` is not here: that is the instance's to say.
+  -- errored is not here: that is for the instance to say.
   state         TEXT    NOT NULL DEFAULT 'accepted' CHECK (state IN ('accepted', 'running', 'cancelling', 'cancelled', 'complete')),
   read_bytes    INTEGER NOT NULL DEFAULT 0,
   rows_done     INTEGER NOT NULL DEFAULT 0,
@@ -51,7 +51,7 @@ CREATE TABLE batches (
 
 CREATE INDEX batches_by_time ON batches (tenant_id, created_at, batch_id);
 
--- The parts of a batch's reports in R2, in order. An attempt that died may have left others there: only these count.
+-- The parts of the reports of a batch in R2, in order. An attempt that died may have left others there: only these count.
 CREATE TABLE batch_parts (
   tenant_id TEXT    NOT NULL,
   batch_id  TEXT    NOT NULL,

@@ -2,7 +2,7 @@
 CREATE TABLE approvals (
   instance_id TEXT    NOT NULL,
   step        TEXT    NOT NULL,
-  -- The instance and a digest of the step: whoever has the id finds the row by the primary key's first column.
+  -- The instance and a digest of the step: whoever has the id finds the row by the first column of the primary key.
   id          TEXT    NOT NULL CHECK (id GLOB instance_id || '-*'),
   tenant_id   TEXT    NOT NULL,
   workflow    TEXT    NOT NULL,

@@ -7,7 +7,7 @@ CREATE TABLE brands (
   max_drafts       INTEGER CHECK (max_drafts >= 1),
   -- Commands a second that the agent fans out.
   rate_per_second  REAL    CHECK (rate_per_second > 0),
-  -- Whether a person says yes before an article is published; how long that may take, and what is true if nobody answers.
+  -- Whether a person says yes before an article is published, how long that may take, and what is true if nobody answers.
   approval         TEXT    CHECK (approval IN ('none', 'required')),
   approval_timeout TEXT,
   approval_default TEXT    CHECK (approval_default IN ('approve', 'reject')),

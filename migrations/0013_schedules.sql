@@ -1,4 +1,4 @@
--- Commands that are due by the clock. `next_at` is when the next one is; none while it is paused, or when its pattern has no more.
+-- Commands that are due by the clock. next_at is when the next one is. There is none while it is paused, or when its pattern has no more.
 CREATE TABLE schedules (
   tenant_id   TEXT    NOT NULL,
   name        TEXT    NOT NULL CHECK (length(name) BETWEEN 1 AND 80),
@@ -20,7 +20,7 @@ CREATE TABLE schedules (
 
 CREATE INDEX schedules_due ON schedules (next_at) WHERE next_at IS NOT NULL;
 
--- What became of each time that was due. Times that passed for nothing share a row: from `due_at` to `until_at`, `times` of them.
+-- What became of each time that was due. Times that passed for nothing share a row: from due_at to until_at, as many as times says.
 CREATE TABLE schedule_runs (
   tenant_id   TEXT    NOT NULL,
   name        TEXT    NOT NULL,

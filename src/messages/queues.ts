@@ -1,6 +1,9 @@
 import { defineQueue } from "../engine/index.ts";
 
-/** The brand engine's queues: a command queue per service that performs commands, one for everybody's events. `wrangler.jsonc` says the same. */
+/**
+ * The brand engine's queues: a command queue per service that performs commands, one for everybody's events. `wrangler.jsonc` says the same.
+ * All but three keep the default of five batches at a time; docs/deploying.md has the table of what to change when.
+ */
 export const gatherfeedCommands = defineQueue({ name: "gatherfeed-commands" });
 export const publishCommands = defineQueue({ name: "publish-commands" });
 export const socialCommands = defineQueue({ name: "social-commands" });
@@ -13,11 +16,16 @@ export const projections = defineQueue({
   name: "projections",
   retries: { limit: 10, initial: "1 second", max: "1 minute" },
   batch: { size: 100, waitSeconds: 1 },
+  // A batch is one statement of about 0.2 s: ten at a time take the 5,000 messages a second that a queue brings at most.
+  concurrency: 10,
 });
 export const factProcessing = defineQueue({
   name: "fact-processing",
   retries: { limit: 5, initial: "5 seconds", max: "2 minutes" },
   batch: { size: 50, waitSeconds: 1 },
+  // Most of its time it waits for objects (budgets, contact books, other ledgers), and little for the database.
+  concurrency: 10,
 });
 export const crmCommands = defineQueue({ name: "crm-commands" });
-export const batch = defineQueue({ name: "batch", retries: { limit: 3, initial: "30 seconds", max: "5 minutes" } });
+/** Few messages, each the beginning of hours of work: what comes in numbers here should begin one after the other. */
+export const batch = defineQueue({ name: "batch", retries: { limit: 3, initial: "30 seconds", max: "5 minutes" }, concurrency: 2 });

@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { app } from "../../src/catalog.ts";
 import { bindingName } from "../../src/engine/contract/bindings.ts";
+import { DEAD_LETTER_CONCURRENCY } from "../../src/engine/contract/queue.ts";
 import * as queues from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts?raw";
 import wrangler from "../../wrangler.jsonc?raw";
@@ -20,15 +21,23 @@ describe.each(Object.values(queues))("The queue $name", (queue) => {
       max_batch_size: queue.batch.size,
       max_batch_timeout: queue.batch.waitSeconds,
       max_retries: queue.retries.limit,
+      max_concurrency: queue.concurrency,
       dead_letter_queue: `${queue.name}-dlq`,
     });
-    expect(config.queues.consumers.map((consumer) => consumer.queue)).toContain(`${queue.name}-dlq`);
+    expect(config.queues.consumers).toContainEqual(
+      expect.objectContaining({ queue: `${queue.name}-dlq`, max_concurrency: DEAD_LETTER_CONCURRENCY }),
+    );
   });
 
   it("has a name of the form purpose[-tenant]", () => {
     expect(queue.name).toMatch(/^[a-z]+(-[a-z]+)*$/);
     expect(queue.name).not.toMatch(/-dlq$/);
   });
+});
+
+it("every consumer of wrangler.jsonc belongs to a declared queue, or to its dead letters", () => {
+  const declared = Object.values(queues).flatMap(({ name }) => [name, `${name}-dlq`]);
+  expect(config.queues.consumers.map(({ queue }) => queue).toSorted()).toEqual(declared.toSorted());
 });
 
 it("every workflow of the catalog is bound under its own name, and every bound one is exported", () => {

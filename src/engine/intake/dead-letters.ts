@@ -10,8 +10,8 @@ import { confirm } from "./accept.ts";
 import type { Consumer } from "./batch.ts";
 import { deadLetter, insertDeadLetters } from "./capture.ts";
 
-/** Seconds until a dead letter that could not be stored comes back; its queue tries a hundred times. */
-const STORE_RETRY_SECONDS = 60;
+/** Seconds until a dead letter that could not be stored comes back: a minute at first, an hour in the end. A hundred tries are four days, as long as its queue keeps it. */
+const storeRetrySeconds = (attempt: number) => Math.min(60 * 2 ** (attempt - 1), 3600);
 
 /** The consumers of all dead-letter queues: every exhausted message becomes a row, with the queue it came from, before it is acknowledged. */
 export function consumeDeadLetters(catalog: Catalog): Consumer[] {
@@ -43,7 +43,7 @@ async function capture(batch: MessageBatch, env: EngineEnv, queue: QueueDefiniti
     );
     console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, captured: batch.messages.length }));
   } catch (error) {
-    batch.retryAll({ delaySeconds: STORE_RETRY_SECONDS });
+    for (const message of batch.messages) message.retry({ delaySeconds: storeRetrySeconds(message.attempts) });
     console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, stored: false, error: String(error) }));
   }
 }
