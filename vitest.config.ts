@@ -12,6 +12,11 @@ export default defineConfig({
   test: {
     // The Worker's own log lines are shown for tests that fail.
     silent: process.env.MILLRACE_TEST_LOGS ? false : "passed-only",
+    // One line a file; the gate names the slowest.
+    slowTestThreshold: Number.POSITIVE_INFINITY,
+    // Nothing leans on its neighbour. The seed is printed, and `--sequence.seed` repeats an order.
+    sequence: { shuffle: { files: true, tests: true } },
+    reporters: ["default", "./test/gate/times.ts"],
     projects: [
       {
         plugins: [
@@ -49,6 +54,7 @@ export default defineConfig({
         define: { MILLRACE_CRASH_POINTS: "true" },
         test: {
           name: "engine",
+          isolate: false,
           include: ["test/engine/**/*.test.ts"],
           setupFiles: ["test/migrate.ts"],
           globalSetup: ["test/upstream/global-setup.ts"],
@@ -74,9 +80,8 @@ export default defineConfig({
       {
         test: {
           name: "node",
-          include: ["test/{cli,house,chaos}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
+          include: ["test/{cli,house,chaos,gate}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
           testTimeout: 180_000,
-          fileParallelism: false,
         },
       },
     ],

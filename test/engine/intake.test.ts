@@ -42,10 +42,12 @@ describe("A command consumer", () => {
     const good = await Promise.all(names.map((name) => command(name)));
     const poison = { ...(await command(fresh("poison"))), payload_inline: { name: "", steps: "none" } };
     const unknown = { ...(await command(fresh("unknown"))), message_type: "probe.requestd" };
-    expect(await deliver("probe-commands", [...good, poison, unknown, "not an envelope", null])).toEqual({ acked: 7, retried: 0 });
+    const bad = [poison, unknown, `${fresh()} is no envelope`, null];
+    expect(await deliver("probe-commands", [...good, ...bad])).toEqual({ acked: 7, retried: 0 });
     for (const name of names) expect(await rows("SELECT deliveries FROM instances WHERE subject = ?1", name)).toEqual([{ deliveries: 1 }]);
     const letters = await rows<{ reason: string; issues: string; body: string }>(
-      "SELECT reason, issues, body FROM dead_letters WHERE queue = 'probe-commands'",
+      "SELECT reason, issues, body FROM dead_letters WHERE queue = 'probe-commands' AND body IN (SELECT value FROM json_each(?1))",
+      JSON.stringify(bad.map((body) => JSON.stringify(body))),
     );
     expect(letters.map((letter) => letter.reason).sort()).toEqual([
       "invalid_envelope",

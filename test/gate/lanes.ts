@@ -1,0 +1,23 @@
+/** A command of the gate. */
+export interface Job {
+  name: string;
+  /** One of the programs on the path of npm scripts. */
+  program: string;
+  args: readonly string[];
+  /** True for a run of vitest: it takes the seed and reports its times. */
+  tests?: boolean;
+}
+
+const tests = (project: string, workers: number): Job => ({
+  name: project,
+  program: "vitest",
+  args: ["run", "--project", project, "--maxWorkers", String(workers)],
+  tests: true,
+});
+
+/** What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors, where what waits fills what computes. */
+export const LANES: readonly (readonly Job[])[] = [
+  [tests("app", 2)],
+  [tests("node", 2)],
+  [{ name: "check", program: "npm", args: ["run", "--silent", "check"] }, tests("engine", 1), tests("raw", 1)],
+];

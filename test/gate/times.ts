@@ -1,0 +1,26 @@
+import { writeFileSync } from "node:fs";
+import { relative } from "node:path";
+import type { Reporter, TestModule } from "vitest/node";
+import { ROOT, type Run, TIMES_FILE, type Took } from "./took.ts";
+
+/** Tells how long each file took: to the gate if that runs the tests, else as a list of the ten slowest. */
+export default class Times implements Reporter {
+  onTestRunEnd(modules: readonly TestModule[]): void {
+    const took = modules.map(tookBy);
+    const file = process.env[TIMES_FILE];
+    if (file) writeFileSync(file, JSON.stringify({ took } satisfies Run));
+    else if (took.length > 1) console.log(`${slowest(took)}\n`);
+  }
+}
+
+function tookBy(module: TestModule): Took {
+  const { duration, collectDuration, setupDuration } = module.diagnostic();
+  const file = relative(ROOT, module.moduleId);
+  return { file, ms: Math.round(duration + collectDuration + setupDuration), tests: [...module.children.allTests()].length };
+}
+
+/** The ten slowest files, one line each. */
+export function slowest(took: readonly Took[]): string {
+  const ten = took.toSorted((one, other) => other.ms - one.ms).slice(0, 10);
+  return ["The slowest files:", ...ten.map(({ file, ms }) => `  ${(ms / 1000).toFixed(1).padStart(6)} s  ${file}`)].join("\n");
+}
