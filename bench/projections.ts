@@ -3,7 +3,7 @@ import type { RecordedFact } from "../src/facts/fact.ts";
 import { factRow, ledgerRow } from "../src/facts/projection.ts";
 import { FactRecorded } from "../src/messages/facts.ts";
 import { projections } from "../src/messages/queues.ts";
-import { LEDGER_SOURCE } from "../src/objects/feeds.ts";
+import { sourceIn } from "../src/objects/feeds.ts";
 import { confirmFacts, ledgerOf } from "../src/objects/ledgers.ts";
 import { batchOf, report } from "./intake.ts";
 import type { BenchEnv } from "./runs.ts";
@@ -78,7 +78,7 @@ async function consumed(env: BenchEnv, app: Catalog, count: number, series: stri
     schema_version: 1,
     message_type: FactRecorded.type,
     kind: "event",
-    source: LEDGER_SOURCE,
+    source: sourceIn(0),
     outbox: "sender",
     correlation_id: fact.correlation_id,
     causation_id: fact.causation_id,

@@ -39,7 +39,7 @@ export { consumeCommands } from "./intake/commands.ts";
 export { dispatch } from "./intake/dispatch.ts";
 export { type Accepted, type CommandRequest, enqueue, type Requester } from "./intake/enqueue.ts";
 export { consumeEvents } from "./intake/events.ts";
-export { oldestWaiting } from "./keeper/backlog.ts";
+export { oldestWaiting, UNKNOWN } from "./keeper/backlog.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";
 export { type Duties, Keeper, keeper, type Round } from "./keeper/keeper.ts";
 export type { Retention, Slice } from "./keeper/rule.ts";

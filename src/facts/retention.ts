@@ -1,4 +1,4 @@
-import { query, type Retention, type Slice, sql } from "../engine/index.ts";
+import { messageOf, query, type Retention, type Slice, sql } from "../engine/index.ts";
 
 /** What the rule needs of a ledger. */
 interface PrunedLedger {
@@ -37,7 +37,7 @@ export function factRetention(ledgerOf: (env: Env, tenantId: string, entity: str
       const { old, next } = await walk(env.DB, before, from);
       const gone = await Promise.all(
         old.map(async ({ tenantId, entity, first, last }) => {
-          const kept = await pruneLedger(ledgerOf(env, tenantId, entity), before);
+          const kept = await pruneLedger(ledgerOf(env, tenantId, entity), before).catch((error) => stays(tenantId, entity, first, error));
           return { tenantId, entity, first, last: Math.min(last, kept - 1) };
         }),
       );
@@ -91,6 +91,12 @@ function stretchOf(rows: readonly Row[]): Stretch[] {
 async function pruneLedger(ledger: PrunedLedger, before: number): Promise<number> {
   for (let call = 0; call < LEDGER_CALLS; call++) if ((await ledger.prune(before, LEDGER_FACTS)) < LEDGER_FACTS) break;
   return (await ledger.state()).first;
+}
+
+/** A ledger that cannot be pruned keeps its rows, and is asked again in the next pass. It holds up no other tenant's. */
+function stays(tenant: string, entity: string, first: number, error: unknown): number {
+  console.error(JSON.stringify({ log: "retention", rule: "facts", tenant, entity, error: messageOf(error) }));
+  return first;
 }
 
 async function removeRows(db: D1Database, stretches: readonly Stretch[]): Promise<number> {

@@ -6,8 +6,16 @@ import { ChargeFact, ContactMergedFact, FactRecorded, OutcomeFact, PayoutFact, R
 export const FEEDS = ["projections", "fact-processing"] as const;
 export type Feed = (typeof FEEDS)[number];
 
-/** What a ledger's messages say as their source; their subject is its entity. */
-export const LEDGER_SOURCE = "ledger";
+/** What a ledger's messages say as their source, with the epoch in which they were sent: `ledger`, after a replay `ledger/1`. Their subject is its entity. */
+export function sourceIn(epoch: number): string {
+  return epoch === 0 ? "ledger" : `ledger/${epoch}`;
+}
+
+/** The epoch in which a ledger sent a message; undefined for one of somebody else. */
+export function epochOf(source: string): number | undefined {
+  const found = /^ledger(?:\/(\d+))?$/.exec(source);
+  return found ? Number(found[1] ?? 0) : undefined;
+}
 
 const PROCESSED_EVENTS = {
   outcome: OutcomeFact,
@@ -33,12 +41,12 @@ export function feedOf(messageType: string): Feed {
 }
 
 /** The message that takes a fact to a feed: the same at every send, but for its span and time. */
-export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact): Promise<Outgoing> {
+export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
   const { entity, fact_id, tenant_id, trace_id, correlation_id, causation_id, sequence } = fact;
   const event = feed === "projections" ? FactRecorded : PROCESSED_EVENTS[fact.type as keyof typeof PROCESSED_EVENTS];
   const envelope = await address(bucket, event.from(fact as never), {
     tenantId: tenant_id,
-    source: LEDGER_SOURCE,
+    source: sourceIn(epoch),
     correlationId: correlation_id,
     causationId: causation_id,
     traceparent: nextHop(`00-${trace_id}-${"1".padStart(16, "0")}-01`),

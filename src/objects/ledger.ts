@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { codeOf, fingerprintOf, messageOf, oldestWaiting, relay } from "../engine/index.ts";
+import { codeOf, fingerprintOf, messageOf, oldestWaiting, relay, UNKNOWN } from "../engine/index.ts";
 import type { Provenance, RecordedFact, StatedFact } from "../facts/fact.ts";
 import { belongsTo, FEEDS, type Feed, messageFor } from "./feeds.ts";
 import { CURSORS, Outbox } from "./outbox.ts";
@@ -29,8 +29,8 @@ const CONFIRM_WITHIN_MS = 10_000;
 const MAX_PAUSE_MS = 600_000;
 /** Facts sent again at once. */
 const RESEND_FACTS = 500;
-/** Confirmations of one feed that are held in memory at most. */
-const HELD_CONFIRMATIONS = 5000;
+/** Rounds, of longer and longer pauses, for which a queue that cannot say what it holds is taken to hold everything: ten minutes in all. */
+const PATIENT_ROUNDS = 6;
 
 /**
  * The ledger of one entity of one tenant: its facts, in the order it took them, each once, for ever the same. The facts are their own
@@ -41,8 +41,6 @@ export class Ledger extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
   readonly #tables = new Tables(this.#sql, "facts", SCHEMA);
   readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
-  /** What was confirmed since the cursors were last written. Lost with the object, it only means that some facts are sent once more. */
-  readonly #heard: Record<Feed, Set<number>> = { projections: new Set(), "fact-processing": new Set() };
   /** When the alarm rings; null when it is not set. Kept here, so that setting it needs no look first. */
   #ringsAt: number | null = null;
 
@@ -66,11 +64,13 @@ export class Ledger extends DurableObject<Env> {
     return answers;
   }
 
-  /** A consumer has these facts, or has captured them as dead letters. Written down with others, by the alarm that would send them again. */
-  confirm(feed: Feed, sequences: readonly number[]): void {
-    if (!this.#tables.made) return;
-    for (const sequence of sequences) this.#heard[feed].add(sequence);
-    if (this.#heard[feed].size > HELD_CONFIRMATIONS) this.#writeHeard();
+  /**
+   * A consumer has these facts, or has captured them as dead letters. Written down before it answers: an object may be put away long
+   * before its next round, and would otherwise send again, round after round, what was confirmed between two of them. What was sent
+   * in another epoch than the present one is not believed.
+   */
+  confirm(feed: Feed, sequences: readonly number[], epoch: number): void {
+    if (this.#tables.made) this.#outboxes[feed].confirm(sequences, epoch, this.#last());
   }
 
   /** Facts behind a place, oldest first. */
@@ -82,25 +82,26 @@ export class Ledger extends DurableObject<Env> {
 
   state(): LedgerState {
     if (!this.#tables.made) return { first: 1, last: 0, kept: 0, unconfirmed: { projections: 0, "fact-processing": 0 } };
-    this.#writeHeard();
-    const last = this.#last();
-    const { first } = this.#sql.exec<{ first: number | null }>("SELECT min(sequence) AS first FROM facts").one();
-    const unconfirmed = { projections: this.#outboxes.projections.count(), "fact-processing": this.#outboxes["fact-processing"].count() };
-    return { first: first ?? last + 1, last, kept: first === null ? 0 : last - first + 1, unconfirmed };
+    const [first, last] = [this.#first(), this.#last()];
+    const { projections, "fact-processing": processing } = this.#outboxes;
+    return {
+      first,
+      last,
+      kept: last - first + 1,
+      unconfirmed: { projections: projections.count(last), "fact-processing": processing.count(last) },
+    };
   }
 
   /** Sends every fact to the projections again, from the oldest that is kept: what was dropped there is made anew. */
   replay(): void {
     if (!this.#tables.made) return;
-    this.#heard.projections.clear();
-    this.#outboxes.projections.restart();
+    this.#outboxes.projections.restart(this.#first() - 1);
     this.#wakeBy(Date.now());
   }
 
   /** Forgets what old facts say, but not their names: stated again, they are still known. Unconfirmed facts stay, and all behind them. Answers how many went. */
   prune(recordedBefore: number, limit: number): number {
     if (!this.#tables.made) return 0;
-    this.#writeHeard();
     return this.ctx.storage.transactionSync(() => {
       const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));
       const young = "SELECT sequence FROM facts WHERE recorded_at >= ? ORDER BY sequence LIMIT 1";
@@ -123,17 +124,30 @@ export class Ledger extends DurableObject<Env> {
   /** Sends again what is not confirmed, slice after slice, then waits: longer each time that nobody answers. */
   override async alarm(): Promise<void> {
     this.#ringsAt = null;
-    this.#writeHeard();
-    const oldest = await oldestWaiting(this.env, FEEDS);
-    for (const feed of FEEDS) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
+    try {
+      await this.#round();
+    } catch (error) {
+      // An alarm that fails is given up after six tries: this one comes back, however often.
+      console.error(JSON.stringify({ log: "ledger", round: false, error: messageOf(error) }));
+      this.#wakeBy(Date.now() + MAX_PAUSE_MS);
+    }
+  }
+
+  async #round(): Promise<void> {
+    const open = FEEDS.filter((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }).length > 0);
+    for (const feed of FEEDS) if (!open.includes(feed)) this.#outboxes[feed].settle(this.#last());
+    // Most rounds find everything confirmed: they ask no queue.
+    const oldest = open.length > 0 ? await oldestWaiting(this.env, open) : new Map<string, number>();
+    for (const feed of open) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
   }
 
   /** One slice of a round. Left alone is what may simply be under way: what is young, and what was sent after the oldest message that its queue still holds. */
-  async #resend(feed: Feed, oldestWaitingAt: number): Promise<void> {
+  async #resend(feed: Feed, oldestInQueueAt: number): Promise<void> {
     const outbox = this.#outboxes[feed];
-    if (outbox.unconfirmed({ limit: 1 }).length === 0) return outbox.settle(this.#last());
     const { resent, rounds, beganAt, everything } = outbox.round();
     const now = Date.now();
+    // A queue that refuses to say what it holds is a busy one: sending more would make it busier.
+    const oldestWaitingAt = oldestInQueueAt === UNKNOWN && rounds >= PATIENT_ROUNDS ? Number.POSITIVE_INFINITY : oldestInQueueAt;
     const recordedBy = everything ? now : Math.min(now - CONFIRM_WITHIN_MS, oldestWaitingAt - 1);
     const waits = !everything && resent === 0 && beganAt >= oldestWaitingAt;
     const slice = waits ? [] : outbox.unconfirmed({ after: resent, recordedBy, limit: RESEND_FACTS });
@@ -173,17 +187,11 @@ export class Ledger extends DurableObject<Env> {
     return { fact_id, sequence, outcome: "appended" };
   }
 
-  #writeHeard(): void {
-    for (const feed of FEEDS) {
-      if (this.#heard[feed].size > 0) this.#outboxes[feed].confirm([...this.#heard[feed]], this.#last());
-      this.#heard[feed].clear();
-    }
-  }
-
   /** Sends facts to a feed. What cannot be sent now, the alarm sends; a fact that no message can hold keeps back none of the others. */
   async #send(feed: Feed, facts: readonly RecordedFact[]): Promise<void> {
     const belonging = facts.filter((fact) => belongsTo(feed, fact));
-    const made = await Promise.allSettled(belonging.map((fact) => messageFor(this.env.PAYLOADS, feed, fact)));
+    const epoch = this.#outboxes[feed].epoch();
+    const made = await Promise.allSettled(belonging.map((fact) => messageFor(this.env.PAYLOADS, feed, fact, epoch)));
     for (const [index, one] of made.entries()) {
       if (one.status === "fulfilled") continue;
       const { reason: error } = one;
@@ -195,6 +203,12 @@ export class Ledger extends DurableObject<Env> {
       this.env,
       made.flatMap((one) => (one.status === "fulfilled" ? [one.value] : [])),
     );
+  }
+
+  /** One behind the last when none is kept. */
+  #first(): number {
+    const { first } = this.#sql.exec<{ first: number | null }>("SELECT min(sequence) AS first FROM facts").one();
+    return first ?? this.#last() + 1;
   }
 
   /** Pruned facts stand before those that are kept. */

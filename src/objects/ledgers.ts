@@ -1,7 +1,7 @@
 import pRetry from "p-retry";
 import { type Envelope, isTransient, MillraceError, traceIdOf } from "../engine/index.ts";
 import { isKeptByMillrace, keptByMillrace, type Provenance, type RecordedFact, readFact, type StatedFact } from "../facts/fact.ts";
-import { type Feed, feedOf, LEDGER_SOURCE } from "./feeds.ts";
+import { epochOf, type Feed, feedOf } from "./feeds.ts";
 import type { Appended, Ledger, LedgerState } from "./ledger.ts";
 
 /** Long enough for an object to restart, short enough for whoever waits. */
@@ -91,17 +91,17 @@ export function reusedName({ fact_id, entity }: Pick<StatedFact, "fact_id" | "en
   );
 }
 
-/** Tells ledgers which of their facts a queue's consumer has: one call for each ledger in the batch. */
+/** Tells ledgers which of their facts a queue's consumer has: one call for each ledger in the batch, and for each epoch in which it sent them. */
 export async function confirmFacts(env: Env, events: readonly Envelope[]): Promise<void> {
-  const facts = events.filter(({ source }) => source === LEDGER_SOURCE);
-  const groups = Map.groupBy(facts, ({ tenant_id, subject, message_type }) => JSON.stringify([tenant_id, subject, feedOf(message_type)]));
+  const facts = events.filter(({ source }) => epochOf(source) !== undefined);
+  const groups = Map.groupBy(facts, (fact) =>
+    JSON.stringify([fact.tenant_id, fact.subject, feedOf(fact.message_type), epochOf(fact.source)]),
+  );
   await Promise.all(
     [...groups].map(([group, confirmed]) => {
-      const [tenantId, entity, feed] = JSON.parse(group) as [string, string, Feed];
-      return ledgerOf(env, tenantId, entity).confirm(
-        feed,
-        confirmed.flatMap(({ sequence }) => sequence ?? []),
-      );
+      const [tenantId, entity, feed, epoch] = JSON.parse(group) as [string, string, Feed, number];
+      const sequences = confirmed.flatMap(({ sequence }) => sequence ?? []);
+      return ledgerOf(env, tenantId, entity).confirm(feed, sequences, epoch);
     }),
   );
 }

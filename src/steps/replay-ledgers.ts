@@ -21,22 +21,7 @@ export const dropAndReplay = defineStep({
       }),
     );
     await dropRows(env.DB, tenantId, spans);
-    await replay(env, tenantId, entities);
+    await Promise.all(entities.map((entity) => ledgerOf(env, tenantId, entity).replay()));
     return spans;
   },
 });
-
-/**
- * Has ledgers send their facts again whose rows are missing though nothing is on its way. That can be: a confirmation of rows
- * that were dropped a moment later may reach its ledger after the replay began, which then takes them for arrived.
- */
-export const replayAgain = defineStep({
-  effect: "natural",
-  timeout: "5 minutes",
-  run: ({ input: { tenantId, entities }, env }: EffectCall<{ tenantId: string; entities: string[] }>) => replay(env, tenantId, entities),
-});
-
-async function replay(env: Env, tenantId: string, entities: readonly string[]): Promise<number> {
-  await Promise.all(entities.map((entity) => ledgerOf(env, tenantId, entity).replay()));
-  return entities.length;
-}

@@ -1,21 +1,10 @@
 import { type Duration, defineWorkflow, notRetryable, type Steps } from "../engine/index.ts";
 import { firstMissing, type Gap, gaps, type Span } from "../facts/rebuild.ts";
 import { ProjectionRebuild } from "../messages/batches.ts";
-import { dropAndReplay, replayAgain, SLICE_LEDGERS } from "../steps/replay-ledgers.ts";
+import { dropAndReplay, SLICE_LEDGERS } from "../steps/replay-ledgers.ts";
 
-/** Before each look: longer as long as nothing arrives. When they are used up, nothing will. */
-const PAUSES: readonly Duration[] = [
-  "1 second",
-  "1 second",
-  "2 seconds",
-  "5 seconds",
-  "15 seconds",
-  "2 seconds",
-  "30 seconds",
-  "2 minutes",
-];
-/** Looks in a row that saw nothing arrive, after which what is missing is sent once more: the ledgers themselves do so within ten seconds. */
-const AGAIN_AFTER = 5;
+/** Before each look: longer as long as nothing arrives. When they are used up, nothing will: the ledgers have sent again by themselves three times. */
+const PAUSES: readonly Duration[] = ["1 second", "1 second", "2 seconds", "5 seconds", "15 seconds", "30 seconds", "2 minutes"];
 
 /** Makes the tenant's projection anew from its ledgers. New facts keep flowing: what they add is not part of it. */
 export const rebuildProjection = defineWorkflow({
@@ -27,10 +16,6 @@ export const rebuildProjection = defineWorkflow({
     for (let look = 1, idle = 0; missing.length > 0; look++) {
       const pause = PAUSES[idle];
       if (pause === undefined) throw await stillMissing(step, env.DB, tenantId, missing);
-      if (idle === AGAIN_AFTER) {
-        const entities = missing.map(({ entity }) => entity);
-        await step.effect("replay again", replayAgain, { tenantId, entities }, { key: String(look) });
-      }
       await step.sleep("let facts arrive", pause, { key: String(look) });
       const before = missing;
       missing = await step.read("compare", () => compare(env.DB, tenantId, before), { key: String(look) });
@@ -61,7 +46,7 @@ async function stillMissing(step: Steps, db: D1Database, tenantId: string, missi
   const [gap] = missing;
   const place = gap && (await step.read("name what is missing", async () => (await firstMissing(db, tenantId, gap)) ?? gap.last));
   return notRetryable(
-    `The projection still lacks ${rowsOf(missing)} facts of ${missing.length} ledgers, though they were sent twice. The first is number ${place} of ${gap?.entity}. Look for it among the dead letters of the queue projections, then ask for a rebuild under a new request.`,
+    `The projection still lacks ${rowsOf(missing)} facts of ${missing.length} ledgers, though they were sent again and again. The first is number ${place} of ${gap?.entity}. Look for it among the dead letters of the queue projections, then ask for a rebuild under a new request.`,
   );
 }
 

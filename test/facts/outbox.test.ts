@@ -28,6 +28,14 @@ function settled(caller: Caller, entity: string): Promise<Json> {
   );
 }
 
+/** Puts a queue of the test's own in the place of `projections`, until the ledger is evicted. */
+function withQueue(caller: Caller, entity: string, queue: object): Promise<void> {
+  return runInDurableObject(ledgerOf(env, caller.tenantId, entity), (instance) => {
+    const own = instance as unknown as { env: object };
+    own.env = { ...own.env, PROJECTIONS: queue };
+  });
+}
+
 async function stranger() {
   return { caller: await callerWith(), entity: fresh("account/") };
 }
@@ -92,11 +100,8 @@ it("what may still wait in a long queue is not sent a second time", async () => 
   await loseQueues(caller, entity);
   let sentAgain = 0;
   let oldestMessageTimestamp = new Date(0);
-  await runInDurableObject(ledgerOf(env, caller.tenantId, entity), (instance) => {
-    const own = instance as unknown as { env: object };
-    const metrics = async () => ({ backlogCount: 9, backlogBytes: 9, oldestMessageTimestamp });
-    own.env = { ...own.env, PROJECTIONS: { metrics, sendBatch: async () => void sentAgain++ } };
-  });
+  const metrics = async () => ({ backlogCount: 9, backlogBytes: 9, oldestMessageTimestamp });
+  await withQueue(caller, entity, { metrics, sendBatch: async () => void sentAgain++ });
   await state(caller, [sent(entity)]);
   sentAgain = 0;
   await age(caller, entity, 60_000);
@@ -107,6 +112,21 @@ it("what may still wait in a long queue is not sent a second time", async () => 
   oldestMessageTimestamp = new Date(Date.now() - 30_000);
   await ring(caller, entity);
   expect(sentAgain).toBe(1);
+  await ring(caller, entity);
+  expect(sentAgain).toBe(1);
+});
+
+it("a queue that cannot say what it holds is a busy one: nothing is sent again for ten minutes, then it is", async () => {
+  const { caller, entity } = await stranger();
+  await loseQueues(caller, entity);
+  let sentAgain = 0;
+  const metrics = () => Promise.reject(new Error("Too many requests"));
+  await withQueue(caller, entity, { metrics, sendBatch: async () => void sentAgain++ });
+  await state(caller, [sent(entity)]);
+  sentAgain = 0;
+  await age(caller, entity, 60_000);
+  for (let round = 0; round < 6; round++) await ring(caller, entity);
+  expect(sentAgain).toBe(0);
   await ring(caller, entity);
   expect(sentAgain).toBe(1);
 });
@@ -145,16 +165,14 @@ it("a fact that no message can hold keeps back none of the others", async () => 
   expect(unconfirmed.projections).toBe(1);
 });
 
-it("an eviction loses no fact: a confirmation not written down yet is asked for again, and places that do not exist are not believed", async () => {
+it("an eviction loses no fact and no confirmation, and places that do not exist are not believed", async () => {
   const { caller, entity } = await stranger();
   const stub = () => ledgerOf(env, caller.tenantId, entity);
   const lost = await loseQueues(caller, entity);
   await state(caller, [sent(entity), sent(entity)]);
-  await stub().confirm("projections", [2, 99]);
-  expect(await ledger(caller, entity)).toMatchObject({ last: 2, unconfirmed: { projections: 1 } });
-  await stub().confirm("projections", [1]);
+  await stub().confirm("projections", [2, 99], 0);
   await evictDurableObject(stub());
-  expect((await ledger(caller, entity)).unconfirmed.projections).toBe(1);
+  expect(await ledger(caller, entity)).toMatchObject({ last: 2, unconfirmed: { projections: 1 } });
   await loseQueues(caller, entity);
   await state(caller, [sent(entity)]);
   await evictDurableObject(stub());
@@ -163,15 +181,18 @@ it("an eviction loses no fact: a confirmation not written down yet is asked for 
   expect((await ledger(caller, entity)).unconfirmed.projections).toBe(1);
 });
 
-it("confirmations are written down by the alarm: a ledger of which everything is confirmed sends nothing again, and is quiet", async () => {
+it("a ledger of which everything is confirmed sends nothing again, asks no queue, and is quiet", async () => {
   const { caller, entity } = await stranger();
   const lost = await loseQueues(caller, entity);
   await state(caller, [sent(entity), sent(entity)]);
   await age(caller, entity, 60_000);
-  await ledgerOf(env, caller.tenantId, entity).confirm("projections", [1, 2]);
+  await ledgerOf(env, caller.tenantId, entity).confirm("projections", [1, 2], 0);
   lost.length = 0;
+  let asked = 0;
+  await withQueue(caller, entity, { metrics: async () => ({ backlogCount: asked++, backlogBytes: 0 }) });
   await ring(caller, entity);
   expect(lost).toEqual([]);
+  expect(asked).toBe(0);
   expect(await alarmOf(caller, entity)).toBeNull();
 });
 
@@ -188,6 +209,7 @@ it("a replay sends a ledger of several slices whole, however much was confirmed 
   await stub.confirm(
     "projections",
     Array.from({ length: 1100 }, (_, index) => index + 1),
+    0,
   );
   expect(recorded.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 1100 }, (_, index) => index + 1));
   expect((await ledger(caller, entity)).unconfirmed.projections).toBe(0);

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { FactRecorded } from "../../src/messages/facts.ts";
-import { LEDGER_SOURCE } from "../../src/objects/feeds.ts";
+import { sourceIn } from "../../src/objects/feeds.ts";
 import { callerWith, fresh, type Json } from "../api/client.ts";
 import { deliver, ledger, outcome, projected, projectedUntil, sent, state } from "./facts.ts";
 
@@ -13,7 +13,7 @@ function messageOf(tenantId: string, fact: Json): Json {
     schema_version: 1,
     message_type: draft.type,
     kind: "event",
-    source: LEDGER_SOURCE,
+    source: sourceIn(0),
     outbox: "sender",
     correlation_id: fact.correlation_id,
     causation_id: fact.causation_id,

@@ -1,6 +1,9 @@
 import { queueBinding } from "../contract/bindings.ts";
 
-/** The send time of the oldest message in each queue's backlog, in milliseconds; absent for empty queues. A queue that cannot say is taken for empty: a repeat is harmless. */
+/** What a queue is answered with that cannot say how old its oldest message is: as old as can be. */
+export const UNKNOWN = 0;
+
+/** The send time of the oldest message in each queue's backlog, in milliseconds; absent for empty queues, `UNKNOWN` for one that cannot say. */
 export async function oldestWaiting(env: object, queues: readonly string[]): Promise<Map<string, number>> {
   const oldest = new Map<string, number>();
   await Promise.all(
@@ -9,7 +12,7 @@ export async function oldestWaiting(env: object, queues: readonly string[]): Pro
         const { backlogCount, oldestMessageTimestamp } = await queueBinding(env, queue).metrics();
         if (backlogCount > 0 && oldestMessageTimestamp) oldest.set(queue, oldestMessageTimestamp.getTime());
       } catch {
-        // No metrics: see above.
+        oldest.set(queue, UNKNOWN);
       }
     }),
   );

@@ -32,7 +32,8 @@ export async function resendOutbox(env: EngineEnv): Promise<number> {
     env,
     rows.map((row) => row.queue),
   );
-  const lost = rows.filter((row) => row.due_at - CONFIRM_WITHIN_MS < (oldest.get(row.queue) ?? Number.POSITIVE_INFINITY));
+  // A queue that cannot say what it holds (UNKNOWN is 0) is taken for empty: a repeat is harmless.
+  const lost = rows.filter((row) => row.due_at - CONFIRM_WITHIN_MS < (oldest.get(row.queue) || Number.POSITIVE_INFINITY));
   const failures = await relay(
     env,
     lost.map((row): Outgoing => ({ id: row.id, queue: row.queue, delaySeconds: 0, body: row.body })),

@@ -1,0 +1,38 @@
+/** Places from the first to the last, both of them included. Several stand in order and apart from each other. */
+export type Range = readonly [first: number, last: number];
+
+/** The ranges without some places, which stand in order: each place inside a range makes two of it. */
+export function without(ranges: readonly Range[], places: readonly number[]): Range[] {
+  const left: Range[] = [];
+  let at = 0;
+  for (const [first, last] of ranges) {
+    let from = first;
+    for (let place = places[at]; place !== undefined && place <= last; place = places[++at]) {
+      if (place < from) continue;
+      if (place > from) left.push([from, place - 1]);
+      from = place + 1;
+    }
+    if (from <= last) left.push([from, last]);
+  }
+  return left;
+}
+
+/** At most so many ranges, by joining those that are nearest to each other: what lies between them then counts as being in a range. */
+export function atMost(most: number, ranges: readonly Range[]): Range[] {
+  const tooMany = ranges.length - most;
+  if (tooMany <= 0) return [...ranges];
+  const distances = ranges.slice(1).map(([first], index) => ({ index: index + 1, distance: first - (ranges[index] as Range)[1] }));
+  const nearest = distances.sort((a, b) => a.distance - b.distance).slice(0, tooMany);
+  const joined = new Set(nearest.map(({ index }) => index));
+  const left: Range[] = [];
+  for (const [index, range] of ranges.entries()) {
+    const before = joined.has(index) ? left.pop() : undefined;
+    left.push(before ? [before[0], range[1]] : range);
+  }
+  return left;
+}
+
+/** How many places these are. */
+export function size(ranges: readonly Range[]): number {
+  return ranges.reduce((sum, [first, last]) => sum + last - first + 1, 0);
+}
