@@ -129,7 +129,17 @@ describe("A guarded effect", () => {
 
   it("W07 two executors, one key: one of them holds it", async () => {
     const key = { instanceId: "f".repeat(32), step: "act", item: "", generation: 1 };
-    const attempt = (token: string): Attempt => ({ key, position: 0, class: "lookup", token, epoch: 1, startsRun: false });
+    const attempt = (token: string): Attempt => ({
+      key,
+      position: 0,
+      after: null,
+      caught: null,
+      aloneAs: null,
+      class: "lookup",
+      token,
+      epoch: 1,
+      startsRun: false,
+    });
     const answers = await Promise.all(["a", "b", "c"].map((token) => recorderOf(probeEnv).claim(attempt(token), 10_000, null)));
     expect(answers.filter((answer) => answer.mine)).toHaveLength(1);
     expect(answers.every((answer) => answer.entry?.epoch === 1)).toBe(true);

@@ -1,13 +1,223 @@
-import { expect, it } from "vitest";
-import { reaches, rows } from "./harness.ts";
-import { restartLab, runLab } from "./lab.ts";
+import { describe, expect, it } from "vitest";
+import {
+  type Done,
+  defineStep,
+  type EffectCall,
+  historyOf,
+  retryInstance,
+  type Steps,
+  undoInstance,
+  upstreamRefused,
+} from "../../src/engine/index.ts";
+import { fresh, operator, probeEnv, reaches, rows, until } from "./harness.ts";
+import { errorOf, platformReaches, restartLab, runLab } from "./lab.ts";
 
-it("W15 a lab run that is restarted is answered from its inbox", async () => {
-  const { instanceId } = await runLab(async ({ step }) => {
-    await step.commit("first", () => ({}));
-    await step.commit("second", () => ({}));
+/** An outside world of one test: what was done to it, in which order, what was taken back, and what each waits for before it happens. */
+function world() {
+  const done: string[] = [];
+  const back: string[] = [];
+  const waits: Record<string, () => boolean> = {};
+  const refusing = new Set<string>();
+  const definition = defineStep({
+    effect: "natural",
+    retries: { limit: 0, delay: 10 },
+    async run({ input }: EffectCall<string>) {
+      while (waits[input]?.() === false) await scheduler.wait(5);
+      if (refusing.has(input)) throw upstreamRefused(`${input} is refused`);
+      done.push(input);
+      return input;
+    },
+    undo: defineStep<Done<string, string>, unknown>({
+      effect: "natural",
+      async run({ input }: EffectCall<Done<string, string>>) {
+        back.push(input.input);
+      },
+    }),
   });
-  expect(await reaches(instanceId, "complete")).toBe("complete");
-  expect(await restartLab(instanceId)).toBe("complete");
-  expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId)).toHaveLength(2);
+  const act = (step: Steps, name: string) => step.effect(name as never, definition, name);
+  const chain = async (step: Steps, ...names: string[]) => {
+    for (const name of names) await act(step, name);
+    return names[0];
+  };
+  return { done, back, waits, refusing, act, chain };
+}
+
+async function retried(instanceId: string): Promise<string | undefined> {
+  await platformReaches(instanceId, "errored", "complete", "terminated");
+  await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+  return reaches(instanceId, "complete", "errored");
+}
+
+const recorded = (instanceId: string, step: string) =>
+  until(
+    () => rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND step = ?2 AND state = 'done'", instanceId, step),
+    (found) => found.length === 1,
+  );
+
+describe("Branches side by side, each of several steps", () => {
+  it("W25 go on after an operator's retry and any number of restarts, whichever was faster the first time", async () => {
+    const { done, waits, refusing, act, chain } = world();
+    waits.a1 = () => done.includes("b2");
+    refusing.add("last");
+    const { instanceId } = await runLab(async ({ step }) => {
+      await Promise.all([chain(step, "a1", "a2"), chain(step, "b1", "b2")]);
+      await act(step, "last");
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    expect(await retried(instanceId)).toBe("complete");
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toEqual(["b1", "b2", "a1", "a2", "last"]);
+  });
+
+  it("W25 one failed and is retried while the other is done", async () => {
+    const { done, waits, refusing, chain } = world();
+    waits.a1 = () => done.includes("b1");
+    refusing.add("a2");
+    const { instanceId } = await runLab(({ step }) => Promise.all([chain(step, "a1", "a2", "a3"), chain(step, "b1", "b2")]));
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done.toSorted()).toEqual(["a1", "a2", "a3", "b1", "b2"]);
+  });
+
+  it("W25 I15 are taken back in the reverse order of what was recorded", async () => {
+    const { done, back, waits, chain } = world();
+    waits.a1 = () => done.includes("b2");
+    const { instanceId } = await runLab(({ step }) => Promise.all([chain(step, "a1", "a2"), chain(step, "b1", "b2")]));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(back).toEqual(["a2", "a1", "b2", "b1"]);
+  });
+
+  it("W25 a race has the same winner on every later pass, although its loser has finished meanwhile and is answered sooner", async () => {
+    const { done, back, waits, act, chain } = world();
+    waits.loser = () => done.includes("after first");
+    const winners: unknown[] = [];
+    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+      const winner = await Promise.race([chain(step, "first", "second"), act(step, "loser")]);
+      winners.push(winner);
+      await act(step, `after ${winner}`);
+      await step.read("look for the loser", () => recorded(id, "loser"));
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await recorded(instanceId, "loser");
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(winners).toEqual(["first", "first"]);
+    expect(done).toEqual(["first", "second", "after first", "loser"]);
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(back).toEqual(["loser", "after first", "second", "first"]);
+  });
+
+  it("W25 a race whose loser never finishes ends, is restarted and undone", async () => {
+    const { done, back, act } = world();
+    const { instanceId } = await runLab(async ({ step }) => {
+      await Promise.race([act(step, "winner"), step.sleep("for ever", "365 days")]);
+      await act(step, "behind");
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await restartLab(instanceId)).toBe("complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect([done, back]).toEqual([
+      ["winner", "behind"],
+      ["behind", "winner"],
+    ]);
+  });
+
+  it("W25 a branch that is under way when the code returns begins nothing more", async () => {
+    const { done, waits, chain, act } = world();
+    let ended = false;
+    waits.b1 = () => ended;
+    const { instanceId } = await runLab(({ step }) => Promise.race([act(step, "a1"), chain(step, "b1", "b2")]));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    ended = true;
+    await recorded(instanceId, "b1");
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toEqual(["a1", "b1"]);
+  });
+
+  it("W25 an error that was caught is caught again by every later pass, also when the upstream would have it now; an operator's retry tries anew", async () => {
+    const { done, refusing, act } = world();
+    refusing.add("by card").add("book");
+    const heard: unknown[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      await act(step, "by card").catch((error: Error) => {
+        heard.push(error.message);
+        return act(step, "by invoice");
+      });
+      await act(step, "book");
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    // Begun anew on the platform, which then remembers nothing.
+    await platformReaches(instanceId, "errored");
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toEqual(["by invoice", "book"]);
+    expect(heard[1]).toBe(heard[0]);
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toEqual(["by invoice", "book"]);
+
+    const other = world();
+    other.refusing.add("pay");
+    const again = await runLab(({ step }) =>
+      other.act(step, "pay").catch(async (error) => {
+        await other.act(step, "tell that it failed");
+        throw error;
+      }),
+    );
+    expect(await reaches(again.instanceId, "errored")).toBe("errored");
+    other.refusing.clear();
+    expect(await retried(again.instanceId)).toBe("complete");
+    expect(other.done).toEqual(["tell that it failed", "pay"]);
+  });
+
+  it("W25 W12 a name that depends on chance is still refused, beside a branch that is not at fault: both names are said, nothing happens twice", async () => {
+    const { done, waits, chain } = world();
+    waits.b1 = () => done.length === 2;
+    const { instanceId } = await runLab(({ step }) =>
+      Promise.all([chain(step, "a1", `a2 ${crypto.randomUUID()}`), chain(step, "b1", "b2")]),
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await restartLab(instanceId)).toBe("errored");
+    const [, a2] = done.toSorted();
+    expect(done).toHaveLength(4);
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    const said = steps.flatMap(({ attempts }) => attempts.map(({ error }) => error?.message ?? ""));
+    expect(said).toContainEqual(expect.stringContaining(`recorded "${a2}" where the code now names "a2 `));
+    expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND step LIKE 'a2 %'", instanceId)).toHaveLength(1);
+  });
+
+  it("W25 a step that waits for code of another kind is named late, not missed", async () => {
+    const { done, act, refusing } = world();
+    let pause = 0;
+    refusing.add("c");
+    const { instanceId } = await runLab(async ({ step }) => {
+      const late = async () => {
+        await scheduler.wait(pause);
+        await act(step, "late");
+      };
+      await Promise.all([late(), act(step, "b").then(() => act(step, "c"))]);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await recorded(instanceId, "late");
+    refusing.clear();
+    pause = 100;
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done).toEqual(expect.arrayContaining(["late", "b", "c"]));
+    expect(done).toHaveLength(3);
+  });
+});
+
+it("A step name that leaves no room for what the engine appends is refused with what to do", async () => {
+  const { act } = world();
+  const { instanceId } = await runLab(({ step }) => act(step, "n".repeat(217)));
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({ code: "config_invalid", message: expect.stringContaining("at most 216") });
+
+  const { instanceId: fits } = await runLab(({ step }) => act(step, fresh("n".repeat(200))));
+  expect(await reaches(fits, "complete", "errored")).toBe("complete");
 });

@@ -6,7 +6,7 @@ import type { RecorderClient } from "../recorder/client.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { describeFailure } from "./failure.ts";
 import { type Settled, stored } from "./record.ts";
-import { movedStep, type Place, type Run } from "./run.ts";
+import type { Place, Run } from "./run.ts";
 import { DEFAULT_TIMEOUT, HEARTBEAT_MS, LEASE_MS, type StepDefinition } from "./step.ts";
 
 /** How much of a claimed effect's input is kept for the operator's eyes. */
@@ -23,8 +23,13 @@ export async function claim(run: Run, place: Place, first: Attempt, input: unkno
   let attempt = first;
   for (;;) {
     const { mine, entry } = await run.recorder.claim(attempt, LEASE_MS, shown(input));
-    run.noteAnnounced();
-    if (entry === null) throw movedStep(place);
+    if (entry === null) {
+      // Another pass has written: what it recorded is asked for first.
+      await run.assertSameSteps(place);
+      attempt = { ...attempt, aloneAs: null };
+      continue;
+    }
+    run.noteRecorded(place);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1 };
     if (entry.state === "done") return { settled: stored(entry) };
     if (entry.state === "confirmed") return { confirmed: entry };

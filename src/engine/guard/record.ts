@@ -4,7 +4,7 @@ import { digest } from "../contract/ids.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { addressEmitted } from "./emit.ts";
 import { type PackedOutput, packOutput } from "./output.ts";
-import { movedStep, type Place, type Run } from "./run.ts";
+import type { Place, Run } from "./run.ts";
 import type { Writes } from "./step.ts";
 
 /** How an attempt ended: with an output, or with a doubt that a person must resolve, named by its entry. */
@@ -27,12 +27,17 @@ export async function record<Output>(
   const messages = await addressEmitted(run.env.PAYLOADS, run.envelope, `workflow:${run.workflow}`, attempt.key, emit);
   await crashPoint("W06 about to record");
   const error = problem ? JSON.stringify({ step: place.label, code: codeOf(problem), message: messageOf(problem) }) : null;
-  const { mine, entry } = await run.recorder.record(attempt, { ...packed, statements, messages, error });
-  run.noteAnnounced();
+  const outcome = { ...packed, statements, messages, error };
+  let { mine, entry } = await run.recorder.record({ ...attempt, position: run.nextPosition(place) }, outcome);
+  if (attempt.aloneAs !== null && entry?.state !== "done") {
+    // Another pass has written: what it recorded is asked for first.
+    await run.assertSameSteps(place);
+    ({ mine, entry } = await run.recorder.record({ ...attempt, position: run.nextPosition(place), aloneAs: null }, outcome));
+  }
+  run.noteRecorded(place);
   await crashPoint("W05 recorded, step result lost");
-  if (entry === null) throw movedStep(place);
-  if (!mine) run.noteReplay();
-  if (entry.state !== "done") {
+  if (!mine) run.noteOther();
+  if (entry?.state !== "done") {
     throw new MillraceError("lease_lost", `Another attempt has taken over "${place.label}"; this one's outcome was not recorded.`);
   }
   return stored(entry);

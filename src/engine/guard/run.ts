@@ -1,16 +1,14 @@
+import pRetry from "p-retry";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken, type EntryKey } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass } from "../recorder/entry.ts";
+import { Course, type Start } from "./course.ts";
 import { describeFailure, type Failure } from "./failure.ts";
-
-/**
- * A run younger than this cannot have run before: the platform takes longer to lose and restart one. Inside it a first
- * step needs no look into the inbox (a `keyed` upstream, which remembers the key for hours, would tell a repeat as well).
- */
-export const FRESH_MS = 2000;
+import { isFirstPass } from "./fresh.ts";
+import { errorOf, History, labelOf } from "./history.ts";
 
 /** What the names of steps begin with that take others back. */
 export const UNDO_PREFIX = "undo ";
@@ -23,7 +21,10 @@ export interface Place {
   item: string;
   /** The name on the platform. */
   label: string;
-  position: number;
+  /** Where the code names it; undefined for steps of the engine's own, which take others back. */
+  start?: Start;
+  /** Said by such a step itself. */
+  position?: number;
   /** Whether the code could take it back. */
   undoable?: boolean;
   /** The first generation that counts here; default 1. */
@@ -35,12 +36,16 @@ export class Run {
   readonly recorder: RecorderClient;
   readonly #failures = new Map<string, { error: unknown; last: boolean; failure: Failure }>();
   readonly #rejected = new Map<unknown, string>();
-  readonly #names: string[] = [];
-  readonly #labels = new Set<string>();
-  readonly #startedAt = Date.now();
-  #replayed = false;
+  readonly #course = new Course();
+  /** Told apart from other passes by the tokens of its attempts. */
+  readonly #pass = attemptToken().slice(0, PASS_CHARACTERS);
+  #recorded = 0;
+  #replayed: boolean;
   #undoable = false;
   #announced = false;
+  #trouble = false;
+  #over = false;
+  #history: History | undefined;
   #entries: Promise<Entry[]> | undefined;
 
   constructor(
@@ -49,43 +54,63 @@ export class Run {
     readonly instanceId: string,
     readonly envelope: Envelope,
     /** When it was created for the first time; undefined when that may not be the first time. */
-    readonly createdAt: Date | undefined,
+    createdAt: Date | undefined,
     /** The events that a route signals to waiting runs; undefined when no catalog has said. */
     readonly signalled?: ReadonlySet<string>,
   ) {
     this.recorder = recorderOf(env);
+    this.#replayed = !isFirstPass(instanceId, createdAt);
   }
 
-  /** Takes the next place in the run. Errors: `nondeterministic_steps` when one call is made twice. */
+  /** Takes the next place in the run. Errors: `nondeterministic_steps` when one call is made twice; `config_invalid` for a name that the platform would refuse. */
   place(name: string, item: string, undoable = false): Place {
     if (undoable) this.#undoable = true;
-    const label = item ? `${name} [${item}]` : name;
-    if (label.length > 256)
-      throw new MillraceError(
-        "nondeterministic_steps",
-        `The step name "${label.slice(0, 60)}…" is longer than 256 characters: shorten it or its key.`,
-      );
-    if (name.startsWith(UNDO_PREFIX)) {
-      throw new MillraceError(
-        "config_invalid",
-        `The step name "${name.slice(0, 60)}" begins with "${UNDO_PREFIX}", as the steps do that take others back: call it otherwise.`,
-      );
-    }
-    if (this.#labels.has(label)) {
+    const label = labelOf(name, item);
+    assertNameable(name, label);
+    if (this.#course.hasBegun(label)) {
       throw new MillraceError(
         "nondeterministic_steps",
         `The step "${label}" is called twice in one run. Give each call its own name, or a key that comes from its data: { key: item.id }.`,
       );
     }
-    this.#labels.add(label);
-    if (!this.#names.includes(name)) this.#names.push(name);
-    return { name, item, label, position: this.#names.indexOf(name), undoable };
+    return { name, item, label, start: this.#course.begin(label), undoable };
+  }
+
+  /**
+   * Runs a step, and lets the code hear how it came out when it is its turn. In a pass that may not be the first, a step that had failed
+   * and was caught fails again with the same error: what was recorded behind it is true only then. Behind the end of the code nothing is begun any more.
+   */
+  async through<T>(place: Place, work: () => Promise<T>): Promise<T> {
+    if (this.#over) return new Promise(() => undefined);
+    await this.#knowHistory();
+    const caught = this.#history?.failureOf(place.label);
+    return this.#course.settle(place.label, async () => {
+      try {
+        if (!caught) return await work();
+        const error = errorOf(caught);
+        this.noteFailure(place.label, 1, error, true);
+        this.#rejected.set(error, place.label);
+        throw error;
+      } finally {
+        await this.#knowHistory();
+      }
+    });
+  }
+
+  /** The workflow's code has ended. A branch that is still under way goes no further: whether it came so far would depend on time. */
+  noteOver(): void {
+    this.#over = true;
   }
 
   /** An earlier step was answered without running, by the platform or by the inbox: this pass is not the first, and what was believed fresh is not. */
   noteReplay(): void {
-    if (!this.#replayed) this.#entries = undefined;
     this.#replayed = true;
+  }
+
+  /** Another pass records as well: what this one knew of the inbox is old. */
+  noteOther(): void {
+    this.#replayed = true;
+    this.#entries = undefined;
   }
 
   /** An attempt at a step threw; `last` when the platform will not try it again. */
@@ -100,6 +125,7 @@ export class Run {
 
   /** The platform gave a step up with this error. */
   noteRejected(label: string, error: unknown): void {
+    this.#trouble = true;
     this.#rejected.set(error, label);
   }
 
@@ -116,17 +142,12 @@ export class Run {
 
   /** True when the platform, or the walk of an undo, gave a step up in this pass. */
   hasRejected(): boolean {
-    return this.#rejected.size > 0;
+    return this.#trouble;
   }
 
   /** True when some step of this pass could be taken back: what that needs must be kept. */
   canBeUndone(): boolean {
     return this.#undoable;
-  }
-
-  /** A write went through that also said that the instance runs. */
-  noteAnnounced(): void {
-    this.#announced = true;
   }
 
   /** The instance waited: its next write says that it runs again. */
@@ -139,48 +160,103 @@ export class Run {
    * no round trip. One look per pass serves all its steps. Errors: `nondeterministic_steps`.
    */
   async earlier(place: Place, platformAttempt: number): Promise<Entry | undefined> {
-    if (!this.#mayHaveRun(platformAttempt)) {
-      this.#entries ??= Promise.resolve([]);
-      return undefined;
-    }
+    if (platformAttempt <= 1 && !this.#replayed && !this.#entries) return undefined;
     const entries = await this.entries(platformAttempt > 1);
-    this.#assertSameSteps(entries, place);
     const { name, item, since = 1 } = place;
-    return entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
+    const found = entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
+    if (!found) await this.assertSameSteps(place);
+    return found;
   }
 
   /** Everything recorded for the instance, newest generation last: looked up once in a pass, or anew. */
   entries(anew = false): Promise<Entry[]> {
     if (anew) this.#entries = undefined;
-    this.#entries ??= this.recorder.entries(this.instanceId);
+    this.#entries ??= this.recorder.entries(this.instanceId).then(
+      (entries) => {
+        this.#history = new History(entries);
+        this.#course.learn(this.#history);
+        this.#recorded = entries.reduce((most, { position }) => Math.max(most, position + 1), this.#recorded);
+        return entries;
+      },
+      (error) => {
+        this.#entries = undefined;
+        throw error;
+      },
+    );
     return this.#entries;
+  }
+
+  /**
+   * Refuses a step that nobody recorded while one that was recorded should have been named before it: then the names depend on time or
+   * chance, and the effect would happen once more under another name.
+   */
+  async assertSameSteps(place: Place): Promise<void> {
+    await this.entries();
+    const startedAt = Date.now();
+    for (let missed = this.#course.missed(); missed !== undefined; missed = this.#course.missed()) {
+      if (Date.now() - startedAt > NAMING_MS) throw movedStep(place, missed);
+      await scheduler.wait(20);
+    }
   }
 
   /** A new attempt at a step's effect, with a token of its own. */
   attempt(place: Place, effectClass: RecordedClass, generation = place.since ?? 1): Attempt {
-    const key: EntryKey = { instanceId: this.instanceId, step: place.name, item: place.item, generation };
-    const { position, undoable = false } = place;
-    return { key, position, class: effectClass, token: attemptToken(), epoch: 1, startsRun: !this.#announced, undoable };
+    const { start, undoable = false } = place;
+    return {
+      key: { instanceId: this.instanceId, step: place.name, item: place.item, generation },
+      position: this.nextPosition(place),
+      class: effectClass,
+      token: this.#pass + attemptToken(),
+      epoch: 1,
+      startsRun: !this.#announced,
+      undoable,
+      ...(start ? this.#course.before(start) : { after: null, caught: null }),
+      aloneAs: this.#entries ? null : this.#pass,
+    };
   }
 
-  #mayHaveRun(platformAttempt: number): boolean {
-    if (platformAttempt > 1) return true;
-    if (this.#entries) return true;
-    return this.#replayed || this.createdAt === undefined || this.#startedAt - this.createdAt.getTime() > FRESH_MS;
+  /** Grows with each outcome that is recorded: effects are taken back in the reverse order. */
+  nextPosition({ position = this.#recorded++ }: Place): number {
+    return position;
   }
 
-  /** A step recorded at a position where the code now names another one means that the names depend on time or chance. */
-  #assertSameSteps(entries: readonly Entry[], place: Place): void {
-    const other = entries.find((entry) => this.#names[entry.position] !== undefined && this.#names[entry.position] !== entry.step);
-    if (!other) return;
-    throw movedStep(place);
+  /** An entry of the step is in the inbox. */
+  noteRecorded({ label, start }: Place): void {
+    this.#announced = true;
+    if (start) this.#course.noteRecorded(label, start);
+  }
+
+  /** Asks patiently, because it is no step of the platform's that would be tried again: no run ends of a database that is away for minutes. */
+  async #knowHistory(): Promise<void> {
+    if (this.#history && this.#entries) return;
+    if (this.#replayed) await pRetry(() => this.entries(), LOOK);
   }
 }
 
-/** The error for a step that stands where an earlier pass recorded another one. */
-export function movedStep(place: Place): MillraceError {
+const LOOK = { retries: 20, minTimeout: 100, maxTimeout: 30_000, randomize: true };
+
+/** Code that does something between two steps besides going on may name a step so much later. */
+const NAMING_MS = 500;
+
+/** How many characters of an attempt's token say which pass it belongs to. */
+export const PASS_CHARACTERS = 8;
+
+/** The platform takes names of 256 characters; what the engine appends to one (" · after doubt 12", "undo ") needs room. */
+const MAX_LABEL_CHARACTERS = 216;
+
+function assertNameable(name: string, label: string): void {
+  const refuse = (why: string) => new MillraceError("config_invalid", `The step name "${label.slice(0, 60)}" ${why}.`);
+  if (label.length > MAX_LABEL_CHARACTERS)
+    throw refuse(`has ${label.length} characters with its key: at most ${MAX_LABEL_CHARACTERS}. Shorten it, or take a digest for the key`);
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the platform refuses
+  if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character, in the name or in its key: take a digest for the key");
+  if (name.startsWith(UNDO_PREFIX)) throw refuse(`begins with "${UNDO_PREFIX}", as the steps do that take others back: call it otherwise`);
+}
+
+/** The error for a step that the code names where an earlier pass recorded another one. */
+function movedStep({ label }: Place, recorded: string): MillraceError {
   return new MillraceError(
     "nondeterministic_steps",
-    `At or before "${place.label}", an earlier pass of this instance recorded another step in this place. Step names must be the same on every pass: use literals, and put data into the key.`,
+    `An earlier pass of this instance recorded "${recorded}" where the code now names "${label}" instead. Step names must be the same on every pass: use literals, and put data into the key.`,
   );
 }

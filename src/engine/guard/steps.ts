@@ -1,6 +1,7 @@
 import type { Duration } from "../contract/duration.ts";
 import { parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { digest } from "../contract/ids.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
@@ -41,9 +42,10 @@ export class Steps {
   /** Reads something. May run more than once, promises nothing, writes no row. */
   async read<Name extends string, Output>(name: Literal<Name>, read: () => Promise<Output>, options: StepOptions = {}): Promise<Output> {
     const place = this.#place(name, options.key);
-    const path = `${this.#run.envelope.tenant_id}/${this.#run.instanceId}/${encodeURIComponent(place.label)}`;
-    const settle = () => this.#platform.settle<Output>(place, options, async () => packOutput(this.#run.env.PAYLOADS, path, await read()));
-    return this.#walk ? this.#walk.hold(settle) : settle();
+    const path = `${this.#run.envelope.tenant_id}/${this.#run.instanceId}/${digest("read", place.label)}`;
+    return this.#take(place, () =>
+      this.#platform.settle<Output>(place, options, async () => packOutput(this.#run.env.PAYLOADS, path, await read())),
+    );
   }
 
   /** Runs a guarded effect, with the promise of its class. `record` says which rows and messages are written with its outcome. */
@@ -60,8 +62,11 @@ export class Steps {
   ): Promise<Output> {
     const { key, undo, record = () => ({}) } = options;
     const place = this.#place(name, key, definition.undo !== undefined || undo !== undefined);
-    if (this.#walk) return this.#walk.effect(place, definition, input, record, undo);
-    return this.#platform.settle(place, definition, (attempt) => attemptEffect(this.#run, place, attempt, definition, input, record));
+    return this.#take(
+      place,
+      () => this.#platform.settle(place, definition, (attempt) => attemptEffect(this.#run, place, attempt, definition, input, record)),
+      (walk) => walk.effect(place, definition, input, record, undo),
+    );
   }
 
   /**
@@ -75,14 +80,21 @@ export class Steps {
     options: StepOptions & { undo?: () => Writes } = {},
   ): Promise<Output> {
     const place = this.#place(name, options.key, options.undo !== undefined);
-    if (this.#walk) return this.#walk.commit(place, options.undo);
-    return this.#platform.settle(place, options, (attempt) => attemptCommit(this.#run, place, attempt, make));
+    return this.#take(
+      place,
+      () => this.#platform.settle(place, options, (attempt) => attemptCommit(this.#run, place, attempt, make)),
+      (walk) => walk.commit(place, options.undo),
+    );
   }
 
   /** Sleeps. The duration must not be computed from the time: the platform remembers the sleep by it. */
   async sleep<Name extends string>(name: Literal<Name>, duration: Duration, options: { key?: string } = {}): Promise<void> {
     const place = this.#place(name, options.key);
-    if (!this.#walk) await this.#platform.sleep(place, duration);
+    await this.#take(
+      place,
+      () => this.#platform.sleep(place, duration),
+      () => Promise.resolve(),
+    );
   }
 
   /**
@@ -95,8 +107,12 @@ export class Steps {
     options: { subject: string; timeout?: Duration; key?: string },
   ): Promise<Payload> {
     const place = this.#place(name, options.key);
-    const taken = this.#walk ? this.#walk.event(place) : this.#awaitSignal(place, event.type, options.subject, options.timeout ?? "7 days");
-    return unpackPayload(this.#run.env.PAYLOADS, event, parseEnvelope(JSON.parse(await taken)));
+    const taken = await this.#take(
+      place,
+      () => this.#awaitSignal(place, event.type, options.subject, options.timeout ?? "7 days"),
+      (walk) => walk.event(place),
+    );
+    return unpackPayload(this.#run.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken)));
   }
 
   /**
@@ -105,7 +121,14 @@ export class Steps {
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
     const place = this.#place(name, request.key);
-    if (this.#walk) return this.#walk.answer(place);
+    return this.#take(
+      place,
+      () => this.#ask(place, request),
+      (walk) => walk.answer(place),
+    );
+  }
+
+  async #ask(place: Place, request: ApprovalRequest): Promise<Approval> {
     const asker = askerAt(this.#run, place);
     const asked = await this.#platform.do(place, {}, async () => askQuestion(asker, questionOf(this.#run.workflow, place, request)));
     if ("approved" in asked) return asked;
@@ -144,6 +167,13 @@ export class Steps {
     await Promise.all(Array.from({ length: Math.min(options.concurrency ?? 10, items.length) }, worker));
     if (ended) throw ended;
     return outputs;
+  }
+
+  /** Takes a step of the code: does it, or finds what came of it when the pass is one that undoes. */
+  #take<T>(place: Place, doing: () => Promise<T>, walking: (walk: Walk) => Promise<T> = doing): Promise<T> {
+    const walk = this.#walk;
+    if (!walk) return this.#run.through(place, doing);
+    return walk.hold(() => this.#run.through(place, () => walking(walk)));
   }
 
   /** An event that no route signals reaches no wait: better said now than after the wait's whole time. Once it is mended, the retried step waits. */

@@ -60,45 +60,41 @@ export class Walk {
   }
 
   /** What an effect answered. One whose outcome nobody recorded is not repeated: the upstream, or a person, says whether it happened. */
-  effect<Input, Output>(
+  async effect<Input, Output>(
     place: Place,
     definition: StepDefinition<Input, Output>,
     input: Input,
     record: (output: Output) => Writes,
     undo: ((output: Output) => Writes) | undefined,
   ): Promise<Output> {
-    return this.hold(async () => {
-      const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
-      const output = await this.#recorded<Output>(place, () =>
-        this.#platform.settle(place, definition, (attempt) =>
-          attemptEffect(this.#run, place, attempt, asking, input, record).catch(nothingIfItDidNotHappen),
-        ),
-      );
-      if (definition.undo || undo) {
-        const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
-        this.#undoable.push({ place, done: { input, output }, definition: back, writes: () => undo?.(output) ?? {} });
-      }
-      return output;
-    });
+    const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
+    const output = await this.#recorded<Output>(place, () =>
+      this.#platform.settle(place, definition, (attempt) =>
+        attemptEffect(this.#run, place, attempt, asking, input, record).catch(nothingIfItDidNotHappen),
+      ),
+    );
+    if (definition.undo || undo) {
+      const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
+      this.#undoable.push({ place, done: { input, output }, definition: back, writes: () => undo?.(output) ?? {} });
+    }
+    return output;
   }
 
   /** What a commit answered. */
-  commit<Output>(place: Place, undo: (() => Writes) | undefined): Promise<Output> {
-    return this.hold(async () => {
-      const output = await this.#recorded<Output>(place);
-      if (undo) this.#undoable.push({ place, done: { input: undefined, output }, definition: undefined, writes: undo });
-      return output;
-    });
+  async commit<Output>(place: Place, undo: (() => Writes) | undefined): Promise<Output> {
+    const output = await this.#recorded<Output>(place);
+    if (undo) this.#undoable.push({ place, done: { input: undefined, output }, definition: undefined, writes: undo });
+    return output;
   }
 
   /** The event that a wait took, as JSON. */
-  event(place: Place): Promise<string> {
-    return this.hold(async () => (await this.#local(place, () => heldSignal(this.#run, place.label))) ?? end(place));
+  async event(place: Place): Promise<string> {
+    return (await this.#local(place, () => heldSignal(this.#run, place.label))) ?? end(place);
   }
 
   /** The answer that a question got. */
-  answer(place: Place): Promise<Approval> {
-    return this.hold(async () => (await this.#local(place, () => knownAnswer(askerAt(this.#run, place)))) ?? end(place));
+  async answer(place: Place): Promise<Approval> {
+    return (await this.#local(place, () => knownAnswer(askerAt(this.#run, place)))) ?? end(place);
   }
 
   /** Remembers that a step is under way: nothing is taken back while a parallel branch is still walked. */
@@ -141,11 +137,11 @@ export class Walk {
 
   async #takeBack(entries: readonly Entry[]): Promise<number> {
     let undone = 0;
-    for (const { place, done, definition, writes } of this.#undoable.toReversed()) {
-      const effect = newest(entries, place);
+    const met = this.#undoable.map((one) => ({ ...one, effect: newest(entries, one.place) }));
+    for (const { place, done, definition, writes, effect } of met.toSorted((a, b) => positionOf(b.effect) - positionOf(a.effect))) {
       if (effect?.state !== "done") continue;
       const key = { instanceId: this.#run.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
-      const back = undoPlace(place, entries);
+      const back = undoPlace(place, effect.position, entries);
       const all = (): Writes => {
         const own = writes();
         return { ...own, statements: [...(own.statements ?? []), takenBack(key), nextGeneration(key)] };
@@ -187,11 +183,15 @@ export class Walk {
 const FIRST_UNDO_POSITION = -2;
 
 /** The step that takes an effect back: at its first generation, at the one that is under way, or at a new one when the effect was undone and done again. */
-function undoPlace({ name, item, label, position }: Place, entries: readonly Entry[]): Place {
+function undoPlace({ name, item, label }: Place, position: number, entries: readonly Entry[]): Place {
   const step = UNDO_PREFIX + name;
   const last = entries.findLast((entry) => entry.step === step && entry.item === item);
   const since = last === undefined ? 1 : last.state === "done" ? last.generation + 1 : last.generation;
-  return { name: step, item, label: (UNDO_PREFIX + label).slice(0, 256), position: FIRST_UNDO_POSITION - position, since };
+  return { name: step, item, label: UNDO_PREFIX + label, position: FIRST_UNDO_POSITION - position, since };
+}
+
+function positionOf(entry: Entry | undefined): number {
+  return entry?.position ?? 0;
 }
 
 const UNKNOWN: ReadonlySet<Entry["state"]> = new Set(["claimed", "confirmed", "in_doubt"]);

@@ -81,7 +81,7 @@ async function pass<Payload>(
       await run.recorder.finish(instanceId, "terminated", null);
       return { undone };
     }
-    const output = await code();
+    const output = await code().finally(() => run.noteOver());
     await run.recorder.finish(instanceId, "complete", null);
     if (!run.canBeUndone()) await dropPayload(env.PAYLOADS, envelope);
     return output;

@@ -19,8 +19,11 @@ export interface Entry {
   step: string;
   item: string;
   generation: number;
-  /** Which guarded step of the run this is, in the order the code first names them; the determinism check compares it. */
+  /** Grows with each outcome that the instance's code recorded; below zero for what the engine records in taking them back. */
   position: number;
+  /** What had settled before its step was begun, and which of that had failed with what error: see `packBefore`. */
+  after: string | null;
+  caught: string | null;
   state: EntryState;
   /** The fencing number: grows with every takeover, never shrinks. */
   epoch: number;
@@ -51,6 +54,10 @@ export interface Outgoing {
 export interface Attempt {
   key: EntryKey;
   position: number;
+  after: string | null;
+  caught: string | null;
+  /** Set while the pass that asks has not looked into the inbox: it writes only if no other pass has. */
+  aloneAs: string | null;
   class: RecordedClass;
   token: string;
   epoch: number;

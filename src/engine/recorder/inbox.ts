@@ -4,7 +4,7 @@ import { type Fragment, now, type RowStatement, type Statement, sql } from "../c
 import type { Attempt, Outgoing } from "./entry.ts";
 
 const ENTRY: Fragment = {
-  fragment: `step, item, generation, position, state, epoch, token, repeats, undoable, lease_until - ${now.fragment} AS lease_left_ms, output, output_ref, error`,
+  fragment: `step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, lease_until - ${now.fragment} AS lease_left_ms, output, output_ref, error`,
 };
 
 /** All entries of an instance, newest generation last. */
@@ -25,14 +25,14 @@ export function selectEntry(key: EntryKey): Statement {
  * Takes a key before its effect runs: a fresh one, one whose effect certainly did not happen, or one whose claim ran out.
  * In the last case the upstream may have been reached: a `lookup` effect remembers to ask it (`repeats`), a `once`
  * effect goes into doubt, because the machine never repeats it. Every takeover grows the epoch. A repeat of the same
- * call changes nothing, because its token already holds the row. Refused, like `recordOutcome`, when another step stands at this position.
+ * call changes nothing, because its token already holds the row. Refused, like `recordOutcome`, when the pass is not alone.
  */
 export function claim(attempt: Attempt, leaseMs: number, input: string | null): Statement {
   const { key } = attempt;
   return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, lease_until, input, undoable, updated_at)
-    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.class},
-      iif(EXISTS (SELECT 1 FROM inbox other WHERE other.instance_id = ${key.instanceId} AND other.position = ${attempt.position} AND other.step <> ${key.step}), NULL, 'claimed'),
+    INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, lease_until, input, undoable, updated_at)
+    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.after}, ${attempt.caught}, ${attempt.class},
+      iif(EXISTS (SELECT 1 FROM inbox other WHERE other.instance_id = ${key.instanceId} AND substr(other.token, 1, 8) <> ${attempt.aloneAs}), NULL, 'claimed'),
       1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${attempt.undoable ? 1 : 0}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
       state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),
@@ -63,17 +63,31 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
 /**
  * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed or confirmed one moves to done only for the
  * holder of its token and epoch; one that is free again, of a class without claims, for the first who records; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole
- * batch (the app's statements and the messages with it) is undone. The same refusal meets a step that takes another step's
- * position, which means that step names depend on time or chance. So a repeat of an ambiguous commit is safe too: it is refused,
+ * batch (the app's statements and the messages with it) is undone. The same refusal meets a pass that believes to be the first and finds
+ * what another pass has written: it must look first. So a repeat of an ambiguous commit is safe too: it is refused,
  * and reading the row back shows our own token.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? `[${outcome.messages.map((message) => message.body).join(",")}]` : null;
-  const { key, position, class: effectClass, epoch, token } = attempt;
+  const { key, position, after, caught, aloneAs, class: effectClass, epoch, token } = attempt;
   const { output, outputRef, error } = outcome;
   return {
     text: RECORD,
-    row: { ...key, position, class: effectClass, epoch, token, output, outputRef, messages, error, undoable: attempt.undoable ? 1 : 0 },
+    row: {
+      ...key,
+      position,
+      after,
+      caught,
+      aloneAs,
+      class: effectClass,
+      epoch,
+      token,
+      output,
+      outputRef,
+      messages,
+      error,
+      undoable: attempt.undoable ? 1 : 0,
+    },
   };
 }
 
@@ -86,16 +100,19 @@ interface Recorded {
 }
 
 const RECORD = `
-  INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, output_ref, messages, error, undoable, updated_at)
-  SELECT r.value->>'instanceId', r.value->>'step', r.value->>'item', r.value->>'generation', r.value->>'position', r.value->>'class',
+  INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, output, output_ref, messages, error,
+    undoable, updated_at)
+  SELECT r.value->>'instanceId', r.value->>'step', r.value->>'item', r.value->>'generation', r.value->>'position', r.value->>'after', r.value->>'caught',
+    r.value->>'class',
     iif(EXISTS (SELECT 1 FROM inbox other
-      WHERE other.instance_id = r.value->>'instanceId' AND other.position = r.value->>'position' AND other.step <> r.value->>'step'), NULL, 'done'),
+      WHERE other.instance_id = r.value->>'instanceId' AND substr(other.token, 1, 8) <> r.value->>'aloneAs'), NULL, 'done'),
     r.value->>'epoch', r.value->>'token', r.value->>'output', r.value->>'outputRef', r.value->>'messages', r.value->>'error', r.value->>'undoable', ${now.fragment}
   FROM json_each(?1) r WHERE true
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
     state = CASE
       WHEN inbox.state IN ('claimed', 'confirmed') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
       WHEN inbox.state = 'failed' AND inbox.class IN ('commit', 'keyed', 'natural') THEN 'done' END,
+    position = excluded.position, after = excluded.after, caught = excluded.caught,
     token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages, error = excluded.error,
     undoable = excluded.undoable, lease_until = NULL, updated_at = excluded.updated_at`;
 
@@ -116,6 +133,13 @@ export function nextGeneration({ instanceId, step, item, generation }: EntryKey)
     SELECT instance_id, step, item, generation + 1, position, class, 'failed', 1, 'operator', input, undoable, ${now}
     FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation} AND state = 'superseded'
     ON CONFLICT DO NOTHING`;
+}
+
+/** An operator wants a failed step (or all, if it was none) tried anew: no later pass is told any more that it failed. Behind the statement that carries the action out. */
+export function forgetFailures(instanceId: string, label: string | null, actionId: string): Statement {
+  return sql`
+    UPDATE inbox SET caught = (SELECT json_group_object(key, json(value)) FROM json_each(inbox.caught) WHERE key <> ${label})
+    WHERE instance_id = ${instanceId} AND caught IS NOT NULL AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
 }
 
 /** Keeps a message until its consumer confirms it. */

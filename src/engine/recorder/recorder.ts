@@ -22,7 +22,7 @@ export interface Outcome {
 /** An entry, and whether the attempt that asked holds it. */
 export interface Answer {
   mine: boolean;
-  /** Null when another step stands at this one's position: the step names are not the same on every pass. */
+  /** Null when the inbox holds none, because the attempt's pass is not alone. */
   entry: Entry | null;
 }
 
@@ -106,12 +106,14 @@ function onlyEntry(rows: Row[] | undefined): Entry | null {
   return (rows?.[0] ?? null) as Entry | null;
 }
 
-function doneEntry({ key, position, epoch, token, undoable }: Attempt, outcome: Outcome): Entry {
+function doneEntry({ key, position, after, caught, epoch, token, undoable }: Attempt, outcome: Outcome): Entry {
   return {
     step: key.step,
     item: key.item,
     generation: key.generation,
     position,
+    after,
+    caught,
     state: "done",
     epoch,
     token,

@@ -1,0 +1,119 @@
+import { caughtOf, type History, type Progress, packBefore, type Settlement } from "./history.ts";
+
+/** Where a step stands in the course of its pass: how much had settled when the code named it, and which entry already says how much of that. */
+export interface Start {
+  readonly at: number;
+  readonly basis: Basis;
+}
+
+interface Basis {
+  readonly label: string | null;
+  readonly at: number;
+}
+
+/**
+ * The order in which a pass begins steps and hears how they came out. Code that is the same on every pass goes the same way when it hears
+ * the same in the same order. So it hears of one step at a time, and a later pass in the order of the first: a race has the same
+ * winner, whoever is faster this time. What had settled before a step was begun is written down with the step, at no cost.
+ */
+export class Course implements Progress {
+  readonly #begun = new Set<string>();
+  readonly #underWay = new Set<string>();
+  readonly #settled: Settlement[] = [];
+  readonly #failed = new Map<string, boolean>();
+  readonly #held: { settlement: Settlement; release: () => void }[] = [];
+  #history: History | undefined;
+  #expected: string[] = [];
+  #basis: Basis = { label: null, at: 0 };
+  #telling = false;
+
+  hasBegun(label: string): boolean {
+    return this.#begun.has(label);
+  }
+
+  hasSettled(label: string, failed: boolean): boolean {
+    return this.#failed.get(label) === failed;
+  }
+
+  /** What earlier passes wrote down, once that is known. */
+  learn(history: History): void {
+    this.#history = history;
+    this.#expected = history.order.filter((label) => !this.#failed.has(label));
+  }
+
+  /** The code names a step. */
+  begin(label: string): Start {
+    const start = { at: this.#settled.length, basis: this.#basis };
+    this.#begun.add(label);
+    this.#underWay.add(label);
+    if (this.#history?.isDue(label, this) && this.#history.saysAll(label)) this.noteRecorded(label, start);
+    return start;
+  }
+
+  /** What had settled before a step was begun, as its entry keeps it. */
+  before({ at, basis }: Start): { after: string | null; caught: string | null } {
+    return packBefore(basis.label, this.#settled.slice(basis.at, at));
+  }
+
+  /** An entry of the step is in the inbox: those behind it need not say again what it says. */
+  noteRecorded(label: string, { at }: Start): void {
+    if (at >= this.#basis.at) this.#basis = { label, at };
+  }
+
+  /** Runs a step, and lets the code hear how it came out when it is its turn. */
+  async settle<T>(label: string, work: () => Promise<T>): Promise<T> {
+    const [outcome] = await Promise.allSettled([work()]);
+    const settlement = outcome.status === "fulfilled" ? { label } : { label, failure: caughtOf(outcome.reason) };
+    await this.#turnOf(settlement);
+    if (outcome.status === "rejected") throw outcome.reason;
+    return outcome.value;
+  }
+
+  /** A recorded step that the code should have named by now. */
+  missed(): string | undefined {
+    return this.#history?.missedBy(this);
+  }
+
+  #turnOf(settlement: Settlement): Promise<void> | undefined {
+    if (this.#underWay.size === 1 && !this.#telling) {
+      this.#tell(settlement);
+      return undefined;
+    }
+    return new Promise((release) => {
+      this.#held.push({ settlement, release });
+      if (!this.#telling) void this.#tellInTurn();
+    });
+  }
+
+  #tell(settlement: Settlement): void {
+    this.#underWay.delete(settlement.label);
+    this.#failed.set(settlement.label, settlement.failure !== undefined);
+    this.#settled.push(settlement);
+  }
+
+  async #tellInTurn(): Promise<void> {
+    this.#telling = true;
+    for (;;) {
+      // By then the code has named whatever it goes on with from what it heard last.
+      await scheduler.wait(0);
+      const [next] = this.#held.splice(this.#nextHeld(), 1);
+      if (!next) break;
+      this.#tell(next.settlement);
+      next.release();
+    }
+    this.#telling = false;
+  }
+
+  /** Which of the held ones is next; behind the last while the one that was next in the pass before is still under way. */
+  #nextHeld(): number {
+    for (;;) {
+      const [label] = this.#expected;
+      if (label === undefined) return 0;
+      const index = this.#held.findIndex(({ settlement }) => settlement.label === label);
+      if (index >= 0) return index;
+      if (this.#underWay.has(label)) return this.#held.length;
+      // It has been heard of, or this pass has not come by it: nobody waits for it.
+      this.#expected.shift();
+    }
+  }
+}
