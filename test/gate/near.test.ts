@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { rank } from "./near.ts";
+import { rank, within } from "./near.ts";
 
 const IMPORTS: Record<string, string[]> = {
   "src/crm/link.ts": [],
@@ -26,4 +26,15 @@ it("what imports the whole Worker is near to nothing", () => {
 
 it("a document touches no test", () => {
   expect(near("docs/facts.md")).toEqual([]);
+});
+
+it("what is run ends within half a minute: files that take longer are left to the gate, but not one that was changed itself", () => {
+  const times = [
+    { file: "test/a.test.ts", ms: 9000, tests: 1 },
+    { file: "test/b.test.ts", ms: 9000, tests: 1 },
+    { file: "test/c.test.ts", ms: 4000, tests: 1 },
+    { file: "test/changed.test.ts", ms: 60_000, tests: 1 },
+  ];
+  const ranked = ["test/changed.test.ts", "test/a.test.ts", "test/b.test.ts", "test/c.test.ts", "test/cli/crm-demo.test.ts"];
+  expect(within(ranked, ["test/changed.test.ts"], times)).toEqual(["test/changed.test.ts", "test/a.test.ts", "test/c.test.ts"]);
 });

@@ -1,5 +1,5 @@
 import { randomInt } from "node:crypto";
-import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
@@ -7,7 +7,7 @@ import { type Ended, runJob } from "./job.ts";
 import { type Job, LANES } from "./lanes.ts";
 import { nearestTests } from "./near.ts";
 import { slowest } from "./times.ts";
-import type { Run, Took } from "./took.ts";
+import { readTimes } from "./took.ts";
 
 /**
  * `npm test`: types, lint, dead code and all tests. `npm test -- NAME …`: the tests whose path contains a name.
@@ -21,7 +21,7 @@ console.log(`Files and tests are shuffled by the seed ${seed}; \`npm test -- --s
 const lanes = values.near ? await near() : positionals.length > 0 ? [[only(positionals)]] : LANES;
 const folder = mkdtempSync(join(tmpdir(), "millrace-gate-"));
 const ended = (await Promise.all(lanes.map(runLane))).flat();
-const took = ended.flatMap(({ times }) => timesIn(times));
+const took = ended.flatMap(({ times }) => readTimes(times));
 rmSync(folder, { recursive: true, force: true });
 const failed = ended.filter(({ ok }) => !ok);
 for (const { job, held } of failed) console.log(`\n──── ${job.name} failed ────\n${held.join("\n")}`);
@@ -44,14 +44,6 @@ async function near(): Promise<Job[][]> {
 
 function only(names: readonly string[]): Job {
   return { name: "tests", program: "vitest", args: ["run", ...names], tests: true };
-}
-
-function timesIn(file: string): Took[] {
-  try {
-    return (JSON.parse(readFileSync(file, "utf8")) as Run).took;
-  } catch {
-    return [];
-  }
 }
 
 function summary(): string {

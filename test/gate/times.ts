@@ -1,14 +1,14 @@
-import { writeFileSync } from "node:fs";
 import { relative } from "node:path";
 import type { Reporter, TestModule } from "vitest/node";
-import { ROOT, type Run, TIMES_FILE, type Took } from "./took.ts";
+import { LAST_TIMES, ROOT, TIMES_FILE, type Took, writeTimes } from "./took.ts";
 
 /** Tells how long each file took: to the gate if that runs the tests, else as a list of the ten slowest. */
 export default class Times implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const took = modules.map(tookBy);
     const file = process.env[TIMES_FILE];
-    if (file) writeFileSync(file, JSON.stringify({ took } satisfies Run));
+    writeTimes(LAST_TIMES, took);
+    if (file) writeTimes(file, took);
     else if (took.length > 1) console.log(`${slowest(took)}\n`);
   }
 }
