@@ -80,6 +80,7 @@ export const PROBLEMS = {
   retry_after: [503, "An upstream asks for patience", true],
   in_progress: [503, "An upstream is still at work", true],
   unavailable: [503, "The database is in trouble", true],
+  route_timeout: [504, "What an event leads to took too long", true],
   step_timeout: [504, "A step took too long", true],
   wait_timeout: [504, "A wait took too long", true],
 } as const satisfies Record<ProblemCode, readonly [status: number, title: string, retryable: boolean]>;

@@ -106,6 +106,10 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
     "The database, or an upstream, gave no usable answer.",
     "Send the same request again after Retry-After: with the same key it is the same work.",
   ],
+  route_timeout: [
+    "The code behind an event's route did not answer in time.",
+    "See what it waits for, or give its line in the routes more time; then replay the dead letter.",
+  ],
   step_timeout: ["An attempt took longer than its step's timeout.", "See whether the upstream is slow; then retry the instance."],
   wait_timeout: [
     "The event an instance waited for did not come in time.",

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { getDeadLetter, replayDeadLetter, skipDeadLetter } from "../../src/engine/index.ts";
+import { fingerprintOf, getDeadLetter, replayDeadLetter, skipDeadLetter } from "../../src/engine/index.ts";
 import { acceptance, outgoing } from "../../src/engine/intake/accept.ts";
 import { app } from "../probe/worker.ts";
 import {
@@ -20,6 +20,14 @@ import {
 } from "./harness.ts";
 
 const reader = { ...operator, seesUnattributed: true };
+
+/** The message of a command that is accepted and not sent. */
+async function accepted(name: string) {
+  dieAt("A03 accept committed, not enqueued");
+  await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
+  const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  return envelopeOf(row?.id ?? "");
+}
 
 /** A command as an outside producer would put it on the queue. */
 async function command(name: string, steps: unknown[] = [{ do: "keyed", name: "charge" }]) {
@@ -166,20 +174,26 @@ describe("A dead letter", () => {
 
   it("is skipped on purpose: its command never runs, and the row says so", async () => {
     const name = fresh();
-    dieAt("A03 accept committed, not enqueued");
-    await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
-    const id = await letterOf(name);
-    expect(await rows("SELECT status FROM instances WHERE subject = ?1", name)).toEqual([{ status: "dead" }]);
-    expect(await skipDeadLetter(probeEnv, app, reader, id, "not wanted")).toMatchObject({ skipped: true });
+    const message = await accepted(name);
+    // The next deployment wants more of such a command than this one says.
+    const refused = { ...message, payload_inline: { name, steps: "none" } };
+    await env.DB.prepare("UPDATE instances SET envelope = ?2, fingerprint = ?3 WHERE subject = ?1")
+      .bind(name, JSON.stringify(refused), fingerprintOf(refused.payload_inline))
+      .run();
+    expect(await deliver("probe-commands", [refused])).toEqual({ acked: 1, retried: 0 });
+    const [letter] = await rows<{ id: string; instance_id: string }>(
+      "SELECT l.id, l.instance_id FROM dead_letters l JOIN instances i ON i.id = l.instance_id AND i.status = 'dead' WHERE i.subject = ?1",
+      name,
+    );
+    expect(await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "not wanted")).toMatchObject({ skipped: true });
     await keeperRound();
     expect(await rows("SELECT status FROM instances WHERE subject = ?1", name)).toEqual([{ status: "skipped" }]);
     expect(await happened(`${name}/charge`)).toEqual([]);
   });
 
-  /** A command that ran out of tries. */
+  /** A command of an outside producer that ran out of tries. */
   async function letterOf(name: string): Promise<string> {
-    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
-    await deliver("probe-commands-dlq", [row ? await envelopeOf(row.id) : await command(name)]);
+    await deliver("probe-commands-dlq", [await command(name)]);
     const found = await until(
       () => rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name),
       (letters) => letters.length > 0,

@@ -34,6 +34,8 @@ export const envelopeSchema = z
     acceptance: z.string().max(64).optional(),
     /** Set on an event whose sender keeps it in storage of its own until it hears that it arrived: the engine's outbox has no row of it. */
     outbox: z.literal("sender").optional(),
+    /** The engine's own mark on a message that an operator put back on its queue: the action that did. It tells it from older copies of itself. */
+    replay: z.string().max(64).optional(),
     traceparent: z.string().regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent"),
   })
   .refine((e) => (e.payload_inline === undefined) !== (e.payload_ref === undefined), {

@@ -7,6 +7,7 @@ export type ErrorCode =
   | "payload_missing"
   | "unknown_message_type"
   | "idempotency_key_reused"
+  | "route_timeout"
   | "instance_not_found"
   | "effect_not_found"
   | "dead_letter_not_found"

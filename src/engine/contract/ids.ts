@@ -26,9 +26,9 @@ export function messageId(envelope: Pick<Envelope, "tenant_id" | "message_type" 
   return digest("message", envelope.tenant_id, envelope.message_type, envelope.idempotency_key, envelope.causation_id);
 }
 
-/** The id of a captured dead letter: one row however often the queue delivers the message. */
-export function deadLetterId(queue: string, messageId: string): string {
-  return digest("dead-letter", queue, messageId);
+/** The name of a message's row in the outbox. One that an operator put back has a row of its own, which no older copy can confirm. */
+export function outboxId(envelope: Parameters<typeof messageId>[0] & { replay?: string | undefined }): string {
+  return envelope.replay === undefined ? messageId(envelope) : digest("replay", messageId(envelope), envelope.replay);
 }
 
 /** SHA-256 of the canonical (RFC 8785) payload: tells a repeated request from a reused key. */

@@ -1,32 +1,30 @@
 import type { Envelope } from "../contract/envelope.ts";
-import { instanceId, messageId } from "../contract/ids.ts";
-import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { instanceId, messageId, outboxId } from "../contract/ids.ts";
+import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
 import type { Outgoing } from "../recorder/entry.ts";
+import type { Identity } from "./identity.ts";
 import { prove } from "./proof.ts";
 
 /** A message that is about to become an instance. */
-export interface Acceptance {
-  readonly id: string;
+export interface Acceptance extends Identity {
   readonly workflow: string;
   readonly envelope: Envelope;
-  readonly fingerprint: string;
   /** The command queue it goes through; null when the instance is started at once. */
   readonly queue: string | null;
   readonly delaySeconds: number;
 }
 
-/** What the row of an acceptance says now. */
-export interface AcceptedRow {
-  id: string;
+/** What the row of an acceptance says now: whose it is, too. */
+export interface AcceptedRow extends Identity {
   status: string;
   deliveries: number;
 }
 
 /** Names the instance a message becomes: the same message, the same name. */
 export function acceptance(workflow: string, message: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
-  const { acceptance: _proof, ...envelope } = message;
+  const { acceptance: _proof, replay: _mark, ...envelope } = message;
   return {
     id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),
     workflow,
@@ -62,7 +60,7 @@ export function insertAccepted(rows: string): Statement {
     SELECT ${ROWS}, 'accepted', 1, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS}
     FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = value->>'id')
     ON CONFLICT (id) DO NOTHING
-    RETURNING id, status, deliveries`;
+    RETURNING id, fingerprint, status, deliveries`;
 }
 
 /**
@@ -78,7 +76,7 @@ export function takeIn(rows: string): Statement {
       deliveries = instances.deliveries + 1, updated_at = excluded.updated_at,
       status = iif(instances.status = 'accepted', 'queued', instances.status)
     WHERE instances.fingerprint = excluded.fingerprint
-    RETURNING id, status, deliveries`;
+    RETURNING id, fingerprint, status, deliveries`;
 }
 
 /**
@@ -101,6 +99,14 @@ export function selectKnown(ids: readonly string[]): Statement {
 
 /** Messages that the engine's outbox keeps are ours now: they need not be sent again. No statement for those that their senders keep. */
 export function confirm(messages: readonly Envelope[]): Statement[] {
-  const ids = messages.filter(({ outbox }) => outbox === undefined).map(messageId);
+  const ids = messages.filter(({ outbox }) => outbox === undefined).map(outboxId);
   return ids.length === 0 ? [] : [sql`DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`];
+}
+
+/** Messages that are under way although nobody has confirmed them: in a back-off, which no queue's metrics count, or with a slow handler. The keeper sends no copy before then. */
+export function expectLater(messages: readonly { envelope: Envelope; delayMs: number }[]): Statement {
+  const rows = messages.map(({ envelope, delayMs }) => ({ id: outboxId(envelope), delayMs }));
+  return sql`
+    UPDATE outbox SET due_at = max(due_at, ${now} + later.value->>'delayMs' + ${CONFIRM_WITHIN_MS})
+    FROM json_each(${JSON.stringify(rows)}) later WHERE outbox.id = later.value->>'id'`;
 }

@@ -1,38 +1,47 @@
-import type { EngineEnv } from "../contract/bindings.ts";
+import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { codeOf, messageOf } from "../contract/errors.ts";
-import { type QueueDefinition, retryDelaySeconds } from "../contract/queue.ts";
+import type { QueueDefinition } from "../contract/queue.ts";
+import type { Intake, Outcomes } from "./consumer.ts";
+import { leaveBehind } from "./leave.ts";
+import { settledBefore } from "./settled.ts";
 
-/** One queue's consumer, as the Worker's `queue` handler calls it. */
-export interface Consumer {
-  readonly queue: string;
-  handle(batch: MessageBatch, env: EngineEnv): Promise<void>;
+/**
+ * Handles a delivered batch: leaves out what an operator has settled, lets `take` say what became of each message, ends the way of those
+ * that go no further, and settles each by itself. It never throws: a handler that throws loses the settlements it made.
+ */
+export async function handleBatch(
+  intake: Intake,
+  batch: MessageBatch,
+  take: (messages: readonly Message[], outcomes: Outcomes) => Promise<void>,
+): Promise<void> {
+  const outcomes: Outcomes = new Map();
+  try {
+    const settled = await settledBefore(intake, batch.messages);
+    for (const message of settled) outcomes.set(message, { did: "settled" });
+    await take(
+      batch.messages.filter((message) => !settled.has(message)),
+      outcomes,
+    );
+  } catch (error) {
+    if (isSimulatedDeath(error)) outcomes.clear();
+    for (const message of batch.messages) if (!outcomes.has(message)) outcomes.set(message, { did: "retried", error });
+  }
+  const delays = await leaveBehind(intake, outcomes);
+  settle(batch, intake.queue, outcomes, delays);
 }
 
-/** What a consumer did with one message. */
-export type Outcome = { did: "started" | "duplicate" | "captured" | "routed" } | { did: "retried"; error: unknown };
-
 /** Settles each message by itself: what is durable is acknowledged, the rest comes back after its queue's back-off. */
-export function settle(batch: MessageBatch, queue: QueueDefinition, outcomes: ReadonlyMap<Message, Outcome>): void {
+function settle(batch: MessageBatch, queue: QueueDefinition, outcomes: Outcomes, delays: ReadonlyMap<Message, number>): void {
   const counts: Record<string, number> = {};
   for (const message of batch.messages) {
-    const outcome = outcomes.get(message) ?? { did: "retried", error: new Error("The batch was not finished.") };
-    counts[outcome.did] = (counts[outcome.did] ?? 0) + 1;
-    if (outcome.did === "retried") {
-      message.retry({ delaySeconds: retryDelaySeconds(queue, message.attempts) });
-      console.warn(
-        JSON.stringify({
-          log: "delivery",
-          queue: queue.name,
-          ...named(message),
-          outcome: "retried",
-          code: codeOf(outcome.error),
-          error: messageOf(outcome.error),
-        }),
-      );
-    } else {
-      message.ack();
-      if (outcome.did === "captured")
-        console.warn(JSON.stringify({ log: "delivery", queue: queue.name, ...named(message), outcome: "captured" }));
+    const outcome = outcomes.get(message);
+    const did = outcome?.did ?? "retried";
+    counts[did] = (counts[did] ?? 0) + 1;
+    if (did === "retried") message.retry({ delaySeconds: delays.get(message) ?? 1 });
+    else message.ack();
+    if (did === "retried" || did === "captured" || did === "settled") {
+      const error = outcome && "error" in outcome ? { code: codeOf(outcome.error), error: messageOf(outcome.error) } : {};
+      console.warn(JSON.stringify({ log: "delivery", queue: queue.name, ...named(message), outcome: did, ...error }));
     }
   }
   console.log(JSON.stringify({ log: "batch", queue: queue.name, messages: batch.messages.length, ...counts }));

@@ -1,69 +1,122 @@
-import { codeOf, type Issue, MillraceError, messageOf } from "../contract/errors.ts";
-import { deadLetterId } from "../contract/ids.ts";
-import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { workflowBinding } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { instanceId } from "../contract/ids.ts";
+import { payloadFingerprint } from "../contract/payload.ts";
+import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
+import { batch as atomic, query } from "../store/retry.ts";
+import { confirm } from "./accept.ts";
+import type { Intake } from "./consumer.ts";
+import type { Identity } from "./identity.ts";
+import { deadLetter, envelopeIn, insertDeadLetters, letterId } from "./letter.ts";
+import { askPlatform } from "./platform.ts";
+import { keyReused } from "./reuse.ts";
 
-/** A message nobody will deliver again, with everything known about why. */
-export interface DeadLetter {
-  readonly id: string;
-  readonly queue: string;
-  /** The message as it came, as JSON text. */
-  readonly body: string;
-  readonly reason: string;
-  readonly error: string;
-  readonly issues: readonly Issue[] | null;
+/** A message that goes no further, and why. */
+export interface Hopeless {
+  readonly message: Pick<Message, "body" | "timestamp">;
+  readonly error: unknown;
   readonly attempts: number;
-  readonly firstAt: number;
-  readonly instanceId: string | null;
+  /** True when its own content is at fault, so that its work cannot start either; false when its deliveries ran out. */
+  readonly refused: boolean;
 }
 
-/** Describes a message that was refused at the door, or that ran out of tries. */
-export function deadLetter(
-  queue: string,
-  message: Pick<Message, "id" | "body" | "timestamp">,
-  attempts: number,
-  error: unknown,
-  instanceId: string | null = null,
-): DeadLetter {
-  return {
-    id: deadLetterId(queue, message.id),
-    queue,
-    body: JSON.stringify(message.body) ?? "null",
-    reason: codeOf(error) ?? "exhausted",
-    error: messageOf(error).slice(0, 1000),
-    issues: error instanceof MillraceError ? (error.detail.issues ?? null) : null,
-    attempts,
-    firstAt: message.timestamp.getTime(),
-    instanceId,
-  };
+/** `captured`: a dead letter holds it. `kept`: its committed row does, which needs no delivery: the keeper starts it, or it runs already. */
+export type Fate = "captured" | "kept";
+
+/**
+ * Ends the way of messages through a queue, in one write: dead letters, the rows of commands that can never start, and the confirmation
+ * of what our outbox kept, so that nothing sends them again. Answers the fate of each. Errors: D1's, and `unavailable` when the platform
+ * does not say whether a refused command runs; then nothing was written.
+ */
+export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Promise<Fate[]> {
+  const { env, queue, catalog } = intake;
+  const seen = hopeless.map((one) => ({ ...one, letter: letterId(queue.name, one.message.body), envelope: envelopeIn(one.message.body) }));
+  const rows = await rowsOf(intake, seen);
+  const ended = await Promise.all(
+    seen.map(async ({ message, error, attempts, refused, letter, envelope }) => {
+      const row = rows.get(letter);
+      const own = row !== undefined && envelope !== undefined && row.fingerprint === payloadFingerprint(envelope);
+      if (own && !(refused && (await neverStarted(intake, row)))) return null;
+      const why = row !== undefined && !own && envelope !== undefined ? keyReused(envelope) : error;
+      const given = { queue: queue.name, body: message.body, error: why, attempts, firstAt: message.timestamp.getTime() };
+      return { dead: own ? row : null, letter: deadLetter({ ...given, instanceId: own ? row.id : null }) };
+    }),
+  );
+  const given = ended.filter((one) => one !== null);
+  const envelopes = seen.flatMap(({ envelope }) => envelope ?? []);
+  await atomic(env.DB, [
+    ...rowChunks(given.map(({ letter }) => letter)).map((chunk) => insertDeadLetters(chunk)),
+    ...markDead(given.flatMap(({ dead }) => dead ?? [])),
+    ...confirm(envelopes),
+  ]);
+  await catalog.confirm(env, envelopes);
+  return ended.map((one) => (one === null ? "kept" : "captured"));
 }
 
-/** Stores dead letters; one that is stored already stays as it is. What can be read of the envelope is kept beside it for triage. */
-export function insertDeadLetters(rows: string | Statement): Statement {
-  return sql`
-    INSERT INTO dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason, issues, error, attempts, first_at, captured_at)
-    SELECT l.value->>'id', ${text("tenant_id")}, l.value->>'queue', ${text("message_type")}, ${text("idempotency_key")}, ${text("correlation_id")},
-      l.value->>'instanceId', l.value->>'body', l.value->>'reason', l.value->'issues',
-      coalesce((SELECT i.error->>'message' FROM instances i WHERE i.id = l.value->>'instanceId'), l.value->>'error'),
-      l.value->>'attempts', l.value->>'firstAt', ${now}
-    FROM json_each(${rows}) l WHERE true
-    ON CONFLICT (id) DO NOTHING`;
+/** The row that holds a command's key, by its letter. */
+interface Owner extends Identity {
+  letter: string;
+  workflow: string;
+  status: string;
+  queue: string | null;
 }
 
-/** Captures messages whose key is taken by another payload: running them would do what nobody asked under that key. */
-export function captureReusedKeys(queue: string, rows: string): Statement {
-  return sql`
-    INSERT INTO dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason, error, attempts, first_at, captured_at)
-    SELECT substr(i.id, 1, 16) || substr(a.value->>'fingerprint', 1, 16), i.tenant_id, ${queue}, a.value->'envelope'->>'message_type', i.idempotency_key,
-      a.value->'envelope'->>'correlation_id', i.id, a.value->'envelope', 'idempotency_key_reused',
-      'The key belongs to an earlier message with another payload: give the new work a key of its own.', 1, ${now}, ${now}
-    FROM json_each(${rows}) a JOIN instances i ON i.id = a.value->>'id'
-    WHERE i.fingerprint <> a.value->>'fingerprint'
-    ON CONFLICT (id) DO NOTHING
-    RETURNING instance_id`;
+/** Who holds the keys of these commands. One of a type that nobody performs any more is found by its job. */
+async function rowsOf(
+  { env, catalog }: Intake,
+  seen: readonly { letter: string; envelope: Envelope | undefined }[],
+): Promise<Map<string, Owner>> {
+  const commands = seen.flatMap(({ letter, envelope }) => {
+    if (envelope?.kind !== "command") return [];
+    const { tenant_id, correlation_id, message_type, idempotency_key } = envelope;
+    const workflow = catalog.workflows.find(({ on }) => on.kind === "command" && on.type === message_type)?.name;
+    const id = workflow === undefined ? null : instanceId(tenant_id, workflow, idempotency_key);
+    return [{ letter, id, workflow, tenant_id, correlation_id, message_type, idempotency_key }];
+  });
+  if (commands.length === 0) return new Map();
+  const asked = JSON.stringify(commands);
+  const owners = await query<Owner>(
+    env.DB,
+    sql`
+      SELECT c.value->>'letter' AS letter, i.id, i.fingerprint, i.workflow, i.status, i.queue
+      FROM json_each(${asked}) c CROSS JOIN instances i ON i.id = c.value->>'id'
+      UNION ALL
+      SELECT c.value->>'letter', t.id, t.fingerprint, c.value->>'workflow', 'pruned', NULL
+      FROM json_each(${asked}) c CROSS JOIN tombstones t ON t.id = c.value->>'id'
+      UNION ALL
+      SELECT c.value->>'letter', i.id, i.fingerprint, i.workflow, i.status, i.queue
+      FROM json_each(${asked}) c CROSS JOIN instances i ON i.tenant_id = c.value->>'tenant_id' AND i.correlation_id = c.value->>'correlation_id'
+        AND i.message_type = c.value->>'message_type' AND i.idempotency_key = c.value->>'idempotency_key'
+      WHERE c.value->>'id' IS NULL`,
+  );
+  return new Map(owners.map((owner) => [owner.letter, owner]));
 }
 
-/** A string field of the body's envelope, if the body is an envelope at all. */
-function text(field: string): Fragment {
-  const path = `'$.${field}'`;
-  return { fragment: `iif(json_type(l.value->>'body', ${path}) = 'text', json_extract(l.value->>'body', ${path}), NULL)` };
+/** True for a command that was accepted for this queue and that the platform has never had: an older deployment may have started it, and `dead` must not be said of a run that lives. */
+async function neverStarted({ env, queue }: Intake, { id, workflow, status, queue: its }: Owner): Promise<boolean> {
+  if ((status !== "accepted" && status !== "queued") || its !== queue.name) return false;
+  if (!isBound(env, workflow)) return true;
+  const answer = await askPlatform(env, workflow, id);
+  if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
+  return answer.status === "unknown";
+}
+
+function isBound(env: object, workflow: string): boolean {
+  try {
+    return workflowBinding(env, workflow) !== undefined;
+  } catch {
+    return false;
+  }
+}
+
+/** Commands that cannot start as they are: the keeper leaves them to the operator from here on. */
+function markDead(rows: readonly Identity[]): Statement[] {
+  if (rows.length === 0) return [];
+  return [
+    sql`
+      UPDATE instances SET status = 'dead', updated_at = ${now}, check_at = NULL
+      FROM json_each(${JSON.stringify(rows)}) d
+      WHERE instances.id = d.value->>'id' AND instances.fingerprint = d.value->>'fingerprint' AND instances.status IN ('accepted', 'queued')`,
+  ];
 }

@@ -1,21 +1,20 @@
-import type { EngineEnv } from "../contract/bindings.ts";
-import { crashPoint, isSimulatedDeath } from "../contract/crash-points.ts";
-import type { Envelope } from "../contract/envelope.ts";
+import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import type { AnyWorkflow } from "../guard/workflow.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { type Acceptance, acceptance } from "./accept.ts";
-import { type Consumer, type Outcome, settle } from "./batch.ts";
-import { deadLetter } from "./capture.ts";
+import { acceptance } from "./accept.ts";
+import { handleBatch } from "./batch.ts";
+import type { Consumer, Intake, Outcomes } from "./consumer.ts";
+import { firstOf, identityOf } from "./identity.ts";
 import { isProven } from "./proof.ts";
-import { type RefusedMessage, readMessages } from "./read.ts";
-import { startInstances } from "./start.ts";
-import { takeBatchIn } from "./take.ts";
+import { readMessages } from "./read.ts";
+import { startInTurn } from "./start.ts";
+import { type Plan, takeAllIn } from "./take.ts";
 
 /**
  * The consumer of a command queue: parse, key, take in, start, settle. One round trip to D1 and one `createBatch` per
- * workflow, however large the batch; no round trip for commands that the API or the router has just accepted. It never throws: a handler that throws loses the settlements it made.
+ * workflow, however large the batch; no round trip for commands that the API or the router has just accepted.
  */
 export function consumeCommands(queue: QueueDefinition, catalog: Catalog): Consumer {
   const performers = new Map(
@@ -32,70 +31,38 @@ export function consumeCommands(queue: QueueDefinition, catalog: Catalog): Consu
 
   return {
     queue: queue.name,
-    async handle(batch, env) {
-      const outcomes = new Map<Message, Outcome>();
-      try {
-        const { read, refused } = readMessages(batch.messages, (type) => performer(type).on);
-        const arrivals = read.map(({ message, envelope }) => ({
-          message,
-          envelope,
-          acceptance: acceptance(performer(envelope.message_type).name, envelope, queue.name),
-        }));
-        const rest = await startProven(env, arrivals, outcomes);
-        if (rest.length + refused.length > 0) await takeInAndStart(env, queue, rest, refused, outcomes);
+    handle: (batch, env) => {
+      const intake = { env, queue, catalog };
+      return handleBatch(intake, batch, async (messages, outcomes) => {
+        const { read, refused } = readMessages(messages, (type) => performer(type).on);
+        for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });
+        const plans = read.map(({ message, envelope }): Plan => {
+          const command = acceptance(performer(envelope.message_type).name, envelope, queue.name);
+          return { message, envelope, instances: [command], commands: [], rows: [], signal: false };
+        });
+        await takeAllIn(intake, await startProven(intake, plans, outcomes), outcomes);
         await crashPoint("Q03 created, not acknowledged");
-      } catch (error) {
-        if (isSimulatedDeath(error)) outcomes.clear();
-        for (const message of batch.messages) if (!outcomes.has(message)) outcomes.set(message, { did: "retried", error });
-      }
-      settle(batch, queue, outcomes);
+      });
     },
   };
 }
 
-/** A message, and the instance it becomes. */
-interface Arrival {
-  readonly message: Message;
-  readonly envelope: Envelope;
-  readonly acceptance: Acceptance;
-}
-
-/** Starts what our own acceptance committed moments ago, without asking the database again. Answers the rest: what is not proven, what exists already, what could not be created. */
-async function startProven(env: EngineEnv, arrivals: readonly Arrival[], outcomes: Map<Message, Outcome>): Promise<Arrival[]> {
-  const proven = arrivals.filter(({ message, envelope, acceptance }) =>
-    isProven(env.MILLRACE_KEY, acceptance, envelope.acceptance, message.attempts),
-  );
-  const { failed, existed } = await startInstances(
-    env,
-    proven.map(({ acceptance }) => acceptance),
-    "first",
-  );
-  const created = new Map(
-    proven.filter(({ acceptance: { id } }) => !failed.has(id) && !existed.has(id)).map((one) => [one.acceptance.id, one.message]),
-  );
-  for (const message of created.values()) outcomes.set(message, { did: "started" });
-  return arrivals.filter(({ message }) => !outcomes.has(message));
-}
-
-/** Takes everything else in by one atomic write, and starts what is to be started. */
-async function takeInAndStart(
-  env: EngineEnv,
-  queue: QueueDefinition,
-  arrivals: readonly Arrival[],
-  refused: readonly RefusedMessage[],
-  outcomes: Map<Message, Outcome>,
-): Promise<void> {
-  const taken = await takeBatchIn(env, queue, {
-    instances: arrivals.map(({ acceptance }) => acceptance),
-    refused: refused.map(({ message, error }) => deadLetter(queue.name, message, message.attempts, error)),
-    confirmed: arrivals.map(({ envelope }) => envelope),
-  });
-  for (const { message } of refused) outcomes.set(message, { did: "captured" });
-
-  const toStart = arrivals.map(({ acceptance }) => acceptance).filter(({ id }) => taken.mustStart(id));
-  const { failed } = await startInstances(env, toStart, "first");
-  for (const { message, acceptance } of arrivals) {
-    const error = failed.get(acceptance.id);
-    outcomes.set(message, error === undefined ? { did: taken.outcomeOf(acceptance.id) } : { did: "retried", error: new Error(error) });
+/**
+ * Starts what our own acceptance committed moments ago, without asking the database again. What could not be created is put off: its row is
+ * committed, and the keeper starts it. Answers the rest: what is not proven, and what exists already, for its repeat to be counted.
+ */
+async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<Plan[]> {
+  const isOwn = ({ message, envelope, instances }: Plan) =>
+    instances.every((one) => isProven(env.MILLRACE_KEY, one, envelope.acceptance, message.attempts));
+  const proven = plans.filter(isOwn);
+  const { failed, existed } = await startInTurn(env, firstOf(proven.flatMap(({ instances }) => instances)));
+  const settled = new Set<string>();
+  for (const { message, instances } of proven) {
+    for (const one of instances) {
+      if (existed.has(one.id) || settled.has(identityOf(one))) continue;
+      settled.add(identityOf(one));
+      outcomes.set(message, { did: failed.has(one.id) ? "put off" : "started" });
+    }
   }
+  return plans.filter(({ message }) => !outcomes.has(message));
 }

@@ -2,15 +2,17 @@ import { address } from "../contract/address.ts";
 import { type EngineEnv, queueBinding, workflowBinding } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
-import { digest } from "../contract/ids.ts";
+import { digest, fingerprintOf } from "../contract/ids.ts";
 import { type DraftOptions, decodePayload } from "../contract/message.ts";
 import { dropPayload } from "../contract/payload.ts";
 import { rowChunks, type Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
-import { batch as atomic } from "../store/retry.ts";
+import { namedBatch } from "../store/named.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { type Acceptance, acceptance, insertAccepted, outgoing, selectKnown } from "./accept.ts";
+import { type Acceptance, type AcceptedRow, acceptance, insertAccepted, outgoing, selectKnown } from "./accept.ts";
+import { byIdentity, firstOf, type Identity, identityOf } from "./identity.ts";
+import { keyReused, sameWork } from "./reuse.ts";
 
 /** A command as somebody asks for it. */
 export interface CommandRequest extends DraftOptions {
@@ -57,28 +59,56 @@ export async function enqueue(
   if (acceptances.length === 0) return prepared as MillraceError[];
 
   await crashPoint("A01 before accept commits");
-  const answers = await atomic(env.DB, [
-    ...also,
-    ...rowChunks(acceptances).map(insertAccepted),
-    selectKnown(acceptances.map(({ id }) => id)),
-  ]);
-  const known = new Map((answers.pop() as unknown as KnownRow[]).map((row) => [row.id, row]));
-  const fresh = new Set(
-    answers
-      .slice(also.length)
-      .flat()
-      .map((row) => row.id),
-  );
+  const written = await namedBatch(env.DB, {
+    also,
+    fresh: rowChunks(acceptances).map(insertAccepted),
+    known: [selectKnown(acceptances.map(({ id }) => id))],
+  });
+  const fresh = byIdentity(written.fresh as unknown as AcceptedRow[]);
+  const rows = new Map((written.known as unknown as KnownRow[]).map((row) => [row.id, row]));
   await crashPoint("A03 accept committed, not enqueued");
 
-  const toSend = [...new Map(acceptances.filter(({ id }) => fresh.has(id)).map((one) => [one.id, one])).values()];
   await relay(
     env,
-    toSend.map((one) => outgoing(env.MILLRACE_KEY, one)),
+    firstOf(acceptances.filter((one) => fresh.has(identityOf(one)))).map((one) => outgoing(env.MILLRACE_KEY, one)),
   );
-  await dropUnneeded(env, acceptances, known);
+  const repeats = await repeatsAmong(env, catalog, prepared, requests, rows);
+  await dropUnneeded(env, acceptances, rows);
   await crashPoint("A02 accept committed, not answered");
-  return prepared.map((one) => (one instanceof MillraceError ? one : answer(one, fresh, known.get(one.id))));
+
+  const unsaid = new Set(fresh.keys());
+  return prepared.map((one) => {
+    if (one instanceof MillraceError) return one;
+    const row = rows.get(one.id);
+    if (row === undefined || !repeats.has(one)) return keyReused(one.envelope);
+    // The first of equal requests is the new one; the others, also in the same batch, are told that it is known.
+    const replayed = !unsaid.delete(identityOf(one));
+    return { instanceId: one.id, replayed, correlationId: row.correlation_id ?? one.envelope.correlation_id };
+  });
+}
+
+/**
+ * The acceptances that ask for what their rows say: word for word, or as they would have said it under the deployment that accepted
+ * it, which knew another version of the payload or other defaults.
+ */
+async function repeatsAmong(
+  env: EngineEnv,
+  catalog: Catalog,
+  prepared: readonly (Acceptance | MillraceError)[],
+  requests: readonly CommandRequest[],
+  rows: ReadonlyMap<string, KnownRow>,
+): Promise<ReadonlySet<Acceptance>> {
+  const repeats = new Set<Acceptance>();
+  const others: Acceptance[] = [];
+  for (const [index, one] of prepared.entries()) {
+    if (one instanceof MillraceError) continue;
+    const stored = rows.get(one.id)?.fingerprint;
+    const isRepeat = stored === one.fingerprint || stored === fingerprintOf(requests[index]?.payload);
+    if (isRepeat) repeats.add(one);
+    else others.push(one);
+  }
+  for (const one of await sameWork(env, catalog, others)) repeats.add(one);
+  return repeats;
 }
 
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: CommandRequest): Promise<Acceptance> {
@@ -102,29 +132,13 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   return acceptance(workflow.name, envelope, definition.queue.name, request.delaySeconds);
 }
 
-/** The first of equal requests is the new one; the others, also in the same batch, are told that it is known. */
-function answer(one: Acceptance, fresh: Set<unknown>, row: KnownRow | undefined): Accepted | MillraceError {
-  if (row?.fingerprint !== one.fingerprint) {
-    return new MillraceError(
-      "idempotency_key_reused",
-      `The key "${one.envelope.idempotency_key}" belongs to an earlier ${one.envelope.message_type} with another payload. Give new work a key of its own; to repeat the old work, send the old payload.`,
-      {
-        issues: [{ path: "idempotency_key", message: "is taken by another payload" }],
-      },
-    );
-  }
-  return { instanceId: one.id, replayed: !fresh.delete(one.id), correlationId: row.correlation_id ?? one.envelope.correlation_id };
-}
-
 /** A repeat of a command that has ended stored its payload again for nobody. */
 async function dropUnneeded(env: EngineEnv, acceptances: readonly Acceptance[], known: ReadonlyMap<string, KnownRow>): Promise<void> {
   const unneeded = acceptances.filter(({ id }) => ["complete", "pruned"].includes(known.get(id)?.status ?? ""));
   await Promise.all(unneeded.map(({ envelope }) => dropPayload(env.PAYLOADS, envelope)));
 }
 
-interface KnownRow {
-  id: string;
-  fingerprint: string;
+interface KnownRow extends Identity {
   status: string;
   correlation_id: string | null;
 }

@@ -4,7 +4,7 @@ import { platformId } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
 import type { Params } from "../contract/params.ts";
 
-/** An instance to be created on the platform. */
+/** An instance to be created on the platform: what its row says, not what some message asks for. */
 export interface Startable {
   readonly id: string;
   readonly workflow: string;
@@ -20,7 +20,14 @@ type Occasion = "first" | "again";
 const MAX_INSTANCES = 100;
 const MAX_BYTES = 900_000;
 
-/** What became of instances that were to be created, by their ids; those in neither were created now. */
+/**
+ * The platform creates 100 instances a second of one workflow and refuses the rest, whole calls or single ones. A consumer waits for its
+ * turn for a few seconds: that costs nothing but time. What has none by then is the keeper's.
+ */
+const TURN_PAUSES_MS = [400, 800, 1600, 3200];
+const RATE_LIMITED = /\b429\b|rate.?limit|too many|throttl|limit (was |has been )?(exceeded|reached)/i;
+
+/** What became of instances that were to be created, by the ids of their rows; those in neither were created now. */
 interface Started {
   /** The platform's word on why. */
   failed: Map<string, string>;
@@ -29,11 +36,10 @@ interface Started {
 
 /** Creates instances, many in one call. That one exists already is success: its name is its key. Never throws. */
 export async function startInstances(env: EngineEnv, instances: readonly Startable[], occasion: Occasion): Promise<Started> {
-  const failed = new Map<string, string>();
-  const existed = new Set<string>();
-  const note = (id: string, message: string) => void (/already.exists/i.test(message) ? existed.add(id) : failed.set(id, message));
-  const unique = [...new Map(instances.map((instance) => [instance.id, instance])).values()];
-  for (const [workflow, group] of Map.groupBy(unique, (instance) => instance.workflow)) {
+  const started: Started = { failed: new Map(), existed: new Set() };
+  const note = (id: string, message: string) =>
+    void (/already.exists/i.test(message) ? started.existed.add(id) : started.failed.set(id, message));
+  for (const [workflow, group] of Map.groupBy(instances, (instance) => instance.workflow)) {
     for (const chunk of chunks(group)) {
       try {
         const { errors } = await workflowBinding(env, workflow).createBatch({
@@ -51,7 +57,28 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
       }
     }
   }
-  return { failed, existed };
+  return started;
+}
+
+/**
+ * Creates instances whose rows are committed. What cannot be created now is put off, never given up: its row says that it is to be, and
+ * the keeper comes for it. So a failure here is no failed delivery, and costs its message no try. Never throws.
+ */
+export async function startInTurn(env: EngineEnv, instances: readonly Startable[]): Promise<Started> {
+  const started = await startInstances(env, instances, "first");
+  for (const pauseMs of TURN_PAUSES_MS) {
+    const refused = instances.filter(({ id }) => RATE_LIMITED.test(started.failed.get(id) ?? ""));
+    if (refused.length === 0) break;
+    await scheduler.wait(pauseMs * (0.5 + Math.random()));
+    const again = await startInstances(env, refused, "first");
+    for (const { id } of refused) started.failed.delete(id);
+    for (const [id, error] of again.failed) started.failed.set(id, error);
+    // One that exists now was made by the call before, which said that it was not.
+  }
+  if (started.failed.size > 0) {
+    console.warn(JSON.stringify({ log: "put_off", instances: started.failed.size, error: [...started.failed.values()][0] }));
+  }
+  return started;
 }
 
 function paramsOf({ id, envelope, undo }: Startable, occasion: Occasion): Params {

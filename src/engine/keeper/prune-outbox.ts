@@ -1,7 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { now, sql } from "../contract/sql.ts";
-import { insertDeadLetters } from "../intake/capture.ts";
-import { batch, query } from "../store/retry.ts";
+import { now, rowChunks, sql } from "../contract/sql.ts";
+import { type DeadLetter, deadLetter, envelopeIn, insertDeadLetters } from "../intake/letter.ts";
+import { namedBatch } from "../store/named.ts";
+import { query } from "../store/retry.ts";
 import { MAX_PAUSE_MS } from "./resend-outbox.ts";
 
 const ROWS = 100;
@@ -15,19 +16,45 @@ const SHORT_PAUSES = 6;
  */
 export async function giveUpOutbox(env: EngineEnv, keepMs: number): Promise<number> {
   const tries = Math.ceil(keepMs / MAX_PAUSE_MS) + SHORT_PAUSES;
-  const stuck = await query<{ id: string }>(
+  const stuck = await query<Stuck>(
     env.DB,
-    sql`SELECT id FROM outbox WHERE attempts >= ${tries} AND error IS NOT NULL LIMIT ${ROWS}`,
+    sql`SELECT id, queue, body, error, attempts, ${now} - ${keepMs} AS long_ago FROM outbox WHERE attempts >= ${tries} AND error IS NOT NULL LIMIT ${ROWS}`,
   );
   if (stuck.length === 0) return 0;
-  // A body that is no JSON is kept as a JSON text (`|| ''` makes it plain text again for json_object). Its consumer may have confirmed one since: only rows that are still there become letters. A new id each, because an earlier letter about the same message may exist.
-  const still = sql`id IN (SELECT value FROM json_each(${JSON.stringify(stuck.map(({ id }) => id))})) AND attempts >= ${tries} AND error IS NOT NULL`;
-  const letters = sql`(
-    SELECT json_group_array(json_object('id', lower(hex(randomblob(16))), 'queue', queue, 'body', iif(json_valid(body), body, json_quote(body) || ''),
-      'reason', 'undeliverable', 'error', error, 'attempts', attempts, 'firstAt',
-      coalesce(iif(json_valid(body), CAST(unixepoch(body->>'created_at', 'subsec') * 1000 AS INTEGER), NULL), ${now} - ${keepMs})))
-    FROM outbox WHERE ${still})`;
-  const [, gone = []] = await batch(env.DB, [insertDeadLetters(letters), sql`DELETE FROM outbox WHERE ${still} RETURNING id`]);
-  console.error(JSON.stringify({ log: "dead_letters", queue: "outbox", captured: gone.length }));
-  return gone.length;
+  // Its consumer may have confirmed one since: only rows that are still there become letters.
+  const still = sql`attempts >= ${tries} AND error IS NOT NULL`;
+  const letters = stuck.map((row) => ({ ...letterOf(row), outboxId: row.id }));
+  const ids = JSON.stringify(stuck.map(({ id }) => id));
+  const written = await namedBatch(env.DB, {
+    letters: rowChunks(letters).map((chunk) =>
+      insertDeadLetters(chunk, sql`EXISTS (SELECT 1 FROM outbox WHERE outbox.id = l.value->>'outboxId' AND ${still})`),
+    ),
+    gone: [sql`DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(${ids})) AND ${still} RETURNING id`],
+  });
+  console.error(JSON.stringify({ log: "dead_letters", queue: "outbox", captured: written.gone.length }));
+  return written.gone.length;
+}
+
+interface Stuck {
+  id: string;
+  queue: string;
+  body: string;
+  error: string;
+  attempts: number;
+  long_ago: number;
+}
+
+/** A body that is no JSON is kept as a text. */
+function letterOf({ queue, body: text, error, attempts, long_ago }: Stuck): DeadLetter {
+  const body = parsed(text);
+  const createdAt = Date.parse(envelopeIn(body)?.created_at ?? "");
+  return deadLetter({ queue, body, error, reason: "undeliverable", attempts, firstAt: Number.isNaN(createdAt) ? long_ago : createdAt });
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return text;
+  }
 }

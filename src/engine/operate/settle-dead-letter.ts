@@ -1,17 +1,20 @@
 import { address } from "../contract/address.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
-import { parseEnvelope } from "../contract/envelope.ts";
+import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { messageId } from "../contract/ids.ts";
+import { messageId, outboxId } from "../contract/ids.ts";
 import type { Draft } from "../contract/message.ts";
 import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { payloadFingerprint } from "../contract/payload.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { newTrace } from "../contract/trace.ts";
-import { type Acceptance, acceptance } from "../intake/accept.ts";
+import { type Acceptance, acceptance, selectKnown } from "../intake/accept.ts";
+import { envelopeIn } from "../intake/letter.ts";
 import { readMessage } from "../intake/read.ts";
+import { keyReused, sameWork } from "../intake/reuse.ts";
 import type { Outgoing } from "../recorder/entry.ts";
 import { relay } from "../recorder/relay.ts";
-import { batch } from "../store/retry.ts";
+import { batch, query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { applied, audit } from "./audit.ts";
 import { type DeadLetterReader, type DeadLetterRow, getDeadLetter, settleLetter } from "./dead-letters.ts";
@@ -48,19 +51,15 @@ export async function replayDeadLetter(
   }
   const body = options.body ?? letter.body;
   const read = readMessage(body, (type) => definitionOf(catalog, body, type));
-  // Whoever kept the message has let it go when it was captured: from now on it is in our outbox.
-  const { outbox: _, ...envelope } = read.envelope;
-  if (envelope.tenant_id !== by.tenantId) {
-    throw new MillraceError(
-      "forbidden",
-      "The message belongs to another tenant: set tenant_id to your own, or let that tenant's operator replay it.",
-      {
-        issues: [{ path: "tenant_id", message: "is not yours" }],
-      },
-    );
-  }
+  assertSameIdentity(by, letter, read.envelope);
+  // Whoever kept the message has let it go when it was captured: from now on it is in our outbox, and older copies of it are not it.
+  const { outbox: _, ...kept } = read.envelope;
+  const envelope: Envelope = { ...kept, replay: actionId };
   const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type).name, envelope, letter.queue) : null;
-  const outgoing: Outgoing = { id: messageId(envelope), queue: letter.queue, delaySeconds: 0, body: JSON.stringify(envelope) };
+  const original = envelopeIn(letter.body);
+  const before = original ? payloadFingerprint(original) : null;
+  if (command) await assertKeyIsFree(env, catalog, command, before);
+  const outgoing: Outgoing = { id: outboxId(envelope), queue: letter.queue, delaySeconds: 0, body: JSON.stringify(envelope) };
   const results = await batch(env.DB, [
     settleLetter(id, "replayed"),
     audit(
@@ -75,7 +74,7 @@ export async function replayDeadLetter(
       },
       false,
     ),
-    ...(command ? acceptAgain(command, actionId) : [sendAgain(outgoing, actionId)]),
+    ...(command ? acceptAgain(command, before, actionId) : [sendAgain(outgoing, actionId)]),
     ...(command ? [sql`SELECT status FROM instances WHERE id = ${command.id}`] : []),
     applied(actionId),
   ]);
@@ -109,15 +108,14 @@ export async function skipDeadLetter(
 ): Promise<{ actionId: string; skipped: boolean }> {
   const letter = await getDeadLetter(env, by, id);
   const actionId = crypto.randomUUID();
+  const message = envelopeIn(letter.body);
   const said = await Promise.all(
     catalog.said({ ...letter, because: reason, actor: by.actor, at: new Date() }).map((draft) => aboutSkip(env, by, letter, draft)),
   );
   const results = await batch(env.DB, [
     settleLetter(id, "skipped"),
     audit(by, { id: actionId, verb: "skip", target: id, instanceId: letter.instanceId, reason }, false),
-    sql`
-      UPDATE instances SET status = 'skipped', updated_at = ${now}
-      WHERE id = ${letter.instanceId} AND status = 'dead' AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`,
+    ...(message ? [skipInstance(letter, message, actionId), forget(message, actionId)] : []),
     ...said.map((message) => sendAgain(message, actionId)),
     applied(actionId),
   ]);
@@ -139,8 +137,51 @@ async function aboutSkip(env: EngineEnv, by: DeadLetterReader, letter: DeadLette
   return { id: messageId(envelope), queue: draft.queue.name, delaySeconds: draft.delaySeconds, body: JSON.stringify(envelope) };
 }
 
+/**
+ * A replay may mend what a message says, never whose it is: neither its tenant nor its key, nor what kind of message it is. One that was
+ * captured because its key is another's has no work of its own that could be sent again. Errors: `forbidden`, `invalid_envelope`, `idempotency_key_reused`.
+ */
+function assertSameIdentity(by: DeadLetterReader, letter: DeadLetterRow, envelope: Envelope): void {
+  if (envelope.tenant_id !== by.tenantId) {
+    throw new MillraceError(
+      "forbidden",
+      "The message belongs to another tenant: set tenant_id to your own, or let that tenant's operator replay it.",
+      { issues: [{ path: "tenant_id", message: "is not yours" }] },
+    );
+  }
+  if (letter.idempotencyKey !== null && envelope.idempotency_key !== letter.idempotencyKey) {
+    throw new MillraceError(
+      "invalid_envelope",
+      "A replay keeps its message's key: leave it as it is. For work under another key, send a new command, and skip this letter.",
+      { issues: [{ path: "idempotency_key", message: `must stay "${letter.idempotencyKey}"` }] },
+    );
+  }
+  if (letter.reason === "idempotency_key_reused") throw keyReused(envelope);
+}
+
+/** The row decides who has a key: it may be free, the letter's own, or that of the same work. Errors: `idempotency_key_reused` when other work took it meanwhile. */
+async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Acceptance, before: string | null): Promise<void> {
+  const [row] = await query<{ fingerprint: string; status: string }>(env.DB, selectKnown([command.id]));
+  if (row === undefined || row.status === "pruned" || row.fingerprint === command.fingerprint || row.fingerprint === before) return;
+  if (!(await sameWork(env, catalog, [command])).has(command)) throw keyReused(command.envelope);
+}
+
+/** A command that never started is given up with its letter, unless the row is that of another message. */
+function skipInstance(letter: DeadLetterRow, message: Envelope, actionId: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'skipped', updated_at = ${now}
+    WHERE id = ${letter.instanceId} AND status = 'dead' AND fingerprint = ${payloadFingerprint(message)}
+      AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
+}
+
+/** Nothing sends it again. */
+function forget(message: Envelope, actionId: string): Statement {
+  return sql`
+    DELETE FROM outbox WHERE id = ${outboxId(message)} AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
+}
+
 /** Accepts the command once more: a new row for one that never had any, and its own row for one that died before it started. */
-function acceptAgain({ id, workflow, envelope, fingerprint, queue }: Acceptance, actionId: string): Statement[] {
+function acceptAgain({ id, workflow, envelope, fingerprint, queue }: Acceptance, before: string | null, actionId: string): Statement[] {
   return [
     sql`
       INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, accepted_at, updated_at, check_at)
@@ -149,7 +190,7 @@ function acceptAgain({ id, workflow, envelope, fingerprint, queue }: Acceptance,
       WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied') AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = ${id})
       ON CONFLICT (id) DO UPDATE SET
         status = 'accepted', envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at, check_at = excluded.check_at
-      WHERE instances.status = 'dead'`,
+      WHERE instances.status = 'dead' AND instances.fingerprint IN (excluded.fingerprint, ${before})`,
   ];
 }
 

@@ -1,4 +1,5 @@
 import { bindingName } from "../contract/bindings.ts";
+import { type Duration, durationMs } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
@@ -30,6 +31,7 @@ interface Send<Payload> {
   readonly payloads: (event: Routed<Payload>) => readonly unknown[] | Promise<readonly unknown[]>;
   /** A row of our own about each command, written with the event's intake. */
   readonly row: ((command: Sent) => RowStatement) | undefined;
+  readonly limitMs: number;
 }
 
 /** A command that is about to be committed. */
@@ -55,6 +57,16 @@ interface Project<Payload> {
 interface Call<Payload> {
   readonly do: "call";
   readonly handler: (event: Routed<Payload>) => Promise<unknown>;
+  readonly limitMs: number;
+}
+
+/** How long the code of a route may take about one event, unless its line says otherwise. */
+const ROUTE_LIMIT: Duration = "30 seconds";
+
+/** How code of a route is called. */
+export interface CallOptions {
+  /** Longest wait for its answer; default 30 seconds. An event whose code took longer comes back, and in the end becomes a dead letter with `route_timeout`. */
+  timeout?: Duration;
 }
 
 /** One line of the routing table. */
@@ -92,7 +104,13 @@ export function sendEach<Event, Payload>(
   payloads: (event: Routed<Event>) => readonly NoInfer<Payload>[] | Promise<readonly NoInfer<Payload>[]>,
   row?: (command: Sent<NoInfer<Payload>>) => RowStatement,
 ): Send<Event> {
-  return { do: "send", command: command as MessageDefinition, payloads, row: row as Send<Event>["row"] };
+  return {
+    do: "send",
+    command: command as MessageDefinition,
+    payloads,
+    row: row as Send<Event>["row"],
+    limitMs: durationMs(ROUTE_LIMIT),
+  };
 }
 
 /** Wakes the instances that wait for this event about its subject. */
@@ -106,13 +124,16 @@ export function project<Payload>(row: (event: Routed<Payload>) => RowStatement |
 }
 
 /** Calls code. At least once, in no order; it throws to have the event delivered again. */
-export function call<Payload>(handler: (event: Routed<Payload>) => Promise<unknown>): Call<Payload> {
-  return { do: "call", handler };
+export function call<Payload>(
+  handler: (event: Routed<Payload>) => Promise<unknown>,
+  { timeout = ROUTE_LIMIT }: CallOptions = {},
+): Call<Payload> {
+  return { do: "call", handler, limitMs: durationMs(timeout) };
 }
 
 /** Tells a Durable Object, by its binding and the object's name. It dedupes by the event's idempotency key. */
-export function tell<Payload>(object: string, name: (event: Payload, envelope: Envelope) => string): Call<Payload> {
-  return call(({ payload, envelope, env }) => objectNamed(env, object, name(payload, envelope)).onEvent(envelope));
+export function tell<Payload>(object: string, name: (event: Payload, envelope: Envelope) => string, options?: CallOptions): Call<Payload> {
+  return call(({ payload, envelope, env }) => objectNamed(env, object, name(payload, envelope)).onEvent(envelope), options);
 }
 
 function objectNamed(env: object, object: string, name: string): EventListener {

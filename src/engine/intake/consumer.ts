@@ -1,0 +1,26 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { QueueDefinition } from "../contract/queue.ts";
+import type { Catalog } from "../topology/catalog.ts";
+
+/** One queue's consumer, as the Worker's `queue` handler calls it. */
+export interface Consumer {
+  readonly queue: string;
+  handle(batch: MessageBatch, env: EngineEnv): Promise<void>;
+}
+
+/** Where messages are taken in: of which queue, and what is known of what they may say. */
+export interface Intake {
+  readonly env: EngineEnv;
+  readonly queue: QueueDefinition;
+  readonly catalog: Catalog;
+}
+
+/**
+ * What a consumer did with one message. `refused`: it goes no further, whoever tries. `retried`: it comes back. `kept`: its row needs no delivery
+ * any more. `settled`: an operator has settled its dead letter before.
+ */
+export type Outcome =
+  | { did: "started" | "duplicate" | "captured" | "routed" | "put off" | "kept" | "settled" }
+  | { did: "refused" | "retried"; error: unknown };
+
+export type Outcomes = Map<Message, Outcome>;

@@ -1,0 +1,109 @@
+import { address } from "../contract/address.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { messageId } from "../contract/ids.ts";
+import type { MessageDefinition } from "../contract/message.ts";
+import { unpackPayload } from "../contract/payload.ts";
+import type { RowStatement } from "../contract/sql.ts";
+import { nextHop } from "../contract/trace.ts";
+import type { Routed, Target } from "../topology/routes.ts";
+import { type Acceptance, acceptance } from "./accept.ts";
+import type { Intake } from "./consumer.ts";
+import type { ReadMessage } from "./read.ts";
+import type { Plan } from "./take.ts";
+
+/** Works out what one event leads to, and calls the code that its routes name. Throws what that threw. */
+export async function follow(
+  intake: Intake,
+  { message, envelope, definition, payload: inline }: ReadMessage,
+  once: Routed<unknown>["once"],
+): Promise<Plan> {
+  const { env, catalog } = intake;
+  const { targets } = catalog.subscribers(definition.type);
+  const readsPayload = targets.some((target) => target.do !== "start" && target.do !== "signal");
+  const fetches = readsPayload && envelope.payload_ref !== undefined;
+  const payload = fetches ? await unpackPayload(env.PAYLOADS, definition, envelope) : inline;
+  const event: Routed<unknown> = { payload, envelope, env: env as unknown as Cloudflare.Env, once };
+  const followed = await Promise.all(targets.map((target) => inTime(followTarget(intake, target, event), target, envelope.message_type)));
+  const all = followed.flatMap(({ instances = [] }) => instances);
+  return {
+    message,
+    envelope,
+    instances: all.filter(({ queue }) => queue === null),
+    commands: all.filter(({ queue }) => queue !== null),
+    rows: followed.flatMap(({ rows = [] }) => rows),
+    signal: targets.some((target) => target.do === "signal"),
+  };
+}
+
+/** Instances and rows that are kept with an event. */
+interface Followed {
+  readonly instances?: Acceptance[];
+  readonly rows?: RowStatement[];
+}
+
+async function followTarget(intake: Intake, target: Target, event: Routed<unknown>): Promise<Followed> {
+  switch (target.do) {
+    case "start":
+      return { instances: [acceptance(target.workflow.name, event.envelope, null)] };
+    case "send": {
+      const { command, row } = target;
+      const payloads = await target.payloads(event);
+      const instances = await Promise.all(payloads.map((payload) => commandAfter(intake, command, payload, event.envelope)));
+      const rows = row && instances.map(({ id, envelope }, index) => row({ payload: payloads[index], envelope, instanceId: id }));
+      return { instances, ...(rows && { rows }) };
+    }
+    case "project": {
+      const row = target.row(event);
+      return row ? { rows: [row] } : {};
+    }
+    case "call":
+      await target.handler(event);
+      return {};
+    case "signal":
+      return {};
+  }
+}
+
+/** Code that never answers holds up its own event alone, and that not for ever: it comes back, and the code may run beside itself then. */
+async function inTime<T>(following: Promise<T>, target: Target, type: string): Promise<T> {
+  if (target.do !== "call" && target.do !== "send") return following;
+  const { limitMs } = target;
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const over = new Promise<never>((_, reject) => {
+    const said = `What the routes ${target.do} for ${type} did not answer within ${limitMs} ms. The event comes back: look at what it waits for, or give it more time.`;
+    timer = setTimeout(() => reject(new MillraceError("route_timeout", said)), limitMs);
+  });
+  try {
+    return await Promise.race([following, over]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A command that an event leads to: its tenant is the event's, its correlation carried on, the event its cause. */
+async function commandAfter({ env, catalog }: Intake, command: MessageDefinition, payload: unknown, event: Envelope): Promise<Acceptance> {
+  const draft = command.from(payload);
+  const envelope = await address(env.PAYLOADS, draft, {
+    tenantId: event.tenant_id,
+    source: "router",
+    correlationId: event.correlation_id,
+    causationId: event.idempotency_key,
+    traceparent: nextHop(event.traceparent),
+    owner: `${messageId(event)}-${command.type}`,
+  });
+  return acceptance(catalog.performer(command.type).name, envelope, command.queue.name, draft.delaySeconds);
+}
+
+/** Remembers what was made under a name, for as long as the batch is handled. One that failed is made anew by the next who asks. */
+export function memo(): Routed<unknown>["once"] {
+  const made = new Map<string, Promise<unknown>>();
+  return <T>(name: string, make: () => Promise<T>): Promise<T> => {
+    const known = made.get(name) as Promise<T> | undefined;
+    if (known) return known;
+    const making = make();
+    made.set(name, making);
+    making.catch(() => made.delete(name));
+    return making;
+  };
+}

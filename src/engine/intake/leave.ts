@@ -1,0 +1,87 @@
+import { queueBinding } from "../contract/bindings.ts";
+import { isSimulatedDeath } from "../contract/crash-points.ts";
+import { codeOf, messageOf } from "../contract/errors.ts";
+import { retryDelaySeconds } from "../contract/queue.ts";
+import { batch as atomic } from "../store/retry.ts";
+import { expectLater } from "./accept.ts";
+import { capture, type Hopeless } from "./capture.ts";
+import type { Intake, Outcomes } from "./consumer.ts";
+import { isHopeless } from "./hopeless.ts";
+import { envelopeIn } from "./letter.ts";
+
+/** A failed delivery. */
+interface Failed {
+  readonly message: Message;
+  readonly error: unknown;
+  /** True when no repeat can mend it. */
+  readonly refused: boolean;
+}
+
+/**
+ * What is done about messages that could not be taken in: what no repeat can mend, and what has had its last try, becomes a dead letter here, while its
+ * true error is known; the queue's own dead-letter queue is for what even that fails for. The rest comes back, and the keeper is told
+ * when, so that it sends no copies meanwhile. Changes `outcomes`, and answers the seconds until each that is retried comes back. Never throws.
+ */
+export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<ReadonlyMap<Message, number>> {
+  const failed = [...outcomes].flatMap(([message, outcome]): Failed[] =>
+    "error" in outcome ? [{ message, error: outcome.error, refused: outcome.did === "refused" || isHopeless(outcome.error) }] : [],
+  );
+  const isLast = ({ message }: Failed) => message.attempts > intake.queue.retries.limit;
+  const ends = failed.filter((one) => one.refused || (isLast(one) && !isSimulatedDeath(one.error)));
+  await endAll(intake, ends, outcomes);
+
+  const back = failed.filter(({ message }) => outcomes.get(message)?.did !== "captured" && outcomes.get(message)?.did !== "kept");
+  for (const { message, error } of back) outcomes.set(message, { did: "retried", error });
+  const delays = new Map(back.map(({ message }) => [message, retryDelaySeconds(intake.queue, message.attempts)]));
+  await putBack(intake, back.filter(isLast), delays, outcomes);
+  const waiting = back.filter(({ message, error }) => outcomes.get(message)?.did === "retried" && !isSimulatedDeath(error));
+  await expect(intake, waiting, delays);
+  return delays;
+}
+
+async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcomes): Promise<void> {
+  const unavailable = ({ error, refused }: Failed) => !refused && codeOf(error) === "unavailable";
+  const given = ends.filter((one) => !unavailable(one));
+  if (given.length === 0) return;
+  const hopeless = given.map(({ message, error, refused }): Hopeless => ({ message, error, refused, attempts: message.attempts }));
+  try {
+    const fates = await capture(intake, hopeless);
+    for (const [index, { message }] of given.entries()) outcomes.set(message, { did: fates[index] ?? "captured" });
+  } catch (error) {
+    console.error(JSON.stringify({ log: "dead_letters", queue: intake.queue.name, stored: false, error: messageOf(error) }));
+  }
+}
+
+/**
+ * A database that asks for less traffic makes no dead letters: what has had its last try because of that goes back to the end of its queue
+ * as a new message, with all its tries. One that the queue does not take goes to the dead-letter queue, whose tries last for days.
+ */
+async function putBack(
+  { env, queue }: Intake,
+  last: readonly Failed[],
+  delays: ReadonlyMap<Message, number>,
+  outcomes: Outcomes,
+): Promise<void> {
+  for (const { message, error } of last) {
+    if (codeOf(error) !== "unavailable") continue;
+    try {
+      await queueBinding(env, queue.name).send(message.body, { contentType: "json", delaySeconds: delays.get(message) ?? 1 });
+      outcomes.set(message, { did: "put off" });
+    } catch (sendError) {
+      console.warn(JSON.stringify({ log: "put_back", queue: queue.name, error: messageOf(sendError) }));
+    }
+  }
+}
+
+/** A message in its back-off is in no queue's metrics: without this note the keeper would take it for lost. */
+async function expect({ env }: Intake, waiting: readonly Failed[], delays: ReadonlyMap<Message, number>): Promise<void> {
+  const ours = waiting.flatMap(({ message, error }) => {
+    const envelope = envelopeIn(message.body);
+    const noted = envelope?.kind === "event" && envelope.outbox === undefined && codeOf(error) !== "unavailable";
+    return noted ? [{ envelope, delayMs: (delays.get(message) ?? 1) * 1000 }] : [];
+  });
+  if (ours.length === 0) return;
+  await atomic(env.DB, [expectLater(ours)]).catch((error) =>
+    console.warn(JSON.stringify({ log: "expect_later", error: messageOf(error) })),
+  );
+}

@@ -1,0 +1,35 @@
+import { sql } from "../contract/sql.ts";
+import { batch as atomic, query } from "../store/retry.ts";
+import { confirm } from "./accept.ts";
+import type { Intake } from "./consumer.ts";
+import { envelopeIn, letterId } from "./letter.ts";
+
+/** A first delivery that is younger than this has no older copy whose letter a person could have settled: it is not looked up. */
+const YOUNG_MS = 60_000;
+
+/**
+ * Copies of messages whose dead letter an operator has settled: skipped, or put back on its queue as a message of its own. Whatever queue
+ * or keeper still carries of the old one does nothing, also after a deployment that could do something with it. Their outboxes hear
+ * again that nobody waits for them.
+ */
+export async function settledBefore({ env, queue, catalog }: Intake, messages: readonly Message[]): Promise<ReadonlySet<Message>> {
+  const old = messages.flatMap((message) => {
+    const envelope = envelopeIn(message.body);
+    const young = message.attempts === 1 && (envelope === undefined || Date.now() - Date.parse(envelope.created_at) < YOUNG_MS);
+    return young || envelope === undefined ? [] : [{ message, envelope, letter: letterId(queue.name, envelope) }];
+  });
+  if (old.length === 0) return new Set();
+  const rows = await query<{ id: string }>(
+    env.DB,
+    sql`
+      SELECT id FROM dead_letters
+      WHERE id IN (SELECT value FROM json_each(${JSON.stringify(old.map(({ letter }) => letter))})) AND state IN ('replayed', 'skipped')`,
+  );
+  const settled = new Set(rows.map(({ id }) => id));
+  const copies = old.filter(({ letter }) => settled.has(letter));
+  if (copies.length === 0) return new Set();
+  const envelopes = copies.map(({ envelope }) => envelope);
+  await atomic(env.DB, confirm(envelopes));
+  await catalog.confirm(env, envelopes);
+  return new Set(copies.map(({ message }) => message));
+}
