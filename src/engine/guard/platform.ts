@@ -11,6 +11,9 @@ import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries } from "./step.ts";
 /** The platform's time-out leaves this much beyond the effect's own, so that an effect which ends in time can still be recorded. */
 const RECORDING_MARGIN_MS = 15_000;
 
+/** How often in a row a timer of the platform's may be early before its error is taken for another one. */
+const EARLY_TIMERS = 5;
+
 /** How a step's attempts are made. */
 interface Policy {
   retries?: Retries;
@@ -70,6 +73,30 @@ export class Platform {
     const event = await this.#steps.waitForEvent<T>(label, { type, timeout: durationMs(timeout) });
     this.#run.noteWaited();
     return event.payload;
+  }
+
+  /**
+   * Waits for an event; when the platform says that the time is over, the database decides: it may know of an answer that nobody could tell, and
+   * time is counted by its clock. A timer of the platform's that was early waits for the rest.
+   */
+  async awaitOr<Told, End extends object>(
+    place: Place,
+    { what, eventType, leftMs }: { what: string; eventType: string; leftMs: number },
+    told: (payload: Told) => End,
+    settle: () => Promise<End | { leftMs: number }>,
+  ): Promise<End> {
+    let left = leftMs;
+    for (let round = 1; ; round++) {
+      const nth = round === 1 ? "" : ` ${round}`;
+      try {
+        return told((await this.waitFor<object>(`${place.label} · ${what}${nth}`, eventType, left)) as Told);
+      } catch (cause) {
+        const settled = await this.do<object>({ ...place, label: `${place.label} · time is over${nth}` }, {}, settle);
+        if (!("leftMs" in settled)) return settled as End;
+        if (round === EARLY_TIMERS) throw cause;
+        left = Number(settled.leftMs);
+      }
+    }
   }
 
   /**

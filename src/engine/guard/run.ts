@@ -87,10 +87,7 @@ export class Run {
     return this.#course.settle(place.label, async () => {
       try {
         if (!caught) return await work();
-        const error = errorOf(caught);
-        this.noteFailure(place.label, 1, error, true);
-        this.#rejected.set(error, place.label);
-        throw error;
+        throw this.failed(place, errorOf(caught));
       } finally {
         await this.#knowHistory();
       }
@@ -116,6 +113,13 @@ export class Run {
   /** An attempt at a step threw; `last` when the platform will not try it again. */
   noteFailure(label: string, attempt: number, error: unknown, last: boolean): void {
     this.#failures.set(label, { error, last, failure: describeFailure(label, attempt, error) });
+  }
+
+  /** Answers the error of a step that failed without the platform, so that it is known whose it is. */
+  failed(place: Place, error: Error): Error {
+    this.noteFailure(place.label, 1, error, true);
+    this.#rejected.set(error, place.label);
+    return error;
   }
 
   /** The error of a step's last attempt in this pass, from which the next delay is read. */

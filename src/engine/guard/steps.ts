@@ -1,11 +1,11 @@
-import type { Duration } from "../contract/duration.ts";
+import { type Duration, durationMs } from "../contract/duration.ts";
 import { parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
-import { registerWait, waitEventType } from "../signals/wait.ts";
+import { closeWait, registerWait, type WaitEnd, waitEventType } from "../signals/wait.ts";
 import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
 import { attemptCommit, attemptEffect } from "./attempt.ts";
 import { packOutput } from "./output.ts";
@@ -133,13 +133,13 @@ export class Steps {
     const asked = await this.#platform.do(place, {}, async () => askQuestion(asker, questionOf(this.#run.workflow, place, request)));
     if ("approved" in asked) return asked;
     const type = answerEventType(approvalId(asker.instanceId, place.label));
-    try {
-      return await this.#platform.waitFor<Approval>(`${place.label} · answer`, type, asked.leftMs);
-    } catch (cause) {
-      const settled = await this.#platform.do({ ...place, label: `${place.label} · time is over` }, {}, () => settleQuestion(asker));
-      if ("leftMs" in settled) throw cause;
-      return settled;
-    }
+    const wait = { what: "answer", eventType: type, leftMs: asked.leftMs };
+    return this.#platform.awaitOr(
+      place,
+      wait,
+      (answer: Approval) => answer,
+      () => settleQuestion(asker),
+    );
   }
 
   /** Runs a function for each item, a few at a time; each item's steps carry its key. Answers in the items' order. */
@@ -192,16 +192,22 @@ export class Steps {
 
   /** The envelope of the event, as JSON. */
   async #awaitSignal(place: Place, type: string, subject: string, timeout: Duration): Promise<string> {
-    const early = await this.#platform.do(place, {}, async () => {
+    const run = this.#run;
+    const timeoutMs = durationMs(timeout);
+    const registered = await this.#platform.do(place, {}, async () => {
       this.#assertSignalled(type);
-      return registerWait(this.#run, place.label, type, subject);
+      return registerWait(run, place.label, type, subject, timeoutMs);
     });
-    if (early !== null) return early;
-    try {
-      const eventType = waitEventType(this.#run.instanceId, place.label);
-      return JSON.stringify(await this.#platform.waitFor<Rpc.Serializable<object>>(`${place.label} · signal`, eventType, timeout));
-    } catch (cause) {
-      throw new MillraceError("wait_timeout", `No event arrived for "${place.label}" within ${timeout}.`, { cause });
-    }
+    const stands =
+      "leftMs" in registered
+        ? await this.#platform.awaitOr(
+            place,
+            { what: "signal", eventType: waitEventType(run.instanceId, place.label), leftMs: registered.leftMs },
+            (event: object): WaitEnd => ({ event: JSON.stringify(event) }),
+            () => closeWait(run, place.label, timeoutMs),
+          )
+        : registered;
+    if ("event" in stands) return stands.event;
+    throw run.failed(place, new MillraceError("wait_timeout", `No event arrived for "${place.label}" within ${timeout}.`));
   }
 }

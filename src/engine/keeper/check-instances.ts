@@ -7,7 +7,7 @@ import { markStarted } from "../intake/accept.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { finishInstance, markRunning } from "../recorder/inbox.ts";
-import { type Assigned, wake } from "../signals/assign.ts";
+import { tellAgain } from "../signals/assign.ts";
 import { batch, query } from "../store/retry.ts";
 import { oldestWaiting } from "./backlog.ts";
 
@@ -57,9 +57,9 @@ export async function checkInstances(env: EngineEnv): Promise<number> {
     "again",
   );
   const started = having("start").filter(({ id }) => !failed.has(id));
-  await wakeWaiting(
+  await tellAgain(
     env,
-    rows.filter((row) => row.status === "waiting"),
+    rows.map((row) => row.id),
   );
   await batch(env.DB, [
     sql`
@@ -112,16 +112,4 @@ function failed(message: string): Finding {
 /** Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event will do; nobody waits for this one. */
 async function nudge(env: EngineEnv & { KEEPER_NUDGES?: string }, instance: WorkflowInstance | null): Promise<void> {
   if (env.KEEPER_NUDGES === "true") await instance?.sendEvent({ type: "keeper-nudge", payload: {} }).catch(() => undefined);
-}
-
-/** Tells waiting instances again of the event their wait already holds, in case the first telling was lost. */
-async function wakeWaiting(env: EngineEnv, rows: readonly Row[]): Promise<void> {
-  if (rows.length === 0) return;
-  const held = await query<Assigned>(
-    env.DB,
-    sql`
-      SELECT w.instance_id, w.workflow, w.event_type, w.signal_id, s.envelope FROM waits w JOIN signals s ON s.id = w.signal_id
-      WHERE w.instance_id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
-  );
-  await wake(env, held);
 }

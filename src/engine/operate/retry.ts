@@ -5,6 +5,7 @@ import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
 import { FRESH_MS } from "../guard/fresh.ts";
 import { forgetFailures } from "../recorder/inbox.ts";
+import { reopenWait } from "../signals/wait.ts";
 import { batch } from "../store/retry.ts";
 import { applyOpenActions } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
@@ -47,15 +48,16 @@ export async function retryInstance(
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   const actionId = crypto.randomUUID();
-  const [, , , result] = await batch(env.DB, [
+  const results = await batch(env.DB, [
     sql`
       UPDATE instances SET status = 'running', error = NULL, undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated')`,
     audit(by, { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail: { from } }, true),
     forgetFailures(instanceId, from, actionId),
+    reopenWait(instanceId, from, actionId),
     applied(actionId),
   ]);
-  if (result?.[0]?.result !== "applied") {
+  if (results.at(-1)?.[0]?.result !== "applied") {
     throw new MillraceError("invalid_transition", `The instance is ${instance.status}: only an errored or terminated one can be retried.`, {
       from: instance.status,
       to: "running",

@@ -48,7 +48,7 @@ export interface Approval {
 }
 
 /** A wait that is restarted in its last moments still waits for so long: the platform counts in seconds. */
-const SHORTEST_WAIT_MS = 1000;
+export const SHORTEST_WAIT_MS = 1000;
 
 /** How a question stands: answered, or how many milliseconds are left for that. */
 export type Standing = Approval | { leftMs: number };
@@ -75,7 +75,7 @@ export async function askQuestion(asker: Asker, asked: Question): Promise<Standi
 }
 
 /** How much earlier than the database's clock the platform's timer may say that the time is over. */
-const TIMER_SKEW_MS = 1000;
+export const TIMER_SKEW_MS = 1000;
 
 /** The wait for an answer has ended without one: if the time is over, that settles the question. A person who was faster has won. */
 export async function settleQuestion(asker: Asker): Promise<Standing> {
@@ -106,7 +106,7 @@ export function markAnswered(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE instances SET status = 'running', updated_at = ${now}
     WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status = 'waiting' AND NOT ${UNANSWERED}
-      AND NOT EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL)`;
+      AND NOT EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL)`;
 }
 
 const UNANSWERED: Fragment = {

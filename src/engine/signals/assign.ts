@@ -3,6 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { messageId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { batch, query } from "../store/retry.ts";
 
 /** A wait that has its event: the instance must be told. */
 export interface Assigned {
@@ -24,47 +25,76 @@ export function insertSignals(envelopes: readonly Envelope[]): Statement {
 }
 
 /**
- * Gives each wait for one of these events the oldest that fits and that its instance has not had yet; of several such waits of
- * one instance, the first. The keeper is asked to look at those instances in case they cannot be told now. The first statement answers the waits.
+ * Gives the waits for these events what fits them and what their instances have not had yet: to the first wait of an instance the oldest
+ * event, to the next the next, as many as there are of both. The keeper is asked to look at those instances in case they cannot be told
+ * now. The first statement answers the waits.
  */
 export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
   const arrived = JSON.stringify(envelopes.map(({ tenant_id, message_type, subject }) => ({ tenant_id, message_type, subject })));
   const ids = JSON.stringify(envelopes.map(messageId));
   return [
     sql`
-      UPDATE waits SET signal_id = ${OLDEST_FITTING}
-      WHERE signal_id IS NULL
-        AND (tenant_id, type, subject) IN (SELECT value->>'tenant_id', value->>'message_type', value->>'subject' FROM json_each(${arrived}))
-        AND ${OLDEST_FITTING} IS NOT NULL
-        AND NOT EXISTS (SELECT 1 FROM waits first WHERE first.instance_id = waits.instance_id AND first.type = waits.type AND first.subject = waits.subject
-          AND first.signal_id IS NULL AND (first.since_at, first.name) < (waits.since_at, waits.name))
+      UPDATE waits SET signal_id = pair.signal_id
+      FROM (
+        SELECT waits.instance_id, waits.name, s.id AS signal_id,
+          dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY waits.since_at, waits.name) AS nth_wait,
+          dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY s.received_at, s.id) AS nth_event
+        FROM waits JOIN signals s ON ${FITS}
+        WHERE waits.signal_id IS NULL AND waits.over_at IS NULL
+          AND (waits.tenant_id, waits.type, waits.subject) IN
+            (SELECT value->>'tenant_id', value->>'message_type', value->>'subject' FROM json_each(${arrived}))
+      ) AS pair
+      WHERE waits.instance_id = pair.instance_id AND waits.name = pair.name AND pair.nth_wait = pair.nth_event
       RETURNING instance_id, workflow, event_type, signal_id, (SELECT envelope FROM signals WHERE id = signal_id) AS envelope`,
     sql`
       UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE status = 'waiting' AND id IN (SELECT instance_id FROM waits WHERE signal_id IN (SELECT value FROM json_each(${ids})))`,
+      WHERE check_at > ${now} + ${KEEPER_PATIENCE_MS}
+        AND id IN (SELECT instance_id FROM waits WHERE signal_id IN (SELECT value FROM json_each(${ids})))`,
   ];
 }
 
-/** The event a wait may take: about its subject, not older than its instance, not taken by another wait of the same instance. */
-export const OLDEST_FITTING: Fragment = {
-  fragment: `(
-    SELECT s.id FROM signals s
-    WHERE s.tenant_id = waits.tenant_id AND s.type = waits.type AND s.subject = waits.subject
+/** An event and a wait that may take it: about its subject, not older than its instance, not taken by another wait of the same instance. */
+const FITS: Fragment = {
+  fragment: `s.tenant_id = waits.tenant_id AND s.type = waits.type AND s.subject = waits.subject
       AND s.received_at >= (SELECT accepted_at FROM instances WHERE id = waits.instance_id)
-      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)
-    ORDER BY s.received_at, s.id LIMIT 1)`,
+      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)`,
 };
 
-/** Tells waiting instances. What cannot be told now, the keeper tells: the rows already hold the event. */
-export async function wake(env: EngineEnv, assigned: readonly Assigned[]): Promise<void> {
-  await Promise.all(
-    assigned.map(async ({ workflow, instance_id, event_type, envelope }) => {
-      try {
-        const instance = await workflowBinding(env, workflow).get(instance_id);
-        await instance.sendEvent({ type: event_type, payload: JSON.parse(envelope) });
-      } catch (error) {
-        console.warn(JSON.stringify({ log: "wake", instance_id, error: String(error) }));
-      }
-    }),
+/** The event a wait may take now. */
+export const OLDEST_FITTING: Fragment = {
+  fragment: `(SELECT s.id FROM signals s WHERE ${FITS.fragment} ORDER BY s.received_at, s.id LIMIT 1)`,
+};
+
+/** Tells waiting instances of their events, and answers which of them heard. What cannot be told now, the keeper tells: the rows already hold the event. */
+export async function wake(env: EngineEnv, assigned: readonly Assigned[]): Promise<Assigned[]> {
+  const told = assigned.map(async (one) => {
+    const { workflow, instance_id, event_type, envelope } = one;
+    try {
+      const instance = await workflowBinding(env, workflow).get(instance_id);
+      await instance.sendEvent({ type: event_type, payload: JSON.parse(envelope) });
+      return [one];
+    } catch (error) {
+      console.warn(JSON.stringify({ log: "wake", instance_id, error: String(error) }));
+      return [];
+    }
+  });
+  return (await Promise.all(told)).flat();
+}
+
+/** Tells instances of the events that their waits hold and that the keeper has not told them of: the first telling may have been lost. */
+export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]): Promise<void> {
+  if (instanceIds.length === 0) return;
+  const held = await query<Assigned>(
+    env.DB,
+    sql`
+      SELECT w.instance_id, w.workflow, w.event_type, w.signal_id, s.envelope FROM waits w JOIN signals s ON s.id = w.signal_id
+      WHERE w.instance_id IN (SELECT value FROM json_each(${JSON.stringify(instanceIds)})) AND w.told_at IS NULL`,
   );
+  const told = await wake(env, held);
+  if (told.length === 0) return;
+  await batch(env.DB, [
+    sql`
+      UPDATE waits SET told_at = ${now}
+      WHERE (instance_id, signal_id) IN (SELECT value->>'instance_id', value->>'signal_id' FROM json_each(${JSON.stringify(told)}))`,
+  ]);
 }

@@ -1,0 +1,167 @@
+import { describe, expect, it } from "vitest";
+import { decideApproval, historyOf, listApprovals, retryInstance, type Steps } from "../../src/engine/index.ts";
+import { ProbeSignal } from "../probe/messages.ts";
+import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
+import { errorOf, platformReaches, restartLab, runLab } from "./lab.ts";
+
+const say = (subject: string, value: string) => event("probe.signal", subject, { about: subject, value });
+
+/** Waits in a run for what is said about its name; answers that, or "timeout". */
+const hear = (step: Steps, name: string, about: string, timeout = 60_000) =>
+  step.waitFor(name as never, ProbeSignal, { subject: about, timeout }).then(
+    ({ value }) => value,
+    () => "timeout",
+  );
+
+const openWaits = (id: string, count: number) =>
+  until(
+    () => rows("SELECT name FROM waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL", id),
+    (found) => found.length === count,
+  );
+
+/** Until the platform's timer has fired for a wait of the run. */
+const timeWasUp = (id: string) =>
+  until(
+    async () => (await historyOf(probeEnv, { id, workflow: "lab" })).steps.map(({ name }) => name),
+    (names) => names.some((name) => name.includes("time is over")),
+  );
+
+describe("A run that waits", () => {
+  it("W27 a wait timed out, a second one waits for the same: the living one gets the event, and the dead one stays dead on every later pass", async () => {
+    let heard: string[] = [];
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard = [await hear(step, "first", payload.name, 50)];
+      await step.commit("remind", () => ({}));
+      heard.push(await hear(step, "second", payload.name));
+    });
+    await until(
+      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", instanceId),
+      (found) => found.length === 1,
+    );
+    await deliver("probe-events", [say(name, "yes")]);
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toEqual(["timeout", "yes"]);
+    await deliver("probe-events", [say(name, "a second yes")]);
+    heard = [];
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(heard).toEqual(["timeout", "yes"]);
+  });
+
+  it("W26 a wait's time ends as its event arrives: whoever was told first by the database has won, on every later pass", async () => {
+    let heard = "";
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard = await hear(step, "answer", payload.name, 400);
+      await step.commit(heard === "timeout" ? "give up" : "go on", () => ({}));
+    });
+    await openWaits(instanceId, 1);
+    // The row has its event, the telling is lost, and the time ends before anybody looks.
+    dieAt("signal kept, not told");
+    await deliver("probe-events", [say(name, "in time")]);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toBe("in time");
+    heard = "";
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(heard).toBe("in time");
+    expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([{ step: "go on" }]);
+  });
+
+  it("W26 an event that comes when the time is over is no answer, though the run has not noticed; an operator's retry waits anew and takes it", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard.push((await step.waitFor("answer", ProbeSignal, { subject: payload.name, timeout: 50 })).value);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "answer", code: "wait_timeout" });
+    await deliver("probe-events", [say(name, "late")]);
+    await platformReaches(instanceId, "errored");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "it came after all" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toEqual(["late"]);
+  });
+
+  it("W28 event kept, telling lost, another branch has written meanwhile: the keeper tells whatever the status, once", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(({ step, payload, instanceId: id }) =>
+      Promise.all([
+        hear(step, "answer", payload.name).then((value) => heard.push(value)),
+        step.read("until the other waits", () => openWaits(id, 1)).then(() => step.commit("write", () => ({}))),
+      ]),
+    );
+    await until(
+      () => rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId),
+      (found) => found.length === 1,
+    );
+    expect(await statusOf(instanceId)).toBe("running");
+    dieAt("signal kept, not told");
+    await deliver("probe-events", [say(name, "yes")]);
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(heard).toEqual(["yes"]);
+    expect(await rows("SELECT told_at IS NOT NULL AS told FROM waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
+  });
+
+  it("W29 several waits, several events at once: as many pairs as there are of both", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(({ step, payload }) =>
+      Promise.all(["left", "middle", "right"].map(async (wait) => heard.push(await hear(step, wait, payload.name)))),
+    );
+    await openWaits(instanceId, 3);
+    await deliver("probe-events", [say(name, "1"), say(name, "2")]);
+    expect(await openWaits(instanceId, 1)).toHaveLength(1);
+    await deliver("probe-events", [say(name, "3"), say(name, "4")]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(heard.toSorted()).toEqual(["1", "2", expect.stringMatching(/3|4/)]);
+  });
+
+  it("T01 a wait takes no event of another tenant, neither one that came before nor one that comes now", async () => {
+    const name = fresh();
+    // Older than the events, so that only the tenant keeps them apart.
+    const { instanceId } = await start(name, [
+      { do: "wait", name: "of ours", subject: `${name}/ours` },
+      { do: "wait", name: "answer", subject: name },
+    ]);
+    await openWaits(instanceId, 1);
+    const theirs = (value: string) => ({ ...say(name, value), tenant_id: "globex" });
+    await deliver("probe-events", [theirs("before")]);
+    await deliver("probe-events", [say(`${name}/ours`, "go on")]);
+    await until(
+      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1", instanceId),
+      (found) => found.length === 2,
+    );
+    await deliver("probe-events", [theirs("now")]);
+    expect(await openWaits(instanceId, 1)).toEqual([{ name: "answer" }]);
+    await deliver("probe-events", [say(name, "ours")]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+});
+
+describe("A timer of the platform's that is early by the database's clock", () => {
+  it("W26 has a question wait for the rest: a person who answers then is heard", async () => {
+    const answers: unknown[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      answers.push(await step.approve("ask", { question: "May it?", timeout: 300 }));
+    });
+    const [question] = await until(
+      async () => (await listApprovals(probeEnv, operator, { instance: instanceId })).items,
+      (items) => items.length === 1,
+    );
+    // By the database there is an hour left when the platform's timer fires.
+    await probeEnv.DB.prepare("UPDATE approvals SET due_at = due_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
+    await timeWasUp(instanceId);
+    expect(await statusOf(instanceId)).toBe("waiting");
+    await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(answers).toEqual([{ approved: true, by: "tess", reason: "yes" }]);
+  });
+
+  it("W26 has a wait go on for the rest: the event that comes then is taken", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(async ({ step, payload }) => void heard.push(await hear(step, "answer", payload.name, 300)));
+    await openWaits(instanceId, 1);
+    await probeEnv.DB.prepare("UPDATE waits SET since_at = since_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
+    await timeWasUp(instanceId);
+    await deliver("probe-events", [say(name, "yes")]);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toEqual(["yes"]);
+  });
+});
