@@ -67,7 +67,7 @@ export async function deliver(queue: string, bodies: unknown[], bindings: Env = 
 }
 
 /** Takes a ledger's queues away until it is evicted: they accept what they are sent, and forget it. Answers what that was. */
-export async function loseQueues(caller: Caller, entity: string): Promise<Envelope[]> {
+export async function loseQueues(caller: Pick<Caller, "tenantId">, entity: string): Promise<Envelope[]> {
   const lost: Envelope[] = [];
   const queue = {
     sendBatch: async (messages: Iterable<{ body: Envelope }>) => void lost.push(...[...messages].map(({ body }) => body)),
