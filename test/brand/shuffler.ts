@@ -28,9 +28,12 @@ export class Shuffler implements Disposable {
   constructor() {
     vi.spyOn(worker, "queue").mockImplementation(async (batch, bindings, ctx) => {
       const messages = batch.messages as readonly Message<Envelope>[];
-      if (!messages.every(({ body }) => this.#chance.has(body.tenant_id))) return this.#deliver(batch, bindings, ctx);
-      for (const { body } of messages) this.#take(batch.queue, body);
-      batch.ackAll();
+      const [own = [], others = []] = [true, false].map((is) => messages.filter(({ body }) => this.#chance.has(body.tenant_id) === is));
+      for (const message of own) {
+        this.#take(batch.queue, message.body);
+        message.ack();
+      }
+      if (others.length > 0) await this.#deliver(own.length > 0 ? of(batch, others) : batch, bindings, ctx);
     });
   }
 
@@ -94,4 +97,15 @@ export class Shuffler implements Disposable {
   #random(tenantId: string): number {
     return this.#chance.get(tenantId)?.() ?? 0;
   }
+}
+
+/** Some messages of a batch, as a batch. */
+function of(batch: MessageBatch<unknown>, messages: readonly Message<unknown>[]): MessageBatch<unknown> {
+  return {
+    queue: batch.queue,
+    metadata: batch.metadata,
+    messages,
+    ackAll: () => messages.forEach((message) => void message.ack()),
+    retryAll: (options) => messages.forEach((message) => void message.retry(options)),
+  };
 }
