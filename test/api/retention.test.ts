@@ -13,8 +13,14 @@ async function pruned() {
   await reaches(caller, id, "complete");
   const envelope = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1").bind(id).first<string>("envelope");
   const monthAgo = Date.now() - 31 * 86_400_000;
-  await env.DB.prepare("UPDATE instances SET accepted_at = ?2, updated_at = ?2 WHERE id = ?1").bind(id, monthAgo).run();
-  await runInDurableObject(keeperOf(env), (_, { storage }) => storage.delete("retention"));
+  const place = await env.DB.prepare("UPDATE instances SET accepted_at = ?2, updated_at = ?2 WHERE id = ?1 RETURNING rowid - 1 AS before")
+    .bind(id, monthAgo)
+    .first<number>("before");
+  // Rows stand in the order in which they came, and the keeper's walk ends at a young one: here it stands before this old one.
+  await runInDurableObject(keeperOf(env), async (_, { storage }) => {
+    const turns = await storage.get<object>("retention");
+    await storage.put("retention", { ...turns, "instances ended": { dueAt: 0, from: String(place) } });
+  });
   await keeperOf(env).round();
   expect(await rowOf(id)).toBeNull();
   return { caller, keyword, id, envelope: envelope ?? "" };
