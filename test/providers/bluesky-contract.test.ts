@@ -3,6 +3,7 @@ import { type LexiconDoc, Lexicons } from "@atproto/lexicon";
 import { describe, expect, it } from "vitest";
 import { recordKey, social } from "../../src/providers/index.ts";
 import { blueskySocial } from "../../src/providers/social.ts";
+import { fresh } from "../api/client.ts";
 import published from "../contracts/bluesky.json" with { type: "json" };
 
 const lexicons = new Lexicons(published.lexicons as unknown as LexiconDoc[]);
@@ -16,17 +17,18 @@ interface Exchange {
   output: unknown;
 }
 
-/** Our adapter on the embedded server, and every request and answer between the two. */
+/** Our adapter on the embedded server under a name of its own, where no session is known yet, and every request and answer between the two. */
 function overheard() {
   const exchanges: Exchange[] = [];
   const upstream = {
     name: "social",
-    url: "https://social.embedded",
+    url: `https://${fresh("pds")}.example.com`,
     credential: { variable: "SOCIAL_PASSWORD", value: "embedded" },
     async fetch(request: Request): Promise<Response> {
       const input = await request.clone().json<{ record?: unknown }>();
-      const answer = await env.UPSTREAMS.fetch(request);
-      exchanges.push({ procedure: new URL(request.url).pathname.replace("/xrpc/", ""), input, output: await answer.clone().json() });
+      const { pathname } = new URL(request.url);
+      const answer = await env.UPSTREAMS.fetch(new Request(`https://social.embedded${pathname}`, request));
+      exchanges.push({ procedure: pathname.replace("/xrpc/", ""), input, output: await answer.clone().json() });
       return answer;
     },
   };

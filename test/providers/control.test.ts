@@ -1,18 +1,22 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it } from "vitest";
 import { search } from "../../src/providers/index.ts";
+import { fresh } from "../api/client.ts";
 import { inject, ledger } from "./embedded.ts";
+
+afterEach(() => inject());
 
 describe("the embedded ledger", () => {
   it("lists each call with its key, its subject and what it did, in order", async () => {
-    await search(env).search("rooibos", { key: "k1" });
-    const { calls, totals } = await ledger({ upstream: "search", match: "rooibos" });
+    const tea = `rooibos ${fresh()}`;
+    await search(env).search(tea, { key: "k1" });
+    const { calls, totals } = await ledger({ upstream: "search", match: tea });
     expect(calls).toEqual([
       {
         id: expect.any(Number),
         upstream: "search",
         key: null,
-        subject: "rooibos",
+        subject: tea,
         at: expect.stringMatching(/^\d{4}-.*Z$/),
         outcome: "charged",
       },

@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { servePage } from "../../src/providers/embedded/pages.ts";
 import { type Page, pages } from "../../src/providers/index.ts";
+import { fresh } from "../api/client.ts";
 import { inject, ledger } from "./embedded.ts";
 
 /** A page as a store needs it. */
@@ -37,12 +38,13 @@ describe("publishing", () => {
 
   it("takes a page down, again without harm, and no other", async () => {
     const [gone, stays] = [page("t/acme/hojicha", "x"), page("t/acme/hojicha-2", "y")];
+    const key = fresh("k");
     for (const one of [gone, stays]) await pages(env).put(one, { key: "k1" });
-    await pages(env).remove(gone, { key: "k2" });
-    await pages(env).remove(gone, { key: "k2" });
+    await pages(env).remove(gone, { key });
+    await pages(env).remove(gone, { key });
     expect(await servePage(env, gone.path)).toBeNull();
     expect(await servePage(env, stays.path)).not.toBeNull();
-    const { calls } = await ledger({ match: "k2" });
+    const { calls } = await ledger({ match: key });
     expect(calls.map(({ subject, outcome }) => [subject, outcome])).toEqual([
       [gone.path, "removed"],
       [gone.path, "unchanged"],

@@ -2,18 +2,20 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { search } from "../../src/providers/index.ts";
 import { braveSearch } from "../../src/providers/search.ts";
+import { fresh } from "../api/client.ts";
 import { inject, ledger, scripted } from "./embedded.ts";
 
 afterEach(() => inject());
 
 describe("search", () => {
   it("finds the same five sources for the same query, and is charged each time", async () => {
-    const first = await search(env).search("green tea", { key: "k1" });
-    const second = await search(env).search("green tea", { key: "k1" });
+    const own = fresh();
+    const first = await search(env).search(`green tea ${own}`, { key: "k1" });
+    const second = await search(env).search(`green tea ${own}`, { key: "k1" });
     expect(first).toHaveLength(5);
-    expect(first[0]).toMatchObject({ title: "Green tea: a practical guide", url: "https://guides.example.com/green-tea" });
+    expect(first[0]).toMatchObject({ title: `Green tea ${own}: a practical guide`, url: `https://guides.example.com/green-tea-${own}` });
     expect(second).toEqual(first);
-    expect((await ledger({ match: "green tea" })).totals.search.charged).toBe(2);
+    expect((await ledger({ match: `green tea ${own}` })).totals.search.charged).toBe(2);
   });
 
   it("works with a query in any script", async () => {
@@ -35,10 +37,11 @@ describe("search", () => {
   });
 
   it("is not charged for a call that a fault refused", async () => {
-    await inject({ upstream: "search", match: "white tea", status: 429, remaining: 1, retryAfter: 3 });
-    await expect(search(env).search("white tea", { key: "k1" })).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: 3_000 } });
-    await search(env).search("white tea", { key: "k1" });
-    expect((await ledger({ match: "white tea" })).totals.search).toMatchObject({ refused: 1, charged: 1 });
+    const tea = `white tea ${fresh()}`;
+    await inject({ upstream: "search", match: tea, status: 429, remaining: 1, retryAfter: 3 });
+    await expect(search(env).search(tea, { key: "k1" })).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: 3_000 } });
+    await search(env).search(tea, { key: "k1" });
+    expect((await ledger({ match: tea })).totals.search).toMatchObject({ refused: 1, charged: 1 });
   });
 
   it("refuses a wrong token", async () => {

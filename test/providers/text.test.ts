@@ -2,6 +2,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { type TextRequest, text } from "../../src/providers/index.ts";
 import { openAiText } from "../../src/providers/openai-text.ts";
+import { fresh } from "../api/client.ts";
 import { inject, ledger, scripted } from "./embedded.ts";
 
 afterEach(() => inject());
@@ -14,12 +15,15 @@ const prompt = [
   "  A survey of 900 people.",
 ].join("\n");
 
-const about = (subject: string): TextRequest => ({ prompt: `Write about ${subject}.`, maxTokens: 4000 });
+/** A key that no other test uses. */
+const keyOf = (article: string) => `${article}-${RUN}`;
+const RUN = fresh("run");
+const about = (subject: string): TextRequest => ({ prompt: `Write about ${subject} (${RUN}).`, maxTokens: 4000 });
 const P: TextRequest = { prompt: "P", maxTokens: 9 };
 
 describe("The embedded writer", () => {
   it("writes an article from the sources in the prompt", async () => {
-    const article = await text(env).generate({ system: "You write for shops.", prompt, maxTokens: 4000 }, { key: "article-1" });
+    const article = await text(env).generate({ system: "You write for shops.", prompt, maxTokens: 4000 }, { key: keyOf("article-1") });
     expect(article.text).toMatch(/^# Green tea: /);
     expect(article.text).toContain("## Steeping, explained\n\n");
     expect(article.text).toContain("Two minutes are enough.");
@@ -34,47 +38,47 @@ describe("The embedded writer", () => {
     const ask = () =>
       env.UPSTREAMS.fetch("https://text.embedded/v1/chat/completions", {
         method: "POST",
-        headers: { authorization: "Bearer embedded", "idempotency-key": "article-2" },
+        headers: { authorization: "Bearer embedded", "idempotency-key": keyOf("article-2") },
         body: JSON.stringify({ model: "m", messages: [{ role: "user", content: prompt }] }),
       }).then((answer) => answer.text());
     const answers = await Promise.all([ask(), ask(), ask()]);
     expect(new Set(answers).size).toBe(1);
-    expect((await ledger({ match: "article-2" })).totals.text).toMatchObject({ charged: 1, repeated: 2 });
+    expect((await ledger({ match: keyOf("article-2") })).totals.text).toMatchObject({ charged: 1, repeated: 2 });
   });
 
   it("charges again under another key", async () => {
-    await text(env).generate(about("oolong"), { key: "article-3" });
-    await text(env).generate(about("oolong"), { key: "article-4" });
-    expect((await ledger({ match: "oolong" })).totals.text.charged).toBe(2);
+    await text(env).generate(about("oolong"), { key: keyOf("article-3") });
+    await text(env).generate(about("oolong"), { key: keyOf("article-4") });
+    expect((await ledger({ match: `oolong (${RUN})` })).totals.text.charged).toBe(2);
   });
 
   it("refuses a key that comes back with another request", async () => {
-    await text(env).generate(about("matcha"), { key: "article-5" });
-    const again = text(env).generate(about("sencha"), { key: "article-5" });
+    await text(env).generate(about("matcha"), { key: keyOf("article-5") });
+    const again = text(env).generate(about("sencha"), { key: keyOf("article-5") });
     await expect(again).rejects.toMatchObject({ code: "not_retryable", detail: { upstreamStatus: 422 } });
   });
 
   it("charges once even when its answer is lost on the way", async () => {
-    await inject({ upstream: "text", match: "pu-erh", status: 502, remaining: 1, afterEffect: true });
-    const generate = () => text(env).generate(about("pu-erh"), { key: "article-6" });
+    await inject({ upstream: "text", match: `pu-erh (${RUN})`, status: 502, remaining: 1, afterEffect: true });
+    const generate = () => text(env).generate(about("pu-erh"), { key: keyOf("article-6") });
     await expect(generate()).rejects.toMatchObject({ code: "unavailable" });
     await generate();
-    expect((await ledger({ match: "article-6" })).totals.text).toMatchObject({ charged: 1, repeated: 1, refused: 0 });
+    expect((await ledger({ match: keyOf("article-6") })).totals.text).toMatchObject({ charged: 1, repeated: 1, refused: 0 });
   });
 
   it("stops at the most tokens that an answer may have", async () => {
-    const cut = await text(env).generate({ prompt, maxTokens: 20 }, { key: "article-7" });
+    const cut = await text(env).generate({ prompt, maxTokens: 20 }, { key: keyOf("article-7") });
     expect(cut).toMatchObject({ ending: "truncated", usage: { output: 20 } });
   });
 
   it("writes answers unfit for use when it is told to, once per key, and charges for them", async () => {
-    await inject({ upstream: "text", match: "hojicha", answer: "refused", remaining: 2 });
+    await inject({ upstream: "text", match: `hojicha (${RUN})`, answer: "refused", remaining: 2 });
     const ask = (key: string) => text(env).generate(about("hojicha"), { key });
-    expect(await ask("article-8")).toMatchObject({ ending: "refused", text: "" });
-    expect(await ask("article-8")).toMatchObject({ ending: "refused" });
-    expect(await ask("article-9")).toMatchObject({ ending: "refused" });
-    expect(await ask("article-10")).toMatchObject({ ending: "whole" });
-    expect((await ledger({ match: "hojicha" })).totals.text).toMatchObject({ charged: 3, repeated: 1 });
+    expect(await ask(keyOf("article-8"))).toMatchObject({ ending: "refused", text: "" });
+    expect(await ask(keyOf("article-8"))).toMatchObject({ ending: "refused" });
+    expect(await ask(keyOf("article-9"))).toMatchObject({ ending: "refused" });
+    expect(await ask(keyOf("article-10"))).toMatchObject({ ending: "whole" });
+    expect((await ledger({ match: `hojicha (${RUN})` })).totals.text).toMatchObject({ charged: 3, repeated: 1 });
   });
 });
 
