@@ -1,11 +1,15 @@
 import { env } from "cloudflare:workers";
-import { expect, it, vi } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { app } from "../../src/catalog.ts";
 import { enqueue, MillraceError, messagesOf, retryInstance } from "../../src/engine/index.ts";
 import { servePage } from "../../src/providers/embedded/pages.ts";
+import { fresh } from "../api/client.ts";
+import { fail, paidFor } from "../brand/brand.ts";
 
-const keywords = ["cold brew coffee", "pour over coffee", "espresso at home"];
-const operator = { tenantId: "acme", actor: "tess" };
+const brand = fresh("brand");
+const keywords = ["cold brew coffee", "pour over coffee", "espresso at home"].map((keyword) => `${keyword} ${brand}`);
+const operator = { tenantId: fresh("tenant"), actor: "tess" };
+const job = fresh("job");
 
 interface Row {
   id: string;
@@ -34,43 +38,35 @@ async function messageCounts(correlationId: string): Promise<Record<string, numb
   return counts;
 }
 
-async function paid(): Promise<{ search: number; text: number }> {
-  const answer = await env.UPSTREAMS.fetch("https://control.embedded/ledger");
-  const { totals } = (await answer.json()) as { totals: Record<"search" | "text", { charged?: number }> };
-  return { search: totals.search.charged ?? 0, text: totals.text.charged ?? 0 };
-}
-
 it("three keywords become three pages and three posts in the messages the brand engine names; a failed publish is retried without paying again", async () => {
-  await env.UPSTREAMS.fetch("https://control.embedded/faults", {
-    method: "PUT",
-    body: JSON.stringify([{ upstream: "pages", match: "espresso", status: 400, remaining: null }]),
-  });
+  onTestFinished(() => fail().then(() => undefined));
+  await fail({ upstream: "pages", match: `espresso-at-home-${brand}`, status: 400, remaining: null });
   const answers = await enqueue(
     env,
     app,
-    { tenantId: "acme", source: "test" },
-    keywords.map((keyword) => ({ type: "research.requested", payload: { brand: "acme", keyword }, correlationId: "job-1" })),
+    { tenantId: operator.tenantId, source: "test" },
+    keywords.map((keyword) => ({ type: "research.requested", payload: { brand, keyword }, correlationId: job })),
   );
   expect(answers.every((answer) => !(answer instanceof MillraceError))).toBe(true);
 
   const settled = async () => {
-    const instances = await instancesOf("job-1");
+    const instances = await instancesOf(job);
     return instances.length === 11 && instances.every(({ status }) => status === "complete" || status === "errored");
   };
   await vi.waitUntil(settled, { timeout: 20_000, interval: 50 });
-  const failed = (await instancesOf("job-1")).filter(({ status }) => status === "errored");
+  const failed = (await instancesOf(job)).filter(({ status }) => status === "errored");
   expect(failed).toMatchObject([{ workflow: "publish-article" }]);
-  expect(await paid()).toEqual({ search: 3, text: 3 });
+  expect(await paidFor(brand)).toEqual({ search: 3, text: 3 });
 
-  await env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "DELETE" });
+  await fail();
   await retryInstance(env, operator, failed[0]?.id ?? "", { reason: "the page store is repaired" });
   const done = async () => {
-    const instances = await instancesOf("job-1");
+    const instances = await instancesOf(job);
     return instances.length === 12 && instances.every(({ status }) => status === "complete");
   };
   await vi.waitUntil(done, { timeout: 20_000, interval: 50 });
 
-  expect(await messageCounts("job-1")).toEqual({
+  expect(await messageCounts(job)).toEqual({
     "research.requested": 3,
     "research.completed": 3,
     "content.generated": 3,
@@ -79,12 +75,10 @@ it("three keywords become three pages and three posts in the messages the brand 
     "content.published": 3,
     "social.posted": 3,
   });
-  expect(await paid()).toEqual({ search: 3, text: 3 });
-  const articles = await env.DB.prepare("SELECT title, url, post_uri FROM articles WHERE status = 'published'").all<{
-    title: string;
-    url: string;
-    post_uri: string;
-  }>();
+  expect(await paidFor(brand)).toEqual({ search: 3, text: 3 });
+  const articles = await env.DB.prepare("SELECT title, url, post_uri FROM articles WHERE status = 'published' AND tenant_id = ?1")
+    .bind(operator.tenantId)
+    .all<{ title: string; url: string; post_uri: string }>();
   expect(articles.results).toHaveLength(3);
   for (const { title, url, post_uri } of articles.results) {
     const page = await servePage(env, decodeURIComponent(new URL(url).pathname.replace("/pages/", "")));
