@@ -35,11 +35,13 @@ export default defineConfig({
         ],
         test: {
           name: "app",
+          // All files share one runtime and one database: a test has a tenant and names of its own, and ends what it began.
+          isolate: false,
           include: [
             "test/{api,app,providers,facts,webhooks,batches,crm,brand,publish,text,schedules}/**/*.test.ts",
             "test/docs/run/**/*.test.ts",
           ],
-          setupFiles: ["test/migrate.ts"],
+          setupFiles: ["test/migrate.ts", "test/crm/quiet.ts"],
           globalSetup: ["test/webhooks/global-setup.ts", "test/wordpress/global-setup.ts", "test/desk/global-setup.ts"],
           testTimeout: 30_000,
         },

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { callerWith, expectProblem, type Json, send } from "../api/client.ts";
+import { crmTells } from "../providers/embedded.ts";
 import { bring, contactOf, event, linkOf, looked, looks, notify, people, recordsOf, synced, syncIn, theCrm } from "./crm.ts";
 
 it("takes nothing that the CRM did not sign, for this address, in these five minutes", async () => {
@@ -43,7 +44,7 @@ it("several events about one contact are one command, and a redelivery is none",
 
 it("the embedded CRM tells us of a person's change by itself, signed, and of ours without an echo", async () => {
   const caller = await callerWith();
-  await theCrm().setWebhookUrl(`http://localhost:8787/crm/hubspot/webhooks/${caller.tenantId}`);
+  await crmTells(`http://localhost:8787/crm/hubspot/webhooks/${caller.tenantId}`);
   await bring(caller, people(caller, 5));
   await synced(caller);
   const id = (await recordsOf(caller)).get("c0002")?.id ?? "";

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { beforeAll, expect, it } from "vitest";
+import { expect, it } from "vitest";
 import { takeChange } from "../../src/crm/change.ts";
 import { batch, type Envelope } from "../../src/engine/index.ts";
 import { type Caller, callerWith, type Json, until } from "../api/client.ts";
@@ -20,9 +20,6 @@ import {
   synced,
   theCrm,
 } from "./crm.ts";
-
-// These tests say themselves what the CRM says, and when.
-beforeAll(() => theCrm().setWebhookUrl("http://localhost:8787/nowhere"));
 
 /** A tenant with contacts that are in the CRM already. */
 async function inStep(count = 1, name?: string): Promise<{ caller: Caller; idOf: (contact: string) => string }> {

@@ -9,19 +9,14 @@ import { conforms } from "../contracts/check.ts";
 import contract from "../contracts/hubspot.json";
 import { hookUrl, received, tell } from "../webhooks/hook.ts";
 import type { Received } from "../webhooks/receiver.ts";
-import { crmEdit, crmView } from "./embedded.ts";
+import { crmEdit, crmTells, crmView } from "./embedded.ts";
 
 let hook = "";
 
 beforeEach(async () => {
   hook = fresh("crm");
-  await deliverTo(hookUrl(hook));
+  await crmTells(hookUrl(hook));
 });
-
-async function deliverTo(url: string | null): Promise<void> {
-  const answer = await env.UPSTREAMS.fetch("https://control.embedded/crm/webhook-url", { method: "PUT", body: JSON.stringify({ url }) });
-  expect(answer.status).toBe(204);
-}
 
 /** The events that arrived about one contact, once there are so many. */
 async function eventsOf(objectId: string, count: number): Promise<Json[]> {
@@ -94,12 +89,11 @@ describe("The embedded CRM's messages about changes", () => {
   });
 
   it("go to this Worker itself where nothing else is said", async () => {
-    await deliverTo(null);
+    await crmTells(null);
     await crmEdit(null, { email: `${hook}@example.com` });
     const own = "http://localhost:8787/crm/hubspot/webhooks/acme";
     const look = async () => (await crmView("deliveries")).deliveries.filter(({ url }: Json) => url === own);
     const [first] = await until(look, (found) => found.length > 0);
     expect(first).toMatchObject({ url: own, status: expect.any(Number) });
-    await deliverTo(hookUrl(hook));
   });
 });

@@ -1,8 +1,11 @@
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { onTestFinished, inject as provided } from "vitest";
 import type { CallReport } from "../../src/providers/embedded/crm/calls.ts";
 import type { CrmFault } from "../../src/providers/embedded/crm/faults.ts";
+import { crmStoreOf } from "../../src/providers/embedded/env.ts";
 import type { AnswerFault, Fault, LedgerReport } from "../../src/providers/embedded/ledger.ts";
-import type { Json } from "../api/client.ts";
+import { type Json, until } from "../api/client.ts";
 
 /** Replaces the fault rules of the embedded programs. */
 export async function inject(...faults: (Fault | AnswerFault)[]): Promise<void> {
@@ -56,4 +59,36 @@ export async function crmView(view: string): Promise<Json> {
 export async function crmEdit(id: string | null, properties: Record<string, string> | null): Promise<{ status: number; body: Json }> {
   const answer = await env.UPSTREAMS.fetch(`${CRM_CONTROL}/edits`, { method: "POST", body: JSON.stringify({ id, properties }) });
   return { status: answer.status, body: await answer.json() };
+}
+
+/** Where the embedded CRM tells what changed while no test listens: somebody takes it. */
+const NOBODY = `${provided("receiverUrl")}/hook/nobody`;
+
+/** Where the embedded CRM tells what changed until the test is over; null for where the configuration says. What was to be told before is told first. */
+export async function crmTells(url: string | null): Promise<void> {
+  onTestFinished(() => setCrmTarget(NOBODY));
+  await until(
+    () => crmView("deliveries"),
+    ({ waiting }) => waiting === 0,
+  );
+  await setCrmTarget(url);
+}
+
+/** The embedded CRM tells nobody in particular what changed. */
+export function crmTellsNobody(): Promise<void> {
+  return setCrmTarget(NOBODY);
+}
+
+async function setCrmTarget(url: string | null): Promise<void> {
+  const answer = await env.UPSTREAMS.fetch(`${CRM_CONTROL}/webhook-url`, { method: "PUT", body: JSON.stringify({ url }) });
+  if (!answer.ok) throw new Error(await answer.text());
+}
+
+/** As if all that the embedded CRM was asked had been longer ago than its limits look back; what it was asked after a call (by its id) it forgets. */
+export async function crmRests(forgetAfter = Number.MAX_SAFE_INTEGER): Promise<void> {
+  await runInDurableObject(crmStoreOf(env), (_, { storage }) => {
+    storage.sql.exec("DELETE FROM calls WHERE id > ?", forgetAfter);
+    storage.sql.exec("UPDATE calls SET at = at - 11000");
+  });
+  await runInDurableObject(env.RATE_LIMIT.getByName("crm https://crm.embedded"), (_, { storage }) => void storage.kv.delete("state"));
 }
