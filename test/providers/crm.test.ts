@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
-import { afterEach, describe, expect, it } from "vitest";
+import { afterEach, describe, expect, it, onTestFinished } from "vitest";
 import { type CrmOutcome, crm } from "../../src/providers/index.ts";
 import { fresh } from "../api/client.ts";
-import { crmCalls, crmEdit, crmView, failCrm } from "./embedded.ts";
+import { crmCalls, crmEdit, crmRests, crmView, failCrm } from "./embedded.ts";
 
 const options = { key: "k" };
 const real = () => crm(env);
@@ -133,6 +133,9 @@ describe("The embedded CRM", () => {
   });
 
   it("allows 100 calls in any 10 seconds and says so with a 429, whoever asks", async () => {
+    // It goes past the limiter, and uses up what others have.
+    const before = (await crmCalls()).calls.at(-1)?.id ?? 0;
+    onTestFinished(() => crmRests(before));
     const answers = await Promise.all(Array.from({ length: 130 }, () => ask(UPSERT, { inputs: [] })));
     const refused = answers.filter(({ status }) => status === 429);
     expect(refused.length).toBeGreaterThanOrEqual(30);
