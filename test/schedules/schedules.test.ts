@@ -57,11 +57,12 @@ describe("A time that has come", () => {
   it("is met for every schedule in one call, also where more are due than one look takes", async () => {
     const caller = await callerWith();
     const due = thisHour();
+    // A command that ends at once, because nobody waits for what it leads to.
     const rows = Array.from({ length: 130 }, (_, index) =>
       env.DB.prepare(
         `INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
-         VALUES (?1, ?2, '0 * * * *', 'UTC', 'research.requested', ?3, 3600000, 'active', ?4, 0, 'ada')`,
-      ).bind(caller.tenantId, `s${index}`, JSON.stringify({ brand: "acme", keyword: `k${index}` }), due),
+         VALUES (?1, ?2, '0 * * * *', 'UTC', 'projection.rebuild', ?3, 3600000, 'active', ?4, 0, 'ada')`,
+      ).bind(caller.tenantId, `s${index}`, JSON.stringify({ projection: "facts", request: `k${index}` }), due),
     );
     await env.DB.batch(rows);
     await platformCron();
