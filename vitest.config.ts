@@ -1,11 +1,29 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
+import { unstable_readConfig as readConfig } from "wrangler";
 import { hideRuntimeNoise } from "./test/quiet.ts";
 
 hideRuntimeNoise();
 
 const migrations = await readD1Migrations("migrations");
 const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe"))];
+
+interface Consumer {
+  queue: string;
+  max_batch_size?: number;
+  max_retries?: number;
+  dead_letter_queue?: string;
+}
+
+/** The app's queues as they are configured, but that no batch waits for more: it goes out at once. */
+const queueConsumers = Object.fromEntries(
+  (readConfig({ config: "wrangler.jsonc" }).queues.consumers as Consumer[]).map(
+    ({ queue, max_batch_size, max_retries, dead_letter_queue }) => [
+      queue,
+      { maxBatchSize: max_batch_size, maxBatchTimeout: 0, maxRetries: max_retries, deadLetterQueue: dead_letter_queue },
+    ],
+  ),
+);
 
 // Three kinds of tests: the app and the engine run inside workerd on real bindings; what starts processes runs in Node.
 export default defineConfig({
@@ -23,6 +41,7 @@ export default defineConfig({
           cloudflareTest({
             wrangler: { configPath: "wrangler.jsonc" },
             miniflare: {
+              queueConsumers,
               bindings: {
                 TEST_MIGRATIONS: migrations,
                 MILLRACE_KEY: "test",
