@@ -111,6 +111,8 @@ function resolve(url: URL, response: ServerResponse): void {
 function read(request: IncomingMessage): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = "";
+    // A character may come in two pieces.
+    request.setEncoding("utf8");
     request.on("data", (chunk) => (text += chunk));
     request.on("end", () => resolve(text));
     request.on("error", reject);
