@@ -114,7 +114,9 @@ describe("An article that is taken down", () => {
     const caller = await callerWith();
     const article = await draft(caller, { keyword: "quiet tea", text: "# A quiet tea\n\nText." });
     await inject({ upstream: "social", match: article.slug, status: 400, remaining: null });
-    const { instances } = await publish(caller, article);
+    await publish(caller, article);
+    const look = () => caller.get(`/v1/articles/${article.id}`);
+    const { instances } = (await until(look, ({ body }) => body.instances.social !== null)).body;
     await reaches(caller, instances.social.id, "errored");
     await takeDown(caller, article);
     await inject();
