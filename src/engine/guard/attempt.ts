@@ -1,8 +1,10 @@
+import * as z from "zod";
 import { durationMs } from "../contract/duration.ts";
-import { MillraceError } from "../contract/errors.ts";
-import { upstreamKey } from "../contract/ids.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import { formatEntryKey, upstreamKey } from "../contract/ids.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { claim, underLease } from "./claim.ts";
+import { describeFailure } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
 import { record, type Settled, stored } from "./record.ts";
 import type { Place, Run } from "./run.ts";
@@ -20,7 +22,8 @@ export async function attemptEffect<Input, Output>(
   const earlier = await run.earlier(place, platformAttempt);
   if (earlier?.state === "done") return stored(earlier);
   const attempt = run.attempt(place, definition.effect, earlier?.generation);
-  if (earlier?.state === "confirmed") return adopt(run, place, attempt, earlier, writes);
+  if (earlier?.state === "in_doubt") return { inDoubt: formatEntryKey(attempt.key) };
+  if (earlier?.state === "confirmed") return adopt(run, place, platformAttempt, attempt, earlier, definition, writes);
 
   if (definition.effect === "keyed" || definition.effect === "natural") {
     const output = await inTime(definition, (signal) => definition.run(effectCall(run, attempt, input, signal)));
@@ -29,7 +32,7 @@ export async function attemptEffect<Input, Output>(
 
   const claimed = await claim(run, place, attempt, input);
   if ("settled" in claimed) return claimed.settled;
-  if ("confirmed" in claimed) return adopt(run, place, attempt, claimed.confirmed, writes);
+  if ("confirmed" in claimed) return adopt(run, place, platformAttempt, attempt, claimed.confirmed, definition, writes);
   const done = await underLease(run, place, platformAttempt, claimed.attempt, definition, (lost) =>
     inTime(definition, async (signal) => {
       const call = effectCall(run, claimed.attempt, input, AbortSignal.any([signal, lost]));
@@ -40,11 +43,36 @@ export async function attemptEffect<Input, Output>(
   return "settled" in done ? done.settled : record(run, place, claimed.attempt, done.output, writes);
 }
 
-/** Records what a person said the effect's output was, as the attempt would have recorded its own: with the rows and messages that belong to it. */
-async function adopt<Output>(run: Run, place: Place, attempt: Attempt, entry: Entry, writes: (output: Output) => Writes): Promise<Settled> {
-  const output = (await unpackOutput(run.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref })) as Output;
-  const key = { ...attempt.key, generation: entry.generation };
-  return record(run, place, { ...attempt, key, token: entry.token, epoch: entry.epoch }, output, writes);
+/**
+ * Records what a person said the effect's output was, as the attempt would have recorded its own: with the rows and messages that belong to
+ * it. An output that those cannot be made from is in doubt again, with what is wrong with it.
+ */
+async function adopt<Input, Output>(
+  run: Run,
+  place: Place,
+  platformAttempt: number,
+  own: Attempt,
+  entry: Entry,
+  { output: schema }: StepDefinition<Input, Output>,
+  writes: (output: Output) => Writes,
+): Promise<Settled> {
+  const attempt = { ...own, key: { ...own.key, generation: entry.generation }, token: entry.token, epoch: entry.epoch };
+  const given = (await unpackOutput(run.env.PAYLOADS, { output: entry.output, outputRef: entry.output_ref })) as Output;
+  let output: Output;
+  let made: Writes;
+  try {
+    output = schema ? schema.parse(given) : given;
+    made = writes(output);
+  } catch (cause) {
+    const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);
+    const error = new MillraceError(
+      "in_doubt",
+      `The output that was confirmed is none of "${place.label}": ${why}. Confirm it with one that is.`,
+    );
+    await run.recorder.giveUp(attempt, "in_doubt", JSON.stringify(describeFailure(place.label, platformAttempt, error)));
+    return { inDoubt: formatEntryKey(attempt.key) };
+  }
+  return record(run, place, attempt, output, () => made);
 }
 
 /** One attempt at a commit: the rows, the messages and the output in one write. It needs no claim, because the write is the effect; whatever `make` reads before it may be read again. */

@@ -1,3 +1,4 @@
+import type * as z from "zod";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { Draft } from "../contract/message.ts";
@@ -31,6 +32,8 @@ interface Common<Input, Output> {
   timeout?: Duration;
   /** Does it, and answers what the upstream said. JSON values only. */
   run: (call: EffectCall<Input>) => Promise<Output>;
+  /** What an output looks like: an output that a person gives for a doubt is held against it, and comes back as a doubt when it does not fit. */
+  output?: z.ZodType<Output>;
   /**
    * Takes it back, when an operator undoes the instance: an effect like any other, guarded by its own class, given what went in and
    * what came out. An effect without it stays.

@@ -16,7 +16,8 @@ import { applied, audit, type Operator } from "./audit.ts";
 export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject" } | { verb: "retry_anyway" };
 
 /**
- * Resolves a doubt and wakes its instance. `confirm` also gives an output to an effect whose own could not be kept.
+ * Resolves a doubt and wakes its instance. `confirm` also gives an output to an effect whose own could not be kept, and a better one to an
+ * effect that a person had confirmed, once its instance has ended of that.
  * Errors: `effect_not_found`, `invalid_transition` when the effect is not in doubt (any more).
  */
 export async function resolveDoubt(
@@ -60,18 +61,27 @@ export async function resolveDoubt(
 
 type Key = NonNullable<ReturnType<typeof parseEntryKey>>;
 
-/** Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its step's next attempt, together with the rows and messages that belong to it. */
+/**
+ * Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its step's
+ * next attempt, together with the rows and messages that belong to it; where those were written with what a person had said before, they stay.
+ */
 function settle({ instanceId, step, item, generation }: Key, resolution: Resolution): Statement {
   const state = resolution.verb === "confirm" ? "confirmed" : resolution.verb === "reject" ? "failed" : "superseded";
   const output = resolution.verb === "confirm" ? (JSON.stringify(resolution.output) ?? null) : null;
-  const lostOutput: Fragment =
-    resolution.verb === "confirm"
-      ? { fragment: "OR (state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)" }
-      : { fragment: "" };
   return sql`
-    UPDATE inbox SET state = ${state}, output = ${output}, error = NULL, epoch = epoch + 1, token = 'operator', lease_until = NULL, updated_at = ${now}
-    WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation} AND (state = 'in_doubt' ${lostOutput})`;
+    UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = NULL, error = NULL, epoch = epoch + 1,
+      token = 'operator', lease_until = NULL, updated_at = ${now}
+    WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}
+      AND (state = 'in_doubt' OR (${resolution.verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${ENDED}))))`;
 }
+
+const OUTPUT_LOST: Fragment = { fragment: "(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)" };
+const WRITTEN_AS_GIVEN: Fragment = { fragment: "(state = 'done' AND token = 'operator')" };
+const GIVEN: Fragment = { fragment: `(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})` };
+/** While its instance runs, the first answer holds: a second click changes nothing. */
+const ENDED: Fragment = {
+  fragment: "EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ('errored', 'terminated'))",
+};
 
 function notFound(): MillraceError {
   return new MillraceError("effect_not_found", "There is no such effect. List those in doubt with GET /v1/effects?state=in_doubt.");

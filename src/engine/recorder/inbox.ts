@@ -51,13 +51,13 @@ export function extendLease(attempt: Attempt, leaseMs: number): Statement {
     RETURNING 1`;
 }
 
-/** How a claim ends without an outcome: `failed` (nothing happened), `in_doubt` (nobody knows), or `expired` (unknown; the next attempt asks the upstream). */
+/** How a claim, or an output that a person gave, ends without an outcome: `failed` (nothing happened), `in_doubt` (nobody knows), or `expired` (unknown; the next attempt asks the upstream). */
 export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Statement {
   const { key } = attempt;
   return sql`
     UPDATE inbox SET state = iif(${ending} = 'expired', state, ${ending}), lease_until = ${now}, error = ${error}, updated_at = ${now}
     WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND generation = ${key.generation}
-      AND token = ${attempt.token} AND epoch = ${attempt.epoch} AND state = 'claimed'`;
+      AND token = ${attempt.token} AND epoch = ${attempt.epoch} AND (state = 'claimed' OR (state = 'confirmed' AND ${ending} = 'in_doubt'))`;
 }
 
 /**
