@@ -16,9 +16,12 @@ const AuditRowSchema = z
     instance_id: z.string().nullable(),
     reason: z.string(),
     detail: z.record(z.string(), z.unknown()).nullable(),
-    result: z.enum(["applied", "no_change"]),
+    result: z
+      .enum(["applied", "no_change", "failed"])
+      .openapi({ description: "`failed`: the platform could not be told of it within a day." }),
     at: timestamp,
     applied_at: timestamp.nullable().openapi({ description: "When the platform had heard of it; null while that is still owed." }),
+    error: z.string().nullable().openapi({ description: "What the last try to tell the platform failed of." }),
   })
   .openapi("AuditRow");
 

@@ -139,6 +139,7 @@ export async function keeperRound(): Promise<void> {
   await env.DB.batch([
     env.DB.prepare("UPDATE instances SET check_at = 0 WHERE check_at IS NOT NULL"),
     env.DB.prepare("UPDATE outbox SET due_at = 0"),
+    env.DB.prepare("UPDATE actions SET due_at = 0 WHERE applied_at IS NULL"),
   ]);
   await keeperOf(probeEnv).round();
 }

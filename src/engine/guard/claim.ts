@@ -22,14 +22,14 @@ type Claimed = { attempt: Attempt; repeats: boolean } | { settled: Settled } | {
 export async function claim(run: Run, place: Place, first: Attempt, input: unknown): Promise<Claimed> {
   let attempt = first;
   for (;;) {
-    const { mine, entry } = await run.recorder.claim(attempt, LEASE_MS, shown(input));
+    const { mine, entry, run: number } = await run.recorder.claim(attempt, LEASE_MS, shown(input));
     if (entry === null) {
       // Another pass has written: what it recorded is asked for first.
       await run.assertSameSteps(place);
       attempt = { ...attempt, aloneAs: null };
       continue;
     }
-    run.noteRecorded(place);
+    run.noteRecorded(place, number);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1 };
     if (entry.state === "done") return { settled: stored(entry) };
     if (entry.state === "confirmed") return { confirmed: entry };

@@ -64,8 +64,9 @@ export class Platform {
     return result as T;
   }
 
-  sleep(place: Place, duration: Duration): Promise<void> {
-    return this.#steps.sleep(place.label, durationMs(duration));
+  async sleep(place: Place, duration: Duration): Promise<void> {
+    await this.#steps.sleep(place.label, durationMs(duration));
+    this.#run.noteWaited();
   }
 
   /** Waits for an event and answers its payload. Throws the platform's error when none comes in time. */

@@ -28,13 +28,14 @@ export async function record<Output>(
   await crashPoint("W06 about to record");
   const error = problem ? JSON.stringify({ step: place.label, code: codeOf(problem), message: messageOf(problem) }) : null;
   const outcome = { ...packed, statements, messages, error };
-  let { mine, entry } = await run.recorder.record({ ...attempt, position: run.nextPosition(place) }, outcome);
-  if (attempt.aloneAs !== null && entry?.state !== "done") {
+  let answer = await run.recorder.record({ ...attempt, position: run.nextPosition(place) }, outcome);
+  if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
     // Another pass has written: what it recorded is asked for first.
     await run.assertSameSteps(place);
-    ({ mine, entry } = await run.recorder.record({ ...attempt, position: run.nextPosition(place), aloneAs: null }, outcome));
+    answer = await run.recorder.record({ ...attempt, position: run.nextPosition(place), aloneAs: null }, outcome);
   }
-  run.noteRecorded(place);
+  const { mine, entry } = answer;
+  run.noteRecorded(place, answer.run);
   await crashPoint("W05 recorded, step result lost");
   if (!mine) run.noteOther();
   if (entry?.state !== "done") {

@@ -47,6 +47,7 @@ export class Run {
   #over = false;
   #history: History | undefined;
   #entries: Promise<Entry[]> | undefined;
+  #number: Promise<number> | undefined;
 
   constructor(
     readonly env: EngineEnv,
@@ -60,6 +61,23 @@ export class Run {
   ) {
     this.recorder = recorderOf(env);
     this.#replayed = !isFirstPass(instanceId, createdAt);
+  }
+
+  /**
+   * The pass begins. One that may not be the first asks at once which run it belongs to, and waits for the answer when it needs it: if it
+   * is paused, and wakes up when an operator has begun another run, it must not take itself for that.
+   */
+  begin(): void {
+    if (this.#replayed) this.number().catch(() => undefined);
+  }
+
+  /** Which run of the instance this pass belongs to: what its first write found, or its first look. */
+  number(): Promise<number> {
+    this.#number ??= this.recorder.runOf(this.instanceId).catch((error) => {
+      this.#number = undefined;
+      throw error;
+    });
+    return this.#number;
   }
 
   /** Takes the next place in the run. Errors: `nondeterministic_steps` when one call is made twice; `config_invalid` for a name that the platform would refuse. */
@@ -224,9 +242,10 @@ export class Run {
     return position;
   }
 
-  /** An entry of the step is in the inbox. */
-  noteRecorded({ label, start }: Place): void {
+  /** An entry of the step is in the inbox, and the instance was in this run then. */
+  noteRecorded({ label, start }: Place, number?: number): void {
     this.#announced = true;
+    if (number !== undefined) this.#number ??= Promise.resolve(number);
     if (start) this.#course.noteRecorded(label, start);
   }
 

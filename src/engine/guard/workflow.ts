@@ -5,6 +5,7 @@ import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { openParams, type Params } from "../contract/params.ts";
 import { dropPayload, unpackPayload } from "../contract/payload.ts";
+import { tellEnd } from "./end.ts";
 import { asPlatformError } from "./failure.ts";
 import { Platform } from "./platform.ts";
 import { Run } from "./run.ts";
@@ -70,6 +71,7 @@ async function pass<Payload>(
   const envelope = parseEnvelope(message);
   const run = new Run(env, definition.name, undoes ?? event.instanceId, envelope, createdAt, signalled.get(definition));
   const { instanceId } = run;
+  run.begin();
   const platform = new Platform(run, steps);
   const walk = undoes === undefined ? undefined : new Walk(run, platform);
   try {
@@ -78,16 +80,16 @@ async function pass<Payload>(
     const code = () => definition.run({ payload, step, envelope, instanceId, env: env as unknown as Cloudflare.Env });
     if (walk) {
       const undone = await walk.undo(code);
-      await run.recorder.finish(instanceId, "terminated", null);
+      await tellEnd(run, "terminated");
       return { undone };
     }
     const output = await code().finally(() => run.noteOver());
-    await run.recorder.finish(instanceId, "complete", null);
+    await tellEnd(run, "complete");
     if (!run.canBeUndone()) await dropPayload(env.PAYLOADS, envelope);
     return output;
   } catch (error) {
     const failure = run.failureBehind(error);
-    if (failure) await run.recorder.finish(instanceId, "errored", JSON.stringify(failure));
+    if (failure) await tellEnd(run, "errored", failure);
     throw asPlatformError(error);
   }
 }

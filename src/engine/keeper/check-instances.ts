@@ -1,112 +1,151 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { platformId } from "../contract/ids.ts";
-import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { type Fragment, now, sql } from "../contract/sql.ts";
+import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
+import { now, type Statement, sql } from "../contract/sql.ts";
 import { markStarted } from "../intake/accept.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
-import { finishInstance, markRunning } from "../recorder/inbox.ts";
+import { type End, finishInstance, markRunning } from "../recorder/inbox.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { batch, query } from "../store/retry.ts";
 import { oldestWaiting } from "./backlog.ts";
+import { dueInstances, noteLooked, type Open, pauseMs } from "./open-instances.ts";
 
-/** Instances looked at in one round. */
+/** Instances looked at in one portion. */
 const ROWS = 200;
-/**
- * The pause to the next look: half the instance's age, at most 30 seconds; for one that has been open for more than ten minutes a twentieth of its age,
- * at most 5 minutes. At most an hour for one that waits, maybe for weeks, because each look is a written row: whatever it waits for asks for a look at once.
- */
-const PAUSE: Fragment = {
-  fragment: `max(${KEEPER_PATIENCE_MS}, min((${now.fragment} - accepted_at) / 2, max(30000, (${now.fragment} - accepted_at) / 20), iif(status = 'waiting', 3600000, 300000)))`,
-};
 /** An accepted command may wait this long in a backlog before the keeper starts it past the queue. */
 const MAX_QUEUED_MS = 900_000;
 
-interface Row {
-  id: string;
-  workflow: string;
-  envelope: string;
-  status: string;
-  queue: string | null;
-  undo: string | null;
-  accepted_at: number;
-  age_ms: number;
-}
-
-/** What a row turned out to need. */
-type Finding = "leave" | "start" | "running" | { ended: "complete" | "errored" | "terminated"; error: string | null };
+/**
+ * What a row turned out to need. `seen`: nothing, it was started · `asleep`: nothing for a long time · `settled`: never another look ·
+ * `lives`: its row believed that it was over.
+ */
+type Finding = "leave" | "seen" | "asleep" | "settled" | "start" | "running" | "lives" | Pick<End, "status" | "error">;
 
 /**
- * Looks at instances that have been open for a while: starts those that never started or that the platform has lost, and
- * writes down the end of those that ended unseen. The longer one is open, the longer the pauses.
+ * Starts what was accepted and that nobody has seen started yet: its message, or its process, was lost. Never behind what is merely open: of that
+ * it only learns here that it runs, because a step of it was recorded.
  */
-export async function checkInstances(env: EngineEnv): Promise<number> {
-  const rows = await dueRows(env);
-  if (rows.length === 0) return 0;
+export function startUnseen(env: EngineEnv): Promise<Portion> {
+  return look(env, "unseen", (row, backlog) => {
+    if (row.status === "accepted") return stillInQueue(row, backlog) ? "leave" : "start";
+    return row.status === "queued" ? ask(env, row) : "seen";
+  });
+}
+
+/** Looks at instances that have been open for a while: starts those that the platform has lost, and writes down the end of those that ended unseen. */
+export function checkInstances(env: EngineEnv): Promise<Portion> {
+  return look(env, "seen", (row) => ask(env, row));
+}
+
+async function look(
+  env: EngineEnv,
+  line: "unseen" | "seen",
+  find: (row: Open, backlog: ReadonlyMap<string, number>) => Finding | Promise<Finding>,
+): Promise<Portion> {
+  const rows = await dueInstances(env, line, ROWS);
+  if (rows.length === 0) return { did: 0, more: false };
   const backlog = await oldestWaiting(
     env,
     rows.filter((row) => row.status === "accepted").flatMap((row) => row.queue ?? []),
   );
-  const findings = await Promise.all(rows.map((row) => find(env, row, backlog)));
-  const having = (wanted: Finding) => rows.filter((_, index) => findings[index] === wanted);
+  const found = await Promise.all(rows.map(async (row) => ({ row, finding: row.promised ? "leave" : await find(row, backlog) })));
+  const having = (wanted: Finding) => found.filter(({ finding }) => finding === wanted).map(({ row }) => row);
 
-  const { failed } = await startInstances(
-    env,
-    having("start").map((row) => ({ ...row, envelope: JSON.parse(row.envelope) as Envelope })),
-    "again",
-  );
+  const failed = await start(env, having("start"));
   const started = having("start").filter(({ id }) => !failed.has(id));
-  await tellAgain(
+  const untold = await tellAgain(
     env,
     rows.map((row) => row.id),
   );
   await batch(env.DB, [
-    sql`
-      UPDATE instances SET check_at = ${now} + ${PAUSE}
-      WHERE check_at IS NOT NULL AND id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
+    noteLooked(
+      found.map(({ row, finding }) => ({
+        id: row.id,
+        check_at: row.check_at,
+        pauseMs:
+          finding === "settled" ? null : line === "unseen" && finding === "seen" && isOwed(row) ? 0 : pauseMs(row, finding === "asleep"),
+        seen: line === "seen" || !(finding === "leave" || failed.has(row.id)),
+        hibernates: finding === "asleep",
+      })),
+    ),
     markStarted(started.map((row) => row.id)),
     ...having("running").map((row) => markRunning(row.id)),
-    ...findings.flatMap((finding, index) =>
-      typeof finding === "object" ? [finishInstance(rows[index]?.id ?? "", finding.ended, finding.error)] : [],
-    ),
+    ...having("lives").map(revive),
+    ...found.flatMap(({ row, finding }) => (typeof finding === "object" ? [finishInstance({ id: row.id, run: row.run, ...finding })] : [])),
   ]);
-  return findings.filter((finding) => finding !== "leave").length;
+  const idle = found.filter(({ finding }) => finding === "leave" || finding === "seen" || finding === "asleep" || finding === "settled");
+  // Where the platform takes no more instances now, asking again at once would only be refused again.
+  return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && failed.size === 0 };
 }
 
-function dueRows(env: EngineEnv): Promise<Row[]> {
-  return query<Row>(
-    env.DB,
-    sql`
-      SELECT id, workflow, envelope, status, queue, undo, accepted_at, ${now} - accepted_at AS age_ms FROM instances
-      WHERE check_at <= ${now} AND NOT EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id)
-      ORDER BY check_at LIMIT ${ROWS}`,
-  );
+/** Its look in the other line is due at once: its row takes it for over, or it has waited long for this one. */
+function isOwed(row: Open): boolean {
+  return isOver(row) || row.overdue_ms > 3 * KEEPER_PATIENCE_MS;
 }
 
-async function find(env: EngineEnv, row: Row, backlog: ReadonlyMap<string, number>): Promise<Finding> {
-  if (row.status === "accepted") {
-    const oldest = backlog.get(row.queue ?? "") ?? Number.POSITIVE_INFINITY;
-    return oldest <= row.accepted_at + 1000 && row.age_ms < MAX_QUEUED_MS ? "leave" : "start";
-  }
+/** It waits in a long queue, not lost: its backlog is older than it. A queue that cannot say what it holds is taken for empty: an instance is created once. */
+function stillInQueue(row: Open, backlog: ReadonlyMap<string, number>): boolean {
+  return (backlog.get(row.queue ?? "") || Number.POSITIVE_INFINITY) <= row.accepted_at + 1000 && row.age_ms < MAX_QUEUED_MS;
+}
+
+async function ask(env: EngineEnv, row: Open): Promise<Finding> {
   const { status, error, instance } = await askPlatform(env, row.workflow, platformId(row.id, row.undo));
   switch (status) {
+    case "unreachable":
+      return "leave";
     case "unknown":
-      return "start";
+      return isOver(row) ? "settled" : "start";
     case "complete":
-      return { ended: row.undo === null ? "complete" : "terminated", error: null };
+      return { status: row.undo === null ? "complete" : "terminated", error: null };
     case "terminated":
-      return row.undo === null ? { ended: "terminated", error: null } : failed("Its undo was terminated on the platform.");
+      return row.undo === null ? { status: "terminated", error: null } : failure(row, "Its undo was terminated on the platform.");
     case "errored":
-      return failed(error?.slice(0, 1000) ?? "The platform ended it.");
+      return failure(row, error?.slice(0, 1000) ?? "The platform ended it.");
     default:
       await nudge(env, instance);
-      return row.status === "queued" && instance && status !== "queued" ? "running" : "leave";
+      if (isOver(row)) return "lives";
+      if (status === "waiting") return "asleep";
+      return row.status === "queued" && status !== "queued" ? "running" : "seen";
   }
 }
 
-function failed(message: string): Finding {
-  return { ended: "errored", error: JSON.stringify({ step: "", code: "step_failed", message, attempts: 0 }) };
+/** Its row says that it ended, as far as anybody knew: a last look shows whether the platform says so too. */
+function isOver({ status }: Open): boolean {
+  return status === "errored" || status === "dead";
+}
+
+function failure({ status }: Open, message: string): Finding {
+  if (status === "errored") return "settled";
+  return { status: "errored", error: JSON.stringify({ step: "", code: "step_failed", message, attempts: 0 }) };
+}
+
+/** The row took it for over, and it runs. */
+function revive({ id, run }: Open): Statement {
+  return sql`
+    UPDATE instances SET status = 'running', error = NULL, updated_at = ${now}
+    WHERE id = ${id} AND run = ${run} AND status IN ('errored', 'dead')`;
+}
+
+/** Creates instances on the platform. Answers the platform's word on those that it did not take. */
+async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, string>> {
+  if (rows.length === 0) return new Map();
+  const ids = JSON.stringify(rows.map(({ id }) => id));
+  const kept = await query<{ id: string; envelope: string }>(
+    env.DB,
+    sql`SELECT id, envelope FROM instances WHERE id IN (SELECT value FROM json_each(${ids}))`,
+  );
+  const envelopes = new Map(kept.map(({ id, envelope }) => [id, JSON.parse(envelope) as Envelope]));
+  const { failed } = await startInstances(
+    env,
+    rows.flatMap(({ id, workflow, undo }) => {
+      const envelope = envelopes.get(id);
+      return envelope ? [{ id, workflow, undo, envelope }] : [];
+    }),
+    "again",
+  );
+  return failed;
 }
 
 /** Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event will do; nobody waits for this one. */

@@ -1,20 +1,33 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Keeper } from "./keeper.ts";
 
-const armed = new WeakSet<object>();
+/** How long an isolate believes that the clock runs which it has made sure of. */
+const BELIEVED_MS = 60_000;
+
+const armedAt = new WeakMap<object, number>();
 
 /** The one keeper. */
 export function keeperOf(env: EngineEnv): DurableObjectStub<Keeper> {
   return env.KEEPER.get(env.KEEPER.idFromName("keeper")) as unknown as DurableObjectStub<Keeper>;
 }
 
-/** Makes sure the keeper's clock runs: asked once per isolate, in the background of whatever woke it. */
+/** Makes sure the keeper's clock runs, in the background of whatever came by: asked once a minute by each isolate, because the platform gives up an alarm that keeps failing. */
 export function armKeeper(env: EngineEnv, ctx: Pick<ExecutionContext, "waitUntil">): void {
-  if (armed.has(env.KEEPER)) return;
-  armed.add(env.KEEPER);
+  if (Date.now() - (armedAt.get(env.KEEPER) ?? 0) < BELIEVED_MS) return;
+  armedAt.set(env.KEEPER, Date.now());
   ctx.waitUntil(
     keeperOf(env)
       .arm()
-      .catch(() => armed.delete(env.KEEPER)),
+      .catch(() => armedAt.delete(env.KEEPER)),
   );
+}
+
+/** Milliseconds since the keeper's last round began; null when its clock was lost, or it does not answer within a second. */
+export async function keeperAge(env: EngineEnv): Promise<number | null> {
+  return Promise.race([
+    keeperOf(env)
+      .age()
+      .catch(() => null),
+    scheduler.wait(1000).then(() => null),
+  ]);
 }

@@ -3,79 +3,98 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { applyOpenActions } from "../operate/apply.ts";
 import { startDue } from "../schedules/due.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { checkInstances } from "./check-instances.ts";
+import { checkInstances, startUnseen } from "./check-instances.ts";
 import { resendOutbox } from "./resend-outbox.ts";
 import { ENGINE_RETENTION } from "./retention.ts";
+import { type Duty, type Round, runRound } from "./round.ts";
 import type { Retention } from "./rule.ts";
 import { sweep } from "./sweep.ts";
 
-/** Milliseconds between two rounds; `KEEPER_PERIOD_MS` in the env overrides it. */
+/** Milliseconds from the beginning of one round to that of the next; `KEEPER_PERIOD_MS` in the env overrides it. */
 const PERIOD_MS = 10_000;
-
-/** What one round did. */
-export interface Round {
-  scheduled: number;
-  applied: number;
-  resent: number;
-  checked: number;
-  pruned: number;
-}
+/** The pause to the next round where this one left work undone. */
+const BREATH_MS = 500;
 
 /**
- * The self-repair clock: one object whose alarm survives every crash. Each round it finishes what a dead process left behind:
- * operator actions not yet carried out, messages committed and not confirmed, instances accepted and not started, lost, or ended unseen.
+ * The self-repair clock: one object whose alarm survives every crash. Each round it finishes what a dead process left behind: instances accepted
+ * and not started, operator actions not yet carried out, messages committed and not confirmed, instances lost or ended unseen.
  */
 export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: string }> {
   protected readonly duties: Duties = {};
   /** One look at the clock at a time: the platform's cron asks for one too. */
   #starting: Promise<number> = Promise.resolve(0);
+  #beganAt: number | undefined;
 
-  /** Starts the clock if it does not run; every Worker isolate calls this once. */
+  /** Starts the clock if it does not run: an alarm that failed six times, or whose process ran out of memory, is given up by the platform. Called by whoever comes by. */
   async arm(): Promise<void> {
-    if ((await this.ctx.storage.getAlarm()) === null) await this.#next();
+    if ((await this.ctx.storage.getAlarm()) === null) await this.#next(this.#period());
   }
 
-  /** Starts what schedules have due; called by the platform's own cron as well, which comes each minute also where the alarm was lost. */
-  startDue(): Promise<number> {
+  /** Starts what schedules have due, and the clock if it was lost; called by the platform's own cron, which comes each minute. */
+  async startDue(): Promise<number> {
+    await this.arm();
+    return this.#startDue();
+  }
+
+  /** Milliseconds since the last round began, by the object's memory or else by its alarm; null when the clock was found lost, and started. */
+  async age(): Promise<number | null> {
+    const alarmAt = await this.ctx.storage.getAlarm();
+    const beganAt = this.#beganAt ?? (alarmAt === null ? null : alarmAt - this.#period());
+    await this.arm();
+    return beganAt === null ? null : Math.max(0, Date.now() - beganAt);
+  }
+
+  override async alarm(): Promise<void> {
+    const beganAt = Date.now();
+    let more = false;
+    try {
+      ({ more } = await this.#round());
+    } finally {
+      // Alarms are given up after six failures: a new one in every case keeps the clock going.
+      await this.#next(more ? BREATH_MS : Math.max(BREATH_MS, beganAt + this.#period() - Date.now()));
+    }
+  }
+
+  /** One round, outside the clock's own. Answers how much each duty did. */
+  async round(): Promise<Round["did"]> {
+    return (await this.#round()).did;
+  }
+
+  async #round(): Promise<Round> {
+    this.#beganAt = Date.now();
+    const round = await runRound(this.#dutiesByUrgency());
+    if (Object.values(round.did).some((count) => count > 0)) console.log(JSON.stringify({ log: "keeper", ...round.did }));
+    return round;
+  }
+
+  /** Together they may take one period, so that the first duty's turn comes once in each. */
+  #dutiesByUrgency(): Duty[] {
+    const { env } = this;
+    const all = (count: number) => ({ did: count, more: false });
+    const rules = [...ENGINE_RETENTION, ...(this.duties.retention ?? [])];
+    return [
+      { name: "started", budgetMs: 3000, portion: () => startUnseen(env) },
+      { name: "applied", budgetMs: 1000, portion: () => applyOpenActions(env) },
+      { name: "scheduled", budgetMs: 0, portion: () => this.#startDue().then(all) },
+      { name: "resent", budgetMs: 1500, portion: () => resendOutbox(env) },
+      { name: "checked", budgetMs: 2000, portion: () => checkInstances(env) },
+      { name: "pruned", budgetMs: 0, portion: () => sweep(this.ctx.storage, env as unknown as Cloudflare.Env, rules).then(all) },
+    ];
+  }
+
+  #startDue(): Promise<number> {
     const { catalog } = this.duties;
     if (!catalog) return Promise.resolve(0);
     this.#starting = this.#starting.catch(() => 0).then(() => startDue(this.env, catalog));
     return this.#starting;
   }
 
-  override async alarm(): Promise<void> {
-    try {
-      await this.round();
-    } finally {
-      // Alarms are given up after six failures: a new one in every case keeps the clock going.
-      await this.#next();
-    }
+  #period(): number {
+    return Number(this.env.KEEPER_PERIOD_MS ?? PERIOD_MS);
   }
 
-  /** One round. A part that fails is logged and leaves the others their turn; every part is safe to repeat. */
-  async round(): Promise<Round> {
-    const part = async (name: string, run: () => Promise<number>): Promise<number> => {
-      try {
-        return await run();
-      } catch (error) {
-        console.error(JSON.stringify({ log: "keeper", part: name, error: String(error) }));
-        return 0;
-      }
-    };
-    const rules = [...ENGINE_RETENTION, ...(this.duties.retention ?? [])];
-    const did: Round = {
-      scheduled: await part("schedules", () => this.startDue()),
-      applied: await part("actions", () => applyOpenActions(this.env)),
-      resent: await part("outbox", () => resendOutbox(this.env)),
-      checked: await part("instances", () => checkInstances(this.env)),
-      pruned: await part("retention", () => sweep(this.ctx.storage, this.env as unknown as Cloudflare.Env, rules)),
-    };
-    if (Object.values(did).some((count) => count > 0)) console.log(JSON.stringify({ log: "keeper", ...did }));
-    return did;
-  }
-
-  #next(): Promise<void> {
-    return this.ctx.storage.setAlarm(Date.now() + Number(this.env.KEEPER_PERIOD_MS ?? PERIOD_MS));
+  #next(ms: number): Promise<void> {
+    return this.ctx.storage.setAlarm(Date.now() + ms);
   }
 }
 

@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
+import { CONFIRM_WITHIN_MS, type Portion } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
 import type { Outgoing } from "../recorder/entry.ts";
 import { relay } from "../recorder/relay.ts";
@@ -22,12 +22,12 @@ interface OutboxRow {
  * Sends committed messages that no consumer has confirmed. Each row backs off by itself, so that one no queue will take holds
  * back none of the others. A message that may simply still be waiting in a long queue is left alone.
  */
-export async function resendOutbox(env: EngineEnv): Promise<number> {
+export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   const rows = await query<OutboxRow>(
     env.DB,
     sql`SELECT id, queue, body, due_at FROM outbox WHERE due_at <= ${now} ORDER BY due_at LIMIT ${ROWS}`,
   );
-  if (rows.length === 0) return 0;
+  if (rows.length === 0) return { did: 0, more: false };
   const oldest = await oldestWaiting(
     env,
     rows.map((row) => row.queue),
@@ -45,5 +45,5 @@ export async function resendOutbox(env: EngineEnv): Promise<number> {
         due_at = ${now} + min(${CONFIRM_WITHIN_MS} * (1 << min(attempts, 6)), ${MAX_PAUSE_MS})
       WHERE id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
   ]);
-  return lost.length - failures.length;
+  return { did: lost.length - failures.length, more: rows.length === ROWS };
 }

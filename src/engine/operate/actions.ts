@@ -14,11 +14,13 @@ export interface AuditRow {
   instanceId: string | null;
   reason: string;
   detail: Record<string, unknown> | null;
-  /** `no_change` when somebody else had been faster, or there was nothing to do. */
-  result: "applied" | "no_change";
+  /** `no_change` when somebody else had been faster, or there was nothing to do; `failed` when the platform could not be told within a day. */
+  result: "applied" | "no_change" | "failed";
   at: number;
   /** When the platform had heard of it too; null while the keeper still owes that. */
   appliedAt: number | null;
+  /** What the last try to tell the platform failed of; null once it has heard. */
+  error: string | null;
 }
 
 /** What the tenant's operators did, newest first. */
@@ -27,7 +29,7 @@ export function listActions(env: EngineEnv, by: Operator, request: PageRequest):
     const rows = await query(
       env.DB,
       sql`
-        SELECT id, actor, verb, target, instance_id, reason, detail, result, at, applied_at FROM actions
+        SELECT id, actor, verb, target, instance_id, reason, detail, result, at, applied_at, error FROM actions
         WHERE tenant_id = ${by.tenantId} AND (at, id) < (${before.at}, ${before.id})
         ORDER BY at DESC, id DESC LIMIT ${limit}`,
     );
@@ -62,6 +64,7 @@ function asRow(row: Record<string, unknown>): AuditRow {
     detail: row.detail ? (JSON.parse(String(row.detail)) as Record<string, unknown>) : null,
     result: row.result as AuditRow["result"],
     at: Number(row.at),
-    appliedAt: row.applied_at === null ? null : Number(row.applied_at),
+    appliedAt: row.applied_at === null || row.result === "failed" ? null : Number(row.applied_at),
+    error: row.error as string | null,
   };
 }

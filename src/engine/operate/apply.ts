@@ -1,105 +1,105 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import type { Envelope } from "../contract/envelope.ts";
-import { MillraceError } from "../contract/errors.ts";
-import { platformId } from "../contract/ids.ts";
-import { now, sql } from "../contract/sql.ts";
-import { doubtEventType } from "../guard/doubt.ts";
-import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
-import { startInstances } from "../intake/start.ts";
-import { type Approval, answerEventType } from "../signals/approval.ts";
+import { messageOf } from "../contract/errors.ts";
+import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
+import { now, type Statement, sql } from "../contract/sql.ts";
+import type { Failure } from "../guard/failure.ts";
 import { batch, query } from "../store/retry.ts";
+import { carryOut, type OpenAction } from "./carry-out.ts";
 
-interface OpenAction {
-  id: string;
-  verb: string;
-  actor: string;
-  reason: string;
-  target: string;
-  instance_id: string;
-  from_step: string | null;
-  workflow: string;
-  envelope: string;
-  undo: string | null;
+/** Promises looked at in one portion. */
+const ROWS = 50;
+/** The pause after a first failed try; it doubles with each. */
+const FIRST_PAUSE_MS = 5000;
+const MAX_PAUSE_MS = 3_600_000;
+/** A promise that could not be kept for so long ends as `failed`, where people see it: its workflow was renamed, perhaps. */
+const GIVE_UP_MS = 86_400_000;
+/** Pauses of the one who promised, in milliseconds: the platform ends a run some moments after the run has said so itself. */
+const SOON_MS = [0, 50, 100, 200, 400, 800];
+
+/** What came of a promise: kept, or put off with what it failed of. */
+type Tried = { action: OpenAction; failed: string | null; soon: boolean };
+
+/** Keeps one promise, at once after it was committed. What does not work now is the keeper's. */
+export async function applyAction(env: EngineEnv, id: string): Promise<void> {
+  for (const pauseMs of SOON_MS) {
+    if (pauseMs > 0) await scheduler.wait(pauseMs);
+    const [action] = await query<OpenAction>(env.DB, selectOpen(sql`a.id = ${id}`));
+    if (!action) return;
+    const tried = await attempt(env, action);
+    if (tried.soon && pauseMs !== SOON_MS.at(-1)) continue;
+    return note(env, [tried]);
+  }
 }
 
-/** Carries out on the platform what operators were promised: at once after the action, and by the keeper for what a crash left open. Safe to repeat. */
-export async function applyOpenActions(env: EngineEnv, only?: string): Promise<number> {
-  const actions = await query<OpenAction>(
-    env.DB,
-    sql`
-      SELECT a.id, a.verb, a.actor, a.reason, a.target, a.instance_id, a.detail->>'from' AS from_step, i.workflow, i.envelope, i.undo
-      FROM actions a JOIN instances i ON i.id = a.instance_id
-      WHERE a.applied_at IS NULL AND (${only ?? null} IS NULL OR a.id = ${only ?? null}) ORDER BY a.at LIMIT 50`,
+/** The keeper's part: promises that a crash, or the platform, left open. Each has its own patience, so that those which cannot be kept hold back none of the others. */
+export async function applyOpenActions(env: EngineEnv): Promise<Portion> {
+  const actions = await query<OpenAction>(env.DB, selectOpen(sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`));
+  const tried = await Promise.all(actions.map((action) => attempt(env, action)));
+  await note(env, tried);
+  return { did: tried.filter(({ failed }) => failed === null).length, more: actions.length === ROWS };
+}
+
+function selectOpen(which: Statement): Statement {
+  return sql`
+    SELECT a.id, a.verb, a.actor, a.reason, a.target, a.at, a.attempts, a.instance_id, a.detail->>'from' AS from_step, a.detail->>'run' AS begun_run,
+      i.run, i.status, i.workflow, i.envelope, i.undo
+    FROM actions a CROSS JOIN instances i ON i.id = a.instance_id
+    WHERE a.applied_at IS NULL AND ${which}`;
+}
+
+async function attempt(env: EngineEnv, action: OpenAction): Promise<Tried> {
+  try {
+    const soon = (await carryOut(env, action)) === "not yet";
+    return { action, failed: soon ? "The platform has not ended the run that failed yet." : null, soon };
+  } catch (error) {
+    const { id, instance_id, verb } = action;
+    console.warn(JSON.stringify({ log: "action", action_id: id, instance_id, verb, error: messageOf(error) }));
+    return { action, failed: messageOf(error).slice(0, 500), soon: false };
+  }
+}
+
+async function note(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
+  if (tried.length === 0) return;
+  const kept = tried.filter(({ failed }) => failed === null).map(({ action }) => action.id);
+  const open = tried.filter(({ failed }) => failed !== null);
+  const failures = JSON.stringify(
+    open.map(({ action, failed }) => ({
+      id: action.id,
+      instance: action.instance_id,
+      run: action.begun_run,
+      why: failed,
+      failure: {
+        step: "",
+        code: "unavailable",
+        message: `What was promised (${action.verb}) could not be carried out: ${failed}`,
+        attempts: 0,
+      } satisfies Failure,
+    })),
   );
-  const done: string[] = [];
-  for (const action of actions) {
-    try {
-      await carryOut(env, action);
-      done.push(action.id);
-    } catch (error) {
-      // It stays open: the keeper comes for it, and it holds back none of the others.
-      console.warn(
-        JSON.stringify({ log: "action", action_id: action.id, instance_id: action.instance_id, verb: action.verb, error: String(error) }),
-      );
-    }
-  }
-  if (done.length > 0)
-    await batch(env.DB, [sql`UPDATE actions SET applied_at = ${now} WHERE id IN (SELECT value FROM json_each(${JSON.stringify(done)}))`]);
-  return done.length;
+  await batch(env.DB, [
+    sql`UPDATE actions SET applied_at = ${now}, error = NULL WHERE id IN (SELECT value FROM json_each(${JSON.stringify(kept)})) AND applied_at IS NULL`,
+    ...(open.length > 0 ? [putOff(failures), giveUp(failures), stop(failures)] : []),
+  ]);
 }
 
-function carryOut(env: EngineEnv, action: OpenAction): Promise<void> {
-  switch (action.verb) {
-    case "undo":
-      return existing(env, action).then(() => undefined);
-    case "retry":
-      return restart(env, action);
-    case "approve":
-    case "reject_approval":
-      return answerQuestion(env, action);
-    default:
-      return answerDoubt(env, action);
-  }
+function putOff(failures: string): Statement {
+  return sql`
+    UPDATE actions SET attempts = attempts + 1, error = f.value->>'why',
+      due_at = ${now} + min(${FIRST_PAUSE_MS} * (1 << min(attempts, 10)), ${MAX_PAUSE_MS})
+    FROM json_each(${failures}) f WHERE actions.id = f.value->>'id' AND applied_at IS NULL`;
 }
 
-/** Runs an instance again from the step that failed. */
-async function restart(env: EngineEnv, action: OpenAction): Promise<void> {
-  const { instance, status } = await existing(env, action);
-  if (!instance || (status !== "errored" && status !== "terminated" && status !== "complete")) return;
-  // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
-  if (action.from_step) await instance.restart({ from: { name: action.from_step } }).catch(() => instance.restart());
-  else await instance.restart();
+function giveUp(failures: string): Statement {
+  return sql`
+    UPDATE actions SET result = 'failed', applied_at = ${now}
+    WHERE id IN (SELECT value->>'id' FROM json_each(${failures})) AND applied_at IS NULL AND at <= ${now} - ${GIVE_UP_MS}`;
 }
 
-/** Wakes the instance that waits for a doubt to be resolved. */
-function answerDoubt(env: EngineEnv, action: OpenAction): Promise<void> {
-  return tell(env, action, doubtEventType(action.target), { resolved: action.verb });
-}
-
-/** Gives the instance that asked its answer. */
-function answerQuestion(env: EngineEnv, action: OpenAction): Promise<void> {
-  const answer: Approval = { approved: action.verb === "approve", by: action.actor, reason: action.reason };
-  return tell(env, action, answerEventType(action.target), answer);
-}
-
-/** Sends an event to an instance that waits for it. One that has ended meanwhile reads the same from its rows when it is retried. */
-async function tell(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<void> {
-  const { instance, status } = await existing(env, action);
-  if (!instance || status === "errored" || status === "terminated" || status === "complete") return;
-  await instance.sendEvent({ type, payload });
-}
-
-/** The instance, or its undo, on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is done. */
-async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo }: OpenAction): Promise<PlatformAnswer> {
-  const answer = await askPlatform(env, workflow, platformId(instance_id, undo));
-  if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
-  if (answer.status === "unknown") {
-    const { failed } = await startInstances(
-      env,
-      [{ id: instance_id, workflow, envelope: JSON.parse(envelope) as Envelope, undo }],
-      "again",
-    );
-    for (const why of failed.values()) throw new MillraceError("unavailable", why);
-  }
-  return answer;
+/** The instances of retries and undos that were given up: they do not run, and their rows say so. */
+function stop(failures: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'errored', error = f.value->'failure', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    FROM json_each(${failures}) f
+    WHERE instances.id = f.value->>'instance' AND status = 'running' AND run = f.value->>'run'
+      AND EXISTS (SELECT 1 FROM actions WHERE actions.id = f.value->>'id' AND result = 'failed')`;
 }

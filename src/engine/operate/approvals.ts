@@ -5,7 +5,7 @@ import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { andEquals, now, type Statement, sql } from "../contract/sql.ts";
 import { answerQuestion, askerOf, markAnswered } from "../signals/approval.ts";
 import { batch, query } from "../store/retry.ts";
-import { applyOpenActions } from "./apply.ts";
+import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
@@ -89,7 +89,7 @@ export async function decideApproval(
   ]);
   if (results.at(-1)?.[0]?.result !== "applied") throw tooLate(found(results.at(-2) ?? []), approved ? "approved" : "rejected");
   await crashPoint("answered, not told");
-  await applyOpenActions(env, actionId);
+  await applyAction(env, actionId);
   return { actionId, instanceId };
 }
 

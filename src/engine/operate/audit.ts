@@ -1,3 +1,4 @@
+import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 
 /** Who acts, for which tenant, and why. */
@@ -40,13 +41,13 @@ export interface Action {
 
 /**
  * Audits an action, right behind the statement that carries it out: whether that one changed its row is the action's result.
- * An applied action that the platform must still hear of stays open (`applied_at` is empty) until it has.
+ * An applied action that the platform must still hear of stays open (`applied_at` is empty) until it has; the keeper comes for it when whoever promised it had time to.
  */
 export function audit(by: Operator, action: Action, tellsPlatform: boolean): Statement {
   return sql`
-    INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, applied_at)
+    INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at, applied_at)
     SELECT ${action.id}, ${by.tenantId}, ${by.actor}, ${action.verb}, ${action.target}, ${action.instanceId}, ${action.reason},
-      ${action.detail ? JSON.stringify(action.detail) : null}, iif(changes() = 1, 'applied', 'no_change'), ${now},
+      ${action.detail ? JSON.stringify(action.detail) : null}, iif(changes() = 1, 'applied', 'no_change'), ${now}, ${now} + ${KEEPER_PATIENCE_MS},
       iif(changes() = 1 AND ${tellsPlatform ? 1 : 0}, NULL, ${now})`;
 }
 

@@ -26,6 +26,8 @@ export interface Instance {
   error: Failure | null;
   /** The undo that works on it, or has: its action's id. Null again when it is retried. */
   undo: string | null;
+  /** Which run it is in: 1, and one more with each retry or undo. */
+  run: number;
   acceptedAt: number;
   updatedAt: number;
 }
@@ -40,7 +42,7 @@ export interface InstanceFilter extends PageRequest {
 }
 
 const COLUMNS = {
-  fragment: `id, workflow, status, message_type, idempotency_key, correlation_id, causation_id, subject, deliveries, error, undo, accepted_at, updated_at,
+  fragment: `id, workflow, status, message_type, idempotency_key, correlation_id, causation_id, subject, deliveries, error, undo, run, accepted_at, updated_at,
     (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step`,
 };
 
@@ -167,6 +169,7 @@ function asInstance(row: Record<string, unknown>): Instance {
     step: row.step === null ? null : String(row.step),
     error: row.error ? (JSON.parse(String(row.error)) as Failure) : null,
     undo: row.undo as string | null,
+    run: Number(row.run),
     acceptedAt: Number(row.accepted_at),
     updatedAt: Number(row.updated_at),
   };

@@ -6,7 +6,7 @@ import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { nextGeneration } from "../recorder/inbox.ts";
 import { batch } from "../store/retry.ts";
-import { applyOpenActions } from "./apply.ts";
+import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 
 /**
@@ -55,7 +55,7 @@ export async function resolveDoubt(
     });
   }
   await crashPoint("resolved, not told");
-  await applyOpenActions(env, actionId);
+  await applyAction(env, actionId);
   return { actionId, instanceId };
 }
 

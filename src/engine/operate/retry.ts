@@ -7,7 +7,7 @@ import { FRESH_MS } from "../guard/fresh.ts";
 import { forgetFailures } from "../recorder/inbox.ts";
 import { reopenWait } from "../signals/wait.ts";
 import { batch } from "../store/retry.ts";
-import { applyOpenActions } from "./apply.ts";
+import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { effectsOf, getInstance, type Instance } from "./instances.ts";
 
@@ -45,14 +45,16 @@ export async function retryInstance(
 ): Promise<{ actionId: string; from: string | null }> {
   const instance = await getInstance(env, by, instanceId);
   const from = startOf(instance, options.from);
+  const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   const actionId = crypto.randomUUID();
   const results = await batch(env.DB, [
     sql`
-      UPDATE instances SET status = 'running', error = NULL, undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated')`,
-    audit(by, { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail: { from } }, true),
+      UPDATE instances SET status = 'running', run = ${run}, error = NULL, undo = iif(status = 'terminated', NULL, undo),
+        updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated') AND run < ${run}`,
+    audit(by, { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail: { from, run } }, true),
     forgetFailures(instanceId, from, actionId),
     reopenWait(instanceId, from, actionId),
     applied(actionId),
@@ -64,7 +66,7 @@ export async function retryInstance(
     });
   }
   await crashPoint("retry promised, not applied");
-  await applyOpenActions(env, actionId);
+  await applyAction(env, actionId);
   return { actionId, from };
 }
 

@@ -4,7 +4,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { batch, query } from "../store/retry.ts";
-import { applyOpenActions } from "./apply.ts";
+import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
 
@@ -45,18 +45,20 @@ function verdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
 export async function undoInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);
   const actionId = crypto.randomUUID();
+  const run = instance.run + 1;
   const results = await batch(env.DB, [
     sql`
-      UPDATE instances SET status = 'running', error = NULL, undo = ${actionId}, updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('complete', 'errored', 'terminated') AND undo IS NULL
+      UPDATE instances SET status = 'running', run = ${run}, error = NULL, undo = ${actionId}, updated_at = ${now},
+        check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('complete', 'errored', 'terminated') AND undo IS NULL AND run < ${run}
         AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')
         AND EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(instanceId)})`,
-    audit(by, { id: actionId, verb: "undo", target: instanceId, instanceId, reason }, true),
+    audit(by, { id: actionId, verb: "undo", target: instanceId, instanceId, reason, detail: { run } }, true),
     applied(actionId),
   ]);
   if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance);
   await crashPoint("undo promised, not applied");
-  await applyOpenActions(env, actionId);
+  await applyAction(env, actionId);
   return { actionId };
 }
 

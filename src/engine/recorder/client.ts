@@ -4,7 +4,7 @@ import { isTransient } from "../store/retry.ts";
 import type { Recorder } from "./recorder.ts";
 
 /** The recorder as its callers see it. Every call may be repeated: the recorder's statements name their row and fence themselves. */
-export type RecorderClient = Pick<Recorder, "entries" | "claim" | "extend" | "giveUp" | "record" | "finish">;
+export type RecorderClient = Pick<Recorder, "entries" | "runOf" | "claim" | "extend" | "giveUp" | "record" | "finish">;
 
 /** Reaches the recorder, repeating calls over the moments in which the object restarts. What it refuses for good it refuses at once. */
 export function recorderOf(env: EngineEnv): RecorderClient {
@@ -22,7 +22,7 @@ export function recorderOf(env: EngineEnv): RecorderClient {
           recorder = connect();
         },
       });
-  const methods = ["entries", "claim", "extend", "giveUp", "record", "finish"] as const satisfies (keyof RecorderClient)[];
+  const methods = ["entries", "runOf", "claim", "extend", "giveUp", "record", "finish"] as const satisfies (keyof RecorderClient)[];
   return Object.fromEntries(methods.map((name) => [name, call(name)])) as unknown as RecorderClient;
 }
 

@@ -1,5 +1,5 @@
 import type { EntryKey } from "../contract/ids.ts";
-import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
+import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { type Fragment, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
 import type { Attempt, Outgoing } from "./entry.ts";
 
@@ -153,14 +153,26 @@ const INSERT_OUTGOING = `
   FROM json_each(?1) WHERE true
   ON CONFLICT (id) DO NOTHING`;
 
-/** The instance is at work (again). One in doubt stays so, whatever its other steps do: only the operator's answer ends that. */
+/**
+ * The instance is at work (again). One in doubt stays so, whatever its other steps do: only the operator's answer ends that. One that
+ * was believed dead, because its message was exhausted, lives. What wakes up is looked at soon: while it slept, nobody came by.
+ */
 export function markRunning(id: string): RowStatement {
   return { text: MARK_RUNNING, row: { id } };
 }
 
 const MARK_RUNNING = `
   UPDATE instances SET status = 'running', updated_at = ${now.fragment}
-  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('accepted', 'queued', 'waiting')`;
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('accepted', 'queued')`;
+
+/** The same for one that waited, or was believed dead. A statement of its own: a changed time of the next look is one written row more. */
+export function markAwake(id: string): RowStatement {
+  return { text: MARK_AWAKE, row: { id } };
+}
+
+const MARK_AWAKE = `
+  UPDATE instances SET status = 'running', updated_at = ${now.fragment}, seen = 1, check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('waiting', 'dead')`;
 
 /** The instance waits for a person, if one of its effects is in doubt. */
 export function markInDoubt(instanceId: string): Statement {
@@ -170,16 +182,37 @@ export function markInDoubt(instanceId: string): Statement {
       AND EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
 }
 
-/** The run ended. Refused for instances that already ended: only an operator's action moves those. An undo never completes: a run's end that is told so late is no news. */
-export function finishInstance(id: string, status: "complete" | "errored" | "terminated", error: string | null): RowStatement {
-  return { text: FINISH, row: { id, status, error } };
+/** How a run of an instance ended. */
+export interface End {
+  readonly id: string;
+  /** Which of the instance's runs: an operator's retry or undo begins the next one. */
+  readonly run: number;
+  readonly status: "complete" | "errored" | "terminated";
+  /** Why, as JSON; null unless it errored. */
+  readonly error: string | null;
+}
+
+/**
+ * A run ended. Told by any run but the present one, it is no news: an operator has begun another since. Within a run what succeeded replaces what
+ * failed (a pass that was given up may be followed by one that went through), never the other way. The keeper looks once more at what errored.
+ */
+export function finishInstance(end: End): RowStatement {
+  return { text: FINISH, row: { ...end } };
 }
 
 const FINISH = `
-  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', updated_at = ${now.fragment}, check_at = NULL
+  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', updated_at = ${now.fragment}, seen = 1,
+    check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
   FROM json_each(?1) r
-  WHERE instances.id = r.value->>'id' AND instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt')
+  WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'
+    AND (instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt', 'dead')
+      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
+
+/** Which run an instance is in. */
+export function selectRun(instanceId: string): Statement {
+  return sql`SELECT run FROM instances WHERE id = ${instanceId}`;
+}
 
 /** True for the refusal that `claim` and `recordOutcome` provoke. */
 export function isFenceRefusal(error: unknown): boolean {

@@ -24,6 +24,8 @@ export interface Answer {
   mine: boolean;
   /** Null when the inbox holds none, because the attempt's pass is not alone. */
   entry: Entry | null;
+  /** Which run of the instance the write found; only of a pass's first write. */
+  run?: number | undefined;
 }
 
 /**
@@ -44,8 +46,13 @@ export class Recorder extends DurableObject<EngineEnv> {
     const doubt = attempt.class === "once" ? [inbox.markInDoubt(attempt.key.instanceId)] : [];
     const statements = [inbox.claim(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, inbox.selectEntry(attempt.key)];
     try {
-      const entry = await this.#commits.commit({ statements, read: (rows) => onlyEntry(rows.at(-1)) });
-      return { mine: entry?.state === "claimed" && entry.token === attempt.token, entry };
+      return await this.#commits.commit({
+        statements: [...statements, ...this.#whichRun(attempt)],
+        read: (rows) => {
+          const entry = onlyEntry(rows[statements.length - 1]);
+          return { mine: entry?.state === "claimed" && entry.token === attempt.token, entry, run: runIn(rows[statements.length]) };
+        },
+      });
     } catch (error) {
       if (!inbox.isFenceRefusal(error)) throw error;
       return { mine: false, entry: null };
@@ -74,8 +81,12 @@ export class Recorder extends DurableObject<EngineEnv> {
       ...outcome.messages.map(inbox.insertOutgoing),
       ...this.#running(attempt),
     ];
+    let run: number | undefined;
     try {
-      await this.#commits.commit({ statements, read: () => undefined });
+      run = await this.#commits.commit({
+        statements: [...statements, ...this.#whichRun(attempt)],
+        read: (rows) => runIn(rows[statements.length]),
+      });
     } catch (error) {
       if (!inbox.isFenceRefusal(error)) throw error;
       return this.#readBack(attempt);
@@ -83,12 +94,17 @@ export class Recorder extends DurableObject<EngineEnv> {
     await crashPoint("O01 committed, not relayed");
     if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
     await crashPoint("W04 committed, caller saw an error");
-    return { mine: true, entry: doneEntry(attempt, outcome) };
+    return { mine: true, entry: doneEntry(attempt, outcome), run };
+  }
+
+  /** Which run an instance is in; 0 when it has no row. */
+  runOf(instanceId: string): Promise<number> {
+    return this.#commits.commit({ statements: [inbox.selectRun(instanceId)], read: ([rows]) => runIn(rows) ?? 0 });
   }
 
   /** Notes that a run ended. Answered before it is committed: if it is lost, the keeper asks the platform and writes it again. */
-  finish(instanceId: string, status: "complete" | "errored" | "terminated", error: string | null): void {
-    const unit = { statements: [inbox.finishInstance(instanceId, status, error)], read: () => undefined };
+  finish(end: inbox.End): void {
+    const unit = { statements: [inbox.finishInstance(end)], read: () => undefined };
     this.ctx.waitUntil(this.#commits.commit(unit).catch(() => undefined));
   }
 
@@ -98,8 +114,17 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   #running(attempt: Attempt): RowStatement[] {
-    return attempt.startsRun ? [inbox.markRunning(attempt.key.instanceId)] : [];
+    const { instanceId } = attempt.key;
+    return attempt.startsRun ? [inbox.markRunning(instanceId), inbox.markAwake(instanceId)] : [];
   }
+
+  #whichRun({ startsRun, key }: Attempt): Statement[] {
+    return startsRun ? [inbox.selectRun(key.instanceId)] : [];
+  }
+}
+
+function runIn(rows: Row[] | undefined): number | undefined {
+  return rows?.[0]?.run as number | undefined;
 }
 
 function onlyEntry(rows: Row[] | undefined): Entry | null {

@@ -81,9 +81,12 @@ export async function wake(env: EngineEnv, assigned: readonly Assigned[]): Promi
   return (await Promise.all(told)).flat();
 }
 
-/** Tells instances of the events that their waits hold and that the keeper has not told them of: the first telling may have been lost. */
-export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]): Promise<void> {
-  if (instanceIds.length === 0) return;
+/**
+ * Tells instances of the events that their waits hold and that the keeper has not told them of: the first telling may have been lost.
+ * Answers those that could not be told now either.
+ */
+export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]): Promise<ReadonlySet<string>> {
+  if (instanceIds.length === 0) return new Set();
   const held = await query<Assigned>(
     env.DB,
     sql`
@@ -91,10 +94,12 @@ export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]):
       WHERE w.instance_id IN (SELECT value FROM json_each(${JSON.stringify(instanceIds)})) AND w.told_at IS NULL`,
   );
   const told = await wake(env, held);
-  if (told.length === 0) return;
+  const untold = new Set(held.filter((one) => !told.includes(one)).map((one) => one.instance_id));
+  if (told.length === 0) return untold;
   await batch(env.DB, [
     sql`
       UPDATE waits SET told_at = ${now}
       WHERE (instance_id, signal_id) IN (SELECT value->>'instance_id', value->>'signal_id' FROM json_each(${JSON.stringify(told)}))`,
   ]);
+  return untold;
 }

@@ -1,0 +1,70 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { now, type Statement, sql } from "../contract/sql.ts";
+import { query } from "../store/retry.ts";
+
+/** An instance that is due to be looked at. */
+export interface Open {
+  id: string;
+  workflow: string;
+  status: string;
+  queue: string | null;
+  undo: string | null;
+  run: number;
+  accepted_at: number;
+  check_at: number;
+  overdue_ms: number;
+  age_ms: number;
+  /** How long its status has been what it is. */
+  since_ms: number;
+  /** 1 when an operator was promised something that the platform has not heard of yet: that comes first. */
+  promised: number;
+}
+
+/** What is due in one of the keeper's two lines: instances that it has not seen started, or all others; the longest overdue first. */
+export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: number): Promise<Open[]> {
+  return query<Open>(
+    env.DB,
+    sql`
+      SELECT id, workflow, status, queue, undo, run, accepted_at, check_at, ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms,
+        EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id) AS promised
+      FROM instances INDEXED BY instances_to_check
+      WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now} ORDER BY check_at LIMIT ${limit}`,
+  );
+}
+
+/** When an instance is looked at next, and what this look has found out about it. */
+export interface Looked {
+  id: string;
+  /** The due time that the look went by: an instance that somebody has asked for since keeps its new one. */
+  check_at: number;
+  /** Null: never, unless something happens to it. */
+  pauseMs: number | null;
+  seen: boolean;
+  /** The platform says that it sleeps, or waits. */
+  hibernates: boolean;
+}
+
+/** Writes down that instances were looked at: one row each, and its place in the keeper's line. */
+export function noteLooked(looked: readonly Looked[]): Statement {
+  return sql`
+    UPDATE instances SET check_at = ${now} + (l.value->>'pauseMs'), seen = max(seen, l.value->>'seen'),
+      status = iif(l.value->>'hibernates' AND status IN ('queued', 'running'), 'waiting', status),
+      updated_at = iif(l.value->>'hibernates' AND status IN ('queued', 'running'), ${now}, updated_at)
+    FROM json_each(${JSON.stringify(looked)}) l
+    WHERE instances.id = l.value->>'id' AND check_at = l.value->>'check_at'`;
+}
+
+const DAY_MS = 86_400_000;
+
+/**
+ * The pause to the next look, which is a written row: half the instance's age, at most 30 seconds; for one that has been open for more than
+ * ten minutes a twentieth of its age, at most 5 minutes, or an hour where it waits for somebody. One that the platform says is asleep is left for as long again as
+ * it has been known to be, up to a day: whatever wakes it asks for a look.
+ */
+export function pauseMs({ age_ms, since_ms, status }: Open, hibernates: boolean): number {
+  const waits = status === "waiting" || status === "in_doubt";
+  if (hibernates) return Math.max(30_000, Math.min(waits ? since_ms : 0, DAY_MS));
+  const longest = waits ? 3_600_000 : 300_000;
+  return Math.round(Math.max(KEEPER_PATIENCE_MS, Math.min(age_ms / 2, Math.max(30_000, age_ms / 20), longest)));
+}

@@ -1,0 +1,89 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { platformId } from "../contract/ids.ts";
+import { doubtEventType } from "../guard/doubt.ts";
+import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
+import { startInstances } from "../intake/start.ts";
+import { type Approval, answerEventType } from "../signals/approval.ts";
+
+/** A promise to an operator that the platform has not heard of yet, and how its instance stands now. */
+export interface OpenAction {
+  id: string;
+  verb: string;
+  actor: string;
+  reason: string;
+  target: string;
+  at: number;
+  attempts: number;
+  instance_id: string;
+  from_step: string | null;
+  /** The run that a retry or an undo began; null for other verbs. */
+  begun_run: number | null;
+  run: number;
+  status: string;
+  workflow: string;
+  envelope: string;
+  undo: string | null;
+}
+
+/** `kept`: the platform has heard of it, or need not · `not yet`: it has still to end the run that failed; come back soon. */
+export type Kept = "kept" | "not yet";
+
+/** A run that has told its end is over on the platform within moments. One that still runs after so many tries, over a minute, lives: there is nothing to restart. */
+const TRIES_UNTIL_ALIVE = 5;
+
+/** Carries out on the platform what an operator was promised. Safe to repeat. Throws what the platform answers. */
+export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
+  switch (action.verb) {
+    case "undo":
+      await existing(env, action);
+      return "kept";
+    case "retry":
+      return restart(env, action);
+    case "approve":
+    case "reject_approval": {
+      const answer: Approval = { approved: action.verb === "approve", by: action.actor, reason: action.reason };
+      return tell(env, action, answerEventType(action.target), answer);
+    }
+    default:
+      return tell(env, action, doubtEventType(action.target), { resolved: action.verb });
+  }
+}
+
+/** Runs an instance again from the step that failed. */
+async function restart(env: EngineEnv, action: OpenAction): Promise<Kept> {
+  // Only the run that this retry began, or a later one, can have said anything since: it was restarted before.
+  if (action.status !== "running" || action.run !== (action.begun_run ?? action.run)) return "kept";
+  const { instance, status } = await existing(env, action);
+  if (!instance) return "kept";
+  if (!ENDED.has(status)) return action.attempts < TRIES_UNTIL_ALIVE ? "not yet" : "kept";
+  // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
+  if (action.from_step) await instance.restart({ from: { name: action.from_step } }).catch(() => instance.restart());
+  else await instance.restart();
+  return "kept";
+}
+
+/** Sends an event to an instance that waits for it. One that has ended meanwhile reads the same from its rows when it is retried. */
+async function tell(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
+  const { instance, status } = await existing(env, action);
+  if (instance && !ENDED.has(status)) await instance.sendEvent({ type, payload });
+  return "kept";
+}
+
+const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
+
+/** The instance, or its undo, on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is done. */
+async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo }: OpenAction): Promise<PlatformAnswer> {
+  const answer = await askPlatform(env, workflow, platformId(instance_id, undo));
+  if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
+  if (answer.status === "unknown") {
+    const { failed } = await startInstances(
+      env,
+      [{ id: instance_id, workflow, envelope: JSON.parse(envelope) as Envelope, undo }],
+      "again",
+    );
+    for (const why of failed.values()) throw new MillraceError("unavailable", why);
+  }
+  return answer;
+}
