@@ -72,7 +72,8 @@ export default defineConfig({
             miniflare: { bindings: { TEST_MIGRATIONS: probeMigrations } },
           }),
         ],
-        define: { MILLRACE_CRASH_POINTS: "true" },
+        // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/urgency.test.ts: with as many rows as the promise names.
+        define: { MILLRACE_CRASH_POINTS: "true", MILLRACE_FULL_SIZE: String(process.env.MILLRACE_FULL_SIZE === "true") },
         test: {
           name: "engine",
           isolate: false,

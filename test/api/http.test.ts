@@ -41,9 +41,13 @@ describe("Every answer", () => {
 });
 
 describe("GET /healthz", () => {
-  it("says that the database answers, to anybody", async () => {
+  it("says that the database answers, and since when the keeper has not looked, to anybody", async () => {
     const { status, headers, body } = await send("/healthz");
-    expect([status, body, headers.get("cache-control")]).toEqual([200, { ok: true }, "no-store"]);
+    expect([status, body, headers.get("cache-control")]).toEqual([
+      200,
+      { ok: true, keeper_seconds: expect.toBeOneOf([null, expect.any(Number)]) },
+      "no-store",
+    ]);
     expect((await send("/healthz", { method: "HEAD" })).status).toBe(200);
   });
 });

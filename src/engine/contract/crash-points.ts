@@ -16,7 +16,8 @@ export type CrashPoint =
   | "resolved, not told"
   | "answered, not told"
   | "undo promised, not applied"
-  | "signal kept, not told";
+  | "signal kept, not told"
+  | "W33 end told, pass not over";
 
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;
 

@@ -1,3 +1,4 @@
+import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
 import type { End } from "../recorder/inbox.ts";
 import type { Failure } from "./failure.ts";
@@ -11,4 +12,5 @@ export async function tellEnd(run: Run, status: End["status"], failure: Failure 
   } catch (error) {
     console.warn(JSON.stringify({ log: "end", instance_id: run.instanceId, status, error: messageOf(error) }));
   }
+  await crashPoint("W33 end told, pass not over");
 }

@@ -107,7 +107,7 @@ async function ask(env: EngineEnv, row: Open): Promise<Finding> {
       await nudge(env, instance);
       if (isOver(row)) return "lives";
       if (status === "waiting") return "asleep";
-      return row.status === "queued" && status !== "queued" ? "running" : "seen";
+      return (row.status === "accepted" || row.status === "queued") && status !== "queued" ? "running" : "seen";
   }
 }
 

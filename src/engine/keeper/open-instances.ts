@@ -49,8 +49,8 @@ export interface Looked {
 export function noteLooked(looked: readonly Looked[]): Statement {
   return sql`
     UPDATE instances SET check_at = ${now} + (l.value->>'pauseMs'), seen = max(seen, l.value->>'seen'),
-      status = iif(l.value->>'hibernates' AND status IN ('queued', 'running'), 'waiting', status),
-      updated_at = iif(l.value->>'hibernates' AND status IN ('queued', 'running'), ${now}, updated_at)
+      status = iif(l.value->>'hibernates' AND status IN ('accepted', 'queued', 'running'), 'waiting', status),
+      updated_at = iif(l.value->>'hibernates' AND status IN ('accepted', 'queued', 'running'), ${now}, updated_at)
     FROM json_each(${JSON.stringify(looked)}) l
     WHERE instances.id = l.value->>'id' AND check_at = l.value->>'check_at'`;
 }

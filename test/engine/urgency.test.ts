@@ -1,0 +1,223 @@
+import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { armKeeper, keeperAge, keeperOf, listActions, retryInstance, upstreamRefused } from "../../src/engine/index.ts";
+import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf } from "./harness.ts";
+import { LAB, platformReaches, runLab } from "./lab.ts";
+
+declare const MILLRACE_FULL_SIZE: boolean;
+
+/** Rows that are due before the one a test is about. The gate takes fewer than the promise names: see vitest.config.ts. */
+const MANY = MILLRACE_FULL_SIZE ? { open: 100_000, messages: 100_000, hopeless: 1000 } : { open: 2000, messages: 2000, hopeless: 200 };
+
+const run = (text: string, ...params: unknown[]) =>
+  env.DB.prepare(text)
+    .bind(...params)
+    .run();
+
+/** Instances of a workflow that was renamed: nobody can ask the platform about them, or carry out what was promised. */
+async function open(count: number, workflow: string, like: string): Promise<void> {
+  onTestFinished(async () => void (await run("DELETE FROM instances WHERE workflow = ?1", workflow)));
+  await run(
+    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, check_at, seen)
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+     SELECT substr(lower(hex(randomblob(16))), 1, 32), tenant_id, ?2, message_type, i, correlation_id, causation_id, ?2, fingerprint, envelope, 'running', 1, 1, i, i % 2
+     FROM n, instances WHERE id = ?3`,
+    count,
+    workflow,
+    like,
+  );
+}
+
+async function promised(workflow: string): Promise<void> {
+  onTestFinished(async () => void (await run("DELETE FROM actions WHERE reason = ?1", workflow)));
+  await run(
+    `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at)
+     SELECT 'a' || id, tenant_id, 'tess', 'retry', id, id, workflow, '{"run":1}', 'applied', ${Date.now() - 60_000}, 1 FROM instances WHERE workflow = ?1`,
+    workflow,
+  );
+}
+
+async function unsent(count: number, queue: string): Promise<void> {
+  onTestFinished(async () => void (await run("DELETE FROM outbox WHERE queue = ?1", queue)));
+  await run(
+    `INSERT INTO outbox (id, queue, body, attempts, due_at)
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) SELECT ?2 || i, ?2, '{}', 3, i FROM n`,
+    count,
+    queue,
+  );
+}
+
+/** A run that is done: rows are made like its. */
+async function example(): Promise<string> {
+  const { instanceId } = await start(fresh(), [{ do: "commit", name: "z" }]);
+  await reaches(instanceId, "complete");
+  return instanceId;
+}
+
+/** Accepted, and never sent: its process died. It has been due for a moment, after all the others. */
+async function accepted(): Promise<string> {
+  const name = fresh();
+  dieAt("A03 accept committed, not enqueued");
+  await start(name, [{ do: "commit", name: "c" }]).catch(() => undefined);
+  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  await run("UPDATE instances SET check_at = ?2 WHERE id = ?1", id, Date.now() - 1000);
+  return id;
+}
+
+describe("The keeper", () => {
+  it("K01 starts what was accepted within one round, whatever else is open, unsent or cannot be carried out", async () => {
+    const gone = fresh("retired");
+    const like = await example();
+    await open(MANY.hopeless, `${gone}-promised`, like);
+    await promised(`${gone}-promised`);
+    await open(MANY.open, gone, like);
+    await unsent(MANY.messages, gone);
+    const id = await accepted();
+    const began = Date.now();
+    await keeperOf(probeEnv).round();
+    const ms = Date.now() - began;
+    expect(await reaches(id, "complete")).toBe("complete");
+    console.log(`A round over ${JSON.stringify(MANY)} took ${ms} ms.`);
+    expect(ms).toBeLessThan(10_000);
+  }, 300_000);
+
+  it("K01 goes on within a round while there is work and time", async () => {
+    const gone = fresh("retired");
+    await open(1000, gone, await example());
+    await run("UPDATE instances SET seen = 1 WHERE workflow = ?1", gone);
+    await keeperOf(probeEnv).round();
+    const due = await rows("SELECT 1 FROM instances WHERE workflow = ?1 AND check_at <= ?2", gone, Date.now());
+    expect(due.length).toBeLessThan(1000 - 200);
+  });
+
+  it("K01 tries promises that cannot be kept by a patience of their own, behind none of the others, and ends them where people see it", async () => {
+    const gone = fresh("retired");
+    await open(60, gone, await example());
+    await promised(gone);
+    const mended = { yet: false };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.commit(
+        "a",
+        () => {
+          if (!mended.yet) throw upstreamRefused("no");
+          return {};
+        },
+        { retries: { limit: 0, delay: 10 } },
+      );
+    });
+    await platformReaches(instanceId, "errored");
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    mended.yet = true;
+    dieAt("retry promised, not applied");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" }).catch(() => undefined);
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+
+    const promises = () =>
+      rows<{ attempts: number; error: string; result: string; wait: number }>(
+        `SELECT DISTINCT attempts, error, result, (due_at - ?2) / 1000 > 0 AS wait FROM actions WHERE reason = ?1`,
+        gone,
+        Date.now(),
+      );
+    expect(await promises()).toEqual([{ attempts: 1, error: expect.stringContaining("is not bound"), result: "applied", wait: 1 }]);
+
+    await run("UPDATE actions SET at = at - 86400000 WHERE reason = ?1", gone);
+    await keeperRound();
+    expect(await promises()).toMatchObject([{ attempts: 2, result: "failed" }]);
+    expect(await rows("SELECT DISTINCT status, error->>'code' AS code FROM instances WHERE workflow = ?1", gone)).toEqual([
+      { status: "errored", code: "unavailable" },
+    ]);
+    await run("UPDATE actions SET at = ?2 WHERE reason = ?1", gone, Date.now() + 1000);
+    const [shown] = (await listActions(probeEnv, operator, { limit: 1 })).items;
+    expect(shown).toMatchObject({ result: "failed", appliedAt: null, error: expect.stringContaining("is not bound") });
+  });
+
+  it("K01 starts a clock again that the platform has given up: by its cron, and by whatever comes by a minute later", async () => {
+    const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
+    const lose = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.deleteAlarm());
+    await lose();
+    await keeperOf(probeEnv).startDue();
+    expect(await alarm()).not.toBe(null);
+
+    const comesBy = async () => {
+      const ctx = createExecutionContext();
+      armKeeper(probeEnv, ctx);
+      await waitOnExecutionContext(ctx);
+    };
+    const atMs = Date.now();
+    onTestFinished(async () => {
+      vi.restoreAllMocks();
+      await lose();
+      await keeperOf(probeEnv).arm();
+    });
+    const clock = vi.spyOn(Date, "now").mockReturnValue(atMs + 61_000);
+    await comesBy();
+    await lose();
+    clock.mockReturnValue(atMs + 100_000);
+    await comesBy();
+    expect(await alarm()).toBe(null);
+    clock.mockReturnValue(atMs + 122_000);
+    await comesBy();
+    expect(await alarm()).not.toBe(null);
+  });
+
+  it("K01 tells how long ago its last round began", async () => {
+    await keeperOf(probeEnv).round();
+    expect(await keeperAge(probeEnv)).toBeLessThan(10_000);
+  });
+
+  it("K01 leaves a sleeping instance for as long again as it has slept, up to a day, and looks soon once it wakes", async () => {
+    const state = { awake: false, go: false };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.read("stands for a sleep", async () => {
+        while (!state.awake) await scheduler.wait(10);
+        return 1;
+      });
+      await step.commit("awake", () => ({}));
+      await step.read("goes on", async () => {
+        while (!state.go) await scheduler.wait(10);
+        return 1;
+      });
+    });
+    onTestFinished(() => {
+      state.awake = true;
+      state.go = true;
+    });
+    await platformReaches(instanceId, "running");
+    const look = async (sleptMs: number) => {
+      await run("UPDATE instances SET check_at = 0, seen = 1, updated_at = ?2 WHERE id = ?1", instanceId, Date.now() - sleptMs);
+      await roundOverSleepers();
+      return nextLook(instanceId);
+    };
+    expect(await look(0)).toEqual({ status: "waiting", seconds: 30 });
+    expect(await look(7_200_000)).toEqual({ status: "waiting", seconds: 7200 });
+    expect(await look(30 * 86_400_000)).toEqual({ status: "waiting", seconds: 86_400 });
+    state.awake = true;
+    await reaches(instanceId, "running");
+    expect((await nextLook(instanceId)).seconds).toBeLessThanOrEqual(10);
+  });
+});
+
+/** A round of a keeper whose platform says of labs that they sleep, as the deployed one does; the local one says that they run. */
+async function roundOverSleepers(): Promise<void> {
+  await runInDurableObject(keeperOf(probeEnv), async (keeper) => {
+    const own = keeper as unknown as { env: object };
+    const before = own.env;
+    const get = async (id: string) => {
+      const { status } = await (await LAB.get(id)).status();
+      return { status: async () => ({ status: status === "running" ? "waiting" : status }) };
+    };
+    own.env = { ...before, LAB: { get } };
+    try {
+      await keeper.round();
+    } finally {
+      own.env = before;
+    }
+  });
+}
+
+async function nextLook(id: string): Promise<{ status: string | undefined; seconds: number }> {
+  const [{ at } = { at: 0 }] = await rows<{ at: number }>("SELECT check_at AS at FROM instances WHERE id = ?1", id);
+  return { status: await statusOf(id), seconds: Math.round((at - Date.now()) / 1000 + 0.2) };
+}
