@@ -25,6 +25,15 @@ CREATE INDEX actions_open ON actions (instance_id) WHERE applied_at IS NULL;
 -- When an unconfirmed message is sent again: one entry per emitted message, gone with it. And those that no queue takes, for the keeper to give up.
 CREATE INDEX outbox_due ON outbox (due_at);
 CREATE INDEX outbox_refused ON outbox (attempts) WHERE error IS NOT NULL;
+-- The few whose payload is in R2: asked before an old payload is removed.
+CREATE INDEX outbox_by_payload ON outbox (id) WHERE instr(body, 'r2://') > 0;
+
+-- Which waits took an event. One entry per event that a run waited for.
+CREATE INDEX waits_by_signal ON waits (signal_id) WHERE signal_id IS NOT NULL;
+
+-- GET /v1/instances?correlation= in its order, however large the job. The same number of entries as before.
+DROP INDEX instances_by_correlation;
+CREATE INDEX instances_by_correlation ON instances (tenant_id, correlation_id, accepted_at, id);
 
 -- GET /v1/dead-letters of one tenant, among all others. One entry per letter.
 CREATE INDEX dead_letters_by_tenant ON dead_letters (tenant_id, state, captured_at, id);

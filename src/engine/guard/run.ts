@@ -2,7 +2,7 @@ import pRetry from "p-retry";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { attemptToken, type EntryKey } from "../contract/ids.ts";
+import { attemptToken } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass } from "../recorder/entry.ts";
 import { Course, type Start } from "./course.ts";

@@ -2,6 +2,7 @@ import { workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { instanceId } from "../contract/ids.ts";
+import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { batch as atomic, query } from "../store/retry.ts";
@@ -115,7 +116,7 @@ function markDead(rows: readonly Identity[]): Statement[] {
   if (rows.length === 0) return [];
   return [
     sql`
-      UPDATE instances SET status = 'dead', updated_at = ${now}, check_at = NULL
+      UPDATE instances SET status = 'dead', updated_at = ${now}, seen = 1, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       FROM json_each(${JSON.stringify(rows)}) d
       WHERE instances.id = d.value->>'id' AND instances.fingerprint = d.value->>'fingerprint' AND instances.status IN ('accepted', 'queued')`,
   ];

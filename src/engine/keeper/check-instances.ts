@@ -65,7 +65,11 @@ async function look(
         id: row.id,
         check_at: row.check_at,
         pauseMs:
-          finding === "settled" ? null : line === "unseen" && finding === "seen" && isOwed(row) ? 0 : pauseMs(row, finding === "asleep"),
+          finding === "settled"
+            ? null
+            : line === "unseen" && finding === "seen" && isOwed(row)
+              ? 0
+              : pauseMs(row, finding === "asleep" && !untold.has(row.id)),
         seen: line === "seen" || !(finding === "leave" || failed.has(row.id)),
         hibernates: finding === "asleep",
       })),
