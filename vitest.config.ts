@@ -62,7 +62,7 @@ export default defineConfig({
           ],
           setupFiles: ["test/migrate.ts", "test/crm/quiet.ts"],
           globalSetup: ["test/webhooks/global-setup.ts", "test/wordpress/global-setup.ts", "test/desk/global-setup.ts"],
-          testTimeout: 30_000,
+          testTimeout: 60_000,
         },
       },
       {
@@ -80,7 +80,7 @@ export default defineConfig({
           include: ["test/engine/**/*.test.ts"],
           setupFiles: ["test/migrate.ts"],
           globalSetup: ["test/upstream/global-setup.ts"],
-          testTimeout: 30_000,
+          testTimeout: 60_000,
         },
       },
       // What a chain is compared with: the same promises on plain Workflows.
@@ -96,7 +96,7 @@ export default defineConfig({
           include: ["test/docs/raw/**/*.test.ts"],
           setupFiles: ["test/migrate.ts"],
           globalSetup: ["test/desk/global-setup.ts"],
-          testTimeout: 30_000,
+          testTimeout: 60_000,
         },
       },
       {

@@ -70,12 +70,11 @@ export function expectProblem(answer: Answer, status: number, code: string): Jso
   return answer.body;
 }
 
-/** Looks until what it sees is right, or gives up with what it saw last. */
+/** Looks until what it sees is right, or gives up after 20 seconds with what it saw last. */
 export async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Promise<T> {
-  for (let tries = 0; ; tries++) {
+  for (const deadline = Date.now() + 20_000; ; await scheduler.wait(20)) {
     const seen = await look();
-    if (right(seen) || tries >= 200) return seen;
-    await scheduler.wait(50);
+    if (right(seen) || Date.now() > deadline) return seen;
   }
 }
 

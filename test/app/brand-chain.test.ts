@@ -53,7 +53,7 @@ it("three keywords become three pages and three posts in the messages the brand 
     const instances = await instancesOf(job);
     return instances.length === 11 && instances.every(({ status }) => status === "complete" || status === "errored");
   };
-  await vi.waitUntil(settled, { timeout: 20_000, interval: 50 });
+  await vi.waitUntil(settled, { timeout: 30_000, interval: 20 });
   const failed = (await instancesOf(job)).filter(({ status }) => status === "errored");
   expect(failed).toMatchObject([{ workflow: "publish-article" }]);
   expect(await paidFor(brand)).toEqual({ search: 3, text: 3 });
@@ -64,7 +64,7 @@ it("three keywords become three pages and three posts in the messages the brand 
     const instances = await instancesOf(job);
     return instances.length === 12 && instances.every(({ status }) => status === "complete");
   };
-  await vi.waitUntil(done, { timeout: 20_000, interval: 50 });
+  await vi.waitUntil(done, { timeout: 30_000, interval: 20 });
 
   expect(await messageCounts(job)).toEqual({
     "research.requested": 3,

@@ -30,7 +30,7 @@ export async function followDocument(document: string, { given, before, copied }
     await before?.(curl);
     // A reader who is too early asks again; what changes something is sent once.
     const ask = () => follow(curl, lookUp);
-    const body = await (curl.method === "GET" ? vi.waitFor(ask, { timeout: 15_000, interval: 100 }) : ask());
+    const body = await (curl.method === "GET" ? vi.waitFor(ask, { timeout: 30_000, interval: 100 }) : ask());
     for (const [name, value] of Object.entries(copied?.(body, curl) ?? {})) if (value) variables.set(name, value);
   }
   return curls.length;

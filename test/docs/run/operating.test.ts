@@ -36,7 +36,7 @@ function copyIds(variables: Map<string, string>, keys: string[], { method, url }
   if (/\/v1\/effects\?/.test(url)) keys.push(...body.items.map(({ key }: Json) => key));
 }
 
-it("every command of docs/operating.md answers what is written under it", { timeout: 60_000 }, async () => {
+it("every command of docs/operating.md answers what is written under it", { timeout: 90_000 }, async () => {
   const { caller, variables } = await world();
   const keys: string[] = [];
   const lookUp = (name: string) => {
@@ -49,7 +49,7 @@ it("every command of docs/operating.md answers what is written under it", { time
   for (const curl of curls) {
     // A reader who is too early asks again; what changes something is sent once.
     const ask = () => follow(curl, lookUp);
-    const body = await (curl.method === "GET" ? vi.waitFor(ask, { timeout: 15_000, interval: 100 }) : ask());
+    const body = await (curl.method === "GET" ? vi.waitFor(ask, { timeout: 30_000, interval: 100 }) : ask());
     copyIds(variables, keys, curl, body);
     if (body?.sent) await reaches(caller, body.instance_id, "complete");
   }
