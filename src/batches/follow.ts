@@ -1,6 +1,7 @@
 import { type Batch, findBatch } from "./batch.ts";
 
-const LOOK_EVERY_MS = 500;
+/** 600 looks in the longest following: a request may ask D1 a thousand times. */
+const LOOK_EVERY_MS = 1000;
 /** A proxy that hears nothing for long hangs up. */
 const SIGN_OF_LIFE_MS = 15_000;
 /** Whoever follows longer asks again, and goes on where it was. */

@@ -17,6 +17,7 @@ export {
 } from "./contract/errors.ts";
 export { digest, fingerprintOf, formatEntryKey, instanceId, messageId } from "./contract/ids.ts";
 export { INTAKE_LIMITS, parseBounded } from "./contract/limits.ts";
+export { placed } from "./contract/location.ts";
 export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "./contract/message.ts";
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
 export { type Fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";

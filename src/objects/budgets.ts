@@ -1,4 +1,4 @@
-import { MillraceError } from "../engine/index.ts";
+import { MillraceError, placed } from "../engine/index.ts";
 import type { Answered, Ask, Budget } from "./budget.ts";
 
 /** Bounds of what is asked. */
@@ -12,7 +12,7 @@ export const BUDGET_LIMITS = {
 
 /** One account's budget. It comes into being with its first limit or charge. */
 export function budgetOf(env: Env, tenantId: string, account: string): DurableObjectStub<Budget> {
-  return env.BUDGET.get(env.BUDGET.idFromName(`${tenantId}/${account}`));
+  return env.BUDGET.get(env.BUDGET.idFromName(`${tenantId}/${account}`), placed(env));
 }
 
 /**

@@ -1,8 +1,9 @@
+import { placed } from "../engine/index.ts";
 import type { ContactBook } from "./contact-book.ts";
 
 /** A tenant's book of contacts. */
 export function contactBookOf(env: Env, tenantId: string): DurableObjectStub<ContactBook> {
-  return env.CONTACT_BOOK.get(env.CONTACT_BOOK.idFromName(tenantId));
+  return env.CONTACT_BOOK.get(env.CONTACT_BOOK.idFromName(tenantId), placed(env));
 }
 
 /** The canonical contact of each of a tenant's contacts: one call for all of them. A contact nobody has merged is its own. */

@@ -1,5 +1,5 @@
 import pRetry from "p-retry";
-import { type Envelope, isTransient, MillraceError, traceIdOf } from "../engine/index.ts";
+import { type Envelope, isTransient, MillraceError, placed, traceIdOf } from "../engine/index.ts";
 import { isKeptByMillrace, keptByMillrace, type Provenance, type RecordedFact, readFact, type StatedFact } from "../facts/fact.ts";
 import { epochOf, type Feed, feedOf } from "./feeds.ts";
 import type { Appended, Ledger, LedgerState } from "./ledger.ts";
@@ -9,7 +9,7 @@ const RESTART = { retries: 4, minTimeout: 50, maxTimeout: 1000, randomize: true 
 
 /** One entity's ledger. It comes into being with its first fact. */
 export function ledgerOf(env: Env, tenantId: string, entity: string): DurableObjectStub<Ledger> {
-  return env.LEDGER.get(env.LEDGER.idFromName(`${tenantId}/${entity}`));
+  return env.LEDGER.get(env.LEDGER.idFromName(`${tenantId}/${entity}`), placed(env));
 }
 
 /**

@@ -139,3 +139,16 @@ it("there is no room without a name of its own, and no file with two ideas", () 
   expect(files.filter((file) => /(^|\/)(utils?|helpers?|common|types|misc)(\/|\.ts$)/.test(file))).toEqual([]);
   expect(files.filter((file) => readFileSync(join(SRC, file), "utf8").split("\n").length > 300)).toEqual([]);
 });
+
+it("every object that may be the first of its name is asked for with a place, because it stays there for good", () => {
+  const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  const placeless = files
+    .filter((file) => !file.startsWith("providers/embedded/"))
+    .flatMap((file) =>
+      readFileSync(join(SRC, file), "utf8")
+        .split("\n")
+        .filter((line) => /\.get\(.*idFromName\(|getByName\(|\b[A-Z_]+\.get\(id\b/.test(line) && !line.includes("placed(env)"))
+        .map((line) => `${file} asks for an object without placed(env): ${line.trim()}`),
+    );
+  expect(placeless).toEqual([]);
+});

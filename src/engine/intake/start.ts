@@ -2,6 +2,7 @@ import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { platformId } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
+import { placed } from "../contract/location.ts";
 import type { Params } from "../contract/params.ts";
 
 /** An instance to be created on the platform: what its row says, not what some message asks for. */
@@ -46,6 +47,7 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
           instances: chunk.map((instance) => ({
             id: platformId(instance.id, instance.undo ?? null),
             params: paramsOf(instance, occasion),
+            ...placed(env),
           })),
         });
         for (const { index, message } of errors) {

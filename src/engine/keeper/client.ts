@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { placed } from "../contract/location.ts";
 import type { Keeper } from "./keeper.ts";
 
 /** How long an isolate believes that the clock runs which it has made sure of. */
@@ -8,7 +9,7 @@ const armedAt = new WeakMap<object, number>();
 
 /** The one keeper. */
 export function keeperOf(env: EngineEnv): DurableObjectStub<Keeper> {
-  return env.KEEPER.get(env.KEEPER.idFromName("keeper")) as unknown as DurableObjectStub<Keeper>;
+  return env.KEEPER.get(env.KEEPER.idFromName("keeper"), placed(env)) as unknown as DurableObjectStub<Keeper>;
 }
 
 /** Makes sure the keeper's clock runs, in the background of whatever came by: asked once a minute by each isolate, because the platform gives up an alarm that keeps failing. */

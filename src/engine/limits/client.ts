@@ -1,4 +1,5 @@
 import { MillraceError, retryAfter } from "../contract/errors.ts";
+import { placed } from "../contract/location.ts";
 import type { Answer, Ask, RateLimit } from "./rate-limit.ts";
 import type { Window } from "./windows.ts";
 
@@ -40,7 +41,10 @@ const MISSED = 5;
 export function limitOf(env: LimitEnv, name: string, windows: readonly Window[], options: LimitOptions = {}): Limit {
   const { patienceMs = PATIENCE_MS, marginMs = MARGIN_MS } = options;
   // RPC's mapped types lose the class; the methods are these two.
-  const object = env.RATE_LIMIT.getByName(name) as unknown as { take(ask: Ask): Promise<Answer>; pause(ms: number): Promise<void> };
+  const object = env.RATE_LIMIT.getByName(name, placed(env)) as unknown as {
+    take(ask: Ask): Promise<Answer>;
+    pause(ms: number): Promise<void>;
+  };
   return {
     async take(cost = 1) {
       const least = Math.min(...windows.map(({ limit }) => limit));

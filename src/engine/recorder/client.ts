@@ -1,5 +1,6 @@
 import pRetry from "p-retry";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { placed } from "../contract/location.ts";
 import { isTransient } from "../store/retry.ts";
 import type { Recorder } from "./recorder.ts";
 
@@ -9,7 +10,8 @@ export type RecorderClient = Pick<Recorder, "entries" | "runOf" | "claim" | "ext
 /** Reaches the recorder, repeating calls over the moments in which the object restarts. What it refuses for good it refuses at once. */
 export function recorderOf(env: EngineEnv): RecorderClient {
   const id = env.RECORDER.idFromName("recorder");
-  const connect = () => env.RECORDER.get(id) as unknown as Record<keyof RecorderClient, (...args: unknown[]) => Promise<never>>;
+  const connect = () =>
+    env.RECORDER.get(id, placed(env)) as unknown as Record<keyof RecorderClient, (...args: unknown[]) => Promise<never>>;
   let recorder = connect();
   const call =
     (name: keyof RecorderClient) =>

@@ -2,6 +2,7 @@ import { bindingName } from "../contract/bindings.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { placed } from "../contract/location.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import type { WorkflowDefinition } from "../guard/workflow.ts";
@@ -143,5 +144,5 @@ function objectNamed(env: object, object: string, name: string): EventListener {
       "config_invalid",
       `No Durable Object is bound as ${bindingName(object)}: add it to wrangler.jsonc, or take the route's tell() away.`,
     );
-  return namespace.get(namespace.idFromName(name)) as unknown as EventListener;
+  return namespace.get(namespace.idFromName(name), placed(env)) as unknown as EventListener;
 }

@@ -25,7 +25,7 @@ function asked(): string[] {
 it("docs/deploying.md makes every resource that wrangler.jsonc names, and no other", () => {
   const made = (prefix: string) => asked().flatMap((line) => (line.startsWith(prefix) ? [line.slice(prefix.length)] : []));
   const names = (list: Record<string, string>[], field: string) => list.map((one) => one[field]).sort();
-  expect(made("wrangler d1 create ")).toEqual(names(wrangler.d1_databases, "database_name"));
+  expect(made("wrangler d1 create ").map((asked) => asked.split(" ")[0])).toEqual(names(wrangler.d1_databases, "database_name"));
   expect(made("wrangler r2 bucket create ").sort()).toEqual(names(wrangler.r2_buckets, "bucket_name"));
   expect(made("wrangler queues create ").sort()).toEqual(names(wrangler.queues.consumers, "queue"));
 });
