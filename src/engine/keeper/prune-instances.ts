@@ -25,7 +25,7 @@ export function pruneInstances(statuses: readonly string[]): (env: EngineEnv, ke
       env.DB,
       sql`
         SELECT rowid AS place, id, accepted_at > ${now} - ${keepMs} AS young, ${over} AS over
-        FROM instances WHERE rowid > ${Number(from ?? 0)} ORDER BY rowid LIMIT ${ROWS}`,
+        FROM instances WHERE rowid > ${Number(from ?? Number.MIN_SAFE_INTEGER)} ORDER BY rowid LIMIT ${ROWS}`,
     );
     const removed = await remove(
       env,
