@@ -20,7 +20,9 @@ const age = (tenantId: string, days: number) =>
 /** What the engine's own rule does to an instance that has ended long ago. */
 const pruneInstance = (id: string) =>
   env.DB.batch([
-    env.DB.prepare("INSERT INTO tombstones (id, fingerprint, pruned_at) SELECT id, fingerprint, 0 FROM instances WHERE id = ?1").bind(id),
+    env.DB.prepare(
+      "INSERT INTO tombstones (id, fingerprint, pruned_day) SELECT unhex(id), unhex(fingerprint), 30000 FROM instances WHERE id = ?1",
+    ).bind(id),
     env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(id),
   ]);
 const kept = async (tenantId: string) => (await env.PAYLOADS.list({ prefix: `batches/${tenantId}/` })).objects.length;

@@ -73,7 +73,9 @@ describe("One key, two payloads", () => {
     await reaches(instanceId, "complete");
     const late = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: [{ do: "keyed", name: "other" }] } };
     await env.DB.batch([
-      env.DB.prepare("INSERT INTO tombstones SELECT id, fingerprint, 0 FROM instances WHERE id = ?1").bind(instanceId),
+      env.DB.prepare("INSERT INTO tombstones SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 FROM instances WHERE id = ?1").bind(
+        instanceId,
+      ),
       env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(instanceId),
     ]);
     expect(await deliver("probe-commands", [late], 2)).toEqual({ acked: 1, retried: 0 });

@@ -45,7 +45,7 @@ async function rowOf(status: string, days: number, subject = fresh(status)): Pro
   const id = crypto.randomUUID().replaceAll("-", "");
   await run(
     `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
-     VALUES (?1, 'acme', 'probe', 'probe.requested', ?2, 'c', 'c', ?2, 'f', '{}', ?3, ?4, ?4)`,
+     VALUES (?1, 'acme', 'probe', 'probe.requested', ?2, 'c', 'c', ?2, 'ff', '{}', ?3, ?4, ?4)`,
     id,
     subject,
     status,
@@ -85,10 +85,10 @@ describe("Instances", () => {
     await retentionPass();
     expect(await statusOf(old)).toBeUndefined();
     expect(await count("inbox", "instance_id = ?1", old)).toBe(0);
-    expect(await count("tombstones", "id = ?1", old)).toBe(1);
+    expect(await count("tombstones", "id = unhex(?1)", old)).toBe(1);
     expect(await statusOf(young)).toBe(status);
     expect(await count("inbox", "instance_id = ?1", young)).toBe(1);
-    expect(await count("tombstones", "id = ?1", young)).toBe(0);
+    expect(await count("tombstones", "id = unhex(?1)", young)).toBe(0);
   });
 
   it.each(["errored", "dead"])("%s that nobody looked after leave after 90 days", async (status) => {
@@ -96,7 +96,7 @@ describe("Instances", () => {
     const young = await rowOf(status, 89);
     await retentionPass();
     expect(await statusOf(old)).toBeUndefined();
-    expect(await count("tombstones", "id = ?1", old)).toBe(1);
+    expect(await count("tombstones", "id = unhex(?1)", old)).toBe(1);
     expect(await statusOf(young)).toBe(status);
   });
 
@@ -169,7 +169,7 @@ describe("Instances", () => {
     const retry = () => retryInstance(probeEnv, operator, instanceId, { reason: "just in time" });
     expect(await justBefore("INSERT INTO tombstones", retry, pruneFailed)).toEqual({ removed: 0, next: null });
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    expect(await count("tombstones", "id = ?1", instanceId)).toBe(0);
+    expect(await count("tombstones", "id = unhex(?1)", instanceId)).toBe(0);
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 
@@ -177,7 +177,7 @@ describe("Instances", () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 600)
        INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
-       SELECT printf('f%031d', i), 'young', 'probe', 'probe.requested', i, 'c', 'c', 's', 'f', '{}', 'complete', ?1, ?1 FROM n`,
+       SELECT printf('f%031d', i), 'young', 'probe', 'probe.requested', i, 'c', 'c', 's', 'ff', '{}', 'complete', ?1, ?1 FROM n`,
       Date.now(),
     );
     await retentionPass();
@@ -189,7 +189,7 @@ describe("Instances", () => {
     await run(
       `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 10000)
        INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
-       SELECT printf('%032d', i), 'bulk', 'probe', 'probe.requested', i, 'c', 'c', 's', 'f', '{}', 'complete', i, i FROM n`,
+       SELECT printf('%032d', i), 'bulk', 'probe', 'probe.requested', i, 'c', 'c', 's', 'ff', '{}', 'complete', i, i FROM n`,
     );
     await run(
       `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, updated_at) SELECT id, 's', 0, 'keyed', 'done', 1, 't', 0 FROM instances WHERE tenant_id = 'bulk'`,
@@ -201,7 +201,7 @@ describe("Instances", () => {
     batch.mockRestore();
     expect(await count("instances", "tenant_id = 'bulk'")).toBe(0);
     expect(await count("inbox", "instance_id LIKE '0000000000000000%'")).toBe(0);
-    expect(await count("tombstones", "id LIKE '0000000000000000%'")).toBe(10_000);
+    expect(await count("tombstones", "hex(id) LIKE '0000000000000000%'")).toBe(10_000);
     expect(await statusOf(young)).toBe("complete");
     expect(removals.length).toBeGreaterThanOrEqual(40);
   });
@@ -229,13 +229,18 @@ describe("A key whose instance was pruned", () => {
     expect(await happened(`${name}/charge`)).toHaveLength(1);
   });
 
-  it("is taken from its queue without a new run, also years later", async () => {
+  it("A08 is taken from its queue without a new run for 400 days more, and is forgotten then", async () => {
     const { name, instanceId, envelope } = await pruned();
-    await run("UPDATE tombstones SET pruned_at = 0 WHERE id = ?1", instanceId);
+    const prunedAgo = (days: number) =>
+      run("UPDATE tombstones SET pruned_day = unixepoch() / 86400 - ?2 WHERE id = unhex(?1)", instanceId, days);
+    await prunedAgo(399);
     await retentionPass();
     expect(await deliver("probe-commands", [envelope])).toEqual({ acked: 1, retried: 0 });
     expect(await statusOf(instanceId)).toBeUndefined();
     expect(await happened(`${name}/charge`)).toHaveLength(1);
+    await prunedAgo(401);
+    await retentionPass();
+    expect(await count("tombstones", "id = unhex(?1)", instanceId)).toBe(0);
   });
 
   it("lets a dead letter be replayed to no effect, and says why", async () => {
@@ -384,6 +389,21 @@ describe("Signals", () => {
       expect(await kept(could)).toBe(0);
     },
   );
+
+  it("leave after 400 days though a run of long ago is in doubt, unless a wait holds them", async () => {
+    const mine = tenant();
+    const [forgotten, held, young] = [await signal(mine, 401), await signal(mine, 401), await signal(mine, 399)];
+    const instance = await instanceOf(mine, "in_doubt", 500);
+    await run(
+      `INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, signal_id, since_at)
+       VALUES (?1, 'w', 'probe', ?2, 'probe.signal', 's', 'e', ?3, 1)`,
+      instance,
+      mine,
+      held,
+    );
+    await retentionPass();
+    expect([await kept(forgotten), await kept(held), await kept(young)]).toEqual([0, 1, 1]);
+  });
 
   it("stay when an instance comes to hold them in the moment they would leave", async () => {
     const mine = tenant();
@@ -648,14 +668,14 @@ it("a pass after a death in the middle of a removal finds everything as it was",
   const id = await rowOf("complete", 31);
   await run("CREATE TRIGGER refuse BEFORE DELETE ON inbox BEGIN SELECT RAISE(ABORT, 'no'); END");
   await failing(() => retentionPass());
-  expect([await statusOf(id), await count("inbox", "instance_id = ?1", id), await count("tombstones", "id = ?1", id)]).toEqual([
+  expect([await statusOf(id), await count("inbox", "instance_id = ?1", id), await count("tombstones", "id = unhex(?1)", id)]).toEqual([
     "complete",
     1,
     0,
   ]);
   await run("DROP TRIGGER refuse");
   await retentionPass();
-  expect([await statusOf(id), await count("inbox", "instance_id = ?1", id), await count("tombstones", "id = ?1", id)]).toEqual([
+  expect([await statusOf(id), await count("inbox", "instance_id = ?1", id), await count("tombstones", "id = unhex(?1)", id)]).toEqual([
     undefined,
     0,
     1,

@@ -58,7 +58,7 @@ export function insertAccepted(rows: string): Statement {
   return sql`
     INSERT INTO instances (${COLUMNS})
     SELECT ${ROWS}, 'accepted', 1, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS}
-    FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = value->>'id')
+    FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(value->>'id'))
     ON CONFLICT (id) DO NOTHING
     RETURNING id, fingerprint, status, deliveries`;
 }
@@ -71,7 +71,7 @@ export function takeIn(rows: string): Statement {
   return sql`
     INSERT INTO instances (${COLUMNS})
     SELECT ${ROWS}, 'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
-    FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = value->>'id')
+    FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(value->>'id'))
     ON CONFLICT (id) DO UPDATE SET
       deliveries = instances.deliveries + 1, updated_at = excluded.updated_at,
       status = iif(instances.status = 'accepted', 'queued', instances.status)
@@ -94,7 +94,8 @@ export function selectKnown(ids: readonly string[]): Statement {
   return sql`
     SELECT id, fingerprint, status, correlation_id FROM instances WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))
     UNION ALL
-    SELECT id, fingerprint, 'pruned', NULL FROM tombstones WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
+    SELECT lower(hex(id)), lower(hex(fingerprint)), 'pruned', NULL FROM tombstones
+    WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
 }
 
 /** Messages that the engine's outbox keeps are ours now: they need not be sent again. No statement for those that their senders keep. */

@@ -83,8 +83,8 @@ async function rowsOf(
       SELECT c.value->>'letter' AS letter, i.id, i.fingerprint, i.workflow, i.status, i.queue
       FROM json_each(${asked}) c CROSS JOIN instances i ON i.id = c.value->>'id'
       UNION ALL
-      SELECT c.value->>'letter', t.id, t.fingerprint, c.value->>'workflow', 'pruned', NULL
-      FROM json_each(${asked}) c CROSS JOIN tombstones t ON t.id = c.value->>'id'
+      SELECT c.value->>'letter', c.value->>'id', lower(hex(t.fingerprint)), c.value->>'workflow', 'pruned', NULL
+      FROM json_each(${asked}) c CROSS JOIN tombstones t ON t.id = unhex(c.value->>'id')
       UNION ALL
       SELECT c.value->>'letter', i.id, i.fingerprint, i.workflow, i.status, i.queue
       FROM json_each(${asked}) c CROSS JOIN instances i ON i.tenant_id = c.value->>'tenant_id' AND i.correlation_id = c.value->>'correlation_id'

@@ -6,6 +6,10 @@ import type { Slice } from "./rule.ts";
 /** Instances looked at, and at most removed, in one slice: with their entries a few thousand written rows. */
 const ROWS = 250;
 
+const DAY_MS = 86_400_000;
+/** Tombstones looked through in one slice. */
+const TOMBSTONES = 5000;
+
 interface Walked {
   place: number;
   id: string;
@@ -56,7 +60,8 @@ async function remove(env: EngineEnv, candidates: readonly string[], over: State
   const gone = sql`instance_id IN ${ids} AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.id = instance_id)`;
   const [, , removed = []] = await batch(env.DB, [
     sql`
-      INSERT INTO tombstones (id, fingerprint, pruned_at) SELECT id, fingerprint, ${now} FROM instances WHERE id IN ${ids} AND ${over}
+      INSERT INTO tombstones (id, fingerprint, pruned_day)
+      SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 FROM instances WHERE id IN ${ids} AND ${over}
       ON CONFLICT (id) DO NOTHING`,
     // A command that never started and its letter are one case: they leave together.
     sql`
@@ -68,4 +73,23 @@ async function remove(env: EngineEnv, candidates: readonly string[], over: State
     sql`DELETE FROM approvals WHERE ${gone}`,
   ]);
   return removed.length;
+}
+
+/** Tombstones whose time is over. It walks through them by key: an index by time would make each half as large again. */
+export async function pruneTombstones(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
+  const behind = sql`id > unhex(${from ?? ""})`;
+  const [walked] = await query<{ last: string; count: number }>(
+    env.DB,
+    sql`
+      SELECT lower(hex(max(id))) AS last, count(*) AS count
+      FROM (SELECT id FROM tombstones WHERE ${behind} ORDER BY id LIMIT ${TOMBSTONES})`,
+  );
+  if (!walked?.count) return { removed: 0, next: null };
+  const gone = await query(
+    env.DB,
+    sql`
+      DELETE FROM tombstones WHERE ${behind} AND id <= unhex(${walked.last}) AND pruned_day < unixepoch() / 86400 - ${keepMs / DAY_MS}
+      RETURNING 1 AS gone`,
+  );
+  return { removed: gone.length, next: walked.count === TOMBSTONES ? walked.last : null };
 }

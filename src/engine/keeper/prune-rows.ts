@@ -56,6 +56,9 @@ async function removeFrom(env: EngineEnv, table: Fragment, old: Statement): Prom
   return gone.length;
 }
 
+/** A run in doubt or asleep may come to wait for an event of long ago; one that is open for longer than this takes no event from before. */
+const LONGEST_KEPT_DAYS = 400;
+
 /**
  * Events kept for waits. One stays while an instance could still take it, now or after a retry: any of the tenant's that is older than
  * the event and not over; and while a wait holds it, because a restarted run is answered with it again. Instances that old are few,
@@ -64,7 +67,7 @@ async function removeFrom(env: EngineEnv, table: Fragment, old: Statement): Prom
 export async function pruneSignals(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
   const free = sql`received_at <= ${now} - ${keepMs} AND NOT EXISTS (
     SELECT 1 FROM instances i WHERE i.tenant_id = signals.tenant_id AND i.accepted_at <= signals.received_at AND (
-      i.status NOT IN ('complete', 'skipped')
+      (i.status NOT IN ('complete', 'skipped') AND signals.received_at > ${now} - ${LONGEST_KEPT_DAYS * 86_400_000})
       OR EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = i.id AND waits.signal_id = signals.id)))`;
   const walked = await query<{ id: string; free: number }>(
     env.DB,

@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { pruneInstances } from "./prune-instances.ts";
+import { pruneInstances, pruneTombstones } from "./prune-instances.ts";
 import { pruneObjects } from "./prune-objects.ts";
 import { giveUpOutbox } from "./prune-outbox.ts";
 import { pruneActions, pruneOpenLetters, pruneScheduleRuns, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
@@ -7,8 +7,8 @@ import type { Retention, Slice } from "./rule.ts";
 
 /**
  * The engine's own: everything it keeps has an age here, but what is still under way (an instance that is accepted, queued, running,
- * waiting, paused or in doubt stays however old it is) and the tombstones of pruned keys, which stay for ever: a key whose instance
- * and tombstone were both gone would run a second time. See docs/retention.md, which a test holds against this table.
+ * waiting, paused or in doubt stays however old it is). A key whose instance and tombstone are both gone would run a second time: by
+ * then nothing of ours can say it again. See docs/retention.md, which a test holds against this table.
  */
 export const ENGINE_RETENTION: readonly Retention[] = [
   // Queue retention (14 days at most) and as long again to re-drive; and the platform can restart an ended instance for 30 days.
@@ -17,6 +17,8 @@ export const ENGINE_RETENTION: readonly Retention[] = [
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
   rule({ name: "dead letters settled", keepDays: 30, prune: pruneSettledLetters }),
   rule({ name: "dead letters open", keepDays: 90, prune: pruneOpenLetters }),
+  // On top of the instance's own 30 days: longer than facts stay, whose ledgers may send them again as long as they do.
+  rule({ name: "tombstones", keepDays: 400, everyHours: 24 * 7, prune: pruneTombstones }),
   // These read a whole table, or list a whole bucket: an index would cost more than a look a day.
   rule({ name: "signals", keepDays: 30, everyHours: 24, prune: pruneSignals }),
   rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),

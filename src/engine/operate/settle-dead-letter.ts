@@ -187,7 +187,7 @@ function acceptAgain({ id, workflow, envelope, fingerprint, queue }: Acceptance,
       INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, accepted_at, updated_at, check_at)
       SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key}, ${envelope.correlation_id}, ${envelope.causation_id},
         ${envelope.subject}, ${fingerprint}, ${JSON.stringify(envelope)}, ${queue}, 'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied') AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = ${id})
+      WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied') AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}))
       ON CONFLICT (id) DO UPDATE SET
         status = 'accepted', envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at, check_at = excluded.check_at
       WHERE instances.status = 'dead' AND instances.fingerprint IN (excluded.fingerprint, ${before})`,
