@@ -1,9 +1,11 @@
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 import { unstable_readConfig as readConfig } from "wrangler";
+import { keepInMemory } from "./test/in-memory.ts";
 import { hideRuntimeNoise } from "./test/quiet.ts";
 
 hideRuntimeNoise();
+keepInMemory();
 
 const migrations = await readD1Migrations("migrations");
 const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe"))];
