@@ -79,7 +79,8 @@ export { COUNTED_TIMES } from "./schedules/cron.ts";
 export { runSchedule } from "./schedules/run-now.ts";
 export { getSchedule, listScheduleRuns, listSchedules, type Schedule, type ScheduleRun } from "./schedules/schedule.ts";
 export type { Approval } from "./signals/approval.ts";
-export { batch, isTransient, query } from "./store/retry.ts";
+export { batch, query } from "./store/retry.ts";
+export { isTransient } from "./store/trouble.ts";
 export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";
 export {
   call,

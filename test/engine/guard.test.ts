@@ -140,7 +140,9 @@ describe("A guarded effect", () => {
       epoch: 1,
       startsRun: false,
     });
-    const answers = await Promise.all(["a", "b", "c"].map((token) => recorderOf(probeEnv).claim(attempt(token), 10_000, null)));
+    const answers = await Promise.all(
+      ["a", "b", "c"].map((token) => recorderOf(probeEnv, key.instanceId).claim(attempt(token), 10_000, null)),
+    );
     expect(answers.filter((answer) => answer.mine)).toHaveLength(1);
     expect(answers.every((answer) => answer.entry?.epoch === 1)).toBe(true);
   });

@@ -103,6 +103,13 @@ export function codeOf(error: unknown): ErrorCode | undefined {
   return error instanceof Error && "code" in error && typeof error.code === "string" ? (error.code as ErrorCode) : undefined;
 }
 
+/** Milliseconds that an error asks to wait before the next try, also after it crossed an RPC boundary. */
+export function askedDelayMs(error: unknown): number | undefined {
+  if (codeOf(error) === undefined) return undefined;
+  const delayMs = (error as { detail?: ErrorDetail }).detail?.delayMs;
+  return typeof delayMs === "number" ? delayMs : undefined;
+}
+
 /** The message of anything thrown. */
 export function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error);

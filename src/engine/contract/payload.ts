@@ -1,3 +1,4 @@
+import { getJson, putJson } from "./bucket.ts";
 import type { Envelope } from "./envelope.ts";
 import { MillraceError } from "./errors.ts";
 import { fingerprintOf } from "./ids.ts";
@@ -14,11 +15,11 @@ export async function packPayload(bucket: R2Bucket, tenantId: string, owner: str
   const text = JSON.stringify(payload);
   if (byteLength(text) <= INLINE_PAYLOAD_BYTES) return { payload_inline: payload };
   const path = `payloads/${tenantId}/${owner}/${fingerprintOf(payload)}`;
-  await bucket.put(path, text, { httpMetadata: { contentType: "application/json" } });
+  await putJson(bucket, path, text);
   return { payload_ref: `r2://${path}` };
 }
 
-/** The payload of a message, fetched if it travels by reference, upcast and validated. Errors: `payload_missing`, `invalid_payload`. */
+/** The payload of a message, fetched if it travels by reference, upcast and validated. Errors: `payload_missing`, `invalid_payload`, `unavailable` when R2 goes on failing. */
 export async function unpackPayload<Payload>(
   bucket: R2Bucket,
   definition: MessageDefinition<Payload>,
@@ -31,14 +32,14 @@ export async function unpackPayload<Payload>(
 async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown> {
   if (envelope.payload_ref === undefined) return envelope.payload_inline;
   const path = pathOf(envelope.payload_ref);
-  const object = path.startsWith(`payloads/${envelope.tenant_id}/`) ? await bucket.get(path) : null;
-  if (!object) {
+  const payload = path.startsWith(`payloads/${envelope.tenant_id}/`) ? await getJson(bucket, path) : undefined;
+  if (payload === undefined) {
     throw new MillraceError(
       "payload_missing",
       `The payload at ${envelope.payload_ref} is gone: put it back, or replay the message with a new one.`,
     );
   }
-  return object.json();
+  return payload;
 }
 
 /** Tells a repeated message from a reused key, without fetching: a reference ends with its payload's own fingerprint. */
@@ -46,11 +47,6 @@ export function payloadFingerprint(envelope: Envelope): string {
   if (envelope.payload_ref === undefined) return fingerprintOf(envelope.payload_inline);
   const last = envelope.payload_ref.split("/").at(-1) ?? "";
   return /^[0-9a-f]{64}$/.test(last) ? last : fingerprintOf(envelope.payload_ref);
-}
-
-/** Removes a command's payload after its last use. An event may have other readers: its payload stays until the keeper finds that nothing refers to it. */
-export async function dropPayload(bucket: R2Bucket, envelope: Envelope): Promise<void> {
-  if (envelope.kind === "command" && envelope.payload_ref !== undefined) await bucket.delete(pathOf(envelope.payload_ref));
 }
 
 function pathOf(ref: string): string {

@@ -1,6 +1,6 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import { backoffMs, durationMs } from "../contract/duration.ts";
-import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { askedDelayMs, codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import type { Retries } from "./step.ts";
 
 /** Why a step, and with it an instance, stopped: what the operator reads. */
@@ -22,6 +22,7 @@ const TERMINAL: ReadonlySet<ErrorCode> = new Set([
   "answer_malformed",
   "output_too_large",
   "output_not_serializable",
+  "payload_too_large",
   "nondeterministic_steps",
   "invalid_payload",
   "invalid_envelope",
@@ -46,10 +47,17 @@ export function asPlatformError(error: unknown): unknown {
   return isTerminal(error) && !(error instanceof NonRetryableError) ? new NonRetryableError(messageOf(error)) : error;
 }
 
-/** Milliseconds before the next attempt: what the upstream asked for, or else the policy's own back-off, capped at an hour. */
+/**
+ * Milliseconds before the next attempt: what the upstream asked for, or else the policy's own back-off, capped at an hour. What is out
+ * of reach for the moment (`unavailable`) says when to come back at the earliest: it is not hurried past the policy.
+ */
 export function nextDelayMs(retries: Retries, attempt: number, error: unknown): number {
-  const asked = error instanceof MillraceError ? error.detail.delayMs : undefined;
-  if (asked !== undefined) return asked;
+  const asked = askedDelayMs(error);
+  if (asked === undefined) return backOffMs(retries, attempt);
+  return codeOf(error) === "unavailable" ? Math.max(asked, backOffMs(retries, attempt)) : asked;
+}
+
+function backOffMs(retries: Retries, attempt: number): number {
   const delayMs = durationMs(retries.delay);
   switch (retries.backoff ?? "exponential") {
     case "constant":

@@ -1,5 +1,5 @@
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
-import type { Entry } from "../recorder/entry.ts";
+import type { Seen } from "../recorder/entry.ts";
 
 /** The name on the platform of a step, or of one of its parallel calls. */
 export function labelOf(name: string, item: string): string {
@@ -47,7 +47,7 @@ export function packBefore(basis: string | null, settled: readonly Settlement[])
 /** One recorded step of the workflow's code. */
 interface Past {
   label: string;
-  state: Entry["state"];
+  state: Seen["state"];
   basis: string | null;
   settled: { label: string; failed: boolean }[];
 }
@@ -65,8 +65,8 @@ export class History {
   readonly #steps = new Map<string, Past>();
   readonly #caught = new Map<string, Caught>();
 
-  constructor(entries: readonly Entry[]) {
-    const newest = new Map<string, Entry>();
+  constructor(entries: readonly Seen[]) {
+    const newest = new Map<string, Seen>();
     for (const entry of entries) if (entry.position >= 0) newest.set(labelOf(entry.step, entry.item), entry);
     const order = new Set<string>();
     for (const [label, entry] of [...newest].toSorted(([, one], [, other]) => one.position - other.position)) {
@@ -111,4 +111,4 @@ export class History {
   }
 }
 
-const HAPPENED: ReadonlySet<Entry["state"]> = new Set(["claimed", "in_doubt", "confirmed", "done"]);
+const HAPPENED: ReadonlySet<Seen["state"]> = new Set(["claimed", "in_doubt", "confirmed", "done"]);

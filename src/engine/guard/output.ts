@@ -1,11 +1,12 @@
+import { getJson, putJson } from "../contract/bucket.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
 
 /** Outputs above this many bytes are kept in R2 and referred to. The platform takes at most 1 MiB as a step's result, D1 2 MB as a value. */
 const INLINE_OUTPUT_BYTES = 128 * 1024;
 
-/** Largest output that is kept at all. */
-const MAX_OUTPUT_BYTES = 32 * 1024 * 1024;
+/** Largest output that is kept at all: it is parsed at every pass, in memory that a whole isolate shares (128 MB). */
+const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 
 /** An output as it is stored: JSON, or a reference to JSON. Both null for `undefined`. */
 export interface PackedOutput {
@@ -13,7 +14,7 @@ export interface PackedOutput {
   readonly outputRef: string | null;
 }
 
-/** Makes an output storable. Errors: `output_not_serializable`, `output_too_large`. */
+/** Makes an output storable. Errors: `output_not_serializable`, `output_too_large`, `unavailable` when R2 goes on failing. */
 export async function packOutput(bucket: R2Bucket, path: string, value: unknown): Promise<PackedOutput> {
   if (value === undefined) return { output: null, outputRef: null };
   const text = serialize(value);
@@ -21,22 +22,22 @@ export async function packOutput(bucket: R2Bucket, path: string, value: unknown)
   if (byteLength(text) > MAX_OUTPUT_BYTES) {
     throw new MillraceError(
       "output_too_large",
-      `The step's output is larger than ${MAX_OUTPUT_BYTES} bytes: store it in the step and return where it is.`,
+      `The step's output has ${byteLength(text)} bytes, and at most ${MAX_OUTPUT_BYTES} (4 MiB) are kept: store it in the step and return where it is.`,
     );
   }
   const outputRef = `outputs/${path}`;
-  await bucket.put(outputRef, text, { httpMetadata: { contentType: "application/json" } });
+  await putJson(bucket, outputRef, text);
   return { output: null, outputRef };
 }
 
-/** The value again. Errors: `payload_missing` when a referred output is gone. */
+/** The value again. Errors: `payload_missing` when a referred output is gone, `unavailable` when R2 goes on failing. */
 export async function unpackOutput(bucket: R2Bucket, packed: PackedOutput): Promise<unknown> {
   if (packed.output !== null) return JSON.parse(packed.output);
   if (packed.outputRef === null) return undefined;
-  const object = await bucket.get(packed.outputRef);
-  if (!object)
+  const output = await getJson(bucket, packed.outputRef);
+  if (output === undefined)
     throw new MillraceError("payload_missing", `The step's output at ${packed.outputRef} is gone from R2: restore it, then retry.`);
-  return object.json();
+  return output;
 }
 
 function serialize(value: unknown): string {

@@ -1,6 +1,7 @@
 import type { WorkflowStep } from "cloudflare:workers";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
+import { codeOf } from "../contract/errors.ts";
 import { doubtEventType } from "./doubt.ts";
 import { asPlatformError, isTerminal, nextDelayMs } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
@@ -13,6 +14,9 @@ const RECORDING_MARGIN_MS = 15_000;
 
 /** How often in a row a timer of the platform's may be early before its error is taken for another one. */
 const EARLY_TIMERS = 5;
+
+/** How often a read between steps may fail behind a step that could read the same. */
+const MOST_ROUNDS = 10;
 
 /** How a step's attempts are made. */
 interface Policy {
@@ -31,7 +35,7 @@ export class Platform {
   }
 
   /** One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. */
-  async do<T extends Rpc.Serializable<T>>(place: Place, policy: Policy, body: (attempt: number) => Promise<T>): Promise<T> {
+  async do<T extends Rpc.Serializable<T>>(place: Pick<Place, "label">, policy: Policy, body: (attempt: number) => Promise<T>): Promise<T> {
     const run = this.#run;
     const retries = policy.retries ?? DEFAULT_RETRIES;
     let ran = false;
@@ -62,6 +66,21 @@ export class Platform {
     });
     if (!ran) run.noteReplay();
     return result as T;
+  }
+
+  /**
+   * Reads what a pass needs between its steps. While all is well that costs nothing; when the database or R2 is out of reach, the read is made again
+   * by a step of its own, with that step's patience, because what is thrown between steps ends the instance at once.
+   */
+  async reading<T>(what: string, read: () => Promise<T>): Promise<T> {
+    for (let round = 1; ; round++) {
+      try {
+        return await read();
+      } catch (error) {
+        if (codeOf(error) !== "unavailable" || round > MOST_ROUNDS) throw error;
+        await this.do({ label: `${what.slice(0, 230)} · read again ${round}` }, {}, async () => void (await read()));
+      }
+    }
   }
 
   async sleep(place: Place, duration: Duration): Promise<void> {
@@ -110,6 +129,7 @@ export class Platform {
       await this.waitFor(`${place.label} · in doubt ${round}`, doubtEventType(settled.inDoubt), "365 days");
       settled = await this.do({ ...place, label: `${place.label} · after doubt ${round}` }, policy, (number) => attempt(number + 1));
     }
-    return (await unpackOutput(this.#run.env.PAYLOADS, settled)) as Output;
+    const packed = settled;
+    return (await this.reading(place.label, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;
   }
 }

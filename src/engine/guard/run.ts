@@ -4,7 +4,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
-import type { Attempt, Entry, RecordedClass } from "../recorder/entry.ts";
+import type { Attempt, Entry, RecordedClass, Seen } from "../recorder/entry.ts";
 import { Course, type Start } from "./course.ts";
 import { describeFailure, type Failure } from "./failure.ts";
 import { isFirstPass } from "./fresh.ts";
@@ -41,12 +41,11 @@ export class Run {
   readonly #pass = attemptToken().slice(0, PASS_CHARACTERS);
   #recorded = 0;
   #replayed: boolean;
-  #undoable = false;
   #announced = false;
   #trouble = false;
   #over = false;
   #history: History | undefined;
-  #entries: Promise<Entry[]> | undefined;
+  #entries: Promise<Seen[]> | undefined;
   #number: Promise<number> | undefined;
 
   constructor(
@@ -59,7 +58,7 @@ export class Run {
     /** The events that a route signals to waiting runs; undefined when no catalog has said. */
     readonly signalled?: ReadonlySet<string>,
   ) {
-    this.recorder = recorderOf(env);
+    this.recorder = recorderOf(env, instanceId);
     this.#replayed = !isFirstPass(instanceId, createdAt);
   }
 
@@ -82,7 +81,6 @@ export class Run {
 
   /** Takes the next place in the run. Errors: `nondeterministic_steps` when one call is made twice; `config_invalid` for a name that the platform would refuse. */
   place(name: string, item: string, undoable = false): Place {
-    if (undoable) this.#undoable = true;
     const label = labelOf(name, item);
     assertNameable(name, label);
     if (this.#course.hasBegun(label)) {
@@ -167,11 +165,6 @@ export class Run {
     return this.#trouble;
   }
 
-  /** True when some step of this pass could be taken back: what that needs must be kept. */
-  canBeUndone(): boolean {
-    return this.#undoable;
-  }
-
   /** The instance waited: its next write says that it runs again. */
   noteWaited(): void {
     this.#announced = false;
@@ -185,13 +178,21 @@ export class Run {
     if (platformAttempt <= 1 && !this.#replayed && !this.#entries) return undefined;
     const entries = await this.entries(platformAttempt > 1);
     const { name, item, since = 1 } = place;
-    const found = entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
-    if (!found) await this.assertSameSteps(place);
-    return found;
+    const seen = entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
+    if (!seen) await this.assertSameSteps(place);
+    return seen && this.whole(seen);
   }
 
-  /** Everything recorded for the instance, newest generation last: looked up once in a pass, or anew. */
-  entries(anew = false): Promise<Entry[]> {
+  /** An entry with its output, which is read only now that its step asks for it. */
+  async whole(seen: Seen): Promise<Entry> {
+    const { step, item, generation, state, output_ref } = seen;
+    const mayHaveOne = (state === "done" || state === "confirmed" || state === "superseded") && output_ref === null;
+    const { instanceId } = this;
+    return { ...seen, output: mayHaveOne ? await this.recorder.output({ instanceId, step, item, generation }) : null };
+  }
+
+  /** Everything recorded for the instance but the outputs, newest generation last: looked up once in a pass, or anew. */
+  entries(anew = false): Promise<Seen[]> {
     if (anew) this.#entries = undefined;
     this.#entries ??= this.recorder.entries(this.instanceId).then(
       (entries) => {

@@ -112,7 +112,8 @@ export class Steps {
       () => this.#awaitSignal(place, event.type, options.subject, options.timeout ?? "7 days"),
       (walk) => walk.event(place),
     );
-    return unpackPayload(this.#run.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken)));
+    const envelope = parseEnvelope(JSON.parse(taken));
+    return this.#platform.reading(place.label, () => unpackPayload(this.#run.env.PAYLOADS, event, envelope));
   }
 
   /**

@@ -1,5 +1,5 @@
 import { MillraceError, messageOf } from "../contract/errors.ts";
-import type { Entry } from "../recorder/entry.ts";
+import type { Seen } from "../recorder/entry.ts";
 import { nextGeneration, takenBack, UNDONE } from "../recorder/inbox.ts";
 import { type Approval, knownAnswer } from "../signals/approval.ts";
 import { heldSignal } from "../signals/wait.ts";
@@ -113,12 +113,12 @@ export class Walk {
       entry = await this.#local(place, async () => newest(await this.#run.entries(true), place));
     }
     if (!entry || !isOutcome(entry)) return end(place);
-    const packed = entry;
-    return this.#local(place, async () => (await unpackOutput(this.#run.env.PAYLOADS, stored(packed))) as Output);
+    const outcome = entry;
+    return this.#local(place, async () => (await unpackOutput(this.#run.env.PAYLOADS, stored(await this.#run.whole(outcome)))) as Output);
   }
 
   /** An effect that could be taken back and that the code did not come by is not left out in silence: the code has changed, or ended too early. */
-  #assertAllMet(entries: readonly Entry[], thrown: unknown): void {
+  #assertAllMet(entries: readonly Seen[], thrown: unknown): void {
     const missed = entries.find(
       ({ step, item, state, undoable, position }) =>
         state === "done" &&
@@ -135,7 +135,7 @@ export class Walk {
     );
   }
 
-  async #takeBack(entries: readonly Entry[]): Promise<number> {
+  async #takeBack(entries: readonly Seen[]): Promise<number> {
     let undone = 0;
     const met = this.#undoable.map((one) => ({ ...one, effect: newest(entries, one.place) }));
     for (const { place, done, definition, writes, effect } of met.toSorted((a, b) => positionOf(b.effect) - positionOf(a.effect))) {
@@ -165,7 +165,7 @@ export class Walk {
   /** Something of the walk's own that is no platform step: where it fails, the undo fails, also when the workflow's code catches it. */
   async #local<T>(place: Place, look: () => Promise<T>): Promise<T> {
     try {
-      return await look();
+      return await this.#platform.reading(`${UNDO_PREFIX}${place.label}`, look);
     } catch (error) {
       this.#run.noteFailure(place.label, 1, error, true);
       this.#run.noteRejected(place.label, error);
@@ -183,25 +183,25 @@ export class Walk {
 const FIRST_UNDO_POSITION = -2;
 
 /** The step that takes an effect back: at its first generation, at the one that is under way, or at a new one when the effect was undone and done again. */
-function undoPlace({ name, item, label }: Place, position: number, entries: readonly Entry[]): Place {
+function undoPlace({ name, item, label }: Place, position: number, entries: readonly Seen[]): Place {
   const step = UNDO_PREFIX + name;
   const last = entries.findLast((entry) => entry.step === step && entry.item === item);
   const since = last === undefined ? 1 : last.state === "done" ? last.generation + 1 : last.generation;
   return { name: step, item, label: UNDO_PREFIX + label, position: FIRST_UNDO_POSITION - position, since };
 }
 
-function positionOf(entry: Entry | undefined): number {
+function positionOf(entry: Seen | undefined): number {
   return entry?.position ?? 0;
 }
 
-const UNKNOWN: ReadonlySet<Entry["state"]> = new Set(["claimed", "confirmed", "in_doubt"]);
+const UNKNOWN: ReadonlySet<Seen["state"]> = new Set(["claimed", "confirmed", "in_doubt"]);
 
-function isOutcome({ state, token }: Entry): boolean {
+function isOutcome({ state, token }: Seen): boolean {
   return state === "done" || (state === "superseded" && token === UNDONE);
 }
 
 /** What is known of a step: its newest generation; where that did nothing yet, the one before, if it was taken back. */
-function newest(entries: readonly Entry[], { name, item }: Place): Entry | undefined {
+function newest(entries: readonly Seen[], { name, item }: Place): Seen | undefined {
   const [last, before] = entries.filter((entry) => entry.step === name && entry.item === item).toReversed();
   return last?.state === "failed" && before && isOutcome(before) ? before : last;
 }

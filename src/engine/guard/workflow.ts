@@ -4,7 +4,7 @@ import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { openParams, type Params } from "../contract/params.ts";
-import { dropPayload, unpackPayload } from "../contract/payload.ts";
+import { unpackPayload } from "../contract/payload.ts";
 import { tellEnd } from "./end.ts";
 import { asPlatformError } from "./failure.ts";
 import { Platform } from "./platform.ts";
@@ -75,7 +75,7 @@ async function pass<Payload>(
   const platform = new Platform(run, steps);
   const walk = undoes === undefined ? undefined : new Walk(run, platform);
   try {
-    const payload = await unpackPayload(env.PAYLOADS, definition.on, envelope);
+    const payload = await platform.reading("open payload", () => unpackPayload(env.PAYLOADS, definition.on, envelope));
     const step = new Steps(run, platform, walk);
     const code = () => definition.run({ payload, step, envelope, instanceId, env: env as unknown as Cloudflare.Env });
     if (walk) {
@@ -85,7 +85,6 @@ async function pass<Payload>(
     }
     const output = await code().finally(() => run.noteOver());
     await tellEnd(run, "complete");
-    if (!run.canBeUndone()) await dropPayload(env.PAYLOADS, envelope);
     return output;
   } catch (error) {
     const failure = run.failureBehind(error);

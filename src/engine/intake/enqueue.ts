@@ -4,7 +4,6 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
 import { type DraftOptions, decodePayload } from "../contract/message.ts";
-import { dropPayload } from "../contract/payload.ts";
 import { rowChunks, type Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
@@ -73,7 +72,6 @@ export async function enqueue(
     firstOf(acceptances.filter((one) => fresh.has(identityOf(one)))).map((one) => outgoing(env.MILLRACE_KEY, one)),
   );
   const repeats = await repeatsAmong(env, catalog, prepared, requests, rows);
-  await dropUnneeded(env, acceptances, rows);
   await crashPoint("A02 accept committed, not answered");
 
   const unsaid = new Set(fresh.keys());
@@ -130,12 +128,6 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
     owner: name,
   });
   return acceptance(workflow.name, envelope, definition.queue.name, request.delaySeconds);
-}
-
-/** A repeat of a command that has ended stored its payload again for nobody. */
-async function dropUnneeded(env: EngineEnv, acceptances: readonly Acceptance[], known: ReadonlyMap<string, KnownRow>): Promise<void> {
-  const unneeded = acceptances.filter(({ id }) => ["complete", "pruned"].includes(known.get(id)?.status ?? ""));
-  await Promise.all(unneeded.map(({ envelope }) => dropPayload(env.PAYLOADS, envelope)));
 }
 
 interface KnownRow extends Identity {

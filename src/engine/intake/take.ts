@@ -78,7 +78,7 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   const answered = await namedBatch(env.DB, {
     taken: rowChunks(group.flatMap(({ instances }) => instances)).map(takeIn),
     confirmed: confirm(group.map(({ envelope }) => envelope)),
-    waits: signals.length > 0 ? [insertSignals(signals), ...assignSignals(signals)] : [],
+    waits: signals.length > 0 ? [...insertSignals(signals), ...assignSignals(signals)] : [],
     sent: rowChunks(last).map(insertAccepted),
     rows: mergeRows(group.flatMap(({ rows }) => rows)),
   });

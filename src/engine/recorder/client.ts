@@ -1,32 +1,63 @@
 import pRetry from "p-retry";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { placed } from "../contract/location.ts";
-import { isTransient } from "../store/retry.ts";
+import { asUnavailable, comeBackMs, troubleOf } from "../store/trouble.ts";
 import type { Recorder } from "./recorder.ts";
 
-/** The recorder as its callers see it. Every call may be repeated: the recorder's statements name their row and fence themselves. */
-export type RecorderClient = Pick<Recorder, "entries" | "runOf" | "claim" | "extend" | "giveUp" | "record" | "finish">;
+/** A recorder as its callers see it. Every call may be repeated: the recorder's statements name their row and fence themselves. */
+export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
 
-/** Reaches the recorder, repeating calls over the moments in which the object restarts. What it refuses for good it refuses at once. */
-export function recorderOf(env: EngineEnv): RecorderClient {
-  const id = env.RECORDER.idFromName("recorder");
+const METHODS = ["entries", "output", "runOf", "claim", "extend", "giveUp", "record", "finish"] as const satisfies (keyof Recorder)[];
+
+/** Long enough for an object to restart, short enough for the step that waits: its time-out leaves 15 s for what is recorded behind an effect. */
+const RESTART = { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true, maxRetryTime: 10_000 };
+
+/**
+ * Reaches the recorder of an instance. Calls are repeated over the moments in which the object restarts, and as late as it asks when it or the
+ * database wants less traffic. What it refuses for good it refuses at once. Errors: `unavailable`, with a time to come back, when that did not help.
+ */
+export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
+  const id = env.RECORDER.idFromName(recorderName(instanceId, shardsOf(env)));
   const connect = () =>
     env.RECORDER.get(id, placed(env)) as unknown as Record<keyof RecorderClient, (...args: unknown[]) => Promise<never>>;
   let recorder = connect();
   const call =
     (name: keyof RecorderClient) =>
-    (...args: unknown[]) =>
-      pRetry(() => recorder[name](...args), {
-        ...RESTART,
-        shouldRetry: ({ error }) => isTransient(error),
-        // A stub breaks with the object behind it.
-        onFailedAttempt: () => {
-          recorder = connect();
-        },
-      });
-  const methods = ["entries", "runOf", "claim", "extend", "giveUp", "record", "finish"] as const satisfies (keyof RecorderClient)[];
-  return Object.fromEntries(methods.map((name) => [name, call(name)])) as unknown as RecorderClient;
+    async (...args: unknown[]) => {
+      const began = Date.now();
+      const leftMs = () => began + RESTART.maxRetryTime - Date.now();
+      try {
+        return await pRetry(() => recorder[name](...args), {
+          ...RESTART,
+          shouldRetry: ({ error }) => troubleOf(error) !== "fatal" && comeBackMs(error) < leftMs(),
+          onFailedAttempt: async ({ error }) => {
+            // A stub breaks with the object behind it.
+            recorder = connect();
+            if (troubleOf(error) === "transient" || comeBackMs(error) >= leftMs()) return;
+            await scheduler.wait(comeBackMs(error));
+          },
+        });
+      } catch (error) {
+        throw asUnavailable(error, "The recorder");
+      }
+    };
+  return Object.fromEntries(METHODS.map((name) => [name, call(name)])) as unknown as RecorderClient;
 }
 
-/** Long enough for an object to restart, short enough for the step that waits. */
-const RESTART = { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true };
+/** How many recorders there are when `RECORDER_SHARDS` does not say. */
+const DEFAULT_SHARDS = 8;
+const MAX_SHARDS = 256;
+
+/**
+ * One recorder for each share of the instances. Which one serves an instance matters to nobody: the fence is in the database, so the number may
+ * change under open instances. An instance's id is a hash.
+ */
+export function recorderName(instanceId: string, shards: number): string {
+  return `recorder-${Number.parseInt(instanceId.slice(0, 8), 16) % shards}`;
+}
+
+/** A setting that is no number must not stop open instances: it counts as not set. */
+function shardsOf({ RECORDER_SHARDS }: EngineEnv): number {
+  const shards = Number(RECORDER_SHARDS ?? DEFAULT_SHARDS);
+  return Number.isInteger(shards) && shards >= 1 && shards <= MAX_SHARDS ? shards : DEFAULT_SHARDS;
+}

@@ -40,6 +40,9 @@ export interface Entry {
   error: string | null;
 }
 
+/** An entry as a look at all of an instance's shows it: without its output, since those of all entries may be more than one answer can carry. */
+export type Seen = Omit<Entry, "output">;
+
 /** A message on its way: what the outbox holds and the relay sends. */
 export interface Outgoing {
   /** The message's own id: a consumer's confirmation names it. */

@@ -3,21 +3,28 @@ import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { type Fragment, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
 import type { Attempt, Outgoing } from "./entry.ts";
 
-const ENTRY: Fragment = {
-  fragment: `step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, lease_until - ${now.fragment} AS lease_left_ms, output, output_ref, error`,
+const SEEN: Fragment = {
+  fragment: `step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`,
 };
 
-/** All entries of an instance, newest generation last. */
+/** All entries of an instance, newest generation last, without their outputs. */
 export function selectEntries(instanceId: string): Statement {
   return sql`
-    SELECT ${ENTRY}
+    SELECT ${SEEN}
     FROM inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
+}
+
+/** What one entry put out. */
+export function selectOutput({ instanceId, step, item, generation }: EntryKey): Statement {
+  return sql`
+    SELECT output
+    FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}`;
 }
 
 /** The truth about one key: its newest generation. */
 export function selectEntry(key: EntryKey): Statement {
   return sql`
-    SELECT ${ENTRY}
+    SELECT ${SEEN}, output
     FROM inbox WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} ORDER BY generation DESC LIMIT 1`;
 }
 
@@ -68,7 +75,7 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
  * and reading the row back shows our own token.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
-  const messages = outcome.messages.length > 0 ? `[${outcome.messages.map((message) => message.body).join(",")}]` : null;
+  const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
   const { key, position, after, caught, aloneAs, class: effectClass, epoch, token } = attempt;
   const { output, outputRef, error } = outcome;
   return {
@@ -89,6 +96,20 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
       undoable: attempt.undoable ? 1 : 0,
     },
   };
+}
+
+/** Characters of the messages that an entry keeps a copy of, for people to read; of larger ones it keeps the envelopes. The outbox holds each whole. */
+const MAX_COPIED_CHARACTERS = 250_000;
+
+function copies(messages: readonly Outgoing[]): string {
+  const bodies = messages.map(({ body }) => body);
+  const small = bodies.reduce((sum, body) => sum + body.length, 0) <= MAX_COPIED_CHARACTERS;
+  return `[${(small ? bodies : bodies.map(withoutPayload)).join(",")}]`;
+}
+
+function withoutPayload(body: string): string {
+  const { payload_inline: _, ...envelope } = JSON.parse(body) as Record<string, unknown>;
+  return JSON.stringify(envelope);
 }
 
 /** An outcome as its row keeps it. */

@@ -1,10 +1,11 @@
 import { DurableObject } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
+import type { EntryKey } from "../contract/ids.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
 import type { Row } from "../store/retry.ts";
-import type { Attempt, Entry, Outgoing } from "./entry.ts";
+import type { Attempt, Entry, Outgoing, Seen } from "./entry.ts";
 import * as inbox from "./inbox.ts";
 import { relay } from "./relay.ts";
 
@@ -29,16 +30,24 @@ export interface Answer {
 }
 
 /**
- * The one writer of step outcomes: takes what the steps of many instances want recorded, commits it in groups, and
+ * The writer of step outcomes: takes what the steps of many instances want recorded, commits it in groups, and
  * sends the committed messages on their way from memory. It holds nothing that is not also in D1, so it may die at any
- * moment: callers repeat themselves, the fence sorts repeats out, and the keeper sends what was not sent.
+ * moment, and there may be any number of it: callers repeat themselves, the fence sorts repeats out, and the keeper sends what was not sent.
  */
 export class Recorder extends DurableObject<EngineEnv> {
   readonly #commits = new GroupCommit(this.env.DB);
 
-  /** Everything recorded for an instance. */
-  entries(instanceId: string): Promise<Entry[]> {
-    return this.#commits.commit({ statements: [inbox.selectEntries(instanceId)], read: ([rows]) => rows as unknown as Entry[] });
+  /** Everything recorded for an instance, but for the outputs: an instance may have more of them than one answer carries (32 MiB). */
+  entries(instanceId: string): Promise<Seen[]> {
+    return this.#commits.commit({ statements: [inbox.selectEntries(instanceId)], read: ([rows]) => rows as unknown as Seen[] });
+  }
+
+  /** The output of one entry, as JSON; null when it has none, or one that is kept in R2. */
+  output(key: EntryKey): Promise<string | null> {
+    return this.#commits.commit({
+      statements: [inbox.selectOutput(key)],
+      read: ([rows]) => (rows?.[0]?.output as string | undefined) ?? null,
+    });
   }
 
   /** Takes a key before its effect runs, if it may be taken. */
@@ -81,12 +90,16 @@ export class Recorder extends DurableObject<EngineEnv> {
       ...outcome.messages.map(inbox.insertOutgoing),
       ...this.#running(attempt),
     ];
+    const already = { look: inbox.selectEntry(attempt.key), read: (rows: Row[]) => recorded(attempt, onlyEntry(rows)) };
     let run: number | undefined;
     try {
-      run = await this.#commits.commit({
+      const answer = await this.#commits.commit<Answer | { run: number | undefined }>({
         statements: [...statements, ...this.#whichRun(attempt)],
-        read: (rows) => runIn(rows[statements.length]),
+        read: (rows) => ({ run: runIn(rows[statements.length]) }),
+        already,
       });
+      if ("mine" in answer) return answer;
+      run = answer.run;
     } catch (error) {
       if (!inbox.isFenceRefusal(error)) throw error;
       return this.#readBack(attempt);
@@ -110,7 +123,7 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   async #readBack(attempt: Attempt): Promise<Answer> {
     const entry = await this.#commits.commit({ statements: [inbox.selectEntry(attempt.key)], read: ([rows]) => onlyEntry(rows) });
-    return { mine: entry?.state === "done" && entry.token === attempt.token, entry };
+    return recorded(attempt, entry) ?? { mine: false, entry };
   }
 
   #running(attempt: Attempt): RowStatement[] {
@@ -129,6 +142,11 @@ function runIn(rows: Row[] | undefined): number | undefined {
 
 function onlyEntry(rows: Row[] | undefined): Entry | null {
   return (rows?.[0] ?? null) as Entry | null;
+}
+
+/** What an attempt hears of an outcome that is there already: its own, after an ambiguous commit, or another's. */
+function recorded(attempt: Attempt, entry: Entry | null): Answer | undefined {
+  return entry?.state === "done" ? { mine: entry.token === attempt.token, entry } : undefined;
 }
 
 function doneEntry({ key, position, after, caught, epoch, token, undoable }: Attempt, outcome: Outcome): Entry {

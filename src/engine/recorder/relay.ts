@@ -1,5 +1,7 @@
 import { queueBinding } from "../contract/bindings.ts";
+import { codeOf } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
+import { troubleOf } from "../store/trouble.ts";
 import type { Outgoing } from "./entry.ts";
 
 /** A queue takes at most 100 messages or 256 KB in one call; a little is left for what the platform adds. */
@@ -13,8 +15,8 @@ export interface SendFailure {
 }
 
 /**
- * Sends messages in as few calls as the queues allow. A call that fails is repeated message by message, so that one the
- * queue will not take holds back none of the others. Never throws: what is not sent stays in the outbox, and the keeper comes for it.
+ * Sends messages in as few calls as the queues allow. A call that is refused is made again in halves, one after the other, so that a message the
+ * queue will not take holds back none of the others; a queue that asks for less is left alone. Never throws: what is not sent stays in the outbox, and the keeper comes for it.
  */
 export async function relay(env: object, messages: readonly Outgoing[]): Promise<SendFailure[]> {
   const failures: SendFailure[] = [];
@@ -31,9 +33,10 @@ async function send(env: object, queue: string, chunk: Outgoing[]): Promise<Send
     );
     return [];
   } catch (error) {
-    if (chunk.length === 1 && chunk[0]) return [{ id: chunk[0].id, error: String(error) }];
-    const alone = await Promise.all(chunk.map((message) => send(env, queue, [message])));
-    return alone.flat();
+    const hopeless = chunk.length === 1 || troubleOf(error) === "overloaded" || codeOf(error) === "config_invalid";
+    if (hopeless) return chunk.map(({ id }) => ({ id, error: String(error) }));
+    const middle = Math.ceil(chunk.length / 2);
+    return [...(await send(env, queue, chunk.slice(0, middle))), ...(await send(env, queue, chunk.slice(middle)))];
   }
 }
 

@@ -2,7 +2,7 @@ import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { messageId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { type Fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { batch, query } from "../store/retry.ts";
 
 /** A wait that has its event: the instance must be told. */
@@ -14,14 +14,15 @@ export interface Assigned {
   envelope: string;
 }
 
-/** Keeps events for the instances that wait for them, now or later. */
-export function insertSignals(envelopes: readonly Envelope[]): Statement {
-  const rows = envelopes.map((envelope) => ({ id: messageId(envelope), envelope }));
-  return sql`
+/** Keeps events for the instances that wait for them, now or later: one statement, or a few when the events are large. */
+export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
+  return rowChunks(envelopes.map((envelope) => ({ id: messageId(envelope), envelope }))).map(
+    (rows) => sql`
     INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at)
     SELECT value->>'id', value->'envelope'->>'tenant_id', value->'envelope'->>'message_type', value->'envelope'->>'subject', value->'envelope', ${now}
-    FROM json_each(${JSON.stringify(rows)}) WHERE true
-    ON CONFLICT (id) DO NOTHING`;
+    FROM json_each(${rows}) WHERE true
+    ON CONFLICT (id) DO NOTHING`,
+  );
 }
 
 /**

@@ -1,101 +1,175 @@
+import { MillraceError } from "../contract/errors.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
+import { type Bindable, bindable } from "./bindable.ts";
+import { merge } from "./merge.ts";
 import { batch, type Row } from "./retry.ts";
+import { troubleOf } from "./trouble.ts";
 
 /** Statements that commit together or not at all, and how to read their answer. Row statements answer nothing. */
 export interface Unit<T> {
   readonly statements: readonly (Statement | RowStatement)[];
   readonly read: (rows: Row[][]) => T;
+  /** What settles the unit without its writes, because its outcome is already there; `read` answers undefined when it is not. Asked when a group was refused. */
+  readonly already?: { readonly look: Statement; readonly read: (rows: Row[]) => T | undefined };
 }
 
 interface Waiting {
-  statements: readonly (Statement | RowStatement)[];
-  settle: (rows: Row[][]) => void;
-  fail: (error: unknown) => void;
+  readonly parts: readonly Bindable[];
+  readonly bytes: number;
+  readonly look: Statement | undefined;
+  /** Settles the unit by what its look found; false when that does not. */
+  readonly recognise: (rows: Row[]) => boolean;
+  readonly settle: (rows: Row[][]) => void;
+  readonly fail: (error: unknown) => void;
 }
 
-/** Bounds of one group. D1 runs its statements one after another, and takes values of at most 2 MB. */
-const MAX_UNITS = 100;
-const MAX_CHARACTERS = 500_000;
+/** Bounds of one group, and of what may wait behind it. D1 runs a batch's statements one after another, and takes values of at most 2 MB; an object has 128 MB. */
+const BOUNDS = { groupUnits: 100, groupBytes: 1_000_000, waitingUnits: 5000, waitingBytes: 16_000_000, answerWithinMs: 35_000 };
+
+/** Pause before the next group after the database was in trouble: doubled while that lasts. */
+const PAUSE_MS = { least: 250, most: 5000 };
 
 /**
  * Commits the units of many callers in one D1 batch: while one batch is under way the next one gathers, so the group is as
- * large as the load asks and a lone caller waits for nobody. Row statements of the same text become one. A unit that cannot
- * commit aborts the batch; the group's members are then committed one by one, so that only the one at fault sees the error.
+ * large as the load asks and a lone caller waits for nobody. Row statements of the same text become one. Never two batches at once.
+ *
+ * No unit stops another. What cannot be bound is rejected before it waits; a group that is refused is committed in halves, one after the other, until only
+ * the one at fault sees the error; trouble of the database is told to the whole group, and the next one waits a while.
  */
 export class GroupCommit {
   readonly #db: D1Database;
+  readonly #bounds: typeof BOUNDS;
   #waiting: Waiting[] = [];
+  #waitingBytes = 0;
   #busy = false;
+  #pauseMs = 0;
 
-  constructor(db: D1Database) {
+  constructor(db: D1Database, bounds: Partial<typeof BOUNDS> = {}) {
     this.#db = db;
+    this.#bounds = { ...BOUNDS, ...bounds };
   }
 
-  /** Resolves with the unit's answer once it is committed. Rejects with D1's error if the unit itself cannot commit. */
-  commit<T>({ statements, read }: Unit<T>): Promise<T> {
+  /**
+   * Resolves with the unit's answer once it is committed. Rejects with D1's error if the unit itself cannot commit, with `config_invalid` or
+   * `payload_too_large` if it cannot be bound, and with `unavailable`, with a time to come back, if too much waits already or the database is in trouble.
+   */
+  commit<T>({ statements, read, already }: Unit<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      const settle = (rows: Row[][]) => {
-        try {
-          resolve(read(rows));
-        } catch (error) {
-          reject(error);
-        }
+      const parts = statements.map(bindable);
+      const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
+      this.#assertRoom(bytes);
+      const answer = (rows: Row[][]) => resolve(read(rows));
+      const recognise = (rows: Row[]) => {
+        const known = already?.read(rows);
+        if (known !== undefined) resolve(known);
+        return known !== undefined;
       };
-      this.#waiting.push({ statements, settle, fail: reject });
+      this.#waiting.push({ parts, bytes, look: already?.look, recognise, settle: orReject(answer, reject), fail: reject });
+      this.#waitingBytes += bytes;
       if (!this.#busy) void this.#drain();
     });
   }
 
+  #assertRoom(bytes: number): void {
+    const { waitingUnits, waitingBytes } = this.#bounds;
+    if (this.#waiting.length < waitingUnits && (this.#waiting.length === 0 || this.#waitingBytes + bytes <= waitingBytes)) return;
+    throw new MillraceError(
+      "unavailable",
+      "As much waits to be written as can be held. Nothing was written: send the same again in a few seconds.",
+      {
+        // Spread, so that those who were refused together do not come back together.
+        delayMs: 1000 + Math.floor(Math.random() * 2000),
+      },
+    );
+  }
+
   async #drain(): Promise<void> {
     this.#busy = true;
-    while (this.#waiting.length > 0) await this.#commitGroup(this.#takeGroup());
-    this.#busy = false;
+    try {
+      while (this.#waiting.length > 0) {
+        if (this.#pauseMs > 0) await scheduler.wait(this.#pauseMs);
+        await this.#finish(this.#takeGroup());
+      }
+    } finally {
+      this.#busy = false;
+    }
   }
 
   #takeGroup(): Waiting[] {
-    let characters = 0;
+    const { groupUnits, groupBytes } = this.#bounds;
+    let bytes = 0;
     let size = 0;
-    for (const unit of this.#waiting.slice(0, MAX_UNITS)) {
-      characters += unit.statements.reduce((sum, statement) => sum + weight(statement), 0);
-      if (size > 0 && characters > MAX_CHARACTERS) break;
+    for (const unit of this.#waiting.slice(0, groupUnits)) {
+      if (size > 0 && bytes + unit.bytes > groupBytes) break;
+      bytes += unit.bytes;
       size++;
     }
+    this.#waitingBytes -= bytes;
     return this.#waiting.splice(0, size);
   }
 
-  async #commitGroup(group: Waiting[]): Promise<void> {
-    const merged = merge(group);
-    let answers: Row[][];
+  /** Every unit of the group has its answer afterwards, whatever happens. */
+  async #finish(group: readonly Waiting[]): Promise<void> {
     try {
-      answers = await batch(this.#db, merged.statements);
+      await this.#commitInParts(group);
+      this.#pauseMs = 0;
     } catch (error) {
-      if (group.length === 1) group[0]?.fail(error);
-      else await Promise.all(group.map((unit) => this.#commitGroup([unit])));
-      return;
+      this.#pauseMs = Math.min(Math.max(PAUSE_MS.least, this.#pauseMs * 2), PAUSE_MS.most);
+      // Those that were settled before hear nothing of it.
+      for (const unit of group) unit.fail(error);
     }
-    for (const [index, unit] of group.entries()) unit.settle((merged.places[index] ?? []).map((place) => answers[place] ?? []));
+  }
+
+  /** Throws the database's trouble: what is left of the group then is not tried in parts. */
+  async #commitInParts(group: readonly Waiting[]): Promise<void> {
+    const parts = [group];
+    let looked = false;
+    for (let part = parts.pop(); part; part = parts.pop()) {
+      const refusal = await this.#commitTogether(part);
+      if (refusal === undefined) continue;
+      if (part.length === 1) {
+        part[0]?.fail(refusal);
+        continue;
+      }
+      const open: readonly Waiting[] = looked ? part : await this.#unsettled(part);
+      looked = true;
+      const middle = open.length < part.length ? open.length : Math.ceil(open.length / 2);
+      parts.push(...[open.slice(middle), open.slice(0, middle)].filter((half) => half.length > 0));
+    }
+  }
+
+  /** Answers why D1 refused what was asked; throws when it was in no state to judge. */
+  async #commitTogether(group: readonly Waiting[]): Promise<unknown> {
+    try {
+      const { statements, places } = merge(group);
+      const answers = await batch(this.#db, statements, this.#bounds.answerWithinMs);
+      for (const [index, unit] of group.entries()) unit.settle((places[index] ?? []).map((place) => answers[place] ?? []));
+      return undefined;
+    } catch (error) {
+      if (troubleOf(error) !== "fatal") throw error;
+      return error;
+    }
+  }
+
+  /**
+   * After a refusal: those whose outcome is not there yet. The others, whose commit was ambiguous before or which somebody else was
+   * quicker with, are settled by one look, so that a hundred repeats cost two batches and not two hundred.
+   */
+  async #unsettled(group: readonly Waiting[]): Promise<Waiting[]> {
+    const asked = group.filter(({ look }) => look !== undefined);
+    const looks = asked.flatMap(({ look }) => look ?? []);
+    const found = await batch(this.#db, looks, this.#bounds.answerWithinMs);
+    const known = new Set(asked.filter((unit, index) => unit.recognise(found[index] ?? [])));
+    return group.filter((unit) => !known.has(unit));
   }
 }
 
-/** One list of statements for a whole group, and where in it each unit finds its own. */
-function merge(group: readonly Waiting[]): { statements: Statement[]; places: number[][] } {
-  const statements: { text: string; params: Statement["params"]; rows?: unknown[] }[] = [];
-  const shared = new Map<string, number>();
-  const place = (statement: Statement | RowStatement): number => {
-    if (!("row" in statement)) return statements.push(statement) - 1;
-    const known = shared.get(statement.text);
-    if (known !== undefined) {
-      statements[known]?.rows?.push(statement.row);
-      return known;
+function orReject<T>(answer: (rows: T) => void, reject: (error: unknown) => void): (rows: T) => void {
+  return (rows) => {
+    try {
+      answer(rows);
+    } catch (error) {
+      reject(error);
     }
-    shared.set(statement.text, statements.length);
-    return statements.push({ text: statement.text, params: [], rows: [statement.row] }) - 1;
   };
-  const places = group.map((unit) => unit.statements.map(place));
-  return { statements: statements.map(({ text, params, rows }) => ({ text, params: rows ? [JSON.stringify(rows)] : params })), places };
-}
-
-function weight(statement: Statement | RowStatement): number {
-  const values = "row" in statement ? Object.values(statement.row) : statement.params;
-  return values.reduce<number>((sum, value) => sum + (typeof value === "string" ? value.length : 8), 0);
 }

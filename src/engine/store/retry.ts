@@ -1,24 +1,19 @@
 import pRetry from "p-retry";
-import { MillraceError, messageOf } from "../contract/errors.ts";
+import { MillraceError } from "../contract/errors.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
+import { bindable } from "./bindable.ts";
+import { asUnavailable, isTransient } from "./trouble.ts";
 
-/** The platform's own words for a blip that a repeat may cure. D1's overload errors are not among them: those want less traffic, not more. */
-const TRANSIENT =
-  /Network connection lost|D1 DB reset|Internal error in D1 DB storage|Cannot resolve D1 DB due to transient issue|Can't read from request stream|SQLITE_BUSY|database is locked|Durable Object (reset|storage)|object to be reset|internal error/i;
-const OVERLOADED = /overloaded|storage operation exceeded timeout|exceeded its memory limit|exceeded its CPU/i;
-
-/** True for errors of the platform that a repeat may cure: the call may or may not have taken effect. */
-export function isTransient(error: Error): boolean {
-  return TRANSIENT.test(error.message) || ("retryable" in error && error.retryable === true);
-}
+/** How long D1 may take over one batch; its own limit for a query is 30 s. A call that never returns must not hold its callers for ever. */
+const ANSWER_WITHIN_MS = 35_000;
 
 /**
  * Runs a D1 call, repeating it over sub-second blips. The call must be safe to repeat: every statement of the engine is,
- * because it names its row and fences itself. Errors: `unavailable` when D1 asks for less traffic; D1's own error otherwise.
+ * because it names its row and fences itself. Errors: `unavailable`, with a time to come back, when the trouble is the platform's; D1's own error otherwise.
  */
-async function withD1Retry<T>(call: () => Promise<T>): Promise<T> {
+async function withD1Retry<T>(call: () => Promise<T>, withinMs: number): Promise<T> {
   try {
-    return await pRetry(call, {
+    return await pRetry(() => answered(call, withinMs), {
       retries: 4,
       minTimeout: 40,
       maxTimeout: 600,
@@ -26,25 +21,37 @@ async function withD1Retry<T>(call: () => Promise<T>): Promise<T> {
       shouldRetry: ({ error }) => isTransient(error),
     });
   } catch (error) {
-    if (OVERLOADED.test(messageOf(error))) {
-      throw new MillraceError("unavailable", "The database asks for less traffic. Try again in a few seconds.", {
-        cause: error,
-        delayMs: 5000,
-      });
-    }
-    throw error;
+    throw asUnavailable(error, "The database");
+  }
+}
+
+async function answered<T>(call: () => Promise<T>, withinMs: number): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const limit = new Promise<never>((_, reject) => {
+    const said = `The database did not answer within ${withinMs} ms. Whether it took the write is unknown: send the same again.`;
+    timer = setTimeout(() => reject(new MillraceError("unavailable", said, { delayMs: 1000 })), withinMs);
+  });
+  try {
+    return await Promise.race([call(), limit]);
+  } finally {
+    clearTimeout(timer);
   }
 }
 
 /** One row of an answer. */
 export type Row = Record<string, unknown>;
 
-/** Runs statements as one atomic batch, all of them or none, and answers each one's rows. */
-export async function batch(db: D1Database, statements: readonly (Statement | RowStatement)[]): Promise<Row[][]> {
+/** Runs statements as one atomic batch, all of them or none, and answers each one's rows. Errors: `payload_too_large` for a value that D1 takes only locally. */
+export async function batch(
+  db: D1Database,
+  statements: readonly (Statement | RowStatement)[],
+  withinMs: number = ANSWER_WITHIN_MS,
+): Promise<Row[][]> {
   if (statements.length === 0) return [];
-  const params = (statement: Statement | RowStatement) => ("row" in statement ? [JSON.stringify([statement.row])] : statement.params);
-  const results = await withD1Retry(() =>
-    db.batch<Row>(statements.map((statement) => db.prepare(statement.text).bind(...params(statement)))),
+  const bound = statements.map(bindable);
+  const results = await withD1Retry(
+    () => db.batch<Row>(bound.map(({ text, params, row }) => db.prepare(text).bind(...(row === undefined ? params : [`[${row}]`])))),
+    withinMs,
   );
   return results.map((result) => result.results);
 }

@@ -1,0 +1,55 @@
+import { MillraceError } from "../contract/errors.ts";
+import { byteLength } from "../contract/limits.ts";
+import type { RowStatement, SqlValue, Statement } from "../contract/sql.ts";
+
+/** Largest value that is bound, in bytes. D1 refuses more than 2,000,000 for a text or a row once it is deployed; locally it takes more, so we refuse. */
+export const MAX_VALUE_BYTES = 1_900_000;
+
+/** A statement that was looked at: it has text, its values can be bound, and what they weigh is known. */
+export interface Bindable {
+  readonly text: string;
+  readonly params: readonly SqlValue[];
+  /** Set for a row statement: its row as JSON text. Rows of one text travel together, as one parameter. */
+  readonly row?: string;
+  readonly bytes: number;
+}
+
+/**
+ * Looks at a statement before it can do harm to others. Errors: `config_invalid` for what is no statement (`condition && sql\`…\`` with a
+ * false condition), `payload_too_large` for a value that D1 would refuse.
+ */
+export function bindable(statement: Statement | RowStatement): Bindable {
+  const { text, row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
+  if (typeof text !== "string" || (row === undefined && !Array.isArray(params))) {
+    throw new MillraceError(
+      "config_invalid",
+      `Among the statements to write is one that is none (${String(statement).slice(0, 40)}): use sql\`…\`, and leave a conditional one out of the list.`,
+    );
+  }
+  if (row !== undefined) {
+    const json = JSON.stringify(row);
+    return { text, params: [], row: json, bytes: weight(json, text) };
+  }
+  const values: readonly SqlValue[] = params ?? [];
+  return { text, params: values, bytes: values.reduce<number>((sum, value) => sum + weight(value, text), 0) };
+}
+
+function weight(value: SqlValue, text: string): number {
+  if (typeof value === "number" || typeof value === "boolean" || value === null) return 8;
+  if (typeof value !== "string") {
+    throw new MillraceError(
+      "config_invalid",
+      `A value that is ${typeof value} was to be written (${shown(text)}): bind text, numbers or null.`,
+    );
+  }
+  const bytes = byteLength(value);
+  if (bytes <= MAX_VALUE_BYTES) return bytes;
+  throw new MillraceError(
+    "payload_too_large",
+    `A value of ${bytes} bytes was to be written (${shown(text)}); the database takes ${MAX_VALUE_BYTES}: write it in parts, or keep it in R2 and write its name.`,
+  );
+}
+
+function shown(text: string): string {
+  return `${text.trim().slice(0, 60)}…`;
+}
