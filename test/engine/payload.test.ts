@@ -1,0 +1,226 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { fingerprintOf, historyOf, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
+import { recorderOf } from "../../src/engine/recorder/client.ts";
+import { LabEvent } from "../probe/lab.ts";
+import { deliver, event, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
+import { errorOf, LAB, platformOf, platformReaches, restartLab, runLab } from "./lab.ts";
+
+const NOTE = "n".repeat(40_000);
+
+/** Lets calls of R2 about keys that hold `about` fail as R2 does, so many times. Answers how often they did. */
+function r2Fails(method: "get" | "put" | "delete", about: string, times: number): { failed: () => number } {
+  const prototype = Object.getPrototypeOf(env.PAYLOADS);
+  const original = prototype[method];
+  onTestFinished(() => {
+    prototype[method] = original;
+  });
+  let failed = 0;
+  prototype[method] = function (key: string, ...rest: unknown[]) {
+    if (!String(key).includes(about) || failed >= times) return original.call(this, key, ...rest);
+    failed++;
+    return Promise.reject(new Error(`${method}: We encountered an internal error. Please try again. (10001)`));
+  };
+  return { failed: () => failed };
+}
+
+describe("A payload by reference", () => {
+  it("W30 the platform passes again after the last line, its save and ours were lost: the run ends complete", async () => {
+    const { instanceId } = await runLab(({ step }) => step.commit("a", () => ({ output: 1 })), { note: NOTE });
+    await platformReaches(instanceId, "complete");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await env.DB.prepare("UPDATE instances SET status = 'running', check_at = 0 WHERE id = ?1").bind(instanceId).run();
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await errorOf(instanceId)).toBeNull();
+  });
+
+  it("W30 a client's repeat of a command that is complete does not take away what its undo needs", async () => {
+    const name = fresh();
+    const payload = { name, steps: [{ do: "keyed", name: "act", undo: "natural" }], note: NOTE };
+    const { instanceId } = await start(name, [], { payload });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect((await start(name, [], { payload })).replayed).toBe(true);
+    await undoInstance(probeEnv, operator, instanceId, "ordered by mistake");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+  });
+});
+
+describe("Trouble of R2", () => {
+  it("W31 once while a payload is stored: the command is accepted", async () => {
+    const name = fresh("lab");
+    const { failed } = r2Fails("put", fingerprintOf({ name, note: NOTE }), 1);
+    const { instanceId } = await runLab(async () => undefined, { name, note: NOTE });
+    expect(failed()).toBe(1);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+
+  it("W31 once while a pass opens its payload, or reads back a large output: it costs no step, and no run ends of it", async () => {
+    const name = fresh("lab");
+    const opening = r2Fails("get", fingerprintOf({ name, note: NOTE }), 1);
+    let reading: { failed: () => number } | undefined;
+    const { instanceId } = await runLab(
+      async ({ step, instanceId: id }) => {
+        reading ??= r2Fails("get", id, 1);
+        return (await step.commit("large", () => ({ output: "x".repeat(200_000) }))).length;
+      },
+      { name, note: NOTE },
+    );
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect([opening.failed(), reading?.failed()]).toEqual([1, 1]);
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    expect(steps.map((step) => step.name)).toEqual(["large"]);
+  });
+
+  it("W31 for longer than a blip, between two steps: a step of its own reads on, with a step's patience", async () => {
+    const large = "x".repeat(200_000);
+    let reading: { failed: () => number } | undefined;
+    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+      // Five tries make one read.
+      reading ??= r2Fails("get", id, 5);
+      const output = await step.read("large", async () => large);
+      await step.commit("small", () => ({}));
+      return output.length;
+    });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(reading?.failed()).toBe(5);
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    expect(steps.map((step) => step.name)).toEqual(["large", "large · read again 1", "small"]);
+  });
+
+  it("W31 while something would be cleaned up: the end of a run removes nothing, so nothing of it can fail", async () => {
+    const { failed } = r2Fails("delete", "payloads/", 99);
+    const { instanceId } = await runLab(({ step }) => step.commit("a", () => ({ output: 1 })), { note: NOTE });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(failed()).toBe(0);
+  });
+});
+
+describe("Trouble of the recorder", () => {
+  /** Lets D1 refuse batches that are about an instance's inbox, or its end, with these words. */
+  function d1Says(
+    words: string,
+    about: (statement: { statement: string; params: unknown[] }) => boolean,
+    times = Number.POSITIVE_INFINITY,
+  ) {
+    const prototype = Object.getPrototypeOf(env.DB);
+    const original = prototype.batch;
+    const mend = () => {
+      prototype.batch = original;
+    };
+    onTestFinished(mend);
+    let said = 0;
+    prototype.batch = function (statements: { statement: string; params: unknown[] }[]) {
+      if (said >= times || !statements.some(about)) return original.call(this, statements);
+      said++;
+      return Promise.reject(new Error(words));
+    };
+    return { said: () => said, mend };
+  }
+
+  it("W31 the end of a run that nobody could write down does not fail the run: the keeper asks the platform", async () => {
+    let id = "";
+    const finishes = d1Says("D1_ERROR: Exceeded maximum DB size.", ({ statement, params }) => {
+      return statement.includes("UPDATE instances SET status = r.value") && id !== "" && String(params[0]).includes(id);
+    });
+    const { instanceId } = await runLab(async ({ step, instanceId: own }) => {
+      await step.commit("a", () => ({}));
+      id = own;
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    await until(async () => finishes.said(), Boolean);
+    expect(await statusOf(instanceId)).toBe("running");
+    finishes.mend();
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it("R02 a time to come back that the database names is kept to by the step, through the recorder and whatever its own delay", async () => {
+    let id = "";
+    d1Says("D1_ERROR: Your account has exceeded D1's free tier daily row write limit.", ({ params }) => {
+      return id !== "" && params.some((value) => typeof value === "string" && value.includes(id));
+    });
+    const { instanceId } = await runLab(({ step, instanceId: own }) => {
+      id = own;
+      return step.commit("a", () => ({}), { retries: { limit: 3, delay: 10 } });
+    });
+    const attempts = async () => (await historyOf(probeEnv, { id: instanceId, workflow: "lab" })).steps[0]?.attempts;
+    const [first] = (await until(attempts, (tries) => tries?.[0]?.retryDelayMs != null)) ?? [];
+    expect(first?.retryDelayMs).toBeGreaterThanOrEqual(3_600_000);
+    await (await LAB.get(instanceId)).terminate();
+    await env.DB.prepare("UPDATE instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
+  });
+
+  it("R01 one author's slip, a condition in the place of a statement, ends its own run: all others go on", async () => {
+    const never = false as boolean;
+    const slip = await runLab(({ step }) => step.commit("slip", () => ({ statements: [(never && "SELECT 1") as never] })));
+    const other = await runLab(({ step }) => step.commit("fine", () => ({})));
+    expect(await reaches(other.instanceId, "complete", "errored")).toBe("complete");
+    expect(await reaches(slip.instanceId, "complete", "errored")).toBe("errored");
+    expect(await errorOf(slip.instanceId)).toMatchObject({ step: "slip", code: "config_invalid" });
+    expect((await platformOf(slip.instanceId)).status).toBe("errored");
+  });
+});
+
+describe("Outputs", () => {
+  it("W32 three hundred of 120 KB, more than one answer carries: the run passes again, and each is read when its step asks for it", async () => {
+    const items = Array.from({ length: 300 }, (_, index) => String(index));
+    let broken = true;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.map(items, { key: (item) => item, concurrency: 100 }, (item, each) => each.commit("make", () => ({ output: item })));
+      await step.commit("last", () => (broken ? Promise.reject(upstreamRefused("Not yet.")) : {}), { retries: { limit: 0, delay: 10 } });
+    });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+    const inflate = `UPDATE inbox SET output = '"' || replace(hex(zeroblob(60000)), '0', 'x') || '"' WHERE instance_id = ?1`;
+    await env.DB.prepare(inflate).bind(instanceId).run();
+    broken = false;
+    await platformReaches(instanceId, "errored");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+
+    const recorder = recorderOf(probeEnv, instanceId);
+    expect(await recorder.entries(instanceId)).toHaveLength(301);
+    const key = (item: string) => ({ instanceId, step: "make", item, generation: 1 });
+    const outputs = await Promise.all(items.map((item) => recorder.output(key(item))));
+    expect(outputs.every((output) => output?.length === 120_002)).toBe(true);
+    await env.DB.prepare("DELETE FROM inbox WHERE instance_id = ?1").bind(instanceId).run();
+  });
+
+  it("W32 one of more than 4 MiB is not kept, and the error says what to do; a commit with it writes nothing", async () => {
+    const { instanceId } = await runLab(({ step }) => step.commit("huge", () => ({ output: "x".repeat(4 * 1024 * 1024) })));
+    expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({
+      step: "huge",
+      code: "output_too_large",
+      message: expect.stringContaining("store it in the step and return where it is"),
+    });
+    expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
+  });
+});
+
+describe("A message", () => {
+  it("W32 of a hundred large ones from one step, all are sent, although one value could not hold them", async () => {
+    const names = Array.from({ length: 100 }, (_, index) => `${index}`);
+    const name = fresh();
+    const { instanceId } = await runLab(({ step }) =>
+      step.commit("tell", () => ({
+        emit: names.map((one) => LabEvent.from({ name: `${name}/${one}`, note: "n".repeat(30_000), row: "told" })),
+      })),
+    );
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    const told = () => rows("SELECT 1 FROM probe_rows WHERE name LIKE ?1", `${name}/%`);
+    expect(await until(told, (found) => found.length === 100)).toHaveLength(100);
+    expect(await rows("SELECT 1 FROM inbox, json_each(messages) WHERE instance_id = ?1", instanceId)).toHaveLength(100);
+  });
+
+  it("W32 of a hundred large ones that a wait may take, all are kept from one delivered batch", async () => {
+    const about = fresh();
+    const large = Array.from({ length: 100 }, (_, index) =>
+      event("probe.signal", about, { about, value: `${index}/${"v".repeat(30_000)}` }),
+    );
+    expect(await deliver("probe-events", large)).toEqual({ acked: 100, retried: 0 });
+    expect(await rows("SELECT 1 FROM signals WHERE subject = ?1", about)).toHaveLength(100);
+    await env.DB.prepare("DELETE FROM signals WHERE subject = ?1").bind(about).run();
+  });
+});
