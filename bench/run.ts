@@ -15,6 +15,7 @@ const MESSAGES = 10_000;
 const FACTS = 5000;
 const RUNS = 400;
 const PACED = 30;
+const RECORDS = 4000;
 const STEPS = 3;
 /** A run's calls to the recorder: one record a step, and the note that it ended. */
 const OBJECT_REQUESTS = STEPS + 1;
@@ -97,6 +98,18 @@ async function measure({ url }: Engine) {
     `$${usd_per_million_runs} per million`,
   );
 
+  // The first round finds the runtime cold, and is not counted.
+  for (const shards of [1, 8]) await ask(`/recorder?count=${RECORDS}&shards=${shards}`);
+  const recorded = await repeat(rounds, async () => ({
+    one: await ask<number>(`/recorder?count=${RECORDS}&shards=1`),
+    eight: await ask<number>(`/recorder?count=${RECORDS}&shards=8`),
+  }));
+  const recorder_per_s = {
+    1: Math.round(median(recorded.map(({ one }) => one))),
+    8: Math.round(median(recorded.map(({ eight }) => eight))),
+  };
+  say(`${RECORDS} outcomes, 500 steps waiting for theirs`, `one recorder ${recorder_per_s[1]}/s`, `eight ${recorder_per_s[8]}/s`);
+
   // Last: ledgers have alarms, which would ring while others measure. The first round of each finds the runtime cold, and is not counted.
   for (const side of ["plain", "engine", "confirmed"]) await ask(`/projection/${side}?count=${FACTS}`);
   const projected = await repeat(rounds, async () => ({
@@ -121,6 +134,7 @@ async function measure({ url }: Engine) {
     projection_confirmed_ratio,
     guard_ratio,
     latency_ratio,
+    recorder_per_s,
     round_trips_per_run,
     rows_written_per_run,
     usd_per_million_runs,

@@ -1,6 +1,7 @@
 import { catalog, dispatch, entrypoint } from "../src/engine/index.ts";
 import { engineIntake, plainIntake } from "./intake.ts";
 import { confirmedProjection, engineProjection, plainProjection } from "./projections.ts";
+import { recorderRate } from "./recorder.ts";
 import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "./runs.ts";
 import { empty, guarded } from "./workflows.ts";
 
@@ -55,6 +56,8 @@ export default {
         return Response.json(await engineProjection(env, count, series));
       case "/projection/confirmed":
         return Response.json(await confirmedProjection(env, count, series));
+      case "/recorder":
+        return Response.json(await recorderRate(env, count, Number(url.searchParams.get("shards")), series));
       case "/runs/raw":
         return Response.json(await rawRuns(env, count, series));
       case "/runs/guarded":

@@ -60,7 +60,7 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
     "Give new work its own key; to repeat the old work, send the old payload.",
   ],
   output_too_large: [
-    "A step answered more than 32 MiB. Its effect happened all the same and is not repeated.",
+    "A step answered more than 4 MiB. Its effect happened all the same and is not repeated.",
     "Confirm the effect with an output, then retry; let the step store such data itself.",
   ],
   output_not_serializable: [

@@ -1,0 +1,32 @@
+import { digest } from "../src/engine/contract/ids.ts";
+import { type EngineEnv, query, sql } from "../src/engine/index.ts";
+import { recorderOf } from "../src/engine/recorder/client.ts";
+import type { Attempt } from "../src/engine/recorder/entry.ts";
+
+/** Steps that wait for their record at one moment. */
+const IN_FLIGHT = 500;
+
+/** Outcomes recorded a second, each of another instance, by so many recorders: callers wait for theirs before they ask again. */
+export async function recorderRate(env: EngineEnv, count: number, shards: number, series: string): Promise<number> {
+  const sharded = Object.assign(Object.create(env), env, { RECORDER_SHARDS: shards }) as EngineEnv;
+  const attempts = Array.from({ length: count }, (_, index) => attemptOf(digest("bench", series, String(index)), series));
+  const waiting = attempts.values();
+  const start = performance.now();
+  await Promise.all(
+    Array.from({ length: IN_FLIGHT }, async () => {
+      for (const attempt of waiting) await recorderOf(sharded, attempt.key.instanceId).record(attempt, OUTCOME);
+    }),
+  );
+  const seconds = (performance.now() - start) / 1000;
+  const [found] = await query<{ rows: number }>(env.DB, sql`SELECT count(*) AS rows FROM inbox WHERE step = ${series} AND state = 'done'`);
+  if (found?.rows !== count) throw new Error(`Only ${found?.rows} of ${count} outcomes were recorded.`);
+  return count / seconds;
+}
+
+const OUTCOME = { output: '{"id":"1","at":"upstream","ok":true}', outputRef: null, statements: [], messages: [], error: null };
+
+function attemptOf(instanceId: string, step: string): Attempt {
+  const key = { instanceId, step, item: "", generation: 1 };
+  const fence = { class: "keyed", token: crypto.randomUUID(), epoch: 1, aloneAs: null } as const;
+  return { key, position: 0, after: null, caught: null, startsRun: true, ...fence };
+}
