@@ -78,7 +78,7 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
     "Mend what the message names, then retry the instance.",
   ],
   nondeterministic_steps: [
-    "A later pass of an instance met other step names than an earlier one, or one name twice.",
+    "A pass of an instance named another step than the one an earlier pass recorded there, or one name twice.",
     "Use literal names and put data into the key; then retry.",
   ],
   config_invalid: ["A binding, variable or table is missing.", "Do what the detail says, then deploy."],

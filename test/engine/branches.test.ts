@@ -148,7 +148,7 @@ it("W25 any branches, with any latencies: retried, restarted twice and undone, a
   timeout: 60_000,
 }, async () => {
   await fc.assert(
-    fc.asyncProperty(fc.array(tree, { minLength: 12, maxLength: 12 }), async (trees) => {
+    fc.asyncProperty(fc.array(tree, { minLength: 8, maxLength: 8 }), async (trees) => {
       await Promise.all(
         trees.map((root) =>
           holds(root).catch((cause) => {

@@ -192,9 +192,10 @@ describe("Branches side by side, each of several steps", () => {
   });
 
   it("W25 a step that waits for code of another kind is named late, not missed", async () => {
-    const { done, act, refusing } = world();
+    const { done, waits, act, refusing } = world();
     let pause = 0;
     refusing.add("c");
+    waits.c = () => done.includes("late");
     const { instanceId } = await runLab(async ({ step }) => {
       const late = async () => {
         await scheduler.wait(pause);

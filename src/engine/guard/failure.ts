@@ -53,9 +53,12 @@ export function asPlatformError(error: unknown): unknown {
  */
 export function nextDelayMs(retries: Retries, attempt: number, error: unknown): number {
   const asked = askedDelayMs(error);
-  if (asked === undefined) return backOffMs(retries, attempt);
-  return codeOf(error) === "unavailable" ? Math.max(asked, backOffMs(retries, attempt)) : asked;
+  if (asked === undefined || !(asked >= 0)) return backOffMs(retries, attempt);
+  return Math.min(codeOf(error) === "unavailable" ? Math.max(asked, backOffMs(retries, attempt)) : asked, MAX_DELAY_MS);
 }
+
+/** The platform ends a step at once whose delay it cannot take. */
+const MAX_DELAY_MS = 12 * 3_600_000;
 
 function backOffMs(retries: Retries, attempt: number): number {
   const delayMs = durationMs(retries.delay);
