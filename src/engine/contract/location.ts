@@ -1,5 +1,5 @@
 /** Where on earth something may be made: the platform's own names. */
-export const LOCATIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "apac-ne", "apac-se", "oc", "afr", "me"] as const;
+const LOCATIONS = ["wnam", "enam", "sam", "weur", "eeur", "apac", "apac-ne", "apac-se", "oc", "afr", "me"] as const;
 
 interface Placed {
   locationHint?: (typeof LOCATIONS)[number];
