@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Issue, MillraceError } from "../contract/errors.ts";
 import { andEquals, type Fragment, now, type Statement, sql } from "../contract/sql.ts";
-import { query } from "../store/retry.ts";
+import { batch, query } from "../store/retry.ts";
 import type { Operator } from "./audit.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
@@ -47,16 +47,16 @@ export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: De
     filter,
     ({ capturedAt, id }) => ({ at: capturedAt, id }),
     async (before, limit) => {
-      const rows = await query(
-        env.DB,
-        sql`
+      // One statement a reader: each is read from its index in order, which an OR would not be.
+      const of = (tenantId: string | null) => sql`
         SELECT ${COLUMNS} FROM dead_letters
-        WHERE ${visibleTo(by)} AND state = ${filter.state ?? "open"}
+        WHERE tenant_id IS ${tenantId} AND state = ${filter.state ?? "open"}
           ${andEquals({ fragment: "queue" }, filter.queue)} ${andEquals({ fragment: "reason" }, filter.reason)}
           AND (captured_at, id) < (${before.at}, ${before.id})
-        ORDER BY captured_at DESC, id DESC LIMIT ${limit}`,
-      );
-      return rows.map(asRow);
+        ORDER BY captured_at DESC, id DESC LIMIT ${limit}`;
+      const found = await batch(env.DB, by.seesUnattributed ? [of(by.tenantId), of(null)] : [of(by.tenantId)]);
+      const letters = found.flat().map(asRow);
+      return letters.sort((a, b) => b.capturedAt - a.capturedAt || (a.id < b.id ? 1 : -1)).slice(0, limit);
     },
   );
 }

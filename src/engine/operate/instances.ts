@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { formatEntryKey, messageId, platformId } from "../contract/ids.ts";
-import { andEquals, sql } from "../contract/sql.ts";
+import { andEquals, type Statement, sql } from "../contract/sql.ts";
 import type { Failure } from "../guard/failure.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { query } from "../store/retry.ts";
@@ -55,8 +55,7 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
       const rows = await query(
         env.DB,
         sql`
-        SELECT ${COLUMNS} FROM instances
-        WHERE tenant_id = ${by.tenantId} ${andEquals({ fragment: "correlation_id" }, filter.correlation)}
+        SELECT ${COLUMNS} FROM instances ${whereTheyAre(filter)} AND tenant_id = ${by.tenantId}
           ${andEquals({ fragment: "status" }, filter.status)} ${andEquals({ fragment: "workflow" }, filter.workflow)}
           ${andEquals({ fragment: "subject" }, filter.subject)}
           AND accepted_at >= ${filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
@@ -65,6 +64,18 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
       return rows.map(asInstance);
     },
   );
+}
+
+/**
+ * The index with the fewest rows: a job's own; of what stopped or waits for a person; of what is open, among all tenants'; or else the
+ * tenant's by time. Conditions stand in it as text: a partial index serves none that is bound.
+ */
+function whereTheyAre({ correlation, status }: InstanceFilter): Statement {
+  if (correlation !== undefined) return sql`INDEXED BY instances_by_correlation WHERE correlation_id = ${correlation}`;
+  if (status === undefined || status === "complete") return sql`INDEXED BY instances_by_time WHERE true`;
+  if (["accepted", "queued", "running", "waiting"].includes(status)) return sql`INDEXED BY instances_to_check WHERE check_at IS NOT NULL`;
+  return sql`
+    INDEXED BY instances_stopped WHERE status IN ('errored', 'terminated', 'dead', 'skipped', 'in_doubt', 'paused') AND status = ${status}`;
 }
 
 /** One instance. Errors: `instance_not_found`, also for another tenant's. */
@@ -117,13 +128,17 @@ export async function effectsOf(env: EngineEnv, by: Operator, instanceId: string
   return rows.map(asEffect);
 }
 
-/** Effects in one state across the tenant's instances, oldest first; meant for `in_doubt`. */
-export async function listEffects(env: EngineEnv, by: Operator, filter: { state: string; limit?: number | undefined }): Promise<Effect[]> {
+/** Effects in doubt across the tenant's instances, oldest first. Read from the index of doubts, which are few, in all tenants'. */
+export async function listEffects(
+  env: EngineEnv,
+  by: Operator,
+  filter: { state: "in_doubt"; limit?: number | undefined },
+): Promise<Effect[]> {
   const rows = await query(
     env.DB,
     sql`
-      SELECT ${EFFECT} FROM inbox e JOIN instances i ON i.id = e.instance_id
-      WHERE e.state = ${filter.state} AND i.tenant_id = ${by.tenantId} ORDER BY e.updated_at LIMIT ${Math.min(filter.limit ?? 50, 200)}`,
+      SELECT ${EFFECT} FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
+      WHERE e.state = 'in_doubt' AND i.tenant_id = ${by.tenantId} ORDER BY e.updated_at LIMIT ${Math.min(filter.limit ?? 50, 200)}`,
   );
   return rows.map(asEffect);
 }

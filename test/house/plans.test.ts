@@ -1,0 +1,58 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { expect, it } from "vitest";
+import { readSql, type Written } from "./read-sql.ts";
+
+const ROOT = join(import.meta.dirname, "../..");
+
+/** Statements that scan or sort more than one instance's rows, and why that does not grow with the years. Everything else reads what it answers from an index. */
+const READS_ALL: Record<string, string> = {
+  "keeper/prune-rows.ts removeFrom": "Tokens and the audit, once a day: an index would be a written row for each.",
+  "keeper/prune-rows.ts pruneScheduleRuns": "Once a day: an index would be a written row for each run.",
+  "keeper/prune-objects.ts refsAmong": "An index that holds only messages whose payload is in R2, once a day.",
+  "operate/instances.ts listEffects": "An index that holds only what is in doubt.",
+  "signals/assign.ts assignSignals": "Sorts the events and waits of the subjects that a batch is about.",
+  "operate/instances.ts listInstances":
+    "What is open, from an index that holds nothing else; sorted, because the keeper's order is another.",
+};
+
+interface Step {
+  id: number;
+  parent: number;
+  detail: string;
+}
+
+function planner(): (written: Written) => Step[] {
+  const db = new DatabaseSync(":memory:");
+  for (const file of readdirSync(join(ROOT, "migrations")).sort()) db.exec(readFileSync(join(ROOT, "migrations", file), "utf8"));
+  return ({ where, text }) => {
+    try {
+      return db.prepare(`EXPLAIN QUERY PLAN ${text}`).all() as unknown as Step[];
+    } catch (error) {
+      throw new Error(`${where} cannot be planned (${String(error)}): ${text}`);
+    }
+  };
+}
+
+/** What of a plan grows with the table: a scan, and a sort of more than one instance's rows. */
+function growing(plan: readonly Step[]): string[] {
+  return plan
+    .filter(({ detail, parent }) => {
+      if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN (pair|\(subquery)/.test(detail);
+      const searched = plan.filter((one) => one.parent === parent && one.detail.startsWith("SEARCH ")).map((one) => one.detail);
+      return (
+        detail.startsWith("USE TEMP B-TREE") && !searched.every((search) => /\((\w+_)?id=\?/.test(search) && !/\(tenant_id=\?/.test(search))
+      );
+    })
+    .map(({ detail }) => detail);
+}
+
+it("K01 every statement of the engine reads from an index, however large its table grows", () => {
+  const planOf = planner();
+  const statements = readSql(join(ROOT, "src/engine"));
+  expect(statements.length).toBeGreaterThan(100);
+  const found = statements.flatMap((written) => growing(planOf(written)).map((detail) => ({ ...written, detail })));
+  expect(found.filter(({ where }) => !(where in READS_ALL)).map(({ where, detail, text }) => `${where}: ${detail}: ${text}`)).toEqual([]);
+  expect(Object.keys(READS_ALL).filter((where) => !found.some((one) => one.where === where))).toEqual([]);
+});
