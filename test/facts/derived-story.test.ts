@@ -221,8 +221,10 @@ it("a name that somebody else has taken in the account's ledger is not passed ov
   ]);
   // The same outcome, told with another account: its charge would have the name that is taken there.
   const forged = { ...cause, payload: { ...cause.payload, account: "a2" } } as RecordedFact;
-  expect(await deliver([forged])).toEqual({ acked: 0, retried: 1 });
+  expect(await deliver([forged])).toEqual({ acked: 1, retried: 0 });
   expect(await factsOf(tenantId, "account/a2")).toHaveLength(1);
+  const { results } = await env.DB.prepare("SELECT reason FROM dead_letters WHERE tenant_id = ?1").bind(tenantId).all();
+  expect(results).toEqual([{ reason: "idempotency_key_reused" }]);
 });
 
 it("one outcome that cannot be decided holds up no other of its batch", async () => {

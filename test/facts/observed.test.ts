@@ -37,15 +37,17 @@ it("what a step has seen is appended once, however often it is delivered, with t
   expect((await ledger(caller, entity)).last).toBe(1);
 });
 
-it("one whose name belongs to another fact is not dropped in silence: it comes back until it is a dead letter, and the others go on", async () => {
+it("one whose name belongs to another fact is not dropped in silence: it is a dead letter at once, since no retry helps, and the others go on", async () => {
   const caller = await callerWith();
   const entity = fresh("endpoint/");
   const fact = sent(entity);
   const other = { ...fact, subtype: "else" };
   await deliver("fact-processing", [observed(caller.tenantId, fact)]);
   const batch = [observed(caller.tenantId, other), observed(caller.tenantId, sent(entity))];
-  expect(await deliver("fact-processing", batch)).toEqual({ acked: 1, retried: 1 });
+  expect(await deliver("fact-processing", batch)).toEqual({ acked: 2, retried: 0 });
   expect((await ledger(caller, entity)).last).toBe(2);
+  const letters = (await caller.get("/v1/dead-letters")).body.items;
+  expect(letters).toMatchObject([{ message_type: "fact.observed", reason: "idempotency_key_reused" }]);
 });
 
 it("a ledger that cannot be reached refuses its own facts alone; one that restarts is asked again", async () => {
