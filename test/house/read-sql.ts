@@ -23,7 +23,7 @@ interface Template {
 
 const STATEMENT = /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b/;
 /** Stands for a part that cannot be read from the source. */
-export const UNREAD = "<unread>";
+const UNREAD = "<unread>";
 const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
 
 /**
