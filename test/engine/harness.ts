@@ -2,15 +2,7 @@ import { createExecutionContext, createMessageBatch, getQueueResult, runInDurabl
 import { env } from "cloudflare:workers";
 import { inject } from "vitest";
 import type { CrashPoint } from "../../src/engine/contract/crash-points.ts";
-import {
-  type Accepted,
-  type CommandRequest,
-  type Envelope,
-  enqueue,
-  fingerprintOf,
-  keeperOf,
-  MillraceError,
-} from "../../src/engine/index.ts";
+import { type Accepted, type CommandRequest, type Envelope, enqueue, keeperOf, MillraceError } from "../../src/engine/index.ts";
 import type { ProbeStep } from "../probe/messages.ts";
 import worker, { app } from "../probe/worker.ts";
 import { passes } from "../probe/workflows.ts";
@@ -186,14 +178,30 @@ export async function envelopeOf(instanceId: string): Promise<Envelope> {
   return JSON.parse(row?.envelope ?? "null");
 }
 
+/** How a batch was settled. */
+interface Settled {
+  acked: number;
+  retried: number;
+}
+
 /** Hands a batch to the Worker's queue handler and answers how each message was settled. */
-export async function deliver(queue: string, bodies: unknown[], attempts = 1): Promise<{ acked: number; retried: number }> {
+export function deliver(queue: string, bodies: unknown[], attempts = 1): Promise<Settled> {
+  return deliverTo(async (batch, ctx) => worker.queue?.(batch, probeEnv as unknown as Env, ctx), queue, bodies, attempts);
+}
+
+/** The same for a consumer of the test's own. Every delivery has an id of its own, as copies of one message have on the platform. */
+export async function deliverTo(
+  consume: (batch: MessageBatch, ctx: ExecutionContext) => Promise<unknown>,
+  queue: string,
+  bodies: unknown[],
+  attempts = 1,
+): Promise<Settled> {
   const batch = createMessageBatch(
     queue,
-    bodies.map((body) => ({ id: fingerprintOf(body), timestamp: new Date(), attempts, body })),
+    bodies.map((body) => ({ id: crypto.randomUUID(), timestamp: new Date(), attempts, body })),
   );
   const ctx = createExecutionContext();
-  await worker.queue?.(batch, probeEnv as unknown as Env, ctx);
+  await consume(batch, ctx);
   const result = await getQueueResult(batch, ctx);
   return {
     acked: result.ackAll ? bodies.length : result.explicitAcks.length,

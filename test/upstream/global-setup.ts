@@ -4,6 +4,8 @@ import { startUpstream } from "./start.ts";
 declare module "vitest" {
   interface ProvidedContext {
     upstreamUrl: string;
+    /** How many commands the test of a burst asks for. */
+    burst: number;
   }
 }
 
@@ -11,5 +13,6 @@ declare module "vitest" {
 export default async function setup(project: TestProject): Promise<() => void> {
   const upstream = await startUpstream();
   project.provide("upstreamUrl", upstream.url);
+  project.provide("burst", Number(process.env.BURST ?? 1000));
   return upstream.stop;
 }

@@ -53,7 +53,10 @@ const COLUMNS: Fragment = {
       status, deliveries, accepted_at, updated_at, check_at`,
 };
 
-/** Commits commands before their messages are sent, counting the delivery that each will have. Answers the rows that are new; known and pruned keys change nothing. */
+/**
+ * Commits commands before their messages are sent, counting the delivery that each will have. Answers the rows that are new; known and
+ * pruned keys change nothing.
+ */
 export function insertAccepted(rows: string): Statement {
   return sql`
     INSERT INTO instances (${COLUMNS})
@@ -104,7 +107,10 @@ export function confirm(messages: readonly Envelope[]): Statement[] {
   return ids.length === 0 ? [] : [sql`DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`];
 }
 
-/** Messages that are under way although nobody has confirmed them: in a back-off, which no queue's metrics count, or with a slow handler. The keeper sends no copy before then. */
+/**
+ * Messages that are under way although nobody has confirmed them: in a back-off, which no queue's metrics count, or with a slow
+ * handler. The keeper sends no copy before then.
+ */
 export function expectLater(messages: readonly { envelope: Envelope; delayMs: number }[]): Statement {
   const rows = messages.map(({ envelope, delayMs }) => ({ id: outboxId(envelope), delayMs }));
   return sql`

@@ -22,7 +22,10 @@ export interface Hopeless {
   readonly refused: boolean;
 }
 
-/** `captured`: a dead letter holds it. `kept`: its committed row does, which needs no delivery: the keeper starts it, or it runs already. */
+/**
+ * `captured`: a dead letter holds it. `kept`: its committed row does, which needs no delivery: the keeper starts it, or it runs
+ * already.
+ */
 export type Fate = "captured" | "kept";
 
 /**
@@ -94,7 +97,10 @@ async function rowsOf(
   return new Map(owners.map((owner) => [owner.letter, owner]));
 }
 
-/** True for a command that was accepted for this queue and that the platform has never had: an older deployment may have started it, and `dead` must not be said of a run that lives. */
+/**
+ * True for a command that was accepted for this queue and that the platform has never had: an older deployment may have started it, and
+ * `dead` must not be said of a run that lives.
+ */
 async function neverStarted({ env, queue }: Intake, { id, workflow, status, queue: its }: Owner): Promise<boolean> {
   if ((status !== "accepted" && status !== "queued") || its !== queue.name) return false;
   if (!isBound(env, workflow)) return true;

@@ -3,7 +3,10 @@ import type { Catalog } from "../topology/catalog.ts";
 import { capture } from "./capture.ts";
 import type { Consumer, Intake } from "./consumer.ts";
 
-/** Seconds until a dead letter that could not be stored comes back: a minute at first, an hour in the end. A hundred tries are four days, as long as its queue keeps it. */
+/**
+ * Seconds until a dead letter that could not be stored comes back: a minute at first, an hour in the end. A hundred tries are four
+ * days, as long as its queue keeps it.
+ */
 const storeRetrySeconds = (attempt: number) => Math.min(60 * 2 ** (attempt - 1), 3600);
 
 /**

@@ -27,7 +27,10 @@ export function isRefusedRow(error: unknown): boolean {
   return isHopeless(error) || REFUSED_ROW.test(messageOf(error));
 }
 
-/** True for errors of a shared write that one message alone may be the cause of; the others are trouble of the database, and a smaller write would not help. */
+/**
+ * True for errors of a shared write that one message alone may be the cause of; the others are trouble of the database, and a smaller
+ * write would not help.
+ */
 export function isOfOneMessage(error: unknown): boolean {
   return isRefusedRow(error) || codeOf(error) === "config_invalid" || REFUSED_STATEMENT.test(messageOf(error));
 }

@@ -54,7 +54,10 @@ export function deadLetter({ queue, body, error, reason, attempts, firstAt, inst
   };
 }
 
-/** Names a message on its queue by what it is and says, never by a delivery: all copies of it have one letter. One that an operator put back is another. */
+/**
+ * Names a message on its queue by what it is and says, never by a delivery: all copies of it have one letter. One that an operator put
+ * back is another.
+ */
 export function letterId(queue: string, body: unknown): string {
   const names = NAMES.map((field) => textField(body, field) ?? "");
   return digest("dead-letter", queue, ...names, contentOf(body));
@@ -87,7 +90,10 @@ function contentOf(body: unknown): string {
   }
 }
 
-/** Anything as JSON text. What has none (it is nested too deeply, or is no JSON at all) is described instead: a letter must be storable whatever came. */
+/**
+ * Anything as JSON text. What has none (it is nested too deeply, or is no JSON at all) is described instead: a letter must be storable
+ * whatever came.
+ */
 function textOf(body: unknown): string {
   try {
     return JSON.stringify(body) ?? "null";

@@ -14,7 +14,10 @@ export interface Startable {
   readonly undo?: string | null;
 }
 
-/** `first`: the platform has never had them, so that their first moments need no look at what is recorded. `again`: it may have forgotten them. */
+/**
+ * `first`: the platform has never had them, so that their first moments need no look at what is recorded. `again`: it may have
+ * forgotten them.
+ */
 type Occasion = "first" | "again";
 
 /** One `createBatch` takes at most 100 instances or 1 MiB. */

@@ -159,7 +159,10 @@ function assertSameIdentity(by: DeadLetterReader, letter: DeadLetterRow, envelop
   if (letter.reason === "idempotency_key_reused") throw keyReused(envelope);
 }
 
-/** The row decides who has a key: it may be free, the letter's own, or that of the same work. Errors: `idempotency_key_reused` when other work took it meanwhile. */
+/**
+ * The row decides who has a key: it may be free, the letter's own, or that of the same work. Errors: `idempotency_key_reused` when
+ * other work took it meanwhile.
+ */
 async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Acceptance, before: string | null): Promise<void> {
   const [row] = await query<{ fingerprint: string; status: string }>(env.DB, selectKnown([command.id]));
   if (row === undefined || row.status === "pruned" || row.fingerprint === command.fingerprint || row.fingerprint === before) return;

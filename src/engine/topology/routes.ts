@@ -12,7 +12,10 @@ export interface Routed<Payload> {
   readonly payload: Payload;
   readonly envelope: Envelope;
   readonly env: Cloudflare.Env;
-  /** Does something once for all events of a delivered batch, such as reading a tenant's settings: whoever asks under the same name shares the answer. */
+  /**
+   * Does something once for all events of a delivered batch, such as reading a tenant's settings: whoever asks under the same name
+   * shares the answer.
+   */
   readonly once: <T>(name: string, make: () => Promise<T>) => Promise<T>;
 }
 
@@ -66,7 +69,10 @@ const ROUTE_LIMIT: Duration = "30 seconds";
 
 /** How code of a route is called. */
 export interface CallOptions {
-  /** Longest wait for its answer; default 30 seconds. An event whose code took longer comes back, and in the end becomes a dead letter with `route_timeout`. */
+  /**
+   * Longest wait for its answer; default 30 seconds. An event whose code took longer comes back, and in the end becomes a dead letter
+   * with `route_timeout`.
+   */
   timeout?: Duration;
 }
 
@@ -119,7 +125,10 @@ export function signal(): Signal {
   return { do: "signal" };
 }
 
-/** Keeps a row about the event, or none. Give every call the same statement text: the rows of a batch travel as one. A repeat must change nothing (`ON CONFLICT`). */
+/**
+ * Keeps a row about the event, or none. Give every call the same statement text: the rows of a batch travel as one. A repeat must
+ * change nothing (`ON CONFLICT`).
+ */
 export function project<Payload>(row: (event: Routed<Payload>) => RowStatement | undefined): Project<Payload> {
   return { do: "project", row };
 }

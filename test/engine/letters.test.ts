@@ -1,0 +1,308 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { getDeadLetter, keeperOf, messageId, replayDeadLetter, skipDeadLetter } from "../../src/engine/index.ts";
+import { LabOrphan } from "../probe/lab.ts";
+import { ProbeRouted } from "../probe/messages.ts";
+import { routing } from "../probe/routing.ts";
+import { app } from "../probe/worker.ts";
+import {
+  deliver,
+  dieAt,
+  envelopeOf,
+  event,
+  fresh,
+  happened,
+  keeperRound,
+  operator,
+  probeEnv,
+  reaches,
+  rows,
+  start,
+  statusOf,
+  until,
+} from "./harness.ts";
+import { platformReaches, runLab } from "./lab.ts";
+
+const reader = { ...operator, seesUnattributed: true };
+
+interface Letter {
+  id: string;
+  state: string;
+  reason: string;
+  error: string;
+  attempts: number;
+}
+
+const lettersAbout = (name: string) =>
+  rows<Letter>("SELECT id, state, reason, error, attempts FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+const outboxAbout = (name: string) =>
+  rows<{ id: string; attempts: number; due_at: number }>("SELECT * FROM outbox WHERE body LIKE ?1", `%${name}%`);
+const firstLetter = (name: string) =>
+  until(
+    () => lettersAbout(name),
+    (letters) => letters.length > 0,
+  ).then(([letter]) => letter as Letter);
+
+/** Counts what is sent to the queue of events about a name, and lets it pass. */
+function sentAbout(name: string): () => number {
+  const spy = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "sendBatch");
+  onTestFinished(() => spy.mockRestore());
+  return () => spy.mock.calls.filter(([messages]) => JSON.stringify([...messages]).includes(name)).length;
+}
+
+/** The call behind `probe.routed` throws for this name as long as the test lasts. */
+function failing(name: string): string {
+  routing.failing.add(name);
+  onTestFinished(() => void routing.failing.delete(name));
+  return name;
+}
+
+const kept = (name: string) => rows("SELECT id FROM probe_rows WHERE kind = 'project' AND name = ?1", name);
+
+describe("A message of our own that is refused at the door", () => {
+  it("Q10 is one letter and leaves the outbox in the same write: no round of the keeper makes another", async () => {
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      await step.commit("say", () => ({ emit: [LabOrphan.from({ name: payload.name })] }));
+    });
+    const letter = await firstLetter(`"name":"${name}"`);
+    expect(letter).toMatchObject({ reason: "unknown_message_type", attempts: 1, error: expect.stringContaining("lab.orphan") });
+    expect(await outboxAbout(name)).toEqual([]);
+    await reaches(instanceId, "complete");
+    await keeperRound();
+    expect(await lettersAbout(`"name":"${name}"`)).toHaveLength(1);
+  });
+
+  it("Q11 a copy that comes after the letter was skipped does nothing, also when its code is mended by then", async () => {
+    const name = fresh();
+    const message = { ...event("probe.routed", name, { name: 7 }), created_at: new Date(Date.now() - 120_000).toISOString() };
+    await deliver("probe-events", [message]);
+    const letter = await firstLetter(message.idempotency_key);
+    expect(letter.reason).toBe("invalid_payload");
+    expect(await skipDeadLetter(probeEnv, app, reader, letter.id, "given up on purpose")).toMatchObject({ skipped: true });
+    await env.DB.prepare("INSERT INTO outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, 0)")
+      .bind(messageId(message), JSON.stringify(message))
+      .run();
+    // The deployment that mends it would keep a row of it now; this test lets the letter be about a good message instead.
+    const good = { ...message, payload_inline: { name, parts: [] } };
+    await deliver("probe-events-dlq", [good]);
+    const [exhausted] = (await lettersAbout(message.idempotency_key)).filter(({ state }) => state === "open");
+    await skipDeadLetter(probeEnv, app, reader, exhausted?.id ?? "", "given up on purpose");
+    expect(await deliver("probe-events", [good])).toEqual({ acked: 1, retried: 0 });
+    expect(await deliver("probe-events", [message], 3)).toEqual({ acked: 1, retried: 0 });
+    expect(await kept(name)).toEqual([]);
+    expect(await outboxAbout(message.idempotency_key)).toEqual([]);
+    expect((await lettersAbout(message.idempotency_key)).map(({ state }) => state)).toEqual(["skipped", "skipped"]);
+  });
+});
+
+describe("An event whose call fails", () => {
+  it("Q10 is in its back-off when the keeper looks: no copy is sent, and in the end there is one letter with the true error and tries", async () => {
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      failing(payload.name);
+      await step.commit("say", () => ({ emit: [ProbeRouted.from({ name: payload.name, parts: [] })] }));
+    });
+    const sent = sentAbout(name);
+    await reaches(instanceId, "complete");
+    // The consumer has tried it once, and said when it comes back.
+    const noted = ([row]: { due_at: number }[]) => row !== undefined && row.due_at > Date.now() + 10_000;
+    expect(noted(await until(() => outboxAbout(name), noted, 2000))).toBe(true);
+    // Ten seconds on, a message that nobody had noted would count as lost.
+    await env.DB.prepare("UPDATE outbox SET due_at = due_at - 10500 WHERE body LIKE ?1").bind(`%${name}%`).run();
+    const before = sent();
+    await keeperOf(probeEnv).round();
+    expect(sent()).toBe(before);
+    const [row] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`);
+    await deliver("probe-events", [JSON.parse(row?.body ?? "null")], 3);
+    expect(await lettersAbout(name)).toMatchObject([
+      { reason: "exhausted", error: `The call of ${name} failed.`, attempts: 3, state: "open" },
+    ]);
+    expect(await outboxAbout(name)).toEqual([]);
+  });
+
+  it("Q10 all copies of it together are one letter", async () => {
+    const name = failing(fresh());
+    const message = event("probe.routed", name, { name });
+    for (let copy = 1; copy <= 3; copy++) expect(await deliver("probe-events", [message, message], 3)).toEqual({ acked: 2, retried: 0 });
+    await deliver("probe-events-dlq", [message]);
+    expect(await lettersAbout(name)).toMatchObject([{ error: `The call of ${name} failed.`, attempts: 3 }]);
+  });
+
+  it("Q11 replayed, it is a message of its own: it runs, and its older copies do not", async () => {
+    const name = failing(fresh());
+    const message = event("probe.routed", name, { name });
+    await deliver("probe-events", [message], 3);
+    const letter = await firstLetter(name);
+    routing.failing.delete(name);
+    expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended" })).toMatchObject({ sent: true });
+    expect(
+      await until(
+        () => kept(name),
+        (found) => found.length === 1,
+      ),
+    ).toHaveLength(1);
+    await env.DB.prepare("DELETE FROM probe_rows WHERE name = ?1").bind(name).run();
+    expect(await deliver("probe-events", [message], 2)).toEqual({ acked: 1, retried: 0 });
+    expect(await kept(name)).toEqual([]);
+    expect((await lettersAbout(name)).map(({ state }) => state)).toEqual(["replayed"]);
+  });
+
+  it("Q11 replayed and exhausted again, it is a letter again", async () => {
+    const name = failing(fresh());
+    await deliver("probe-events", [event("probe.routed", name, { name })], 3);
+    const letter = await firstLetter(name);
+    await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "too early" });
+    const [again] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`);
+    await deliver("probe-events", [JSON.parse(again?.body ?? "null")], 3);
+    expect((await lettersAbout(name)).map(({ state }) => state).sort()).toEqual(["open", "replayed"]);
+    expect(await outboxAbout(name)).toEqual([]);
+  });
+
+  it("Q09 that says that no repeat can help is captured at its first attempt", async () => {
+    const name = fresh();
+    const body = { ...event("probe.routed", name, {}), payload_inline: undefined, payload_ref: "r2://payloads/acme/nowhere" };
+    expect(await deliver("probe-events", [body])).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersAbout(body.idempotency_key)).toMatchObject([{ reason: "payload_missing", attempts: 1 }]);
+  });
+});
+
+describe("A command whose row is committed", () => {
+  it("I17 runs although its message is exhausted: it is no letter, and never called dead", async () => {
+    let go = false;
+    const { instanceId, name } = await runLab(async ({ step }) => {
+      await step.read("slow first step", async () => {
+        while (!go) await scheduler.wait(10);
+      });
+      await step.commit("effect", () => ({}));
+    });
+    await platformReaches(instanceId, "running");
+    await deliver("probe-commands-dlq", [await envelopeOf(instanceId)]);
+    expect(await statusOf(instanceId)).not.toBe("dead");
+    // The next deployment does not know the type any more, and meets a late copy of the message: the run that lives is left alone.
+    await env.DB.prepare(
+      "UPDATE instances SET message_type = 'lab.renamed', envelope = json_set(envelope, '$.message_type', 'lab.renamed') WHERE id = ?1",
+    )
+      .bind(instanceId)
+      .run();
+    expect(await deliver("probe-commands", [await envelopeOf(instanceId)], 2)).toEqual({ acked: 1, retried: 0 });
+    expect(await statusOf(instanceId)).not.toBe("dead");
+    go = true;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await lettersAbout(name)).toEqual([]);
+  });
+
+  it("A03 never started, its message exhausted: the keeper starts it", async () => {
+    const name = fresh();
+    dieAt("A03 accept committed, not enqueued");
+    await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
+    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    expect(await deliver("probe-commands-dlq", [await envelopeOf(row?.id ?? "")])).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersAbout(name)).toEqual([]);
+    const looked = async () => {
+      await keeperRound();
+      return statusOf(row?.id ?? "");
+    };
+    expect(await until(looked, (status) => status === "complete")).toBe("complete");
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("I16 of a type that nobody performs any more: one letter and a dead row, which a skip ends for good", async () => {
+    const name = fresh();
+    dieAt("A03 accept committed, not enqueued");
+    await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
+    await env.DB.prepare(
+      "UPDATE instances SET message_type = 'probe.retired', workflow = 'retired', envelope = json_set(envelope, '$.message_type', 'probe.retired') WHERE subject = ?1",
+    )
+      .bind(name)
+      .run();
+    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    await deliver("probe-commands", [await envelopeOf(row?.id ?? "")]);
+    expect(await statusOf(row?.id ?? "")).toBe("dead");
+    const letter = await firstLetter(name);
+    expect(letter.reason).toBe("unknown_message_type");
+    await skipDeadLetter(probeEnv, app, reader, letter.id, "retired");
+    expect(await statusOf(row?.id ?? "")).toBe("skipped");
+  });
+});
+
+describe("A replay", () => {
+  it.each([
+    ["key", { idempotency_key: "another" }, "invalid_envelope"],
+    ["tenant", { tenant_id: "globex" }, "forbidden"],
+  ])("T01 cannot change its message's %s, and the letter stays open", async (_, change, code) => {
+    const name = fresh();
+    const message = { ...event("probe.done", name, { name: 7 }, name), kind: "command", message_type: "probe.requested" } as const;
+    await deliver("probe-commands", [message]);
+    const letter = await firstLetter(name);
+    const body = { ...message, payload_inline: { name, steps: [] }, schema_version: 2, ...change };
+    await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body })).rejects.toMatchObject({ code });
+    expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
+    expect(await rows("SELECT id FROM instances WHERE subject = ?1", name)).toEqual([]);
+  });
+
+  it("T01 a payload that names another tenant is that of the envelope's", async () => {
+    const name = fresh();
+    await deliver("probe-events", [event("lab.event" as never, name, { name, note: "globex" })]);
+    expect(await rows("SELECT tenant_id FROM instances WHERE subject = ?1", name)).toEqual([{ tenant_id: "acme" }]);
+  });
+
+  it("I16 of a message whose key was another's is refused, and cannot take over that one's row", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], { delaySeconds: 600 });
+    const reused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: [{ do: "keyed", name: "other" }], note: "" } };
+    await deliver("probe-commands", [reused]);
+    const [letter] = await rows<Letter>("SELECT id, reason FROM dead_letters WHERE idempotency_key = ?1", name);
+    await env.DB.prepare("UPDATE instances SET status = 'dead', check_at = NULL WHERE id = ?1").bind(instanceId).run();
+    await expect(replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", { reason: "again" })).rejects.toMatchObject({
+      code: "idempotency_key_reused",
+    });
+    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "not wanted");
+    expect(await statusOf(instanceId)).toBe("dead");
+  });
+});
+
+describe("A poisonous message", () => {
+  it.each([
+    ["nested 3,000 levels deep", () => JSON.parse(`${"[".repeat(3000)}${"]".repeat(3000)}`)],
+    ["with half of a surrogate pair", () => ({ idempotency_key: "\ud800", payload_inline: "\udfff" })],
+  ])("Q02 %s is a letter, and its neighbours go on", async (_, poison) => {
+    const name = fresh();
+    expect(await deliver("probe-events", [{ mark: name, poison: poison() }, event("probe.routed", name, { name })])).toEqual({
+      acked: 2,
+      retried: 0,
+    });
+    expect(await kept(name)).toHaveLength(1);
+    expect(await rows("SELECT id FROM dead_letters WHERE body LIKE ?1", `%"mark":"${name}"%`)).toHaveLength(1);
+  });
+});
+
+describe("A queue that forgets what it was sent", () => {
+  it("O02 loses nothing: a message leaves the outbox when it is taken, not when it is sent", async () => {
+    const name = fresh();
+    const queue = Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue;
+    const real = queue.sendBatch;
+    let forgotten = 0;
+    const spy = vi.spyOn(queue, "sendBatch").mockImplementation(async function (this: Queue, ...args) {
+      const sent = [...args[0]].map(({ body }) => body as { message_type: string; subject: string });
+      if (forgotten > 0 || !sent.some((one) => one.subject === name && one.message_type === "probe.done")) return real.apply(this, args);
+      forgotten++;
+      return { metadata: { metrics: { backlogCount: 0, backlogBytes: 0 } } } as never;
+    });
+    onTestFinished(() => spy.mockRestore());
+    const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
+    await reaches(instanceId, "complete");
+    await until(
+      async () => forgotten,
+      (count) => count === 1,
+    );
+    expect(await outboxAbout(name)).toHaveLength(1);
+    await keeperRound();
+    const applied = () => rows("SELECT id FROM probe_rows WHERE name = ?1 AND kind = 'event'", name);
+    expect(await until(applied, (found) => found.length === 1)).toHaveLength(1);
+    expect(
+      await until(
+        () => outboxAbout(name),
+        (left) => left.length === 0,
+      ),
+    ).toEqual([]);
+  });
+});

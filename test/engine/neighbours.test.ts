@@ -1,0 +1,145 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { call, catalog, dispatch, on, project, type Route, sendEach } from "../../src/engine/index.ts";
+import { ProbeFollow, ProbeRouted } from "../probe/messages.ts";
+import { routedRow } from "../probe/routing.ts";
+import { followProbe } from "../probe/workflows.ts";
+import { deliver, deliverTo, event, fresh, probeEnv, rows, until } from "./harness.ts";
+
+/** A consumer of `probe-events` with routes of the test's own. */
+function routed(...routes: Route[]) {
+  const consume = dispatch(catalog({ workflows: [followProbe], routes }));
+  return (bodies: unknown[], attempts = 1) => deliverTo((batch) => consume(batch, probeEnv as never), "probe-events", bodies, attempts);
+}
+
+const keepRow = project<{ name: string }>(({ payload, envelope }) => routedRow(envelope.idempotency_key, payload.name));
+const kept = (name: string) => rows("SELECT id FROM probe_rows WHERE name = ?1", name);
+const lettersAbout = (name: string) =>
+  rows<{ reason: string; error: string; attempts: number }>(
+    "SELECT reason, error, attempts FROM dead_letters WHERE body LIKE ?1",
+    `%${name}%`,
+  );
+
+describe("A row that the database refuses", () => {
+  it("Q08 one of a hundred: 99 are taken in, and it is a letter at once, with the database's own words", async () => {
+    const name = fresh();
+    const one = (row: string) => event("lab.event" as never, name, { name, row });
+    const events = Array.from({ length: 99 }, () => one("lab"));
+    expect(await deliver("probe-events", [...events.slice(0, 40), one("poison"), ...events.slice(40)])).toEqual({ acked: 100, retried: 0 });
+    expect(await kept(name)).toHaveLength(99);
+    expect(await lettersAbout(name)).toMatchObject([
+      { attempts: 1, error: expect.stringContaining("NOT NULL constraint failed: probe_rows.kind") },
+    ]);
+  });
+
+  it("Q08 while the database is in trouble nothing is halved: the batch comes back as it is", async () => {
+    const name = fresh();
+    const writes = troubled(name, "D1_ERROR: Network connection lost, for good");
+    const events = Array.from({ length: 8 }, () => event("probe.routed", name, { name }));
+    expect(await deliver("probe-events", events)).toEqual({ acked: 0, retried: 8 });
+    // One write, repeated over what may be a blip.
+    expect(writes()).toBeLessThanOrEqual(5);
+  });
+
+  it("Q08 a database that asks for less makes no letters: what had its last try begins anew behind the others", async () => {
+    const name = fresh();
+    const writes = troubled(name, "D1_ERROR: D1 DB is overloaded. Requests queued for too long.");
+    const send = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
+    onTestFinished(() => send.mockRestore());
+    const message = event("probe.routed", name, { name });
+    expect(await deliver("probe-events", [message], 3)).toEqual({ acked: 1, retried: 0 });
+    expect(writes()).toBe(1);
+    expect(send.mock.calls.map(([body]) => body)).toEqual([message]);
+    expect(await lettersAbout(name)).toEqual([]);
+  });
+
+  /** Lets the database fail for writes about a name, and counts them. */
+  function troubled(name: string, message: string): () => number {
+    const prototype = Object.getPrototypeOf(env.DB) as D1Database;
+    const real = prototype.batch;
+    let failed = 0;
+    const spy = vi.spyOn(prototype, "batch").mockImplementation(function (this: D1Database, statements) {
+      if (!JSON.stringify(statements).includes(name)) return real.call(this, statements);
+      failed++;
+      return Promise.reject(new Error(message));
+    });
+    onTestFinished(() => spy.mockRestore());
+    return () => failed;
+  }
+});
+
+describe("A handler that hangs", () => {
+  it("Q09 holds up its own event alone: the others are taken in before it is given up, and it comes back", async () => {
+    const [name, stuck] = [fresh(), fresh("stuck")];
+    const hang = call<{ name: string }>(async ({ payload }) => payload.name === stuck && new Promise(() => undefined), { timeout: 1500 });
+    const handle = routed(on(ProbeRouted, keepRow, hang));
+    const settled = handle([event("probe.routed", stuck, { name: stuck }), event("probe.routed", name, { name })]);
+    let over = false;
+    settled.then(() => (over = true));
+    expect(
+      await until(
+        () => kept(name),
+        (found) => found.length === 1,
+      ),
+    ).toHaveLength(1);
+    expect(over).toBe(false);
+    expect(await settled).toEqual({ acked: 1, retried: 1 });
+    expect(await kept(stuck)).toEqual([]);
+  });
+
+  it("Q09 at its last attempt is a letter that says what was waited for", async () => {
+    const stuck = fresh("stuck");
+    const handle = routed(
+      on(
+        ProbeRouted,
+        keepRow,
+        call(() => new Promise(() => undefined), { timeout: 20 }),
+      ),
+    );
+    expect(await handle([event("probe.routed", stuck, { name: stuck })], 3)).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersAbout(stuck)).toMatchObject([
+      { reason: "route_timeout", attempts: 3, error: expect.stringContaining("did not answer within 20 ms") },
+    ]);
+  });
+});
+
+describe("Events that lead to thousands of commands", () => {
+  it("Q08 are committed in writes that the database and an isolate bear, and sent once each", async () => {
+    const name = fresh();
+    const note = "n".repeat(2000);
+    const parts = Array.from({ length: 100 }, (_, part) => `${part}`);
+    const sent = swallowed(name);
+    const writes = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
+    onTestFinished(() => writes.mockRestore());
+    onTestFinished(async () => void (await env.DB.prepare("DELETE FROM instances WHERE subject = ?1").bind(name).run()));
+    const handle = routed(
+      on(
+        ProbeRouted,
+        sendEach(ProbeFollow, ({ payload, envelope }) =>
+          parts.map((part) => ({ name: payload.name, step: `${envelope.idempotency_key}/${part}/${note.slice(0, 300)}` })),
+        ),
+      ),
+    );
+    const events = Array.from({ length: 50 }, () => event("probe.routed", name, { name }));
+    expect(await handle(events)).toEqual({ acked: 50, retried: 0 });
+    expect(await rows("SELECT count(*) AS n FROM instances WHERE subject = ?1", name)).toEqual([{ n: 5000 }]);
+    expect(new Set(sent).size).toBe(5000);
+    const sizes = writes.mock.calls.map(([statements]) => JSON.stringify(statements).length).filter((size) => size > 100_000);
+    expect(Math.max(...sizes)).toBeLessThan(4_000_000);
+  });
+
+  /** The keys of commands about a name, which get no further than their queue. */
+  function swallowed(name: string): string[] {
+    const queue = Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue;
+    const real = queue.sendBatch;
+    const keys: string[] = [];
+    const spy = vi.spyOn(queue, "sendBatch").mockImplementation(async function (this: Queue, ...args) {
+      const bodies = [...args[0]].map(({ body }) => body as { subject: string; idempotency_key: string });
+      if (!bodies.some(({ subject }) => subject === name)) return real.apply(this, args);
+      keys.push(...bodies.map(({ idempotency_key }) => idempotency_key));
+      return { metadata: { metrics: { backlogCount: 0, backlogBytes: 0 } } } as never;
+    });
+    onTestFinished(() => spy.mockRestore());
+    return keys;
+  }
+});
