@@ -3,7 +3,7 @@ import { defineCommand, defineEvent, defineWorkflow, on, project, sendEach, type
 import { probeCommands, probeEvents } from "./messages.ts";
 
 /** A run whose code a test writes: it is found by the run's name. */
-export const LabRequested = defineCommand({
+const LabRequested = defineCommand({
   type: "lab.requested",
   payload: z.object({ name: z.string(), note: z.string().default("") }),
   key: ({ name }) => name,
@@ -20,7 +20,7 @@ export const LabEvent = defineEvent({
 });
 
 /** Nobody routes it: its author forgot the line. */
-export const LabOrphan = defineEvent({
+const LabOrphan = defineEvent({
   type: "lab.orphan",
   payload: z.object({ name: z.string() }),
   subject: ({ name }) => name,

@@ -263,7 +263,7 @@ const LOOK = { retries: 20, minTimeout: 100, maxTimeout: 30_000, randomize: true
 const NAMING_MS = 500;
 
 /** How many characters of an attempt's token say which pass it belongs to. */
-export const PASS_CHARACTERS = 8;
+const PASS_CHARACTERS = 8;
 
 /** The platform takes names of 256 characters; what the engine appends to one (" · after doubt 12", "undo ") needs room. */
 const MAX_LABEL_CHARACTERS = 216;

@@ -3,7 +3,7 @@ import { byteLength } from "../contract/limits.ts";
 import type { RowStatement, SqlValue, Statement } from "../contract/sql.ts";
 
 /** Largest value that is bound, in bytes. D1 refuses more than 2,000,000 for a text or a row once it is deployed; locally it takes more, so we refuse. */
-export const MAX_VALUE_BYTES = 1_900_000;
+const MAX_VALUE_BYTES = 1_900_000;
 
 /** A statement that was looked at: it has text, its values can be bound, and what they weigh is known. */
 export interface Bindable {
