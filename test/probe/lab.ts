@@ -20,7 +20,7 @@ export const LabEvent = defineEvent({
 });
 
 /** Nobody routes it: its author forgot the line. */
-const LabOrphan = defineEvent({
+export const LabOrphan = defineEvent({
   type: "lab.orphan",
   payload: z.object({ name: z.string() }),
   subject: ({ name }) => name,

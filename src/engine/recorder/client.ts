@@ -52,7 +52,7 @@ const MAX_SHARDS = 256;
  * One recorder for each share of the instances. Which one serves an instance matters to nobody: the fence is in the database, so the number may
  * change under open instances. An instance's id is a hash.
  */
-function recorderName(instanceId: string, shards: number): string {
+export function recorderName(instanceId: string, shards: number): string {
   return `recorder-${Number.parseInt(instanceId.slice(0, 8), 16) % shards}`;
 }
 
