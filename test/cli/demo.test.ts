@@ -9,7 +9,7 @@ import { startDemo, tellDemo } from "./run-demo.ts";
 const ROOT = join(import.meta.dirname, "../..");
 
 it("the demo shows the brand's decisions, the kill, the outage, the retry and the proof", async () => {
-  const out = await tellDemo([], 120_000);
+  const out = await tellDemo([]);
   expect(out).toMatch(/kill -9 after [\d.]+ s, and started again [\d.]+ s later/);
   expect(out).toContain("errored: “put page” failed 3 times");
   expect(out).toContain("11 of 12 instances are complete");
@@ -62,7 +62,7 @@ it("Ctrl-C in the middle leaves nothing running", async () => {
 });
 
 it("the demo of facts shows them arrive, survive a kill, and come back the same from a rebuild", async () => {
-  const out = await tellDemo(["ledger"], 90_000);
+  const out = await tellDemo(["ledger"]);
   for (const line of [
     "known already, as number 1",
     'Did you mean "payout"?',

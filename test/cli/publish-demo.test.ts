@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import { tellDemo } from "./run-demo.ts";
 
 it("the demo of publishing shows a yes, a no and a silence, an article taken down through a kill and put up again, and proves it", async () => {
-  const out = await tellDemo(["publish"], 170_000);
+  const out = await tellDemo(["publish"]);
   expect(out).toMatch(/published +green tea +revision 2 +approved by local: “People ask for it\.”/);
   expect(out).toMatch(/rejected +tea bags +revision 2 +rejected by local: “We do not sell them\.”/);
   expect(out).toMatch(/rejected +tea eggs +revision 2 +rejected, because nobody answered in time/);

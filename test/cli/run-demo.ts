@@ -14,14 +14,12 @@ export function startDemo(...args: string[]): ChildProcessByStdio<null, Readable
   return child;
 }
 
-/** What a demo says from its start to its end: in good order, with nothing to complain of, within a minute unless it needs longer. */
-export async function tellDemo(args: readonly string[] = [], withinMs = 60_000): Promise<string> {
-  const began = Date.now();
+/** What a demo says from its start to its end: in good order, with nothing to complain of. How long it may take is the test's own limit. */
+export async function tellDemo(args: readonly string[] = []): Promise<string> {
   const child = startDemo(...args);
   const [out, err, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
   expect(err).toBe("");
   expect(code, out).toBe(0);
-  expect(Date.now() - began).toBeLessThan(withinMs);
   expect(out).not.toContain("\u001b[");
   return out;
 }
