@@ -167,11 +167,13 @@ describe("Group commit", () => {
 
   it("R02 rows of one text that are too much for one value travel as several", async () => {
     const name = fresh();
-    const commits = new GroupCommit(env.DB, { groupBytes: 10_000_000 });
+    const { db, seen } = watched();
+    const commits = new GroupCommit(db, { groupBytes: 10_000_000 });
     const wide = (id: string) => unit(name, id, "\u0001".repeat(100_000));
     const head = commits.commit(unit(name, "head"));
     expect(await codes([head, ...numbers(12).map((id) => commits.commit(wide(id)))])).toEqual(Array(13).fill("committed"));
     expect(await count(name)).toBe(13);
+    expect(seen.batches).toBe(2);
     await env.DB.prepare("DELETE FROM probe_rows WHERE name = ?1").bind(name).run();
   });
 });
