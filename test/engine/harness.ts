@@ -137,7 +137,7 @@ export async function keeperRound(): Promise<void> {
 }
 
 /** Brings the order of rows in line with their age, where a test has aged some: the walk to what is old ends at the first young row. */
-async function oldFirst(): Promise<void> {
+export async function oldFirst(): Promise<void> {
   await env.DB.prepare(
     `UPDATE instances SET rowid = (SELECT min(rowid) FROM instances) - newer.count
      FROM (SELECT rowid AS place, row_number() OVER (ORDER BY accepted_at DESC, rowid DESC) AS count FROM instances WHERE accepted_at < ?1) AS newer

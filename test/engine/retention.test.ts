@@ -14,6 +14,7 @@ import {
   event,
   fresh,
   happened,
+  oldFirst,
   operator,
   probeEnv,
   reaches,
@@ -63,7 +64,10 @@ function slice(name: string): ReturnType<Retention["prune"]> | undefined {
   const rule = ENGINE_RETENTION.find((one) => one.name === name);
   return rule?.prune(probeEnv, rule.keepDays * DAY_MS, null);
 }
-const pruneFailed = async () => slice("instances failed");
+const pruneFailed = async () => {
+  await oldFirst();
+  return slice("instances failed");
+};
 
 async function letter(state: string, days: number, instanceId: string | null = null): Promise<string> {
   const id = crypto.randomUUID();
