@@ -191,7 +191,8 @@ it("asks only ledgers that have old facts", async () => {
 it("goes through many ledgers and many facts in slices", async () => {
   const many = Array.from({ length: 30 }, fresh);
   await Promise.all(many.map((entity) => ledgerWith(entity, 1, 1)));
-  const large = fresh();
+  // Behind the others, wherever they stand: how many slices it takes depends on what is before it.
+  const large = fresh().replace("account/", "account/z");
   const ledger = await ledgerWith(large, 2500, 2400);
   expect(await pass()).toBeGreaterThanOrEqual(4);
   for (const entity of many) expect(await projected(entity)).toEqual([]);

@@ -7,6 +7,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { freePort } from "../../../src/cli/local/ports.ts";
 import { ROOT } from "../../../src/cli/local/wrangler.ts";
 import { emptyFolder } from "../../cli/folder.ts";
+import { TIMES_FILE } from "../../gate/took.ts";
 import { type Curl, curlsOf, filled } from "../run/curl.ts";
 import { shown } from "../run/shown.ts";
 import { apply, movesOf } from "../walk.ts";
@@ -44,7 +45,9 @@ function binOf(name: string): string {
 
 function begin(program: readonly string[], folder: string): ChildProcess {
   // The vitest that runs this test must not be taken for the one that is started.
-  const env = Object.fromEntries(Object.entries(process.env).filter(([name]) => !name.startsWith("VITEST") && name !== "NODE_ENV"));
+  const env = Object.fromEntries(
+    Object.entries(process.env).filter(([name]) => !name.startsWith("VITEST") && name !== "NODE_ENV" && name !== TIMES_FILE),
+  );
   return spawn(process.execPath, program, {
     cwd: folder,
     env: { ...(env as NodeJS.ProcessEnv), CI: "1", PWD: folder },
