@@ -114,6 +114,19 @@ function runOf(root: Tree) {
 
 const hasRace = (what: Tree): boolean => "parts" in what && (what.do === "race" || what.parts.some(hasRace));
 
+/** A decision is the place of a race and the index of its winner. */
+const raceOf = (decision: string) => decision.split(" ")[0] ?? "";
+
+/** The decisions of the races that are not inside a part which lost another one. */
+function withoutLosers(decisions: readonly string[]): string[] {
+  const lost = (race: string) =>
+    decisions.some((other) => {
+      const [at, winner] = other.split(" ");
+      return race.startsWith(`${at}.`) && race.slice(`${at}.`.length).split(".")[0] !== winner;
+    });
+  return decisions.filter((decision) => !lost(raceOf(decision))).toSorted();
+}
+
 async function holds(root: Tree): Promise<void> {
   const { told, back, decided, pass, mend } = runOf(root);
   const { instanceId } = await runLab(({ step, instanceId: id }) => pass(step, id));
@@ -132,7 +145,9 @@ async function holds(root: Tree): Promise<void> {
   // The losers of a race may come a step further, once.
   if (!hasRace(root)) expect(told.toSorted()).toEqual(first);
   expect(told.length).toBe(new Set(told).size);
-  for (const decisions of decided) expect(decisions.toSorted()).toEqual(decided[0]?.toSorted());
+  // How far a loser comes depends on time; who wins a race that is decided in it does not.
+  for (const decisions of decided) expect(withoutLosers(decisions)).toEqual(withoutLosers(decided[0] ?? []));
+  expect(new Set(decided.flat().map(raceOf)).size).toBe(new Set(decided.flat()).size);
   expect(new Set(decided[0]).size).toBe(decided[0]?.length);
 
   await undoInstance(probeEnv, operator, instanceId, "called off");
