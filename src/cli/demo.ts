@@ -46,7 +46,7 @@ async function demo({ args, stop }: Call): Promise<number> {
       async crash() {
         await engine.kill9("everything");
         // What died may hold its port for a moment longer.
-        engine = await pRetry(() => startEngine({ ...options, prepared: true }), { retries: 4, minTimeout: 500, signal: stop });
+        engine = await pRetry(() => startEngine(options), { retries: 4, minTimeout: 500, signal: stop });
       },
     });
     if (process.stdout.isTTY && !args.includes("--exit")) await linger(engine.url, engine.ended, stop);

@@ -48,7 +48,7 @@ async function start({ args, stop }: Call): Promise<number> {
     while ((await follow(engine, stop)) === "deaf") {
       say(paint("yellow", "It has not answered for a while: starting it anew, on the state it has …"));
       await engine.stop();
-      engine = await startEngine({ ...options, prepared: true });
+      engine = await startEngine(options);
       say(`${paint("green", "●")} It runs again at ${engine.url}.`);
     }
     say(paint("dim", "\nStopping …"));

@@ -79,6 +79,8 @@ export async function runChaos({ kills, commands: count, seed, say = () => {} }:
       const faults = found.verdict.faults.length > 0 ? found.verdict.faults : await answerAll(stage, tally.accepted, found);
       return { result: resultOf({ kills, commands: count, seed }, found.verdict, faults, healedMs), faults };
     });
+    // Removed when nobody writes to it any more.
+    await engine.end();
     if (faults.length === 0) rmSync(folder, { recursive: true, force: true });
     return { result, faults, folder };
   } catch (cause) {

@@ -97,17 +97,18 @@ export async function restarted(instanceId: string): Promise<string> {
 }
 
 /** Lets the code die at a crash point, once. Answers whether it did. */
-export function dieAt(point: CrashPoint): { died: () => boolean } {
+export function dieAt(point: CrashPoint, instanceId?: string): { died: () => boolean } {
   const death = new Error(`Died at ${point}.`);
   death.name = "SimulatedDeath";
-  return failAt(point, death);
+  return failAt(point, death, instanceId);
 }
 
 /** Throws at a crash point, once. */
-export function failAt(point: CrashPoint, error: Error): { died: () => boolean } {
+export function failAt(point: CrashPoint, error: Error, instanceId?: string): { died: () => boolean } {
   let died = false;
-  globalThis.millraceCrashPoint = (at) => {
-    if (at !== point || died) return;
+  const isMeant = meant(instanceId);
+  globalThis.millraceCrashPoint = (at, by) => {
+    if (at !== point || died || !isMeant(by)) return;
     died = true;
     throw error;
   };
@@ -115,15 +116,23 @@ export function failAt(point: CrashPoint, error: Error): { died: () => boolean }
 }
 
 /** Holds the code at a crash point, once, until it is released: a process that is paused for a while. It polls, because a promise must not cross from one request into another. */
-export function pauseAt(point: CrashPoint): { reached: () => boolean; release: () => void } {
+export function pauseAt(point: CrashPoint, instanceId?: string): { reached: () => boolean; release: () => void } {
   let reached = false;
   let released = false;
-  globalThis.millraceCrashPoint = async (at) => {
-    if (at !== point || reached) return;
+  const isMeant = meant(instanceId);
+  globalThis.millraceCrashPoint = async (at, by) => {
+    if (at !== point || reached || !isMeant(by)) return;
     reached = true;
     while (!released) await scheduler.wait(10);
   };
   return { reached: () => reached, release: () => (released = true) };
+}
+
+/** Who is meant by a crash point: the instance that is named, or any that has not run yet. What an earlier test left under way does not die in this one's place. */
+function meant(instanceId?: string): (by?: string) => boolean {
+  if (instanceId !== undefined) return (by) => by === instanceId;
+  const ran = new Set(passes.keys());
+  return (by) => by === undefined || !ran.has(by);
 }
 
 /** Makes everything the keeper looks after due now, and lets it do a round. */

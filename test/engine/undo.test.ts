@@ -268,7 +268,7 @@ describe("W19 a crash inside an undo", () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "natural", name: "act", undo }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    const { died } = dieAt(point);
+    const { died } = dieAt(point, instanceId);
     await undoInstance(probeEnv, operator, instanceId, "called off");
     await until(async () => died(), Boolean);
     expect(died()).toBe(true);
@@ -340,7 +340,7 @@ describe("W19 a crash inside an undo", () => {
       { do: "keyed", name: "last", undo: "natural" },
     ]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    const paused = pauseAt("W06 about to record");
+    const paused = pauseAt("W06 about to record", instanceId);
     await undoInstance(probeEnv, operator, instanceId, "called off");
     await until(async () => paused.reached(), Boolean);
     paused.release();

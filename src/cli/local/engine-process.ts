@@ -1,12 +1,13 @@
 import { mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Refusal } from "../command.ts";
+import { bundled } from "./bundle.ts";
+import { prepareDatabase } from "./database.ts";
 import { lockFolder } from "./folder-lock.ts";
 import { requireFree } from "./ports.ts";
-import { bundle, bundled, devArgs, prepareDatabase } from "./prepare.ts";
 import { localToken } from "./token.ts";
 import { lastError, ROOT, shown } from "./wrangler.ts";
-import { type Engine, LOG_NAME, runDev } from "./wrangler-dev.ts";
+import { devArgs, type Engine, LOG_NAME, runDev } from "./wrangler-dev.ts";
 
 export type { Engine };
 
@@ -23,8 +24,6 @@ export interface EngineOptions {
   watch?: boolean;
   /** True forgets what an earlier engine left in the folder. Default: false. */
   fresh?: boolean;
-  /** True goes on with the bundle and the database of an earlier start of this process, of the same sources. Default: false. */
-  prepared?: boolean;
   /** Gives the start up. */
   signal?: AbortSignal;
 }
@@ -34,17 +33,7 @@ const START_MS = 60_000;
 
 /** Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do. */
 export async function startEngine(options: EngineOptions): Promise<Engine> {
-  const {
-    folder,
-    port,
-    secrets,
-    vars,
-    config = join(ROOT, "wrangler.jsonc"),
-    watch = false,
-    fresh = false,
-    prepared = false,
-    signal,
-  } = options;
+  const { folder, port, secrets, vars, config = join(ROOT, "wrangler.jsonc"), watch = false, fresh = false, signal } = options;
   mkdirSync(folder, { recursive: true });
   const url = `http://localhost:${port}`;
   const lock = await lockFolder(folder, url);
@@ -52,9 +41,9 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     await requireFree(port);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
-    if (!prepared) await Promise.all([watch ? undefined : bundle(folder, config), prepareDatabase(folder, config, token)]);
+    const [bundle] = await Promise.all([watch ? [] : bundled(config), prepareDatabase(folder, config, token)]);
     signal?.throwIfAborted();
-    const args = [...(watch ? [] : bundled(folder)), ...devArgs({ folder, port, secrets, config, vars: { PUBLIC_URL: url, ...vars } })];
+    const args = [...bundle, ...devArgs({ folder, port, secrets, config, vars: { PUBLIC_URL: url, ...vars } })];
     const engine = runDev({ url, token, folder, args, lock, signal });
     if (await engine.answers(START_MS)) return engine;
     await engine.stop();

@@ -106,3 +106,18 @@ export function runDev({ url, token, folder, args, lock, signal }: Running): Eng
     },
   };
 }
+
+/** Loopback only, no questions, no debugger's port. */
+export function devArgs(options: {
+  folder: string;
+  port: number;
+  secrets: string;
+  config: string;
+  vars: Record<string, string>;
+}): string[] {
+  return [
+    ...["--config", options.config, "--env-file", options.secrets, "--persist-to", join(options.folder, "state")],
+    ...["--ip", "127.0.0.1", "--port", String(options.port), "--inspector-port", "0", "--show-interactive-dev-session=false"],
+    ...Object.entries(options.vars).flatMap(([name, value]) => ["--var", `${name}:${value}`]),
+  ];
+}

@@ -22,13 +22,13 @@ export type CrashPoint =
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;
 
 declare global {
-  /** Set by tests only: called at each crash point; what it throws is the death. */
-  var millraceCrashPoint: ((point: CrashPoint) => void | Promise<void>) | undefined;
+  /** Set by tests only: called at each crash point, with the instance if one is at it; what it throws is the death. */
+  var millraceCrashPoint: ((point: CrashPoint, instanceId?: string) => void | Promise<void>) | undefined;
 }
 
 /** Compiled to nothing unless the bundle defines MILLRACE_CRASH_POINTS. */
-export async function crashPoint(point: CrashPoint): Promise<void> {
-  if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) await globalThis.millraceCrashPoint?.(point);
+export async function crashPoint(point: CrashPoint, instanceId?: string): Promise<void> {
+  if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) await globalThis.millraceCrashPoint?.(point, instanceId);
 }
 
 /** True for the error a crash point threw: a dead process runs no catch block, so ours let it pass. */

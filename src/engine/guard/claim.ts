@@ -52,7 +52,7 @@ export async function underLease<Input, Output>(
   definition: StepDefinition<Input, Output>,
   effect: (lost: AbortSignal) => Promise<Output>,
 ): Promise<{ output: Output } | { settled: Settled }> {
-  await crashPoint("W01 claimed, effect not started");
+  await crashPoint("W01 claimed, effect not started", run.instanceId);
   const heartbeat = startHeartbeat(run.recorder, attempt, durationMs(definition.timeout ?? DEFAULT_TIMEOUT));
   try {
     return { output: await effect(heartbeat.lost) };

@@ -12,5 +12,5 @@ export async function tellEnd(run: Run, status: End["status"], failure: Failure 
   } catch (error) {
     console.warn(JSON.stringify({ log: "end", instance_id: run.instanceId, status, error: messageOf(error) }));
   }
-  await crashPoint("W33 end told, pass not over");
+  await crashPoint("W33 end told, pass not over", run.instanceId);
 }

@@ -21,11 +21,11 @@ export async function record<Output>(
   output: Output,
   writes: (output: Output) => Writes,
 ): Promise<Settled> {
-  await crashPoint("W03 effect done, not recorded");
+  await crashPoint("W03 effect done, not recorded", run.instanceId);
   const { packed, problem } = await pack(run, attempt, output);
   const { statements = [], emit = [] } = problem ? {} : writes(output);
   const messages = await addressEmitted(run.env.PAYLOADS, run.envelope, `workflow:${run.workflow}`, attempt.key, emit);
-  await crashPoint("W06 about to record");
+  await crashPoint("W06 about to record", run.instanceId);
   const error = problem ? JSON.stringify({ step: place.label, code: codeOf(problem), message: messageOf(problem) }) : null;
   const outcome = { ...packed, statements, messages, error };
   let answer = await run.recorder.record({ ...attempt, position: run.nextPosition(place) }, outcome);
@@ -36,7 +36,7 @@ export async function record<Output>(
   }
   const { mine, entry } = answer;
   run.noteRecorded(place, answer.run);
-  await crashPoint("W05 recorded, step result lost");
+  await crashPoint("W05 recorded, step result lost", run.instanceId);
   if (!mine) run.noteOther();
   if (entry?.state !== "done") {
     throw new MillraceError("lease_lost", `Another attempt has taken over "${place.label}"; this one's outcome was not recorded.`);

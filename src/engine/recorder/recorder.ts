@@ -104,9 +104,9 @@ export class Recorder extends DurableObject<EngineEnv> {
       if (!inbox.isFenceRefusal(error)) throw error;
       return this.#readBack(attempt);
     }
-    await crashPoint("O01 committed, not relayed");
+    await crashPoint("O01 committed, not relayed", attempt.key.instanceId);
     if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
-    await crashPoint("W04 committed, caller saw an error");
+    await crashPoint("W04 committed, caller saw an error", attempt.key.instanceId);
     return { mine: true, entry: doneEntry(attempt, outcome), run };
   }
 

@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { prepareDatabase } from "../../../src/cli/local/prepare.ts";
+import { prepareDatabase } from "../../../src/cli/local/database.ts";
 import { localToken } from "../../../src/cli/local/token.ts";
 import { fencesOf } from "../markdown.ts";
 

@@ -1,0 +1,70 @@
+import { cpSync, existsSync, readdirSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { Refusal } from "../command.ts";
+import { madeOnce } from "./made-once.ts";
+import { insertToken } from "./token.ts";
+import { ROOT, runWrangler, shown } from "./wrangler.ts";
+
+const MIGRATIONS = join(ROOT, "migrations");
+
+/** Where wrangler keeps local databases, in the folder that it is told to persist to. */
+const KEPT_IN = "v3/d1/miniflare-D1DatabaseObject";
+
+/**
+ * Brings a local database up to date and makes the token good in it. Both change nothing where nothing is to do. Nobody else may have
+ * it open. It is read and written as the file it is: each of wrangler's commands would start a runtime of its own, for seconds.
+ */
+export async function prepareDatabase(folder: string, config: string, token: string): Promise<void> {
+  const state = join(folder, "state");
+  if (!existsSync(state)) await copyNewDatabase(folder, config);
+  if (!isUpToDate(state)) await runWrangler(folder, "apply the migrations", ["d1", "migrations", "apply", "DB", ...local(config, state)]);
+  open(state, (database) => database.exec(insertToken(token)));
+}
+
+/** A copy that is there as a whole or not at all. */
+async function copyNewDatabase(folder: string, config: string): Promise<void> {
+  const made = await madeOnce("database", [MIGRATIONS, config], (making) => makeDatabase(making, config));
+  const copy = join(folder, "state.new");
+  rmSync(copy, { recursive: true, force: true });
+  cpSync(join(made, "state"), copy, { recursive: true });
+  renameSync(copy, join(folder, "state"));
+}
+
+/** All migrations in one batch: `migrations apply` starts a runtime for each file. It finds them in its own list afterwards, and goes on from there. */
+async function makeDatabase(folder: string, config: string): Promise<void> {
+  const file = join(folder, "new-database.sql");
+  // As wrangler makes it.
+  const list = `CREATE TABLE d1_migrations (
+    id INTEGER PRIMARY KEY AUTOINCREMENT, name TEXT UNIQUE, applied_at TIMESTAMP DEFAULT CURRENT_TIMESTAMP NOT NULL);`;
+  const migrations = readdirSync(MIGRATIONS)
+    .sort()
+    .map((name) => `${readFileSync(join(MIGRATIONS, name), "utf8")}\nINSERT INTO d1_migrations (name) VALUES ('${name}');`);
+  writeFileSync(file, [list, ...migrations].join("\n"));
+  const state = join(folder, "state");
+  await runWrangler(folder, "make the database", ["d1", "execute", "DB", "--yes", ...local(config, state), "--file", file]);
+}
+
+const local = (config: string, state: string) => ["--local", "--config", config, "--persist-to", state];
+
+function isUpToDate(state: string): boolean {
+  const applied = open(state, (database) => database.prepare("SELECT name FROM d1_migrations").all());
+  const names = new Set(applied.map(({ name }) => name));
+  return readdirSync(MIGRATIONS).every((name) => names.has(name));
+}
+
+/** Uses a state's only database, and closes it. Errors: a `Refusal` if the state has none. */
+function open<T>(state: string, use: (database: DatabaseSync) => T): T {
+  const folder = join(state, KEPT_IN);
+  const files = existsSync(folder) ? readdirSync(folder).filter((name) => /^[0-9a-f]+\.sqlite$/.test(name)) : [];
+  const [file] = files;
+  if (file === undefined || files.length > 1) {
+    throw new Refusal(`${shown(state)} holds ${files.length} databases, where one is expected. Move it away, and start again.`);
+  }
+  const database = new DatabaseSync(join(folder, file));
+  try {
+    return use(database);
+  } finally {
+    database.close();
+  }
+}
