@@ -136,6 +136,23 @@ describe("Trouble of the recorder", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
+  it("I17 the end of a run that wrote nothing since it slept is told until it is written: the keeper would not look for a day", async () => {
+    let id = "";
+    const finishes = d1Says(
+      "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
+      ({ statement, params }) => statement.includes("UPDATE instances SET status = r.value") && id !== "" && String(params[0]).includes(id),
+      1,
+    );
+    const { instanceId } = await runLab(async ({ step, instanceId: own }) => {
+      await step.commit("a", () => ({}));
+      await step.sleep("nap", 20);
+      id = own;
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(finishes.said()).toBe(1);
+    expect(await statusOf(instanceId)).toBe("complete");
+  });
+
   it("R02 a time to come back that the database names is kept to by the step, through the recorder and whatever its own delay", async () => {
     let id = "";
     d1Says("D1_ERROR: Your account has exceeded D1's free tier daily row write limit.", ({ params }) => {

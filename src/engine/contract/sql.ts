@@ -5,8 +5,8 @@ export interface Statement {
 }
 
 /**
- * A statement that takes its rows from one JSON parameter, `json_each(?1)`, and answers nothing: any number of the same text
- * can be committed as one.
+ * A statement that takes its rows from one JSON parameter, `json_each(?1)`: any number of the same text can be committed as one. It answers
+ * nothing, or rows that say whose they are.
  */
 export interface RowStatement {
   readonly text: string;
@@ -19,10 +19,11 @@ const MAX_ROWS_CHARACTERS = 600_000;
 
 /** Rows as the JSON texts that `json_each` takes: one text, or a few when the rows are large. No rows, no text. */
 export function rowChunks(rows: readonly object[]): string[] {
-  return chunksOf(rows.map((row) => JSON.stringify(row)));
+  return textChunks(rows.map((row) => JSON.stringify(row)));
 }
 
-function chunksOf(rows: Iterable<string>): string[] {
+/** The same of rows that are JSON text already. */
+export function textChunks(rows: Iterable<string>): string[] {
   const chunks: string[][] = [];
   let characters = Number.POSITIVE_INFINITY;
   for (const text of rows) {
@@ -39,7 +40,7 @@ function chunksOf(rows: Iterable<string>): string[] {
 /** Row statements as statements: those of one text become one, or a few when their rows are large. A row that is there twice travels once: a repeat changes nothing. */
 export function mergeRows(statements: readonly RowStatement[]): Statement[] {
   return [...Map.groupBy(statements, ({ text }) => text)].flatMap(([text, same]) =>
-    chunksOf(new Set(same.map(({ row }) => JSON.stringify(row)))).map((rows) => ({ text, params: [rows] })),
+    textChunks(new Set(same.map(({ row }) => JSON.stringify(row)))).map((rows) => ({ text, params: [rows] })),
   );
 }
 

@@ -2,13 +2,20 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
 import type { End } from "../recorder/inbox.ts";
 import type { Failure } from "./failure.ts";
+import type { Platform } from "./platform.ts";
 import type { Run } from "./run.ts";
 
-/** Tells how a run ended, under that run's own number. Never throws: an end that nobody hears of now is found by the keeper, which asks the platform. */
-export async function tellEnd(run: Run, status: End["status"], failure: Failure | null = null): Promise<void> {
+/**
+ * Tells how a run ended, under that run's own number. Never throws: an end that nobody hears of now is found by the keeper, which asks the
+ * platform. It does so soon, except for a run that has written nothing since it waited: its row says that it waits, for which the keeper
+ * has a day's patience. So that end is told until it is written.
+ */
+export async function tellEnd(run: Run, platform: Platform, status: End["status"], failure: Failure | null = null): Promise<void> {
   try {
     const error = failure && JSON.stringify(failure);
-    await run.recorder.finish({ id: run.instanceId, run: await run.number(), status, error });
+    const end = { id: run.instanceId, run: await run.number(), status, error };
+    if (run.isKnownToRun) await run.recorder.finish(end);
+    else await platform.reading("end", () => run.recorder.finish(end, true));
   } catch (error) {
     console.warn(JSON.stringify({ log: "end", instance_id: run.instanceId, status, error: messageOf(error) }));
   }

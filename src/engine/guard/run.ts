@@ -165,6 +165,11 @@ export class Run {
     return this.#trouble;
   }
 
+  /** True when its row says that it runs: it has written since it began, and since it waited. */
+  get isKnownToRun(): boolean {
+    return this.#announced;
+  }
+
   /** The instance waited: its next write says that it runs again. */
   noteWaited(): void {
     this.#announced = false;

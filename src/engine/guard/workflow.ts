@@ -80,15 +80,15 @@ async function pass<Payload>(
     const code = () => definition.run({ payload, step, envelope, instanceId, env: env as unknown as Cloudflare.Env });
     if (walk) {
       const undone = await walk.undo(code);
-      await tellEnd(run, "terminated");
+      await tellEnd(run, platform, "terminated");
       return { undone };
     }
     const output = await code().finally(() => run.noteOver());
-    await tellEnd(run, "complete");
+    await tellEnd(run, platform, "complete");
     return output;
   } catch (error) {
     const failure = run.failureBehind(error);
-    if (failure) await tellEnd(run, "errored", failure);
+    if (failure) await tellEnd(run, platform, "errored", failure);
     throw asPlatformError(error);
   }
 }

@@ -2,7 +2,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { instanceId, messageId, outboxId } from "../contract/ids.ts";
 import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
-import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { type Fragment, now, type Statement, sql, textChunks } from "../contract/sql.ts";
 import type { Outgoing } from "../recorder/entry.ts";
 import type { Identity } from "./identity.ts";
 import { prove } from "./proof.ts";
@@ -14,6 +14,8 @@ export interface Acceptance extends Identity {
   /** The command queue it goes through; null when the instance is started at once. */
   readonly queue: string | null;
   readonly delaySeconds: number;
+  /** All of that as JSON, which the database takes it from. */
+  readonly row: string;
 }
 
 /** What the row of an acceptance says now: whose it is, too. */
@@ -25,7 +27,7 @@ export interface AcceptedRow extends Identity {
 /** Names the instance a message becomes: the same message, the same name. */
 export function acceptance(workflow: string, message: Envelope, queue: string | null, delaySeconds = 0): Acceptance {
   const { acceptance: _proof, replay: _mark, ...envelope } = message;
-  return {
+  const accepted = {
     id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),
     workflow,
     envelope,
@@ -33,6 +35,7 @@ export function acceptance(workflow: string, message: Envelope, queue: string | 
     queue,
     delaySeconds,
   };
+  return { ...accepted, row: JSON.stringify(accepted) };
 }
 
 /** The message that takes an accepted command to its queue, with the proof that its row is committed. */
@@ -42,7 +45,12 @@ export function outgoing(secret: string, accepted: Acceptance): Outgoing {
   return { id: messageId(envelope), queue: queue ?? "", delaySeconds, body };
 }
 
-/** Columns of an acceptance as `json_each` hands it over: one parameter for any number of rows (see `rowChunks`). */
+/** Acceptances as the JSON texts that `json_each` takes: one text, or a few when they are large. */
+export function acceptanceChunks(all: readonly Acceptance[]): string[] {
+  return textChunks(all.map(({ row }) => row));
+}
+
+/** Columns of an acceptance as `json_each` hands it over. */
 const ROWS: Fragment = {
   fragment: `value->>'id', value->'envelope'->>'tenant_id', value->>'workflow', value->'envelope'->>'message_type', value->'envelope'->>'idempotency_key',
       value->'envelope'->>'correlation_id', value->'envelope'->>'causation_id', value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue'`,

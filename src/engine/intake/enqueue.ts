@@ -4,12 +4,12 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
 import { type DraftOptions, decodePayload } from "../contract/message.ts";
-import { rowChunks, type Statement } from "../contract/sql.ts";
+import type { Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
 import { namedBatch } from "../store/named.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { type Acceptance, type AcceptedRow, acceptance, insertAccepted, outgoing, selectKnown } from "./accept.ts";
+import { type Acceptance, type AcceptedRow, acceptance, acceptanceChunks, insertAccepted, outgoing, selectKnown } from "./accept.ts";
 import { byIdentity, firstOf, type Identity, identityOf } from "./identity.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 
@@ -60,7 +60,7 @@ export async function enqueue(
   await crashPoint("A01 before accept commits");
   const written = await namedBatch(env.DB, {
     also,
-    fresh: rowChunks(acceptances).map(insertAccepted),
+    fresh: acceptanceChunks(acceptances).map(insertAccepted),
     known: [selectKnown(acceptances.map(({ id }) => id))],
   });
   const fresh = byIdentity(written.fresh as unknown as AcceptedRow[]);

@@ -6,7 +6,7 @@ import { relay } from "../recorder/relay.ts";
 import { type Assigned, assignSignals, insertSignals, wake } from "../signals/assign.ts";
 import { namedBatch } from "../store/named.ts";
 import { batch as atomic, query } from "../store/retry.ts";
-import { type Acceptance, type AcceptedRow, confirm, insertAccepted, outgoing, selectKnown, takeIn } from "./accept.ts";
+import { type Acceptance, type AcceptedRow, acceptanceChunks, confirm, insertAccepted, outgoing, selectKnown, takeIn } from "./accept.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { isOfOneMessage, isRefusedRow } from "./hopeless.ts";
 import { byIdentity, firstOf, identityOf } from "./identity.ts";
@@ -71,15 +71,15 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   ).reverse();
   const sent: AcceptedRow[] = [];
   for (const commands of before.reverse()) {
-    const rows = await atomic(env.DB, rowChunks(commands).map(insertAccepted));
+    const rows = await atomic(env.DB, acceptanceChunks(commands).map(insertAccepted));
     sent.push(...(rows.flat() as unknown as AcceptedRow[]));
   }
   const signals = group.flatMap(({ signal, envelope }) => (signal ? [envelope] : []));
   const answered = await namedBatch(env.DB, {
-    taken: rowChunks(group.flatMap(({ instances }) => instances)).map(takeIn),
+    taken: acceptanceChunks(group.flatMap(({ instances }) => instances)).map(takeIn),
     confirmed: confirm(group.map(({ envelope }) => envelope)),
     waits: signals.length > 0 ? [...insertSignals(signals), ...assignSignals(signals)] : [],
-    sent: rowChunks(last).map(insertAccepted),
+    sent: acceptanceChunks(last).map(insertAccepted),
     rows: mergeRows(group.flatMap(({ rows }) => rows)),
   });
   return {
@@ -164,7 +164,7 @@ function slices<T>(items: readonly T[], accepts: (item: T) => readonly Acceptanc
   let acceptances = 0;
   for (const item of items) {
     const its = accepts(item);
-    const size = its.reduce((sum, { envelope }) => sum + JSON.stringify(envelope).length, 0);
+    const size = its.reduce((sum, { row }) => sum + row.length, 0);
     if (characters + size > MAX_CHARACTERS || acceptances + its.length > MAX_ACCEPTANCES) {
       parts.push([]);
       [characters, acceptances] = [0, 0];

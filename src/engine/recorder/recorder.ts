@@ -59,7 +59,11 @@ export class Recorder extends DurableObject<EngineEnv> {
         statements: [...statements, ...this.#whichRun(attempt)],
         read: (rows) => {
           const entry = onlyEntry(rows[statements.length - 1]);
-          return { mine: entry?.state === "claimed" && entry.token === attempt.token, entry, run: runIn(rows[statements.length]) };
+          return {
+            mine: entry?.state === "claimed" && entry.token === attempt.token,
+            entry,
+            run: runOf(attempt.key.instanceId, rows[statements.length]),
+          };
         },
       });
     } catch (error) {
@@ -95,7 +99,7 @@ export class Recorder extends DurableObject<EngineEnv> {
     try {
       const answer = await this.#commits.commit<Answer | { run: number | undefined }>({
         statements: [...statements, ...this.#whichRun(attempt)],
-        read: (rows) => ({ run: runIn(rows[statements.length]) }),
+        read: (rows) => ({ run: runOf(attempt.key.instanceId, rows[statements.length]) }),
         already,
       });
       if ("mine" in answer) return answer;
@@ -112,13 +116,14 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   /** Which run an instance is in; 0 when it has no row. */
   runOf(instanceId: string): Promise<number> {
-    return this.#commits.commit({ statements: [inbox.selectRun(instanceId)], read: ([rows]) => runIn(rows) ?? 0 });
+    return this.#commits.commit({ statements: [inbox.selectRun(instanceId)], read: ([rows]) => runOf(instanceId, rows) ?? 0 });
   }
 
-  /** Notes that a run ended. Answered before it is committed: if it is lost, the keeper asks the platform and writes it again. */
-  finish(end: inbox.End): void {
-    const unit = { statements: [inbox.finishInstance(end)], read: () => undefined };
-    this.ctx.waitUntil(this.#commits.commit(unit).catch(() => undefined));
+  /** Notes that a run ended. Answered before it is committed, unless it must be `certain`: if it is lost, the keeper asks the platform and writes it again. */
+  async finish(end: inbox.End, certain = false): Promise<void> {
+    const committed = this.#commits.commit({ statements: [inbox.finishInstance(end)], read: () => undefined });
+    if (certain) return committed;
+    this.ctx.waitUntil(committed.catch(() => undefined));
   }
 
   async #readBack(attempt: Attempt): Promise<Answer> {
@@ -131,13 +136,13 @@ export class Recorder extends DurableObject<EngineEnv> {
     return attempt.startsRun ? [inbox.markRunning(instanceId), inbox.markAwake(instanceId)] : [];
   }
 
-  #whichRun({ startsRun, key }: Attempt): Statement[] {
+  #whichRun({ startsRun, key }: Attempt): RowStatement[] {
     return startsRun ? [inbox.selectRun(key.instanceId)] : [];
   }
 }
 
-function runIn(rows: Row[] | undefined): number | undefined {
-  return rows?.[0]?.run as number | undefined;
+function runOf(instanceId: string, rows: Row[] | undefined): number | undefined {
+  return rows?.find(({ id }) => id === instanceId)?.run as number | undefined;
 }
 
 function onlyEntry(rows: Row[] | undefined): Entry | null {

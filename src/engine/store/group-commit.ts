@@ -5,7 +5,7 @@ import { merge } from "./merge.ts";
 import { batch, type Row } from "./retry.ts";
 import { troubleOf } from "./trouble.ts";
 
-/** Statements that commit together or not at all, and how to read their answer. Row statements answer nothing. */
+/** Statements that commit together or not at all, and how to read their answer. Row statements answer for all units that have the same one: each picks its own rows. */
 export interface Unit<T> {
   readonly statements: readonly (Statement | RowStatement)[];
   readonly read: (rows: Row[][]) => T;
