@@ -62,7 +62,7 @@ describe("A once effect whose outcome nobody knows", () => {
 
   it("W03 reply seen, not recorded: parked when its claim has run out", async () => {
     const name = fresh();
-    const { died } = dieAt("W03 effect done, not recorded");
+    const { died } = dieAt("W03 effect done, not recorded", name);
     const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
     await until(async () => died(), Boolean);
     await expireLeases(instanceId);
@@ -102,7 +102,7 @@ describe("A once effect whose outcome nobody knows", () => {
 
   it("W17 rejected: it did not happen, so it runs, in the same generation", async () => {
     const name = fresh();
-    const { died } = dieAt("W01 claimed, effect not started");
+    const { died } = dieAt("W01 claimed, effect not started", name);
     const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
     await until(async () => died(), Boolean);
     await expireLeases(instanceId);

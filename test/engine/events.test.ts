@@ -53,7 +53,7 @@ describe("An event committed with a step", () => {
 
   it("O01 the relay dies before it sends: the keeper sends it, applied once", async () => {
     const name = fresh();
-    const { died } = dieAt("O01 committed, not relayed");
+    const { died } = dieAt("O01 committed, not relayed", name);
     const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(died()).toBe(true);
@@ -74,7 +74,7 @@ describe("An event committed with a step", () => {
 
   it("O03 two relays at once: applied once", async () => {
     const name = fresh();
-    dieAt("O01 committed, not relayed");
+    dieAt("O01 committed, not relayed", name);
     const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
     await reaches(instanceId, "complete");
     await env.DB.prepare("UPDATE outbox SET due_at = 0").run();

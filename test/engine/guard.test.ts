@@ -34,7 +34,7 @@ const entry = (id: string) =>
 describe("A guarded effect", () => {
   it("W01 claimed, effect not started: taken over at the next epoch, one effect", async () => {
     const name = fresh();
-    const { died } = dieAt("W01 claimed, effect not started");
+    const { died } = dieAt("W01 claimed, effect not started", name);
     const { instanceId } = await start(name, [{ do: "lookup", name: "ship" }]);
     await until(async () => died(), Boolean);
     await expireLeases(instanceId);
@@ -59,7 +59,7 @@ describe("A guarded effect", () => {
 
     it("W03 reply seen, not recorded: one effect, and the recorded output is the upstream's", async () => {
       const name = fresh();
-      const { died } = dieAt("W03 effect done, not recorded");
+      const { died } = dieAt("W03 effect done, not recorded", name);
       const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
       await until(async () => died(), Boolean);
       await expireLeases(instanceId);
@@ -76,7 +76,7 @@ describe("A guarded effect", () => {
 
     it("W04 the record is committed, but its caller sees an error: read back by its token, no second effect, no false failure", async () => {
       const name = fresh();
-      const { died } = failAt("W04 committed, caller saw an error", new Error("Network connection lost."));
+      const { died } = failAt("W04 committed, caller saw an error", new Error("Network connection lost."), name);
       const { instanceId } = await start(name, [{ do: kind, name: "act", retries: 0 }]);
       expect(await reaches(instanceId, "complete", "errored", "in_doubt")).toBe("complete");
       expect(died()).toBe(true);
@@ -86,7 +86,7 @@ describe("A guarded effect", () => {
 
     it("W05 recorded, but the platform loses the step's result: the stored output is answered, no new effect", async () => {
       const name = fresh();
-      const { died } = dieAt("W05 recorded, step result lost");
+      const { died } = dieAt("W05 recorded, step result lost", name);
       const { instanceId } = await start(name, [{ do: kind, name: "act" }]);
       expect(await reaches(instanceId, "complete")).toBe("complete");
       expect(died()).toBe(true);
@@ -105,7 +105,7 @@ describe("A guarded effect", () => {
 
   it("W05 a natural effect that is recorded is not repeated by the next attempt, although it might be", async () => {
     const name = fresh();
-    const { died } = dieAt("W05 recorded, step result lost");
+    const { died } = dieAt("W05 recorded, step result lost", name);
     const { instanceId } = await start(name, [{ do: "natural", name: "act" }]);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(died()).toBe(true);
@@ -114,7 +114,7 @@ describe("A guarded effect", () => {
 
   it("W06 a paused executor wakes after a takeover: its record is refused, one effect", async () => {
     const name = fresh();
-    const paused = pauseAt("W06 about to record");
+    const paused = pauseAt("W06 about to record", name);
     const { instanceId } = await start(name, [{ do: "lookup", name: "act" }]);
     await until(async () => paused.reached(), Boolean);
     await env.DB.prepare("UPDATE inbox SET epoch = epoch + 1, token = 'another', lease_until = 0, repeats = 1 WHERE instance_id = ?1")

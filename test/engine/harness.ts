@@ -2,6 +2,7 @@ import { createExecutionContext, createMessageBatch, getQueueResult, runInDurabl
 import { env } from "cloudflare:workers";
 import { inject } from "vitest";
 import type { CrashPoint } from "../../src/engine/contract/crash-points.ts";
+import { instanceId as instanceIdOf } from "../../src/engine/contract/ids.ts";
 import { type Accepted, type CommandRequest, type Envelope, enqueue, keeperOf, MillraceError } from "../../src/engine/index.ts";
 import type { ProbeStep } from "../probe/messages.ts";
 import worker, { app } from "../probe/worker.ts";
@@ -96,17 +97,17 @@ export async function restarted(instanceId: string): Promise<string> {
   return ended();
 }
 
-/** Lets the code die at a crash point, once. Answers whether it did. */
-export function dieAt(point: CrashPoint, instanceId?: string): { died: () => boolean } {
+/** Lets the code die at a crash point, once. Answers whether it did. In a run's code it is a run of the test's own that dies, by its name or id: what other tests left under way must not die in its place. */
+export function dieAt(point: CrashPoint, whose?: string): { died: () => boolean } {
   const death = new Error(`Died at ${point}.`);
   death.name = "SimulatedDeath";
-  return failAt(point, death, instanceId);
+  return failAt(point, death, whose);
 }
 
 /** Throws at a crash point, once. */
-export function failAt(point: CrashPoint, error: Error, instanceId?: string): { died: () => boolean } {
+export function failAt(point: CrashPoint, error: Error, whose?: string): { died: () => boolean } {
   let died = false;
-  const isMeant = meant(instanceId);
+  const isMeant = meant(whose);
   globalThis.millraceCrashPoint = (at, by) => {
     if (at !== point || died || !isMeant(by)) return;
     died = true;
@@ -116,10 +117,10 @@ export function failAt(point: CrashPoint, error: Error, instanceId?: string): { 
 }
 
 /** Holds the code at a crash point, once, until it is released: a process that is paused for a while. It polls, because a promise must not cross from one request into another. */
-export function pauseAt(point: CrashPoint, instanceId?: string): { reached: () => boolean; release: () => void } {
+export function pauseAt(point: CrashPoint, whose?: string): { reached: () => boolean; release: () => void } {
   let reached = false;
   let released = false;
-  const isMeant = meant(instanceId);
+  const isMeant = meant(whose);
   globalThis.millraceCrashPoint = async (at, by) => {
     if (at !== point || reached || !isMeant(by)) return;
     reached = true;
@@ -128,11 +129,9 @@ export function pauseAt(point: CrashPoint, instanceId?: string): { reached: () =
   return { reached: () => reached, release: () => (released = true) };
 }
 
-/** Who is meant by a crash point: the instance that is named, or any that has not run yet. What an earlier test left under way does not die in this one's place. */
-function meant(instanceId?: string): (by?: string) => boolean {
-  if (instanceId !== undefined) return (by) => by === instanceId;
-  const ran = new Set(passes.keys());
-  return (by) => by === undefined || !ran.has(by);
+function meant(whose?: string): (instanceId?: string) => boolean {
+  const ids = whose === undefined ? [] : [whose, ...["probe", "lab"].map((workflow) => instanceIdOf(tenant.tenantId, workflow, whose))];
+  return (instanceId) => (instanceId === undefined ? whose === undefined : ids.includes(instanceId));
 }
 
 /** Makes everything the keeper looks after due now, and lets it do a round. */

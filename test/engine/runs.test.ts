@@ -8,13 +8,16 @@ import { errorOf, platformReaches, runLab } from "./lab.ts";
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
 /** A run that fails until it is mended, then stands still in its middle until it may go on. */
-async function failing() {
+async function failing(name = fresh("lab")) {
   const state = { broken: true, go: false };
-  const { instanceId } = await runLab(async ({ step }) => {
-    await step.commit("a", () => (state.broken ? refuse() : {}), ONCE);
-    await step.read("b", async () => held(() => state.go));
-    await step.commit("c", () => ({}));
-  });
+  const { instanceId } = await runLab(
+    async ({ step }) => {
+      await step.commit("a", () => (state.broken ? refuse() : {}), ONCE);
+      await step.read("b", async () => held(() => state.go));
+      await step.commit("c", () => ({}));
+    },
+    { name },
+  );
   return { instanceId, state };
 }
 
@@ -109,8 +112,9 @@ describe("The end of a run", () => {
 
 describe("A retry between the row's end and the platform's", () => {
   it("W33 is carried out as soon as the platform has ended the run too", async () => {
-    const pass = pauseAt("W33 end told, pass not over");
-    const { instanceId, state } = await failing();
+    const name = fresh("lab");
+    const pass = pauseAt("W33 end told, pass not over", name);
+    const { instanceId, state } = await failing(name);
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await until(async () => pass.reached(), Boolean);
     state.broken = false;
@@ -123,8 +127,9 @@ describe("A retry between the row's end and the platform's", () => {
   });
 
   it("W33 stays promised while the platform takes longer, and the keeper carries it out", async () => {
-    const pass = pauseAt("W33 end told, pass not over");
-    const { instanceId, state } = await failing();
+    const name = fresh("lab");
+    const pass = pauseAt("W33 end told, pass not over", name);
+    const { instanceId, state } = await failing(name);
     expect(await reaches(instanceId, "errored")).toBe("errored");
     await until(async () => pass.reached(), Boolean);
     state.broken = false;

@@ -387,7 +387,7 @@ describe("W20 undoing an unknown outcome", () => {
 
   it("a lookup effect that had not happened is asked for, not done, and not taken back", async () => {
     const name = fresh();
-    dieAt("W01 claimed, effect not started");
+    dieAt("W01 claimed, effect not started", name);
     const { instanceId } = await start(name, [
       { do: "keyed", name: "before", undo: "natural" },
       { do: "lookup", name: "act", undo: "natural", retries: 0 },
