@@ -44,8 +44,11 @@ export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
   return Object.fromEntries(METHODS.map((name) => [name, call(name)])) as unknown as RecorderClient;
 }
 
-/** How many recorders there are when `RECORDER_SHARDS` does not say. */
-const DEFAULT_SHARDS = 8;
+/**
+ * How many recorders there are when `RECORDER_SHARDS` does not say: few, because the fewer there are the more steps share one batch of the
+ * database (docs/performance.md).
+ */
+const DEFAULT_SHARDS = 2;
 const MAX_SHARDS = 256;
 
 /**
