@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, inject, it, onTestFinished, vi } from "vitest";
-import { enqueue } from "../../src/engine/index.ts";
+import { type Envelope, enqueue } from "../../src/engine/index.ts";
 import { app } from "../probe/worker.ts";
-import { deliver, envelopeOf, fresh, keeperRound, probeEnv, reaches, rows, start } from "./harness.ts";
+import { deliver, envelopeOf, event, fresh, keeperRound, probeEnv, reaches, rows, start } from "./harness.ts";
 
 const tenant = { tenantId: "acme", source: "test" };
 /** How many commands are asked for at once: `BURST=20000` for the long form. */
@@ -97,6 +97,29 @@ it.each(["whole", "single"] as const)(
   },
   600_000,
 );
+
+it("A03 a consumer that the platform refuses for its rate waits for its turn: nothing is left to the keeper", async () => {
+  const name = fresh("turn");
+  const prototype = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
+  const real = prototype.createBatch;
+  let refused = 0;
+  const create = async function (this: Workflow, options: { instances: { params: { subject: string } }[] }) {
+    if (options.instances[0]?.params.subject !== name || refused++ > 0) return real.call(this, options as never);
+    throw new Error(REFUSED);
+  };
+  const spy = vi.spyOn(prototype, "createBatch").mockImplementation(create as never);
+  onTestFinished(() => spy.mockRestore());
+  const command = {
+    ...event("probe.done", name, { name, steps: [] }, name),
+    kind: "command",
+    message_type: "probe.requested",
+    schema_version: 2,
+  };
+  expect(await deliver("probe-commands", [command as Envelope])).toEqual({ acked: 1, retried: 0 });
+  const [run] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  expect(await reaches(run?.id ?? "", "complete")).toBe("complete");
+  expect(refused).toBe(2);
+});
 
 it("A03 a platform that creates nothing for a while: its messages are done with at once, and the keeper starts them when it can", async () => {
   const name = fresh("outage");

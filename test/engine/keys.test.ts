@@ -47,6 +47,8 @@ describe("One key, two payloads", () => {
     expect((await lettersOf(name)).map(({ reason, body }) => ({ reason, body: JSON.parse(body) }))).toEqual([
       { reason: "idempotency_key_reused", body: second },
     ]);
+    // The two copies of the first; what was refused is no delivery of it.
+    expect(await rows("SELECT deliveries FROM instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 2 }]);
   });
 
   it("A10 in a burst of events that lead to one command: what the row says runs, the other is captured as a message of its own queue", async () => {

@@ -9,7 +9,7 @@ import {
   undoInstance,
   upstreamRefused,
 } from "../../src/engine/index.ts";
-import { fresh, operator, probeEnv, reaches, rows, until } from "./harness.ts";
+import { fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "./harness.ts";
 import { errorOf, platformReaches, restartLab, runLab } from "./lab.ts";
 
 /** An outside world of one test: what was done to it, in which order, what was taken back, and what each waits for before it happens. */
@@ -137,6 +137,22 @@ describe("Branches side by side, each of several steps", () => {
     ended = true;
     await recorded(instanceId, "b1");
     expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toEqual(["a1", "b1"]);
+  });
+
+  it("W25 nor while the end of the run is still being told", async () => {
+    const { done, waits, chain, act } = world();
+    const name = fresh("lab");
+    let ended = false;
+    waits.b1 = () => ended;
+    const end = pauseAt("W33 end told, pass not over", name);
+    const { instanceId } = await runLab(({ step }) => Promise.race([act(step, "a1"), chain(step, "b1", "b2")]), { name });
+    await until(async () => end.reached(), Boolean);
+    ended = true;
+    await recorded(instanceId, "b1");
+    await scheduler.wait(200);
+    end.release();
+    expect(await platformReaches(instanceId, "complete")).toBe("complete");
     expect(done).toEqual(["a1", "b1"]);
   });
 

@@ -1,8 +1,8 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import { decideApproval, historyOf, listApprovals, retryInstance, type Steps } from "../../src/engine/index.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
-import { errorOf, platformReaches, restartLab, runLab } from "./lab.ts";
+import { errorOf, LAB, platformReaches, restartLab, runLab } from "./lab.ts";
 
 const say = (subject: string, value: string) => event("probe.signal", subject, { about: subject, value });
 
@@ -45,6 +45,18 @@ describe("A run that waits", () => {
     heard = [];
     expect(await restartLab(instanceId)).toBe("complete");
     expect(heard).toEqual(["timeout", "yes"]);
+  });
+
+  it("W27 a wait timed out, and the run wrote nothing behind it: an event that comes later is none of that wait's on a later pass", async () => {
+    let heard = "";
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard = await hear(step, "answer", payload.name, 50);
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    await deliver("probe-events", [say(name, "late")]);
+    heard = "";
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(heard).toBe("timeout");
   });
 
   it("W26 a wait's time ends as its event arrives: whoever was told first by the database has won, on every later pass", async () => {
@@ -98,6 +110,28 @@ describe("A run that waits", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(heard).toEqual(["yes"]);
     expect(await rows("SELECT told_at IS NOT NULL AS told FROM waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
+  });
+
+  it("W28 the keeper's telling is lost too: it tells once more", async () => {
+    let heard = "";
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard = await hear(step, "answer", payload.name);
+    });
+    await openWaits(instanceId, 1);
+    dieAt("signal kept, not told");
+    await deliver("probe-events", [say(name, "yes")]);
+    const platform = Object.getPrototypeOf(LAB) as Workflow;
+    const real = platform.get;
+    const lost = vi.spyOn(platform, "get").mockImplementation(async function (this: Workflow, id: string) {
+      if (id === instanceId) throw new Error("Network connection lost.");
+      return real.call(this, id);
+    });
+    await keeperRound();
+    lost.mockRestore();
+    expect(heard).toBe("");
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(heard).toBe("yes");
   });
 
   it("W29 several waits, several events at once: as many pairs as there are of both", async () => {
