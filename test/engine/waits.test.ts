@@ -112,26 +112,27 @@ describe("A run that waits", () => {
     expect(await rows("SELECT told_at IS NOT NULL AS told FROM waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
 
-  it("W28 the keeper's telling is lost too: it tells once more", async () => {
-    let heard = "";
-    const { instanceId, name } = await runLab(async ({ step, payload }) => {
-      heard = await hear(step, "answer", payload.name);
-    });
-    await openWaits(instanceId, 1);
+  it("W28 the keeper's telling is lost too: it tells once more, and those who heard are not told again", async () => {
+    const heard: string[] = [];
+    const wait = () => runLab(async ({ step, payload }) => heard.push(`${payload.name} ${await hear(step, "answer", payload.name)}`));
+    const [one, other] = [await wait(), await wait()];
+    await openWaits(one.instanceId, 1);
+    await openWaits(other.instanceId, 1);
     dieAt("signal kept, not told");
-    await deliver("probe-events", [say(name, "yes")]);
+    await deliver("probe-events", [say(one.name, "yes"), say(other.name, "yes")]);
     const platform = Object.getPrototypeOf(LAB) as Workflow;
     const real = platform.get;
     const lost = vi.spyOn(platform, "get").mockImplementation(async function (this: Workflow, id: string) {
-      if (id === instanceId) throw new Error("Network connection lost.");
+      if (id === other.instanceId) throw new Error("Network connection lost.");
       return real.call(this, id);
     });
     await keeperRound();
+    expect(await reaches(one.instanceId, "complete")).toBe("complete");
     lost.mockRestore();
-    expect(heard).toBe("");
+    expect(heard).toEqual([`${one.name} yes`]);
     await keeperRound();
-    expect(await reaches(instanceId, "complete")).toBe("complete");
-    expect(heard).toBe("yes");
+    expect(await reaches(other.instanceId, "complete")).toBe("complete");
+    expect(heard).toEqual([`${one.name} yes`, `${other.name} yes`]);
   });
 
   it("W29 several waits, several events at once: as many pairs as there are of both", async () => {
