@@ -69,6 +69,22 @@ describe("One key, two payloads", () => {
     expect(await lettersOf(name)).toMatchObject([{ reason: "idempotency_key_reused", queue: "probe-commands" }]);
   });
 
+  it.each(["one delivery", "two deliveries"])(
+    "A10 in two events that runs may wait for, in %s: the first is kept, the second is captured with its reason",
+    async (how) => {
+      const name = fresh();
+      const [first, second] = ["first", "second"].map((value) => event("probe.signal", name, { about: name, value }, `${name}/said`));
+      if (first === undefined || second === undefined) throw new Error("There are two.");
+      const batches = how === "one delivery" ? [[first, second, first]] : [[first], [second, first]];
+      for (const batch of batches) expect(await deliver("probe-events", batch)).toEqual({ acked: batch.length, retried: 0 });
+      const kept = await rows<{ envelope: string }>("SELECT envelope FROM signals WHERE subject = ?1", name);
+      expect(kept.map(({ envelope }) => JSON.parse(envelope).payload_inline.value)).toEqual(["first"]);
+      expect((await lettersOf(`${name}/said`)).map(({ reason, body }) => ({ reason, body: JSON.parse(body) }))).toEqual([
+        { reason: "idempotency_key_reused", body: second },
+      ]);
+    },
+  );
+
   it("A10 against a key whose work was pruned: captured, not taken for a repeat", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);

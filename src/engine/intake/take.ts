@@ -1,9 +1,10 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { messageId } from "../contract/ids.ts";
 import { mergeRows, type RowStatement, rowChunks } from "../contract/sql.ts";
 import { relay } from "../recorder/relay.ts";
-import { type Assigned, assignSignals, insertSignals, wake } from "../signals/assign.ts";
+import { type Assigned, assignSignals, insertSignals, reusedAmong, wake } from "../signals/assign.ts";
 import { namedBatch } from "../store/named.ts";
 import { batch as atomic, query } from "../store/retry.ts";
 import { type Acceptance, type AcceptedRow, acceptanceChunks, confirm, insertAccepted, outgoing, selectKnown, takeIn } from "./accept.ts";
@@ -56,10 +57,11 @@ async function takeGroupIn(intake: Intake, group: readonly Plan[], outcomes: Out
   await carryOn(intake, group, written, outcomes);
 }
 
-/** What the database answered: the rows that are taken in, those of commands that are new, and the waits that have their event now. */
+/** What the database answered: the rows that are taken in, those of commands that are new, the events that are kept anew, and the waits that have their event now. */
 interface Written {
   readonly taken: readonly AcceptedRow[];
   readonly sent: readonly AcceptedRow[];
+  readonly kept: readonly string[];
   readonly waits: readonly Assigned[];
 }
 
@@ -78,13 +80,15 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   const answered = await namedBatch(env.DB, {
     taken: acceptanceChunks(group.flatMap(({ instances }) => instances)).map(takeIn),
     confirmed: confirm(group.map(({ envelope }) => envelope)),
-    waits: signals.length > 0 ? [...insertSignals(signals), ...assignSignals(signals)] : [],
+    kept: insertSignals(signals),
+    waits: signals.length > 0 ? assignSignals(signals) : [],
     sent: acceptanceChunks(last).map(insertAccepted),
     rows: mergeRows(group.flatMap(({ rows }) => rows)),
   });
   return {
     taken: answered.taken as unknown as AcceptedRow[],
     sent: [...sent, ...(answered.sent as unknown as AcceptedRow[])],
+    kept: answered.kept.map(({ id }) => String(id)),
     waits: answered.waits as unknown as Assigned[],
   };
 }
@@ -98,7 +102,10 @@ async function carryOn(intake: Intake, group: readonly Plan[], written: Written,
     ...plan.instances.filter((one) => !taken.has(identityOf(one))).map((one) => ({ one, plan })),
     ...plan.commands.filter((one) => !sent.has(identityOf(one))).map((one) => ({ one, plan })),
   ]);
-  const captured = await captureReused(intake, repeated);
+  const captured = new Set<object>([
+    ...(await captureReused(intake, repeated)),
+    ...(await captureReusedEvents(intake, group, written.kept)),
+  ]);
 
   const commands = firstOf(group.flatMap((plan) => plan.commands)).filter((one) => sent.has(identityOf(one)));
   for (const slice of slices(commands, (command) => [command])) {
@@ -116,7 +123,7 @@ async function carryOn(intake: Intake, group: readonly Plan[], written: Written,
 
   for (const { message, envelope, instances } of group) {
     const [command] = envelope.kind === "command" ? instances : [];
-    if (command === undefined) outcomes.set(message, { did: "routed" });
+    if (command === undefined) outcomes.set(message, { did: captured.has(envelope) ? "captured" : "routed" });
     else if (captured.has(command)) outcomes.set(message, { did: "captured" });
     else outcomes.set(message, { did: taken.get(identityOf(command))?.deliveries === 1 ? "started" : "duplicate" });
   }
@@ -155,6 +162,30 @@ async function captureReused(
     rowChunks(letters).map((chunk) => insertDeadLetters(chunk)),
   );
   return new Set(reused.map(({ one }) => one));
+}
+
+/** The same for events that runs may wait for: the wait would never hear of the second payload, so somebody must. */
+async function captureReusedEvents(
+  { env, queue }: Intake,
+  group: readonly Plan[],
+  kept: readonly string[],
+): Promise<ReadonlySet<Envelope>> {
+  const unseen = new Set(kept);
+  const repeated = group.filter(({ signal, envelope }) => signal && !unseen.delete(messageId(envelope)));
+  const reused = await reusedAmong(
+    env,
+    repeated.map(({ envelope }) => envelope),
+  );
+  const letters = repeated
+    .filter(({ envelope }) => reused.has(envelope))
+    .map(({ message: { body, attempts, timestamp }, envelope }) =>
+      deadLetter({ queue: queue.name, body, attempts, firstAt: timestamp.getTime(), error: keyReused(envelope) }),
+    );
+  await atomic(
+    env.DB,
+    rowChunks(letters).map((chunk) => insertDeadLetters(chunk)),
+  );
+  return reused;
 }
 
 /** Cuts a list so that what each part has to accept fits one write. What one item alone leads to is not cut. */

@@ -2,6 +2,7 @@ import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { messageId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
+import { payloadFingerprint } from "../contract/payload.ts";
 import { type Fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { batch, query } from "../store/retry.ts";
 
@@ -14,15 +15,28 @@ export interface Assigned {
   envelope: string;
 }
 
-/** Keeps events for the instances that wait for them, now or later: one statement, or a few when the events are large. */
+/** Keeps events for the instances that wait for them, now or later: one statement, or a few when the events are large. Answers the ids of those that are new. */
 export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
   return rowChunks(envelopes.map((envelope) => ({ id: messageId(envelope), envelope }))).map(
     (rows) => sql`
     INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at)
     SELECT value->>'id', value->'envelope'->>'tenant_id', value->'envelope'->>'message_type', value->'envelope'->>'subject', value->'envelope', ${now}
     FROM json_each(${rows}) WHERE true
-    ON CONFLICT (id) DO NOTHING`,
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id`,
   );
+}
+
+/** Of these events, those under whose key another payload is kept. */
+export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): Promise<ReadonlySet<Envelope>> {
+  if (events.length === 0) return new Set();
+  const ids = JSON.stringify(events.map(messageId));
+  const rows = await query<{ id: string; envelope: string }>(
+    env.DB,
+    sql`SELECT id, envelope FROM signals WHERE id IN (SELECT value FROM json_each(${ids}))`,
+  );
+  const kept = new Map(rows.map(({ id, envelope }) => [id, payloadFingerprint(JSON.parse(envelope) as Envelope)]));
+  return new Set(events.filter((event) => (kept.get(messageId(event)) ?? payloadFingerprint(event)) !== payloadFingerprint(event)));
 }
 
 /**
