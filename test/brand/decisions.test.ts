@@ -113,11 +113,16 @@ it("drafts that wait hold back until one is published", async () => {
     () => caller.get("/v1/instances?workflow=publish-article&status=errored"),
     ({ body }) => body.items.length === 2,
   );
-  await caller.post(`/v1/instances/${failed.body.items[0].id}/retry`, { reason: "still refused" });
+  const [refused, published] = failed.body.items;
+  await caller.post(`/v1/instances/${refused.id}/retry`, { reason: "still refused" });
+  await until(
+    () => env.DB.prepare("SELECT status FROM instances WHERE id = ?1 AND run = 2").bind(refused.id).first("status"),
+    (status) => status === "errored",
+  );
   expect(await counts(caller, brand)).toMatchObject({ held: 1 });
 
   await fail();
-  await caller.post(`/v1/instances/${failed.body.items[1].id}/retry`, { reason: "the page store works again" });
+  await caller.post(`/v1/instances/${published.id}/retry`, { reason: "the page store works again" });
   expect(await stands(caller, brand, { held: 0, live: 2 })).toMatchObject({ live: 2, held: 0 });
   expect((await verdicts(caller, brand, "&keyword=C")).join()).toBe("c held,c resumed");
 });

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { attemptEffect } from "../../src/engine/guard/attempt.ts";
 import { Run } from "../../src/engine/guard/run.ts";
-import { defineStep, type EffectCall, historyOf, retryInstance } from "../../src/engine/index.ts";
+import { defineStep, type EffectCall, historyOf, retryInstance, upstreamRefused } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import type { Attempt } from "../../src/engine/recorder/entry.ts";
 import {
@@ -24,12 +24,36 @@ import {
   statusOf,
   until,
 } from "./harness.ts";
+import { platformReaches, runLab } from "./lab.ts";
 
 const entry = (id: string) =>
   rows<{ state: string; epoch: number; output: string }>(
     "SELECT state, epoch, output FROM inbox WHERE instance_id = ?1 ORDER BY generation",
     id,
   );
+
+describe("A step whose class a deployment has changed", () => {
+  it.each(["refused", "lost"])("from lookup to natural, after an attempt that was %s, is recorded all the same", async (how) => {
+    const attempts = { retries: { limit: 0, delay: 10 } } as const;
+    const asked = defineStep({
+      ...attempts,
+      effect: "lookup",
+      run: async (): Promise<string> => {
+        throw how === "refused" ? upstreamRefused("not now") : new Error("The connection was lost.");
+      },
+      lookup: async () => undefined,
+    });
+    const put = defineStep({ ...attempts, effect: "natural", run: async () => "put" });
+    let deployed: typeof asked | typeof put = asked;
+    const { instanceId } = await runLab(({ step }) => step.effect("act", deployed, undefined));
+    expect(await platformReaches(instanceId, "errored")).toBe("errored");
+    await reaches(instanceId, "errored");
+    deployed = put;
+    await retryInstance(probeEnv, operator, instanceId, { reason: "another store" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await entry(instanceId)).at(-1)).toMatchObject({ state: "done", output: '"put"' });
+  });
+});
 
 describe("A guarded effect", () => {
   it("W01 claimed, effect not started: taken over at the next epoch, one effect", async () => {

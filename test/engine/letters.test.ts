@@ -21,7 +21,7 @@ import {
   statusOf,
   until,
 } from "./harness.ts";
-import { platformReaches, runLab } from "./lab.ts";
+import { platformOf, platformReaches, runLab } from "./lab.ts";
 
 const reader = { ...operator, seesUnattributed: true };
 
@@ -221,6 +221,32 @@ describe("A command whose row is committed", () => {
     expect(letter.reason).toBe("unknown_message_type");
     await skipDeadLetter(probeEnv, app, reader, letter.id, "retired");
     expect(await statusOf(row?.id ?? "")).toBe("skipped");
+  });
+});
+
+describe("A skip", () => {
+  it("I16 ends a command for good: the keeper, which would look at it in a moment, does not start it", async () => {
+    let ran = 0;
+    const { instanceId } = await runLab(async () => void ran++, { delaySeconds: 600 });
+    await deliver("probe-commands", [{ ...(await envelopeOf(instanceId)), schema_version: 99 }]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE instance_id = ?1", instanceId);
+    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "we do without");
+    await keeperRound();
+    await env.DB.prepare("UPDATE instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
+    await keeperRound();
+    expect(await statusOf(instanceId)).toBe("skipped");
+    expect((await platformOf(instanceId)).status).toBe("unknown");
+    expect(ran).toBe(0);
+  });
+
+  it("A09 settles copies too that say they come from the future", async () => {
+    const name = fresh();
+    const message = { ...event("probe.done", name, { name: 7 }, name), created_at: new Date(Date.now() + 3_600_000).toISOString() };
+    await deliver("probe-events", [message]);
+    await skipDeadLetter(probeEnv, app, reader, (await firstLetter(name)).id, "nonsense");
+    const before = await rows("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
+    expect(await rows("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name)).toEqual(before);
   });
 });
 

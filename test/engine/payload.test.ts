@@ -1,8 +1,17 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { fingerprintOf, historyOf, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
+import {
+  defineStep,
+  type EffectCall,
+  fingerprintOf,
+  historyOf,
+  retryInstance,
+  undoInstance,
+  upstreamRefused,
+} from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import { LabEvent } from "../probe/lab.ts";
+import { ProbeSignal } from "../probe/messages.ts";
 import { deliver, event, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
 import { errorOf, LAB, platformOf, platformReaches, restartLab, runLab } from "./lab.ts";
 
@@ -94,6 +103,73 @@ describe("Trouble of R2", () => {
     expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(failed()).toBe(0);
+  });
+});
+
+describe("A bucket that is slow", () => {
+  it("W25 decides no race: a large event that was told before an effect answered has won on every pass", async () => {
+    const winners: string[] = [];
+    let acted = false;
+    const act = defineStep({
+      effect: "natural",
+      async run({ input }: EffectCall<() => boolean>) {
+        while (!input()) await scheduler.wait(5);
+        acted = true;
+        return 1;
+      },
+    });
+    let told = false;
+    const name = fresh("lab");
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        const winner = await Promise.race([
+          step.waitFor("event", ProbeSignal, { subject: name, timeout: 60_000 }).then(() => "event"),
+          step.effect("act", act, () => told).then(() => "effect"),
+        ]);
+        winners.push(winner);
+        await step.commit(`then ${winner}` as never, () => ({}));
+      },
+      { name },
+    );
+    const bucket = Object.getPrototypeOf(env.PAYLOADS);
+    const { get } = bucket;
+    onTestFinished(() => {
+      bucket.get = get;
+    });
+    const said = { about: name, value: NOTE };
+    const path = `payloads/acme/${name}/${fingerprintOf(said)}`;
+    await env.PAYLOADS.put(path, JSON.stringify(said));
+    const { payload_inline: _, ...message } = event("probe.signal", name, null);
+    bucket.get = async function (key: string, ...rest: unknown[]) {
+      // The effect answers while the bucket still works on the event.
+      if (key === path) {
+        told = true;
+        while (!acted) await scheduler.wait(5);
+        await scheduler.wait(300);
+      }
+      return get.call(this, key, ...rest);
+    };
+    await until(
+      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1", instanceId),
+      (found) => found.length === 1,
+    );
+    await deliver("probe-events", [{ ...message, payload_ref: `r2://${path}` }]);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    bucket.get = get;
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(new Set(winners).size).toBe(1);
+    expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1 AND step LIKE 'then%'", instanceId)).toHaveLength(1);
+  });
+
+  it("W31 an attempt at a large read that ends late writes over nothing: each has a name of its own", async () => {
+    let list = "a".repeat(1_500_000);
+    const { instanceId } = await runLab(({ step }) => step.read("list", async () => list));
+    expect(await platformReaches(instanceId, "complete")).toBe("complete");
+    list = "b".repeat(1_500_000);
+    expect(await restartLab(instanceId)).toBe("complete");
+    const { objects } = await env.PAYLOADS.list({ prefix: `outputs/acme/${instanceId}/` });
+    const kept = await Promise.all(objects.map(async ({ key }) => (await (await env.PAYLOADS.get(key))?.text())?.charAt(1)));
+    expect(kept.toSorted()).toEqual(["a", "b"]);
   });
 });
 

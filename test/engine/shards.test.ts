@@ -31,3 +31,16 @@ it("R02 instances are spread over the recorders, each to one, and a setting that
   expect(Math.min(...shares)).toBeGreaterThan(400);
   expect(await recorderOf(withShards("many"), ids[0] ?? "").entries(ids[0] ?? "")).toEqual([]);
 });
+
+it("W25 two passes that each believe to be the first, in one group: one records, the other looks first", async () => {
+  const id = digest(fresh());
+  const recorder = recorderOf(probeEnv, id);
+  const by = (pass: string) => {
+    const one = attempt(id, `${pass}-token`);
+    return recorder.record({ ...one, key: { ...one.key, step: `of ${pass}` }, aloneAs: pass }, { ...OUTCOME, output: "1" });
+  };
+  // One unit is under way, so that the next two gather.
+  const answers = await Promise.all([recorder.runOf(id), by("aaaaaaaa"), by("bbbbbbbb")]);
+  expect(answers.slice(1).map((answer) => (answer as { mine: boolean }).mine)).toEqual([true, false]);
+  expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1", id)).toEqual([{ step: "of aaaaaaaa" }]);
+});

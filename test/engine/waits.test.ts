@@ -59,6 +59,15 @@ describe("A run that waits", () => {
     expect(heard).toBe("timeout");
   });
 
+  it("W27 a wait for no time at all is over at once, not never", async () => {
+    let heard = "";
+    const { instanceId } = await runLab(async ({ step, payload }) => {
+      heard = await hear(step, "answer", payload.name, 0);
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toBe("timeout");
+  });
+
   it("W26 a wait's time ends as its event arrives: whoever was told first by the database has won, on every later pass", async () => {
     let heard = "";
     const { instanceId, name } = await runLab(async ({ step, payload }) => {

@@ -5,16 +5,19 @@ import type { Failure } from "./failure.ts";
 import type { Platform } from "./platform.ts";
 import type { Run } from "./run.ts";
 
+/** A run that was asked for less than that ago is looked at within half a minute (`pauseMs`). */
+const YOUNG_MS = 60_000;
+
 /**
  * Tells how a run ended, under that run's own number. Never throws: an end that nobody hears of now is found by the keeper, which asks the
- * platform. It does so soon, except for a run that has written nothing since it waited: its row says that it waits, for which the keeper
- * has a day's patience. So that end is told until it is written.
+ * platform. It does so soon, except for a run that has written nothing since it waited, or that has been open for long: for those the
+ * keeper has minutes, or a day. So their end is told until it is written.
  */
 export async function tellEnd(run: Run, platform: Platform, status: End["status"], failure: Failure | null = null): Promise<void> {
   try {
     const error = failure && JSON.stringify(failure);
     const end = { id: run.instanceId, run: await run.number(), status, error };
-    if (run.isKnownToRun) await run.recorder.finish(end);
+    if (run.isKnownToRun && Date.now() - Date.parse(run.envelope.created_at) < YOUNG_MS) await run.recorder.finish(end);
     else await platform.reading("end", () => run.recorder.finish(end, true));
   } catch (error) {
     console.warn(JSON.stringify({ log: "end", instance_id: run.instanceId, status, error: messageOf(error) }));

@@ -1,7 +1,7 @@
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { digest } from "../contract/ids.ts";
+import { attemptToken, digest } from "../contract/ids.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
@@ -42,9 +42,11 @@ export class Steps {
   /** Reads something. May run more than once, promises nothing, writes no row. */
   async read<Name extends string, Output>(name: Literal<Name>, read: () => Promise<Output>, options: StepOptions = {}): Promise<Output> {
     const place = this.#place(name, options.key);
-    const path = `${this.#run.envelope.tenant_id}/${this.#run.instanceId}/${digest("read", place.label)}`;
+    const folder = `${this.#run.envelope.tenant_id}/${this.#run.instanceId}`;
+    // An attempt that was given up may still answer: it writes under a name of its own.
+    const path = () => `${folder}/${digest("read", place.label, attemptToken())}`;
     return this.#take(place, () =>
-      this.#platform.settle<Output>(place, options, async () => packOutput(this.#run.env.PAYLOADS, path, await read())),
+      this.#platform.settle<Output>(place, options, async () => packOutput(this.#run.env.PAYLOADS, path(), await read())),
     );
   }
 
@@ -107,13 +109,14 @@ export class Steps {
     options: { subject: string; timeout?: Duration; key?: string },
   ): Promise<Payload> {
     const place = this.#place(name, options.key);
-    const taken = await this.#take(
+    // Opened before the code hears of it: how long a bucket takes must not decide a race.
+    const open = (taken: string) =>
+      this.#platform.reading(place.label, () => unpackPayload(this.#run.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken))));
+    return this.#take(
       place,
-      () => this.#awaitSignal(place, event.type, options.subject, options.timeout ?? "7 days"),
-      (walk) => walk.event(place),
+      async () => open(await this.#awaitSignal(place, event.type, options.subject, options.timeout ?? "7 days")),
+      async (walk) => open(await walk.event(place)),
     );
-    const envelope = parseEnvelope(JSON.parse(taken));
-    return this.#platform.reading(place.label, () => unpackPayload(this.#run.env.PAYLOADS, event, envelope));
   }
 
   /**

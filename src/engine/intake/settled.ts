@@ -6,6 +6,8 @@ import { envelopeIn, letterId } from "./letter.ts";
 
 /** A first delivery that is younger than this has no older copy whose letter a person could have settled: it is not looked up. */
 const YOUNG_MS = 60_000;
+/** How far the clocks of senders may be ahead. */
+const CLOCK_SKEW_MS = 5000;
 
 /**
  * Copies of messages whose dead letter an operator has settled: skipped, or put back on its queue as a message of its own. Whatever queue
@@ -15,7 +17,7 @@ const YOUNG_MS = 60_000;
 export async function settledBefore({ env, queue, catalog }: Intake, messages: readonly Message[]): Promise<ReadonlySet<Message>> {
   const old = messages.flatMap((message) => {
     const envelope = envelopeIn(message.body);
-    const young = message.attempts === 1 && (envelope === undefined || Date.now() - Date.parse(envelope.created_at) < YOUNG_MS);
+    const young = message.attempts === 1 && (envelope === undefined || isYoung(envelope.created_at));
     return young || envelope === undefined ? [] : [{ message, envelope, letter: letterId(queue.name, envelope) }];
   });
   if (old.length === 0) return new Set();
@@ -32,4 +34,10 @@ export async function settledBefore({ env, queue, catalog }: Intake, messages: r
   await atomic(env.DB, confirm(envelopes));
   await catalog.confirm(env, envelopes);
   return new Set(copies.map(({ message }) => message));
+}
+
+/** A date in the future is a sender's mistake, and says nothing. */
+function isYoung(createdAt: string): boolean {
+  const age = Date.now() - Date.parse(createdAt);
+  return age > -CLOCK_SKEW_MS && age < YOUNG_MS;
 }

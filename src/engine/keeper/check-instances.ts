@@ -100,7 +100,7 @@ async function ask(env: EngineEnv, row: Open): Promise<Finding> {
     case "unreachable":
       return "leave";
     case "unknown":
-      return isOver(row) ? "settled" : "start";
+      return OPEN.has(row.status) ? "start" : "settled";
     case "complete":
       return { status: row.undo === null ? "complete" : "terminated", error: null };
     case "terminated":
@@ -114,6 +114,9 @@ async function ask(env: EngineEnv, row: Open): Promise<Finding> {
       return (row.status === "accepted" || row.status === "queued") && status !== "queued" ? "running" : "seen";
   }
 }
+
+/** What may be created anew when the platform has lost it. What ended, or an operator has skipped, never is. */
+const OPEN: ReadonlySet<string> = new Set(["accepted", "queued", "running", "waiting", "in_doubt", "paused"]);
 
 /** Its row says that it ended, as far as anybody knew: a last look shows whether the platform says so too. */
 function isOver({ status }: Open): boolean {

@@ -172,7 +172,7 @@ async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Accept
 /** A command that never started is given up with its letter, unless the row is that of another message. */
 function skipInstance(letter: DeadLetterRow, message: Envelope, actionId: string): Statement {
   return sql`
-    UPDATE instances SET status = 'skipped', updated_at = ${now}
+    UPDATE instances SET status = 'skipped', updated_at = ${now}, check_at = NULL
     WHERE id = ${letter.instanceId} AND status = 'dead' AND fingerprint = ${payloadFingerprint(message)}
       AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
 }

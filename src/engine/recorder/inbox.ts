@@ -69,7 +69,7 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
 
 /**
  * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed or confirmed one moves to done only for the
- * holder of its token and epoch; one that is free again, of a class without claims, for the first who records; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole
+ * holder of its token and epoch; one that is free again, or was claimed by a `lookup` before a deployment made it another class, for the first who records; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole
  * batch (the app's statements and the messages with it) is undone. The same refusal meets a pass that believes to be the first and finds
  * what another pass has written: it must look first. So a repeat of an ambiguous commit is safe too: it is refused,
  * and reading the row back shows our own token.
@@ -132,8 +132,9 @@ const RECORD = `
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
     state = CASE
       WHEN inbox.state IN ('claimed', 'confirmed') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
-      WHEN inbox.state = 'failed' AND inbox.class IN ('commit', 'keyed', 'natural') THEN 'done' END,
-    position = excluded.position, after = excluded.after, caught = excluded.caught,
+      WHEN excluded.class IN ('commit', 'keyed', 'natural')
+        AND (inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class = 'lookup' AND inbox.lease_until <= ${now.fragment})) THEN 'done' END,
+    class = excluded.class, position = excluded.position, after = excluded.after, caught = excluded.caught,
     token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages, error = excluded.error,
     undoable = excluded.undoable, lease_until = NULL, updated_at = excluded.updated_at`;
 

@@ -101,6 +101,8 @@ export class Recorder extends DurableObject<EngineEnv> {
         statements: [...statements, ...this.#whichRun(attempt)],
         read: (rows) => ({ run: runOf(attempt.key.instanceId, rows[statements.length]) }),
         already,
+        // Two passes that each believe to be alone must see each other.
+        ...(attempt.aloneAs !== null && { apart: { what: attempt.key.instanceId, by: attempt.aloneAs } }),
       });
       if ("mine" in answer) return answer;
       run = answer.run;

@@ -91,5 +91,6 @@ function selectWait(instanceId: string, label: string, timeoutMs: number): State
 function standing(row: Record<string, unknown> | undefined, timeoutMs: number): WaitStanding {
   if (typeof row?.envelope === "string") return { event: row.envelope };
   if (typeof row?.over_at === "number") return { over: true };
-  return { leftMs: Math.min(timeoutMs, Math.max(SHORTEST_WAIT_MS, Number(row?.left_ms ?? timeoutMs))) };
+  // The platform takes no time at all for no limit.
+  return { leftMs: Math.min(timeoutMs || SHORTEST_WAIT_MS, Math.max(SHORTEST_WAIT_MS, Number(row?.left_ms ?? timeoutMs))) };
 }

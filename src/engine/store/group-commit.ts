@@ -9,6 +9,8 @@ import { troubleOf } from "./trouble.ts";
 export interface Unit<T> {
   readonly statements: readonly (Statement | RowStatement)[];
   readonly read: (rows: Row[][]) => T;
+  /** Two units of one `what` and different `by` are never in one group: a statement that both share would look before either has written. */
+  readonly apart?: { readonly what: string; readonly by: string };
   /** What settles the unit without its writes, because its outcome is already there; `read` answers undefined when it is not. Asked when a group was refused. */
   readonly already?: { readonly look: Statement; readonly read: (rows: Row[]) => T | undefined };
 }
@@ -16,6 +18,7 @@ export interface Unit<T> {
 interface Waiting {
   readonly parts: readonly Bindable[];
   readonly bytes: number;
+  readonly apart: Unit<unknown>["apart"];
   readonly look: Statement | undefined;
   /** Settles the unit by what its look found; false when that does not. */
   readonly recognise: (rows: Row[]) => boolean;
@@ -53,7 +56,7 @@ export class GroupCommit {
    * Resolves with the unit's answer once it is committed. Rejects with D1's error if the unit itself cannot commit, with `config_invalid` or
    * `payload_too_large` if it cannot be bound, and with `unavailable`, with a time to come back, if too much waits already or the database is in trouble.
    */
-  commit<T>({ statements, read, already }: Unit<T>): Promise<T> {
+  commit<T>({ statements, read, already, apart }: Unit<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const parts = statements.map(bindable);
       const bytes = parts.reduce((sum, part) => sum + part.bytes, 0);
@@ -64,7 +67,7 @@ export class GroupCommit {
         if (known !== undefined) resolve(known);
         return known !== undefined;
       };
-      this.#waiting.push({ parts, bytes, look: already?.look, recognise, settle: orReject(answer, reject), fail: reject });
+      this.#waiting.push({ parts, bytes, apart, look: already?.look, recognise, settle: orReject(answer, reject), fail: reject });
       this.#waitingBytes += bytes;
       if (!this.#busy) void this.#drain();
     });
@@ -99,8 +102,11 @@ export class GroupCommit {
     const { groupUnits, groupBytes } = this.#bounds;
     let bytes = 0;
     let size = 0;
-    for (const unit of this.#waiting.slice(0, groupUnits)) {
-      if (size > 0 && bytes + unit.bytes > groupBytes) break;
+    const by = new Map<string, string>();
+    for (const { apart, ...unit } of this.#waiting.slice(0, groupUnits)) {
+      const isApart = apart !== undefined && (by.get(apart.what) ?? apart.by) !== apart.by;
+      if (size > 0 && (isApart || bytes + unit.bytes > groupBytes)) break;
+      if (apart) by.set(apart.what, apart.by);
       bytes += unit.bytes;
       size++;
     }
