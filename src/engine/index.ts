@@ -65,6 +65,7 @@ export {
   messagesOf,
   platformStatus,
 } from "./operate/instances.ts";
+export { assertMayAsk } from "./operate/may-ask.ts";
 export { keysetPage, type Page, type PageRequest } from "./operate/paging.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";

@@ -75,6 +75,14 @@ it("is the command projection.rebuild, whose request is its key", async () => {
   expectProblem(await caller.post("/v1/projections/facts/rebuild", { request: "" }), 422, "invalid_payload");
 });
 
+it("is asked for with the scope operate, also as a command", async () => {
+  const caller = await callerWith(["enqueue", "read"]);
+  expectProblem(await caller.post("/v1/projections/facts/rebuild", { request: "r" }), 403, "forbidden");
+  const command = { type: "projection.rebuild", payload: { projection: "facts", request: "r" } };
+  const { detail } = expectProblem(await caller.post("/v1/commands", command), 403, "forbidden");
+  expect(detail).toContain("POST /v1/projections/facts/rebuild");
+});
+
 it("of a tenant without facts ends at once", async () => {
   const caller = await callerWith();
   const id = await rebuild(caller, "nothing");
