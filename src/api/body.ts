@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import { INTAKE_LIMITS, issuesOf, MillraceError, parseBounded } from "../engine/index.ts";
+import { beginning, INTAKE_LIMITS, issuesOf, MillraceError, parseBounded } from "../engine/index.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { HttpRefusal } from "./problem.ts";
 
@@ -15,7 +15,7 @@ export async function readBody<Schema extends z.ZodType>(
 ): Promise<z.output<Schema>> {
   const sent = mediaTypeOf(request);
   if (sent !== mediaType) {
-    throw new HttpRefusal("unsupported_media_type", `Send \`Content-Type: ${mediaType}\`${sent ? `, not ${sent.slice(0, 100)}` : ""}.`);
+    throw new HttpRefusal("unsupported_media_type", `Send \`Content-Type: ${mediaType}\`${sent ? `, not ${beginning(sent, 100)}` : ""}.`);
   }
   const text = await readText(request.raw, maxBytes);
   const value = parseBounded(text, maxBytes);

@@ -5,7 +5,7 @@ import { describe, expect, it } from "vitest";
 import { foldMerges, type Merge, orderOf } from "../../src/facts/merges.ts";
 import { contactBookOf, resolveContacts } from "../../src/objects/contact-books.ts";
 import { callerWith, expectProblem, fresh } from "../api/client.ts";
-import { chances, deliver, deliverMessages, messageOf, recordedFact, shuffled } from "./derived.ts";
+import { chances, deliver, recordedFact, shuffled } from "./derived.ts";
 
 const START = Date.parse("2026-10-01T00:00:00Z");
 
@@ -127,21 +127,6 @@ describe("GET /v1/contacts/{id}", () => {
     await deliver([recordedFact(other.tenantId, "contact_merged", "m", { from: "a", into: "b" })]);
     expect((await other.get("/v1/contacts/a")).body.canonical_id).toBe("b");
     expect((await caller.get("/v1/contacts/a")).body).toEqual({ contact_id: "a", canonical_id: "a", merged: [], merged_count: 0 });
-  });
-
-  it("T01 nothing follows from a fact that names another tenant than its message: it is a letter of the message's tenant", async () => {
-    const [caller, other] = [await callerWith(), await callerWith()];
-    const facts = [
-      recordedFact(other.tenantId, "contact_merged", "m", { from: "a", into: "b" }),
-      recordedFact(other.tenantId, "outcome", "o", { account: "a1", value_cents: 1 }),
-      recordedFact(other.tenantId, "charge", "c", { account: "a1", amount_cents: 1 }),
-      recordedFact(other.tenantId, "payout", "p", { partner: "p1", amount_cents: 1 }),
-    ];
-    const messages = (await Promise.all(facts.map(messageOf))).map((message) => ({ ...message, tenant_id: caller.tenantId }));
-    expect(await deliverMessages(messages)).toEqual({ acked: 4, retried: 0 });
-    const { items } = (await caller.get("/v1/dead-letters")).body;
-    expect(items.map(({ reason }: { reason: string }) => reason)).toEqual(facts.map(() => "invalid_payload"));
-    for (const { get } of [caller, other]) expect((await get("/v1/contacts/a")).body.canonical_id).toBe("a");
   });
 
   it("takes names as they are, and refuses what is none", async () => {

@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { instanceId } from "../contract/ids.ts";
 import { type Statement, sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
 import { enqueue } from "../intake/enqueue.ts";
 import { batch } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -51,7 +52,10 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at
   const by = { tenantId: schedule.tenantId, source: `schedule:${schedule.name}` };
   const request = { type: schedule.command, payload: schedule.payload, idempotencyKey: key, causationId: key };
   const refuse = (error: MillraceError) =>
-    batch(env.DB, [insertRun(schedule, { ...run, state: "refused", instanceId: null, reason: error.message.slice(0, 500) }, at), ...notes]);
+    batch(env.DB, [
+      insertRun(schedule, { ...run, state: "refused", instanceId: null, reason: beginning(error.message, 500) }, at),
+      ...notes,
+    ]);
   const id = performerOf(catalog, schedule, key);
   if (id instanceof MillraceError) {
     await refuse(id);

@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Fragment, type Statement, sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
 import type { Operator } from "../operate/audit.ts";
 import { keysetPage, type Page, type PageRequest } from "../operate/paging.ts";
 import { query } from "../store/retry.ts";
@@ -71,7 +72,7 @@ export async function getSchedule(env: EngineEnv, by: Operator, name: string): P
   if (found) return found;
   throw new MillraceError(
     "schedule_not_found",
-    `There is no schedule "${name.slice(0, 64)}". List them with GET /v1/schedules; PUT makes one.`,
+    `There is no schedule "${beginning(name, 64)}". List them with GET /v1/schedules; PUT makes one.`,
   );
 }
 

@@ -3,6 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { Draft, MessageDefinition } from "../contract/message.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
+import { beginning } from "../contract/text.ts";
 import { type AnyWorkflow, declareSignals } from "../guard/workflow.ts";
 import type { Route, Target } from "./routes.ts";
 
@@ -120,7 +121,7 @@ function unknown(kind: keyof typeof NEW, type: string, known: Iterable<string>):
   const guess = nearest && nearest.far <= Math.max(3, type.length / 3) ? nearest.name : undefined;
   throw new MillraceError(
     "unknown_message_type",
-    `No ${kind} "${type.slice(0, 100)}" is known here.${guess ? ` Did you mean "${guess}"?` : NEW[kind]}`,
+    `No ${kind} "${beginning(type, 100)}" is known here.${guess ? ` Did you mean "${guess}"?` : NEW[kind]}`,
     {
       ...(guess && { didYouMean: guess }),
     },
