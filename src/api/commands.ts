@@ -1,6 +1,15 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, HonoRequest } from "hono";
-import { type Accepted, assertMayAsk, type Catalog, type CommandRequest, enqueue, MillraceError, type Requester } from "../engine/index.ts";
+import {
+  type Accepted,
+  assertMayAsk,
+  type Catalog,
+  type CommandRequest,
+  enqueue,
+  INTAKE_LIMITS,
+  MillraceError,
+  type Requester,
+} from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, jsonSchema, parseWith, readBody } from "./body.ts";
 import { chosenName } from "./chosen-name.ts";
@@ -117,7 +126,9 @@ export function commands(catalog: Catalog) {
 
 async function readCommand(request: HonoRequest): Promise<CommandRequest> {
   const key = idempotencyKey(request.header("idempotency-key"));
-  const command = isCloudEvent(request) ? await readCloudEvent(request) : asRequest(await readBody(request, commandSchema));
+  const command = isCloudEvent(request)
+    ? await readCloudEvent(request)
+    : asRequest(await readBody(request, commandSchema, { maxBytes: INTAKE_LIMITS.maxBytes }));
   return {
     ...command,
     idempotencyKey: key ?? command.idempotencyKey,
