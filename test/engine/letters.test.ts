@@ -304,6 +304,15 @@ describe("A poisonous message", () => {
   });
 });
 
+it("NUL in a subject or a key makes a letter of a message: SQL's functions would take the name to end there", async () => {
+  const name = fresh();
+  const payload = { about: name, value: "v" };
+  const messages = [event("probe.signal", `${name}\0other`, payload), event("probe.signal", name, payload, `${name}\0key`)];
+  expect(await deliver("probe-events", messages)).toEqual({ acked: 2, retried: 0 });
+  expect((await lettersAbout(name)).map(({ reason }) => reason)).toEqual(["invalid_envelope", "invalid_envelope"]);
+  expect(await rows("SELECT id FROM signals WHERE subject LIKE ?1", `${name}%`)).toEqual([]);
+});
+
 describe("A queue that forgets what it was sent", () => {
   it("O02 loses nothing: a message leaves the outbox when it is taken, not when it is sent", async () => {
     const name = fresh();
