@@ -61,9 +61,9 @@ export async function selectSchedules(db: D1Database, where: Statement): Promise
   return rows.map((row) => ({ ...row, payload: JSON.parse(row.payload), lastRun: row.lastRun === null ? null : JSON.parse(row.lastRun) }));
 }
 
-/** A tenant's schedules by name. They are made by people: a page would never turn. */
-export function listSchedules(env: EngineEnv, by: Operator): Promise<Schedule[]> {
-  return selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} ORDER BY name`);
+/** A tenant's schedules by name: so many behind a name. */
+export function listSchedules(env: EngineEnv, by: Operator, { after, limit }: { after: string; limit: number }): Promise<Schedule[]> {
+  return selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name > ${after} ORDER BY name LIMIT ${limit}`);
 }
 
 /** Errors: `schedule_not_found`, also for another tenant's. */
