@@ -45,7 +45,8 @@ export async function plainProjection(env: BenchEnv, count: number, series: stri
   const start = performance.now();
   for (let at = 0; at < count; at += BATCH) {
     for (const message of batchOf("projections", all.slice(at, at + BATCH), settled).messages) {
-      const { text, row } = factRow({ payload: message.body as RecordedFact });
+      const payload = message.body as RecordedFact;
+      const { text, row } = factRow({ payload, envelope: payload });
       await env.DB.prepare(text)
         .bind(JSON.stringify([row]))
         .run();

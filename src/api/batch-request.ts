@@ -6,7 +6,7 @@ import { DATASETS } from "../batches/datasets.ts";
 import { findFile, type StoredFile, storeUpload } from "../batches/file.ts";
 import { FORMATS } from "../batches/layout.ts";
 import { MAX_FILE_BYTES } from "../batches/limits.ts";
-import { MillraceError } from "../engine/index.ts";
+import { beginning, MillraceError } from "../engine/index.ts";
 import { mediaTypeOf, parseWith, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
@@ -60,7 +60,7 @@ export async function readBatchRequest(
   if (!uploadedAs && sent !== "application/json") {
     throw new HttpRefusal(
       "unsupported_media_type",
-      `Send a file with \`Content-Type: ${Object.keys(UPLOADS).join("` or `")}\`, or a request with \`application/json\`${sent ? `, not ${sent.slice(0, 100)}` : ""}.`,
+      `Send a file with \`Content-Type: ${Object.keys(UPLOADS).join("` or `")}\`, or a request with \`application/json\`${sent ? `, not ${beginning(sent, 100)}` : ""}.`,
     );
   }
   return uploadedAs ? readUpload(context, uploadedAs) : readJsonRequest(context);
@@ -84,7 +84,7 @@ async function readJsonRequest(context: Context<ApiEnv>) {
   if (!file) {
     throw new HttpRefusal(
       "file_not_found",
-      `There is no file ${key.slice(0, 200)} below files/${context.var.caller.tenantId}/. Put it there first.`,
+      `There is no file ${beginning(key, 200)} below files/${context.var.caller.tenantId}/. Put it there first.`,
     );
   }
   if (file.size > MAX_FILE_BYTES) throw tooLarge();

@@ -2,6 +2,7 @@ import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { type Batch, findBatch, OPERATIONS, STATES } from "../batches/batch.ts";
 import { FORMATS } from "../batches/layout.ts";
+import { beginning } from "../engine/index.ts";
 import type { ApiEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";
@@ -42,7 +43,7 @@ export async function batchOf(context: Context<ApiEnv>, id: string): Promise<Bat
 }
 
 export function noSuchBatch(id: string): HttpRefusal {
-  return new HttpRefusal("batch_not_found", `There is no batch ${id.slice(0, 64)}. List them with GET /v1/batches.`);
+  return new HttpRefusal("batch_not_found", `There is no batch ${beginning(id, 64)}. List them with GET /v1/batches.`);
 }
 
 export function batchView(batch: Batch): z.infer<typeof BatchSchema> {

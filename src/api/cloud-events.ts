@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import type { CommandRequest } from "../engine/index.ts";
+import { type CommandRequest, INTAKE_LIMITS } from "../engine/index.ts";
 import { mediaTypeOf, parseWith, readBody } from "./body.ts";
 import { chosenName } from "./chosen-name.ts";
 import { MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
@@ -39,10 +39,11 @@ export function isCloudEvent(request: HonoRequest): boolean {
  * unique per event, are its idempotency key.
  */
 export async function readCloudEvent(request: HonoRequest): Promise<CommandRequest> {
+  const { maxBytes } = INTAKE_LIMITS;
   const structured = mediaTypeOf(request) === CLOUD_EVENT;
   const event = structured
-    ? await readBody(request, identified, { mediaType: CLOUD_EVENT })
-    : parseWith(identified, { ...attributesOf(request), data: await readBody(request, z.unknown()) });
+    ? await readBody(request, identified, { mediaType: CLOUD_EVENT, maxBytes })
+    : parseWith(identified, { ...attributesOf(request), data: await readBody(request, z.unknown(), { maxBytes }) });
   return {
     type: event.type,
     payload: event.data,

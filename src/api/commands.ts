@@ -1,6 +1,15 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, HonoRequest } from "hono";
-import { type Accepted, type Catalog, type CommandRequest, enqueue, MillraceError, type Requester } from "../engine/index.ts";
+import {
+  type Accepted,
+  assertMayAsk,
+  type Catalog,
+  type CommandRequest,
+  enqueue,
+  INTAKE_LIMITS,
+  MillraceError,
+  type Requester,
+} from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, jsonSchema, parseWith, readBody } from "./body.ts";
 import { chosenName } from "./chosen-name.ts";
@@ -101,12 +110,13 @@ export function commands(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>()
     .openapi(acceptOne, async (context) => {
       const request = await readCommand(context.req);
+      assertMayAsk(catalog, context.var.caller, request.type);
       const [result] = await enqueue(context.env, catalog, requester(context), [request]);
       if (!result || result instanceof MillraceError) throw result;
       return context.json(accepted(result), 202, { location: `/v1/instances/${result.instanceId}` });
     })
     .openapi(acceptMany, async (context) => {
-      const requests = await readBatch(context.req);
+      const requests = await readBatch(context.req, (type) => assertMayAsk(catalog, context.var.caller, type));
       const asked = requests.filter((one): one is CommandRequest => !(one instanceof MillraceError));
       const answered = await enqueue(context.env, catalog, requester(context), asked);
       const results = requests.map((one) => (one instanceof MillraceError ? one : answered.shift()));
@@ -116,7 +126,9 @@ export function commands(catalog: Catalog) {
 
 async function readCommand(request: HonoRequest): Promise<CommandRequest> {
   const key = idempotencyKey(request.header("idempotency-key"));
-  const command = isCloudEvent(request) ? await readCloudEvent(request) : asRequest(await readBody(request, commandSchema));
+  const command = isCloudEvent(request)
+    ? await readCloudEvent(request)
+    : asRequest(await readBody(request, commandSchema, { maxBytes: INTAKE_LIMITS.maxBytes }));
   return {
     ...command,
     idempotencyKey: key ?? command.idempotencyKey,
@@ -125,7 +137,7 @@ async function readCommand(request: HonoRequest): Promise<CommandRequest> {
 }
 
 /** The items of a batch, each read or refused. */
-async function readBatch(request: HonoRequest): Promise<(CommandRequest | MillraceError)[]> {
+async function readBatch(request: HonoRequest, assertMay: (type: string) => void): Promise<(CommandRequest | MillraceError)[]> {
   if (request.header("idempotency-key") !== undefined) {
     throw invalidRequest([{ path: "Idempotency-Key", message: "cannot name a whole batch: give each item its `idempotency_key`" }]);
   }
@@ -133,6 +145,7 @@ async function readBatch(request: HonoRequest): Promise<(CommandRequest | Millra
   return commands.map((item) => {
     try {
       const { idempotency_key, ...command } = parseWith(batchItemSchema, item);
+      assertMay(command.type);
       return { ...asRequest(command), idempotencyKey: idempotency_key, traceparent: request.header("traceparent") };
     } catch (error) {
       if (error instanceof MillraceError) return error;

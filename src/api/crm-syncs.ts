@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type Failure, listFailures } from "../crm/failures.ts";
 import { findSync, listSyncs, SYNC_STATES, type Sync } from "../crm/sync.ts";
+import { beginning } from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { page, pageOf, pageQuery } from "./paging.ts";
@@ -106,7 +107,7 @@ export function crmSyncs() {
 
 async function syncOf(db: D1Database, tenantId: string, id: string): Promise<Sync> {
   const sync = await findSync(db, tenantId, id);
-  if (!sync) throw new HttpRefusal("sync_not_found", `There is no sync ${id.slice(0, 64)}. List them with GET /v1/crm/syncs.`);
+  if (!sync) throw new HttpRefusal("sync_not_found", `There is no sync ${beginning(id, 64)}. List them with GET /v1/crm/syncs.`);
   return sync;
 }
 

@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { type Effect, effectsOf, getInstance, listEffects, type Resolution, resolveDoubt } from "../engine/index.ts";
+import { type Effect, effectsOf, getInstance, INTAKE_LIMITS, listEffects, type Resolution, resolveDoubt } from "../engine/index.ts";
 import { ACTION_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
@@ -75,7 +75,7 @@ export function effects() {
       return context.json({ items: found.map(effectView) }, 200);
     })
     .openapi(confirm, async (context) => {
-      const { reason, output } = await readBody(context.req, confirmSchema);
+      const { reason, output } = await readBody(context.req, confirmSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
       return context.json(await resolve(context, context.req.valid("param").key, { verb: "confirm", output }, reason), 202);
     })
     .openapi(reject, async (context) => {

@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
-import { MillraceError } from "../engine/index.ts";
+import { beginning, MillraceError } from "../engine/index.ts";
 import { callerOf } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import { embeddedCrm } from "./embedded-crm.ts";
@@ -78,7 +78,7 @@ export function embedded() {
 
 async function control(context: Context<ApiEnv>, path: string, init: RequestInit): Promise<Response> {
   const answer = await context.env.UPSTREAMS.fetch(`${CONTROL}${path}`, init);
-  if (!answer.ok) throw new MillraceError("invalid_payload", `The embedded upstreams refused: ${(await answer.text()).slice(0, 1000)}`);
+  if (!answer.ok) throw new MillraceError("invalid_payload", `The embedded upstreams refused: ${beginning(await answer.text(), 1000)}`);
   return answer;
 }
 

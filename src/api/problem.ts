@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { codeOf, type ErrorCode, isTransient, MillraceError, messageOf } from "../engine/index.ts";
+import { beginning, codeOf, type ErrorCode, isTransient, MillraceError, messageOf } from "../engine/index.ts";
 
 /** What only HTTP can be refused for, beside the engine's own codes. */
 type HttpCode =
@@ -150,7 +150,7 @@ export function answerProblem(error: unknown, context: Context): Response {
   if (problem.status >= 500) {
     const { method, path } = context.req;
     console.error(
-      JSON.stringify({ log: "api", code: problem.code, message: messageOf(error).slice(0, MAX_LOGGED_CHARACTERS), method, path }),
+      JSON.stringify({ log: "api", code: problem.code, message: beginning(messageOf(error), MAX_LOGGED_CHARACTERS), method, path }),
     );
   }
   // Through the context, which adds the headers that whoever threw had set on it.

@@ -1,5 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import {
+  assertMayAsk,
   type Catalog,
   COUNTED_TIMES,
   deleteSchedule,
@@ -78,7 +79,13 @@ const list = createRoute({
   path: "/v1/schedules",
   summary: "List the schedules by name, each with what became of its last time",
   ...needs("read"),
-  responses: { 200: answers("All of them", z.object({ items: z.array(ScheduleSchema) })), ...problems("unauthorized", "forbidden") },
+  request: {
+    query: z.strictObject({
+      ...pageQuery,
+      cursor: z.string().max(80).default("").openapi({ description: "The `next_cursor` of the page before." }),
+    }),
+  },
+  responses: { 200: answers("A page of schedules", pageOf(ScheduleSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
 const show = createRoute({
@@ -97,7 +104,10 @@ const put = createRoute({
   description: "Each due time becomes one command, whose key is the schedule's name and that time. A paused schedule stays paused.",
   ...needs("operate"),
   request: { params, body: jsonBody(scheduleSchema) },
-  responses: { 200: answers("As it is now", ScheduleSchema), ...problems(...ACTION_REFUSALS, "unknown_message_type") },
+  responses: {
+    200: answers("As it is now", ScheduleSchema),
+    ...problems(...ACTION_REFUSALS, "unknown_message_type", "invalid_transition"),
+  },
 });
 
 const remove = createRoute({
@@ -153,12 +163,19 @@ const runs = createRoute({
 
 export function schedules(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>()
-    .openapi(list, async ({ env, var: { caller }, json }) => json({ items: (await listSchedules(env, caller)).map(scheduleView) }, 200))
+    .openapi(list, async ({ env, req, var: { caller }, json }) => {
+      const { cursor, limit } = req.valid("query");
+      // One more than asked for says whether there is a next page.
+      const found = await listSchedules(env, caller, { after: cursor, limit: limit + 1 });
+      const items = found.slice(0, limit).map(scheduleView);
+      return json({ items, next_cursor: found.length > limit ? (items.at(-1)?.name ?? null) : null }, 200);
+    })
     .openapi(show, async ({ env, req, var: { caller }, json }) =>
       json(scheduleView(await getSchedule(env, caller, req.valid("param").name)), 200),
     )
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { cron, time_zone: timeZone, command, late_seconds, reason } = await readBody(req, scheduleSchema);
+      assertMayAsk(catalog, caller, command.type);
       const wanted = { cron, timeZone, command: command.type, payload: command.payload ?? {}, lateMs: late_seconds * 1000 };
       return json(scheduleView(await putSchedule(env, catalog, caller, req.valid("param").name, wanted, reason)), 200);
     })

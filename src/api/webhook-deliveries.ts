@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { batch, type Catalog, enqueue, instanceId, keysetPage, MillraceError } from "../engine/index.ts";
+import { batch, beginning, type Catalog, enqueue, instanceId, keysetPage, MillraceError } from "../engine/index.ts";
 import { WEBHOOK_TEST, WebhookDeliver } from "../messages/webhooks.ts";
 import { getDelivery, type LoggedDelivery, listDeliveries, testRow } from "../webhooks/deliveries.ts";
 import { testOf } from "../webhooks/offer.ts";
@@ -107,7 +107,7 @@ export function webhookDeliveries(catalog: Catalog) {
       if (!found) {
         throw new HttpRefusal(
           "delivery_not_found",
-          `This endpoint has no delivery ${delivery.slice(0, 64)}. List them with GET /v1/webhooks/${id}/deliveries.`,
+          `This endpoint has no delivery ${beginning(delivery, 64)}. List them with GET /v1/webhooks/${id}/deliveries.`,
         );
       }
       return context.json({ ...deliveryView(found), attempts: found.attempts }, 200);

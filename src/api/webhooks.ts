@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { keysetPage } from "../engine/index.ts";
+import { beginning, keysetPage } from "../engine/index.ts";
 import { PROCESSED } from "../facts/fact.ts";
 import { type By, type Endpoint, getEndpoint, listEndpoints } from "../webhooks/endpoints.ts";
 import { change, register } from "../webhooks/registry.ts";
@@ -170,7 +170,7 @@ export async function endpointOf(context: Context<ApiEnv>, id: string): Promise<
 }
 
 export function noWebhook(id: string): HttpRefusal {
-  return new HttpRefusal("webhook_not_found", `There is no webhook endpoint ${id.slice(0, 64)}. List them with GET /v1/webhooks.`);
+  return new HttpRefusal("webhook_not_found", `There is no webhook endpoint ${beginning(id, 64)}. List them with GET /v1/webhooks.`);
 }
 
 function changed(id: string, endpoint: Endpoint | undefined): z.infer<typeof WebhookSchema> {

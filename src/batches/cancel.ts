@@ -1,4 +1,4 @@
-import { applied, batch as atomic, audit, codeOf, MillraceError, type Operator, retryInstance } from "../engine/index.ts";
+import { applied, batch as atomic, audit, beginning, codeOf, MillraceError, type Operator, retryInstance } from "../engine/index.ts";
 import { type Batch, findBatch, markCancelled } from "./batch.ts";
 
 /**
@@ -36,7 +36,7 @@ export async function cancelBatch(
 
 async function endStopped(env: Env, by: Operator, instanceId: string, reason: string): Promise<void> {
   try {
-    await retryInstance(env, by, instanceId, { reason: `cancelled: ${reason}`.slice(0, 500) });
+    await retryInstance(env, by, instanceId, { reason: beginning(`cancelled: ${reason}`, 500) });
   } catch (error) {
     if (codeOf(error) !== "invalid_transition") throw error;
   }

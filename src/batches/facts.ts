@@ -1,6 +1,7 @@
-import { query, sql } from "../engine/index.ts";
+import { MillraceError, query, sql } from "../engine/index.ts";
 import { type StatedFact, statedFactSchema } from "../facts/fact.ts";
-import { appendFacts, provenanceOf } from "../objects/ledgers.ts";
+import type { Appended } from "../objects/ledger.ts";
+import { appendEach, provenanceOf } from "../objects/ledgers.ts";
 import type { Dataset } from "./dataset.ts";
 import { readJson } from "./jsonl.ts";
 import { pageOf } from "./page.ts";
@@ -29,11 +30,13 @@ export const facts: Dataset<StatedFact> = {
   ],
   keyOf: ({ entity, fact_id }) => JSON.stringify([entity, fact_id]),
   take: async (env, { envelope }, rows) => {
-    const appended = await appendFacts(env, provenanceOf(envelope), rows);
-    const refused = appended.flatMap(({ outcome, sequence }, place) =>
-      outcome === "differs" ? [[place, `fact_id: is fact ${sequence} of this ledger already, which says something else`] as const] : [],
-    );
-    return { skipped: appended.filter(({ outcome }) => outcome === "duplicate").length, refused: new Map(refused) };
+    const answers = await appendEach(env, provenanceOf(envelope), rows, { outside: true });
+    const refused = answers.flatMap((answer, place) => {
+      const problem = problemOf(answer);
+      return problem === undefined ? [] : [[place, problem] as const];
+    });
+    const isKnown = (answer: Appended | Error) => !(answer instanceof Error) && answer.outcome === "duplicate";
+    return { skipped: answers.filter(isKnown).length, refused: new Map(refused) };
   },
   // The projection has no index by fact_id: each entity is read once, from front to back, whatever the number of its pairs.
   ours: async (db, tenantId, keys) => {
@@ -61,6 +64,17 @@ export const facts: Dataset<StatedFact> = {
     return { rows: rows.map(asStated), next };
   },
 };
+
+/** Why a fact was not taken; undefined for one that was. A ledger that cannot be reached is nobody's row: its error has the chunk tried again. */
+function problemOf(answer: Appended | Error): string | undefined {
+  if (answer instanceof MillraceError && answer.code === "invalid_payload") {
+    const [issue] = answer.detail.issues ?? [];
+    return issue ? `${issue.path.replace(/^fact\./, "")}: ${issue.message}` : answer.message;
+  }
+  if (answer instanceof Error) throw answer;
+  const { outcome, sequence } = answer;
+  return outcome === "differs" ? `fact_id: is fact ${sequence} of this ledger already, which says something else` : undefined;
+}
 
 interface Stored {
   fact_id: string;

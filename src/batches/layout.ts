@@ -1,5 +1,5 @@
 import { parse } from "csv-parse/sync";
-import { type Issue, MillraceError, messageOf } from "../engine/index.ts";
+import { beginning, type Issue, MillraceError, messageOf } from "../engine/index.ts";
 import type { Dataset } from "./dataset.ts";
 
 export const FORMATS = ["csv", "jsonl"] as const;
@@ -56,7 +56,7 @@ function readHeader(head: Uint8Array, delimiter: "," | ";"): { delimiter: "," | 
       },
     });
   } catch (error) {
-    throw unusable(`has a header that cannot be read: ${messageOf(error).slice(0, 200)}`);
+    throw unusable(`has a header that cannot be read: ${beginning(messageOf(error), 200)}`);
   }
   return header;
 }
@@ -65,11 +65,11 @@ function headerIssues(columns: readonly string[], { required, open, columns: kno
   const twice = columns.filter((column, index) => columns.indexOf(column) !== index);
   return [
     ...required.filter((column) => !columns.includes(column)).map((column) => `lacks the column ${column}`),
-    ...[...new Set(twice)].map((column) => `names the column “${column.slice(0, 64)}” twice`),
-    ...columns.filter((column) => !nameable(column)).map((column) => `has a column that cannot be named “${column.slice(0, 64)}”`),
+    ...[...new Set(twice)].map((column) => `names the column “${beginning(column, 64)}” twice`),
+    ...columns.filter((column) => !nameable(column)).map((column) => `has a column that cannot be named “${beginning(column, 64)}”`),
     ...(open
       ? []
-      : columns.filter((column) => !known.includes(column)).map((column) => `has a column ${name} do not know: ${column.slice(0, 64)}`)),
+      : columns.filter((column) => !known.includes(column)).map((column) => `has a column ${name} do not know: ${beginning(column, 64)}`)),
   ];
 }
 

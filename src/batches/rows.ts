@@ -1,4 +1,4 @@
-import { issuesOf, messageOf } from "../engine/index.ts";
+import { beginning, issuesOf, messageOf } from "../engine/index.ts";
 import type { Batch } from "./batch.ts";
 import { cutCsv } from "./csv.ts";
 import { type Cut, type Piece, skipLine, type Window } from "./cut.ts";
@@ -78,13 +78,10 @@ function readRow<Row extends object>(dataset: Dataset<Row>, content: Content): {
     if (parsed.success) return { value: parsed.data };
     const issues = issuesOf(parsed.error).slice(0, 3);
     return {
-      problem: issues
-        .map(({ path, message }) => (path ? `${path}: ${message}` : message))
-        .join("; ")
-        .slice(0, 500),
+      problem: beginning(issues.map(({ path, message }) => (path ? `${path}: ${message}` : message)).join("; "), 500),
     };
   } catch (error) {
-    return { problem: messageOf(error).slice(0, 500) };
+    return { problem: beginning(messageOf(error), 500) };
   }
 }
 

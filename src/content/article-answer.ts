@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { beginning } from "../engine/index.ts";
 import type { TextAnswer } from "../providers/index.ts";
 import type { BadAnswer } from "./bad-answer.ts";
 import { promptOf } from "./prompts.ts";
@@ -32,7 +33,7 @@ const MAX_REFUSAL_CHARACTERS = 300;
 /** Reads a model's answer by the prompt it was asked with. */
 export function readArticle(promptId: string, answer: TextAnswer): ReadArticle {
   if (answer.ending === "refused") {
-    const words = answer.refusal?.replaceAll(/\s+/g, " ").trim().slice(0, MAX_REFUSAL_CHARACTERS);
+    const words = answer.refusal && beginning(answer.refusal.replaceAll(/\s+/g, " ").trim(), MAX_REFUSAL_CHARACTERS);
     return { bad: "refused", problem: words ? `The model refused: "${words}"` : "The model or its provider's filter refused." };
   }
   // A model that thinks can use up its tokens before it has written a word: that is cut off too, and more tokens cure it.

@@ -1,5 +1,5 @@
 import { createContact } from "../contacts/contact.ts";
-import { type Commit, type Envelope, query, type Statement, sql } from "../engine/index.ts";
+import { beginning, type Commit, type Envelope, query, type Statement, sql } from "../engine/index.ts";
 import type { CrmContactChanged } from "../messages/crm.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { type CrmFound, crm } from "../providers/index.ts";
@@ -135,7 +135,7 @@ function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision
 
 function mergedFact({ event_id, occurred_at }: Notice, from: string, into: string) {
   return FactObserved.from({
-    fact_id: `crm-merge ${event_id} ${from}`.slice(0, 200),
+    fact_id: beginning(`crm-merge ${event_id} ${from}`, 200),
     entity: "contacts",
     type: "contact_merged",
     occurred_at,

@@ -1,4 +1,4 @@
-import { now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import { beginning, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
 import type { Refused } from "./push.ts";
 
 /** A contact that the CRM did not take in a sync. */
@@ -27,7 +27,7 @@ export function asError({ category, message, correlationId }: Refused): {
   message: string;
   correlation_id: string | null;
 } {
-  return { category: category.slice(0, 100), message: message.slice(0, MAX_CHARACTERS), correlation_id: correlationId };
+  return { category: beginning(category, 100), message: beginning(message, MAX_CHARACTERS), correlation_id: correlationId };
 }
 
 /** Notes refusals of one sync: those that may go later wait, unless nothing comes later. */

@@ -1,4 +1,4 @@
-import { type Commit, type Envelope, MillraceError, notRetryable } from "../engine/index.ts";
+import { beginning, type Commit, type Envelope, MillraceError, notRetryable } from "../engine/index.ts";
 import { ContactSynced } from "../messages/crm.ts";
 import { writesOf } from "./chunk.ts";
 import { candidatesByIds } from "./links.ts";
@@ -34,7 +34,7 @@ export async function syncOne({ env, envelope, instanceId, contactId }: OneCall)
   const [why] = pushed.refused;
   if (why) {
     const said = `The CRM did not take the contact: ${why.category}: ${why.message}${why.correlationId ? ` (its correlation id: ${why.correlationId})` : ""}`;
-    throw why.retry ? new MillraceError("upstream_refused", said.slice(0, 900)) : notRetryable(said.slice(0, 900));
+    throw why.retry ? new MillraceError("upstream_refused", beginning(said, 900)) : notRetryable(beginning(said, 900));
   }
   const link = pushed.links.find((one) => one.contactId === into);
   return {

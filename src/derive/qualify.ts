@@ -1,6 +1,7 @@
 import type { Routed } from "../engine/index.ts";
 import { decide, derivedFacts } from "../facts/decide.ts";
 import type { RecordedFact } from "../facts/fact.ts";
+import { ownFact } from "../facts/own.ts";
 import { appendFacts, provenanceOf, reusedName } from "../objects/ledgers.ts";
 import { recentRules, rulesAt } from "./rules.ts";
 
@@ -8,7 +9,9 @@ import { recentRules, rulesAt } from "./rules.ts";
  * An outcome becomes a charge and a payout, as the rules say that were in effect when its ledger took it. Both are named after the
  * outcome: delivered again, or after a death between the two, it adds what is missing and nothing else.
  */
-export async function qualify({ payload: outcome, envelope, env, once }: Routed<RecordedFact<"outcome">>): Promise<void> {
+export async function qualify(told: Routed<RecordedFact<"outcome">>): Promise<void> {
+  const outcome = ownFact(told);
+  const { env, envelope, once } = told;
   const { tenant_id } = envelope;
   const recent = await once(`qualification rules of ${tenant_id}`, () => recentRules(env.DB, tenant_id));
   const counted = await rulesAt(env.DB, tenant_id, Date.parse(outcome.recorded_at), recent);

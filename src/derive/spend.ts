@@ -1,10 +1,12 @@
 import { MillraceError, type Routed } from "../engine/index.ts";
 import type { RecordedFact } from "../facts/fact.ts";
+import { ownFact } from "../facts/own.ts";
 import { budgetOf } from "../objects/budgets.ts";
 
 /** A charge is counted against its account's budget. */
-export async function spend({ payload: charge, envelope, env }: Routed<RecordedFact<"charge">>): Promise<void> {
-  const { entity, sequence, payload } = charge;
+export async function spend(told: Routed<RecordedFact<"charge">>): Promise<void> {
+  const { entity, sequence, payload } = ownFact(told);
+  const { env, envelope } = told;
   const { account, amount_cents, hold } = payload;
   const counted = await budgetOf(env, envelope.tenant_id, account).settle({ entity, sequence, amount_cents, hold });
   if (!counted) throw new MillraceError("invariant", "The account would have spent more cents than can be counted exactly.");

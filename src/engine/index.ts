@@ -21,6 +21,7 @@ export { placed } from "./contract/location.ts";
 export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "./contract/message.ts";
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
 export { type Fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
+export { beginning } from "./contract/text.ts";
 export { newTrace, nextHop, traceIdOf } from "./contract/trace.ts";
 export type { ApprovalRequest } from "./guard/approve.ts";
 export {
@@ -65,6 +66,7 @@ export {
   messagesOf,
   platformStatus,
 } from "./operate/instances.ts";
+export { assertMayAsk } from "./operate/may-ask.ts";
 export { keysetPage, type Page, type PageRequest } from "./operate/paging.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";

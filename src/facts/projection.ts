@@ -1,10 +1,11 @@
 import { now, type RowStatement } from "../engine/index.ts";
-import type { RecordedFact } from "./fact.ts";
+import { ownFact, type Told } from "./own.ts";
 
 /** The row of a fact. A ledger's fact never changes, so a row that is there stays as it is: late, repeated and shuffled facts change nothing. */
-export function factRow({ payload: fact }: { payload: RecordedFact }): RowStatement {
-  const { tenant_id, entity, sequence, fact_id, recorded_at, type, subtype, occurred_at, trace_id, correlation_id, causation_id, payload } =
-    fact;
+export function factRow(told: Told): RowStatement {
+  const { entity, sequence, fact_id, recorded_at, type, subtype, occurred_at, trace_id, correlation_id, causation_id, payload } =
+    ownFact(told);
+  const { tenant_id } = told.envelope;
   // Times are counted here, because SQLite would go through a floating point number and lose a millisecond now and then.
   const body = { type, subtype, occurred_at: Date.parse(occurred_at), trace_id, correlation_id, causation_id, payload };
   return { text: INSERT_FACTS, row: { tenant_id, entity, sequence, fact_id, recorded_at: Date.parse(recorded_at), body } };
@@ -14,7 +15,9 @@ export function factRow({ payload: fact }: { payload: RecordedFact }): RowStatem
 const REGISTERED_EVERY = 100;
 
 /** The row of a fact's ledger, with those facts that register it: once for all facts of a batch. One that is known is not written again. */
-export function ledgerRow({ payload: { tenant_id, entity, sequence } }: { payload: RecordedFact }): RowStatement | undefined {
+export function ledgerRow(told: Told): RowStatement | undefined {
+  const { entity, sequence } = ownFact(told);
+  const { tenant_id } = told.envelope;
   return sequence % REGISTERED_EVERY === 1 ? { text: REGISTER_LEDGERS, row: { tenant_id, entity } } : undefined;
 }
 

@@ -21,4 +21,5 @@ export const ProjectionRebuild = defineCommand({
   key: ({ projection, request }) => `${projection}/${request}`,
   subject: ({ projection }) => projection,
   queue: batch,
+  door: { scope: "operate", route: "POST /v1/projections/facts/rebuild" },
 });

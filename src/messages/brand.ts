@@ -2,7 +2,12 @@ import * as z from "zod";
 import { defineCommand, defineEvent } from "../engine/index.ts";
 import { brandEvents, smCommands } from "./queues.ts";
 
-export const keyword = z.string().trim().min(1).max(120);
+export const keyword = z
+  .string()
+  .trim()
+  .min(1)
+  .max(120)
+  .refine((text) => !text.includes("\0"), "must not contain the character NUL");
 export const brandName = z
   .string()
   .max(60)

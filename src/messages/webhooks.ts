@@ -18,6 +18,8 @@ export const WebhookDeliver = defineCommand({
   key: ({ endpoint_id, entity, fact_id }) => `${endpoint_id}/${digest(entity, fact_id)}`,
   subject: ({ endpoint_id }) => endpoint_id,
   queue: webhooks,
+  // Receivers take what is signed for the deployment's own word: its code alone says what that is.
+  door: { scope: null, route: "POST /v1/webhooks/{id}/test" },
 });
 
 export type WebhookDelivery = z.infer<typeof WebhookDeliver.payload>;

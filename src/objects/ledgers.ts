@@ -1,5 +1,5 @@
 import pRetry from "p-retry";
-import { type Envelope, isTransient, MillraceError, placed, traceIdOf } from "../engine/index.ts";
+import { beginning, type Envelope, isTransient, MillraceError, placed, traceIdOf } from "../engine/index.ts";
 import { isKeptByMillrace, keptByMillrace, type Provenance, type RecordedFact, readFact, type StatedFact } from "../facts/fact.ts";
 import { epochOf, type Feed, feedOf } from "./feeds.ts";
 import type { Appended, Ledger, LedgerState } from "./ledger.ts";
@@ -112,6 +112,6 @@ export function provenanceOf(envelope: Envelope): Provenance {
     tenant_id: envelope.tenant_id,
     trace_id: traceIdOf(envelope.traceparent),
     correlation_id: envelope.correlation_id,
-    causation_id: envelope.idempotency_key.slice(0, 300),
+    causation_id: beginning(envelope.idempotency_key, 300),
   };
 }

@@ -1,4 +1,4 @@
-import { MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
+import { beginning, MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
 import { HubspotError } from "./hubspot-wire.ts";
 import { type Answer, type Counterpart, RATE_LIMITED_DELAY_MS, refusal, retryAfterMs } from "./refusal.ts";
 
@@ -64,7 +64,7 @@ export function inWords(upstream: Counterpart, fault: HubspotError): string {
   const words = [fault.message, ...fault.errors.map(({ message }) => message)].filter(Boolean).join("; ");
   const safe = words.replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim();
   const correlation = fault.correlationId ?? fault.id;
-  return `${fault.category} (${safe.slice(0, MAX_QUOTE_LENGTH)})${correlation ? `, correlation id ${correlation}` : ""}.`;
+  return `${fault.category} (${beginning(safe, MAX_QUOTE_LENGTH)})${correlation ? `, correlation id ${correlation}` : ""}.`;
 }
 
 function bodyOf(text: string): HubspotError | undefined {

@@ -1,5 +1,5 @@
 import * as z from "zod";
-import { inProgress, MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
+import { beginning, inProgress, MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
 
 /** Whom we asked, and the secret we showed: what a message about a refusal needs to know. */
 export interface Counterpart {
@@ -61,7 +61,7 @@ const ErrorBody = z.object({
 /** The upstream's own words in brackets, cut short, with our credential blotted out: some echo the token they refuse. */
 function quoted(upstream: Counterpart, text: string): string {
   const words = wordsOf(text).replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim();
-  return words === "" ? "" : ` (${words.slice(0, MAX_QUOTE_LENGTH).replace(/\.$/, "")})`;
+  return words === "" ? "" : ` (${beginning(words, MAX_QUOTE_LENGTH).replace(/\.$/, "")})`;
 }
 
 function wordsOf(text: string): string {

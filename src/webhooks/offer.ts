@@ -1,5 +1,6 @@
 import type { Routed } from "../engine/index.ts";
 import type { RecordedFact } from "../facts/fact.ts";
+import { ownFact } from "../facts/own.ts";
 import { WEBHOOK_TEST, type WebhookDelivery } from "../messages/webhooks.ts";
 import { type Endpoint, versionsOf } from "./endpoints.ts";
 
@@ -7,7 +8,9 @@ import { type Endpoint, versionsOf } from "./endpoints.ts";
  * One delivery for each endpoint whose configuration matches a fact. The configuration is the one that was in force when the ledger took
  * the fact: so a fact that is delivered again, even after a change, asks for the same deliveries, which are known by then.
  */
-export async function offer({ payload: fact, envelope, env, once }: Routed<RecordedFact>): Promise<WebhookDelivery[]> {
+export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery[]> {
+  const fact = ownFact(told);
+  const { env, envelope, once } = told;
   const tenantId = envelope.tenant_id;
   const versions = await once(`webhooks of ${tenantId}`, () => versionsOf(env.DB, tenantId));
   const matching = inForce(versions, Date.parse(fact.recorded_at)).filter(

@@ -1,4 +1,5 @@
 import type { Draft, Writes } from "../engine/index.ts";
+import { beginning } from "../engine/index.ts";
 import type { StatedFact } from "../facts/fact.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { WEBHOOK_TEST } from "../messages/webhooks.ts";
@@ -40,7 +41,7 @@ export function wasSkipped(delivery: Delivery, why: string): Writes {
 export function wasGivenUp(delivery: Delivery, status: number | null, reason: string): Writes {
   return {
     statements: [settleDelivery(delivery.tenant_id, delivery.id, "failed")],
-    emit: failed(delivery, "failed", status, reason.slice(0, 1000), new Date().toISOString()),
+    emit: failed(delivery, "failed", status, beginning(reason, 1000), new Date().toISOString()),
   };
 }
 

@@ -1,4 +1,4 @@
-import { defineWorkflow } from "../engine/index.ts";
+import { beginning, defineWorkflow } from "../engine/index.ts";
 import { BrandAudit, BrandAudited } from "../messages/brand.ts";
 import { lookAtKnownBrand, tellAgent } from "../steps/ask-brand-agent.ts";
 
@@ -12,7 +12,7 @@ export const auditBrand = defineWorkflow({
     const told = { tenant_id, brand, instance_id: instanceId, truth };
     return step.effect("tell the agent", tellAgent, told, {
       record: ({ counts: { drafts, live }, findings }) => ({
-        emit: [BrandAudited.from({ brand, drafts, live, findings: findings.slice(0, MAX_FINDINGS).map((one) => one.slice(0, 500)) })],
+        emit: [BrandAudited.from({ brand, drafts, live, findings: findings.slice(0, MAX_FINDINGS).map((one) => beginning(one, 500)) })],
       }),
     });
   },

@@ -1,4 +1,4 @@
-import { type Duration, defineWorkflow, notRetryable, type Steps } from "../engine/index.ts";
+import { type Duration, defineWorkflow, digest, notRetryable, type Steps } from "../engine/index.ts";
 import { firstMissing, type Gap, gaps, type Span } from "../facts/rebuild.ts";
 import { ProjectionRebuild } from "../messages/batches.ts";
 import { dropAndReplay, SLICE_LEDGERS } from "../steps/replay-ledgers.ts";
@@ -28,11 +28,19 @@ export const rebuildProjection = defineWorkflow({
 async function dropAndReplayAll(step: Steps, tenantId: string): Promise<Span[]> {
   const spans: Span[] = [];
   for (let after = "", more = true; more; after = spans.at(-1)?.entity ?? "") {
-    const slice = await step.effect("drop and replay", dropAndReplay, { tenantId, after }, { key: `after ${after}` });
+    const slice = await step.effect("drop and replay", dropAndReplay, { tenantId, after }, { key: placeBehind(after) });
     spans.push(...slice);
     more = slice.length === SLICE_LEDGERS;
   }
   return spans;
+}
+
+/** The longest name that a step's key shows as it is: the step's own name has to fit beside it. */
+const MAX_SHOWN_CHARACTERS = 190;
+
+/** A step's key for the place behind a ledger. */
+function placeBehind(entity: string): string {
+  return `after ${entity.length <= MAX_SHOWN_CHARACTERS ? entity : `#${digest(entity)}`}`;
 }
 
 /** Which of these ledgers the projection still lacks something of. */

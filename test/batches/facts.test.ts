@@ -38,6 +38,15 @@ it("facts go to their ledgers once: known ones are skipped, and a name that says
   ]);
 });
 
+it("a fact in a ledger that Millrace keeps itself is a problem of its row, as it is refused anywhere else", async () => {
+  const caller = await callerWith();
+  const kept = { ...outcome("f1", "x", 1), entity: `webhook/${fresh()}` };
+  const done = await completed(caller, lines([kept, outcome("f2", "contact/1", 1)]), jsonl);
+  expect(done.rows).toMatchObject({ done: 1, failed: 1, skipped: 0 });
+  expect(await problemsOf(caller, done.batch_id)).toMatchObject([{ row: 1, problem: expect.stringContaining("entity: must be a ledger") }]);
+  expect(await ledgerOf(env, caller.tenantId, kept.entity).state()).toMatchObject({ last: 0 });
+});
+
 const projected = (caller: Caller, count: number) =>
   until(
     () => env.DB.prepare("SELECT count(*) AS n FROM facts WHERE tenant_id = ?1").bind(caller.tenantId).first<number>("n"),

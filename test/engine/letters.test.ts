@@ -265,6 +265,35 @@ describe("A replay", () => {
     expect(await rows("SELECT id FROM instances WHERE subject = ?1", name)).toEqual([]);
   });
 
+  it.each([
+    ["another type of its queue", { message_type: "probe.routed" }, "invalid_envelope"],
+    ["a type of another queue", { message_type: "lab.requested", kind: "command" }, "unknown_message_type"],
+  ])("cannot make its message %s, and the letter stays open", async (_, change, code) => {
+    const name = fresh();
+    const message = event("probe.signal", name, { about: 7 });
+    await deliver("probe-events", [message]);
+    const letter = await firstLetter(message.idempotency_key);
+    const body = { ...message, payload_inline: { name }, ...change };
+    await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body })).rejects.toMatchObject({ code });
+    expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
+    expect(await rows("SELECT id FROM instances WHERE idempotency_key = ?1", message.idempotency_key)).toEqual([]);
+  });
+
+  it("may mend a type that its queue does not carry", async () => {
+    const name = fresh();
+    const message = event("probe.routed", name, { name });
+    await deliver("probe-events", [{ ...message, message_type: "probe.rooted" }]);
+    const letter = await firstLetter(message.idempotency_key);
+    expect(letter.reason).toBe("unknown_message_type");
+    expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body: message })).toMatchObject({ sent: true });
+    expect(
+      await until(
+        () => kept(name),
+        (found) => found.length === 1,
+      ),
+    ).toHaveLength(1);
+  });
+
   it("T01 a payload that names another tenant is that of the envelope's", async () => {
     const name = fresh();
     await deliver("probe-events", [event("lab.event" as never, name, { name, note: "globex" })]);
@@ -299,6 +328,15 @@ describe("A poisonous message", () => {
     expect(await kept(name)).toHaveLength(1);
     expect(await rows("SELECT id FROM dead_letters WHERE body LIKE ?1", `%"mark":"${name}"%`)).toHaveLength(1);
   });
+});
+
+it("NUL in a subject or a key makes a letter of a message: SQL's functions would take the name to end there", async () => {
+  const name = fresh();
+  const payload = { about: name, value: "v" };
+  const messages = [event("probe.signal", `${name}\0other`, payload), event("probe.signal", name, payload, `${name}\0key`)];
+  expect(await deliver("probe-events", messages)).toEqual({ acked: 2, retried: 0 });
+  expect((await lettersAbout(name)).map(({ reason }) => reason)).toEqual(["invalid_envelope", "invalid_envelope"]);
+  expect(await rows("SELECT id FROM signals WHERE subject LIKE ?1", `${name}%`)).toEqual([]);
 });
 
 describe("A queue that forgets what it was sent", () => {

@@ -80,6 +80,22 @@ describe("sendEach", () => {
   });
 });
 
+it("a command that follows from an event says what caused it in whole characters, however long the event's key is", async () => {
+  const name = fresh();
+  const key = "k".repeat(299);
+  expect(await deliver("probe-events", [event("probe.routed", name, { name, parts: ["a"] }, `${key}😀`)])).toEqual({
+    acked: 1,
+    retried: 0,
+  });
+  expect(await rows("SELECT causation_id FROM instances WHERE subject = ?1", name)).toEqual([{ causation_id: key }]);
+  expect(
+    await until(
+      () => kept("command", name),
+      (found) => found.length > 0,
+    ),
+  ).toHaveLength(1);
+});
+
 describe("once", () => {
   it("is shared by the events of one batch, and made anew for the next", async () => {
     const shared = fresh("settings");

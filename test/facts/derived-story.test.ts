@@ -4,7 +4,7 @@ import type { RecordedFact } from "../../src/facts/fact.ts";
 import { budgetOf, canSpend } from "../../src/objects/budgets.ts";
 import { resolveContacts } from "../../src/objects/contact-books.ts";
 import { ledgerOf } from "../../src/objects/ledgers.ts";
-import { fresh } from "../api/client.ts";
+import { fresh, until } from "../api/client.ts";
 import { chances, deliver, deliverByHand, deliverMessages, factsOf, messageOf, recordedFact, seedRules, shuffled } from "./derived.ts";
 
 const ACCOUNTS = ["a1", "a2"];
@@ -227,6 +227,21 @@ it("a name that somebody else has taken in the account's ledger is not passed ov
   expect(results).toEqual([{ reason: "idempotency_key_reused" }]);
 });
 
+it("what caused it is carried on as whole characters, however long the outcome's name is", async () => {
+  const tenantId = fresh("tenant");
+  await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
+  const entity = `order/${"x".repeat(194)}`;
+  const name = "a".repeat(98);
+  await deliver([recordedFact(tenantId, "outcome", `${name}😀😀`, { account: "a1", value_cents: 1 }, { entity })]);
+  expect(await factsOf(tenantId, "account/a1")).toMatchObject([{ causation_id: `${entity}/${name}` }]);
+  expect(
+    await until(
+      async () => (await budgetOf(env, tenantId, "a1").state()).spent_cents,
+      (spent) => spent === 7,
+    ),
+  ).toBe(7);
+});
+
 it("one outcome that cannot be decided holds up no other of its batch", async () => {
   const [broken, well] = [fresh("tenant"), fresh("tenant")];
   const rules = [{ name: "all", when: [], charge: { cents: 7 } }];
@@ -257,7 +272,7 @@ it("the rules are read once for each tenant of a batch", async () => {
   expect(await factsOf(tenants[1] ?? "", "account/a49")).toHaveLength(1);
 });
 
-it("whose an outcome is, its envelope says: a payload that names another tenant reaches nothing of theirs", async () => {
+it("T01 whose a fact is, its message says: one that names another tenant is a letter, and nothing follows from it for either", async () => {
   const [mine, theirs] = [fresh("tenant"), fresh("tenant")];
   await seedRules(mine, 1, 0, [{ name: "mine", when: [], charge: { cents: 7 } }]);
   await seedRules(theirs, 1, 0, [{ name: "theirs", when: [], charge: { cents: 9 } }]);
@@ -266,13 +281,16 @@ it("whose an outcome is, its envelope says: a payload that names another tenant 
     forged(recordedFact(mine, "outcome", "o1", { account: "a1", value_cents: 1 })),
     forged(recordedFact(mine, "charge", "c1", { account: "a2", amount_cents: 5 })),
     forged(recordedFact(mine, "contact_merged", "m1", { from: "x", into: "y" })),
+    forged(recordedFact(mine, "payout", "p1", { partner: "p1", amount_cents: 5 })),
   ]);
-  expect(await deliverMessages(messages)).toEqual({ acked: 3, retried: 0 });
-  expect(await factsOf(theirs, "account/a1")).toEqual([]);
-  expect(await factsOf(mine, "account/a1")).toMatchObject([{ tenant_id: mine, payload: { amount_cents: 7 } }]);
-  expect((await budgetOf(env, theirs, "a2").state()).spent_cents).toBe(0);
-  expect((await budgetOf(env, mine, "a2").state()).spent_cents).toBe(5);
-  expect(Object.fromEntries(await resolveContacts(env, theirs, ["x"]))).toEqual({ x: "x" });
+  expect(await deliverMessages(messages)).toEqual({ acked: 4, retried: 0 });
+  const letters = await env.DB.prepare("SELECT reason FROM dead_letters WHERE tenant_id = ?").bind(mine).all();
+  expect(letters.results).toEqual(messages.map(() => ({ reason: "invalid_payload" })));
+  for (const tenantId of [mine, theirs]) {
+    expect(await factsOf(tenantId, "account/a1")).toEqual([]);
+    expect((await budgetOf(env, tenantId, "a2").state()).spent_cents).toBe(0);
+    expect(Object.fromEntries(await resolveContacts(env, tenantId, ["x"]))).toEqual({ x: "x" });
+  }
 });
 
 it.each([

@@ -185,3 +185,30 @@ it("whatever is stated in whatever order, and however it is delivered, the proje
     { seed: 7, numRuns: 25 },
   );
 });
+
+it("T01 a fact that names another tenant than its message is a letter of the message's tenant, and nobody's row", async () => {
+  const [caller, other] = [await callerWith(), await callerWith()];
+  const entity = fresh("account/");
+  await state(caller, [outcome(entity)]);
+  await projectedUntil(caller.tenantId, 1);
+  const [fact] = (await ledger(caller, entity)).items;
+  const foreign = messageOf(caller.tenantId, { ...fact, fact_id: fresh("fact"), sequence: 101 });
+  const own = messageOf(other.tenantId, fact);
+  expect(await deliver("projections", [{ ...foreign, tenant_id: other.tenantId }, own])).toEqual({ acked: 2, retried: 0 });
+  expect(await projected(caller.tenantId)).toHaveLength(1);
+  expect(await projected(other.tenantId)).toMatchObject([{ entity, sequence: 1 }]);
+  expect((await other.get("/v1/dead-letters")).body.items).toMatchObject([{ message_type: "fact.recorded", reason: "invalid_payload" }]);
+  expect((await caller.get("/v1/dead-letters")).body.items).toEqual([]);
+});
+
+it("a fact that comes by another queue than its own is a letter that says which one carries it", async () => {
+  const caller = await callerWith();
+  const entity = fresh("account/");
+  await state(caller, [outcome(entity)]);
+  const [fact] = (await ledger(caller, entity)).items;
+  const other = messageOf(fresh("tenant"), fact);
+  expect(await deliver("fact-processing", [other])).toEqual({ acked: 1, retried: 0 });
+  const { results } = await env.DB.prepare("SELECT reason, error FROM dead_letters WHERE tenant_id = ?1").bind(other.tenant_id).all();
+  expect(results).toEqual([{ reason: "unknown_message_type", error: expect.stringContaining("the queue projections") }]);
+  expect(await projected(other.tenant_id)).toEqual([]);
+});

@@ -75,6 +75,25 @@ it("is the command projection.rebuild, whose request is its key", async () => {
   expectProblem(await caller.post("/v1/projections/facts/rebuild", { request: "" }), 422, "invalid_payload");
 });
 
+it("goes on behind a ledger whose name is as long as names may be", async () => {
+  const caller = await callerWith();
+  const long = Array.from({ length: 100 }, (_, index) => sent(`order/${String(index).padStart(4, "0")}${"x".repeat(190)}`));
+  await state(caller, long);
+  await state(caller, [sent("order/z")]);
+  await projectedUntil(caller.tenantId, 101);
+  const id = await rebuild(caller, "long names");
+  await reaches(caller, id, "complete");
+  expect(await outputOf(id)).toEqual({ ledgers: 101, facts: 101, missing: 0 });
+});
+
+it("is asked for with the scope operate, also as a command", async () => {
+  const caller = await callerWith(["enqueue", "read"]);
+  expectProblem(await caller.post("/v1/projections/facts/rebuild", { request: "r" }), 403, "forbidden");
+  const command = { type: "projection.rebuild", payload: { projection: "facts", request: "r" } };
+  const { detail } = expectProblem(await caller.post("/v1/commands", command), 403, "forbidden");
+  expect(detail).toContain("POST /v1/projections/facts/rebuild");
+});
+
 it("of a tenant without facts ends at once", async () => {
   const caller = await callerWith();
   const id = await rebuild(caller, "nothing");

@@ -68,7 +68,7 @@ async function project(entity: string): Promise<void> {
   const facts = await kept(entity);
   await batch(
     env.DB,
-    facts.map((payload) => factRow({ payload })),
+    facts.map((payload) => factRow({ payload, envelope: payload })),
   );
 }
 

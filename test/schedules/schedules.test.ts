@@ -25,6 +25,17 @@ async function dueSince(caller: Caller, at: number): Promise<void> {
   await env.DB.prepare("UPDATE schedules SET next_at = ?1 WHERE tenant_id = ?2").bind(at, caller.tenantId).run();
 }
 
+/** So many schedules of a tenant, every hour. */
+async function seedSchedules(caller: Caller, count: number, command: string): Promise<void> {
+  await env.DB.prepare(
+    `INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
+     WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?2 - 1)
+     SELECT ?1, 's' || i, '0 * * * *', 'UTC', ?3, json_object('projection', 'facts', 'request', 'k' || i), 3600000, 'active', NULL, 0, 'ada' FROM n`,
+  )
+    .bind(caller.tenantId, count, command)
+    .run();
+}
+
 /** The platform's cron comes by, as it does each minute. */
 async function platformCron(): Promise<void> {
   await worker.scheduled(createScheduledController({ cron: "* * * * *" }), env, createExecutionContext());
@@ -58,18 +69,26 @@ describe("A time that has come", () => {
     const caller = await callerWith();
     const due = thisHour();
     // A command that ends at once, because nobody waits for what it leads to.
-    const rows = Array.from({ length: 130 }, (_, index) =>
-      env.DB.prepare(
-        `INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
-         VALUES (?1, ?2, '0 * * * *', 'UTC', 'projection.rebuild', ?3, 3600000, 'active', ?4, 0, 'ada')`,
-      ).bind(caller.tenantId, `s${index}`, JSON.stringify({ projection: "facts", request: `k${index}` }), due),
-    );
-    await env.DB.batch(rows);
+    await seedSchedules(caller, 130, "projection.rebuild");
+    await dueSince(caller, due);
     await platformCron();
     const { results } = await env.DB.prepare("SELECT count(*) AS started FROM schedule_runs WHERE tenant_id = ?1 AND state = 'started'")
       .bind(caller.tenantId)
       .all();
     expect(results).toEqual([{ started: 130 }]);
+  });
+
+  it("is met for each tenant in turn, however many schedules of another have been due for longer", async () => {
+    const [many, few] = [await callerWith(), await callerWith()];
+    const due = thisHour();
+    const plain = { cron: "0 * * * *", command: { type: "projection.rebuild", payload: { projection: "facts", request: "few" } }, reason };
+    expect((await few.call("PUT", "/v1/schedules/mine", plain)).status).toBe(200);
+    await seedSchedules(many, 1000, "nobody.knows");
+    await dueSince(many, due - 1000);
+    await dueSince(few, due);
+    await platformCron();
+    expect((await few.get("/v1/schedules/mine/runs")).body.items).toMatchObject([{ state: "started" }]);
+    await env.DB.prepare("DELETE FROM schedules WHERE tenant_id = ?1").bind(many.tenantId).run();
   });
 
   it("runs again when the row says it is due again: the same time is the same command", async () => {
@@ -250,6 +269,36 @@ describe("A schedule", () => {
     expect(expectProblem(unknown, 404, "unknown_message_type").did_you_mean).toBe("research.requested");
     expectProblem(await caller.call("PUT", "/v1/schedules/Weekly", good), 422, "invalid_payload");
     expect((await caller.get("/v1/schedules")).body.items).toEqual([]);
+  });
+
+  it("keeps its command as that is read: what its schema does not know is left out, and a large one is refused", async () => {
+    const { caller, path, put } = await scheduled();
+    const known = { brand: "acme", keyword: "cold brew" };
+    expect((await put({ command: { type: "research.requested", payload: { ...known, more: "x" } } })).status).toBe(200);
+    expect((await caller.get(path)).body.command.payload).toEqual({ ...known, cycle: "first" });
+    const keywords = Array.from({ length: 400 }, (_, index) => `${index} ${"k".repeat(100)}`);
+    const large = { type: "brand.cycle", payload: { brand: "acme", cycle: "c", keywords } };
+    expect(expectProblem(await put({ command: large }), 413, "payload_too_large").detail).toContain("32768 bytes");
+    expect((await caller.get(path)).body.command.payload).toEqual({ ...known, cycle: "first" });
+  });
+
+  it("is one of a thousand at most, listed page by page; those that are there can still be changed", async () => {
+    const { caller, put } = await scheduled();
+    await seedSchedules(caller, 999, "nobody.knows");
+    const more = { cron: "0 7 * * 1", command: research("cold brew"), reason };
+    expect(expectProblem(await caller.call("PUT", "/v1/schedules/more", more), 409, "invalid_transition").detail).toContain(
+      "1000 schedules",
+    );
+    expect((await put()).status).toBe(200);
+    const names: string[] = [];
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      const { body }: { body: Json } = await caller.get(`/v1/schedules?limit=200&cursor=${cursor}`);
+      names.push(...body.items.map(({ name }: Json) => name));
+      cursor = body.next_cursor;
+    }
+    expect(names).toEqual([...new Set(names)].sort());
+    expect(names).toHaveLength(1000);
+    await env.DB.prepare("DELETE FROM schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
   });
 
   it("may be named by how often it is due", async () => {

@@ -1,4 +1,7 @@
+import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { app } from "../../src/catalog.ts";
+import { enqueue } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, reaches } from "../api/client.ts";
 import { endpoint, hookUrl, outcome, received, tell } from "./hook.ts";
 
@@ -152,14 +155,27 @@ it("reading asks for the scope read, changing for operate", async () => {
   expectProblem(await enqueuer.get(path), 403, "forbidden");
 });
 
-it("a command for another tenant's endpoint sends nothing", async () => {
+it("T01 a command for another tenant's endpoint sends nothing", async () => {
   const owner = await callerWith();
   const stranger = await callerWith();
   const { hook, id } = await endpoint(owner);
   await tell(hook, { treatments: [] });
   const payload = { endpoint_id: id, config_version: 1, entity: "account/x", fact_id: "x", fact_type: "outcome", body: "{}" };
-  const { status, body } = await stranger.post("/v1/commands", { type: "webhook.deliver", payload });
-  expect(status).toBe(202);
-  await reaches(stranger, body.instance_id, "complete");
+  const [accepted] = await enqueue(env, app, { tenantId: stranger.tenantId, source: "test" }, [{ type: "webhook.deliver", payload }]);
+  await reaches(stranger, (accepted as { instanceId: string }).instanceId, "complete");
   expect(await received(hook)).toEqual([]);
+});
+
+it("what is signed is the deployment's own word: no token sends a delivery, alone, in a batch or by a schedule", async () => {
+  const owner = await callerWith();
+  const { id } = await endpoint(owner);
+  const payload = { endpoint_id: id, config_version: 1, entity: "account/x", fact_id: "x", fact_type: "outcome", body: "{}" };
+  const command = { type: "webhook.deliver", payload };
+  const { detail } = expectProblem(await owner.post("/v1/commands", command), 403, "forbidden");
+  expect(detail).toContain("POST /v1/webhooks/{id}/test");
+  const [result] = (await owner.post("/v1/commands/batch", { commands: [command] })).body.results;
+  expect(result).toMatchObject({ status: 403, problem: { code: "forbidden" } });
+  const schedule = { cron: "0 7 * * 1", command, reason: "every Monday" };
+  expectProblem(await owner.call("PUT", "/v1/schedules/deliveries", schedule), 403, "forbidden");
+  expect((await owner.get("/v1/instances")).body.items).toEqual([]);
 });

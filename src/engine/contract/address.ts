@@ -2,6 +2,7 @@ import { type Envelope, parseEnvelope } from "./envelope.ts";
 import { MillraceError } from "./errors.ts";
 import type { Draft } from "./message.ts";
 import { packPayload } from "./payload.ts";
+import { beginning } from "./text.ts";
 
 /** Whose message it is and what caused it: everything an envelope says beyond what the message itself says. */
 export interface Address {
@@ -28,7 +29,7 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
     kind: draft.kind,
     source: to.source,
     correlation_id: to.correlationId,
-    causation_id: to.causationId.slice(0, 300),
+    causation_id: beginning(to.causationId, 300),
     idempotency_key: checkedKey(draft.type, to.idempotencyKey ?? draft.key ?? to.owner),
     subject: draft.subject,
     tenant_id: to.tenantId,

@@ -1,8 +1,13 @@
 import * as z from "zod";
 import { type Issue, MillraceError } from "./errors.ts";
 
-/** Names a person or a system chose: printable, bounded. */
-const name = (max: number) => z.string().min(1).max(max);
+/** Names a person or a system chose: bounded, and without NUL, where SQL's functions take a text to end. */
+const name = (max: number) =>
+  z
+    .string()
+    .min(1)
+    .max(max)
+    .refine((text) => !text.includes("\0"), "must not contain the character NUL");
 
 /** What every message carries, on every hop. See docs/messages.md for each field's rule. */
 export const envelopeSchema = z

@@ -20,6 +20,7 @@ export function parseBounded(text: string, maxBytes: number = INTAKE_LIMITS.maxB
       `The body is larger than ${maxBytes} bytes. Store it yourself and send a reference to it.`,
     );
   }
+  assertFewItems(text);
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -60,4 +61,42 @@ function refuse(issue: Issue): never {
   throw new MillraceError("invalid_payload", `Refused at ${issue.path.slice(0, 200) || "the root"}: ${issue.message}.`, {
     issues: [issue],
   });
+}
+
+const [QUOTE, BACKSLASH, COMMA, SPACE] = [0x22, 0x5c, 0x2c, 0x20];
+const OPENING: ReadonlySet<number> = new Set([0x5b, 0x7b]);
+const CLOSING: ReadonlySet<number> = new Set([0x5d, 0x7d]);
+
+/**
+ * Refuses by its text alone what holds more keys or levels than the limits: a value takes many times the memory of its text, so it is
+ * counted before it is made.
+ */
+function assertFewItems(text: string): void {
+  let items = 0;
+  let depth = 0;
+  let isFirst = false;
+  for (let at = 0; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit <= SPACE) continue;
+    // What stands behind an opening bracket is its first item, unless it is the closing one; each comma announces another.
+    if (unit === COMMA || (isFirst && !CLOSING.has(unit))) items++;
+    isFirst = OPENING.has(unit);
+    if (isFirst) depth++;
+    else if (CLOSING.has(unit)) depth--;
+    else if (unit === QUOTE) at = endOfString(text, at);
+    if (items > INTAKE_LIMITS.maxKeys) refuse({ path: "", message: `more than ${INTAKE_LIMITS.maxKeys} keys: send the data by reference` });
+    if (depth > INTAKE_LIMITS.maxDepth) {
+      refuse({ path: "", message: `nested deeper than ${INTAKE_LIMITS.maxDepth} levels: flatten it or send it as one string` });
+    }
+  }
+}
+
+/** Where the string ends that begins here. */
+function endOfString(text: string, start: number): number {
+  for (let at = start + 1; at < text.length; at++) {
+    const unit = text.charCodeAt(at);
+    if (unit === QUOTE) return at;
+    if (unit === BACKSLASH) at++;
+  }
+  return text.length;
 }

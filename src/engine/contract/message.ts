@@ -17,10 +17,20 @@ export interface MessageDefinition<Payload = unknown> {
   readonly key: ((payload: Payload) => string) | undefined;
   readonly subject: (payload: Payload) => string;
   readonly queue: QueueDefinition;
+  /** Who may ask for it from outside; default every token with the scope `enqueue`. */
+  readonly door: Door | undefined;
   /** `{ 1: (v1) => v2, … }`: how each older version becomes the next. */
   readonly upcasts: Readonly<Record<number, Upcast>>;
   /** A message of this type, checked against the schema, to be emitted or enqueued. Errors: `invalid_payload`. */
   from(payload: Payload, options?: DraftOptions): Draft;
+}
+
+/** How a command is asked for over HTTP, where the scope `enqueue` is not enough. */
+export interface Door {
+  /** The scope that a token needs; null: none will do, and only the deployment's own code sends the command. */
+  readonly scope: string | null;
+  /** The route that is made for it, such as `POST /v1/rebuilds`. */
+  readonly route: string;
 }
 
 export interface DraftOptions {
@@ -50,8 +60,13 @@ interface Options<Payload> {
   upcasts?: Record<number, Upcast>;
 }
 
-/** Declares a command: something asked of one owner. `key` names the work from its business identity, so that asking twice is asking once. */
-export function defineCommand<Payload>(options: Options<Payload> & { key: (payload: Payload) => string }): MessageDefinition<Payload> {
+/**
+ * Declares a command: something asked of one owner. `key` names the work from its business identity, so that asking twice is asking once.
+ * `door` keeps it from callers who may only enqueue.
+ */
+export function defineCommand<Payload>(
+  options: Options<Payload> & { key: (payload: Payload) => string; door?: Door },
+): MessageDefinition<Payload> {
   return define("command", options);
 }
 
@@ -62,7 +77,7 @@ export function defineEvent<Payload>(options: Options<Payload>): MessageDefiniti
 
 function define<Payload>(
   kind: Envelope["kind"],
-  options: Options<Payload> & { key?: (payload: Payload) => string },
+  options: Options<Payload> & { key?: (payload: Payload) => string; door?: Door },
 ): MessageDefinition<Payload> {
   const definition: MessageDefinition<Payload> = {
     kind,
@@ -72,6 +87,7 @@ function define<Payload>(
     key: options.key,
     subject: options.subject,
     queue: options.queue,
+    door: options.door,
     upcasts: options.upcasts ?? {},
     from(raw, { delaySeconds = 0 } = {}) {
       const { kind, type, version, queue } = definition;

@@ -2,6 +2,7 @@ import { crashPoint, isSimulatedDeath } from "../contract/crash-points.ts";
 import { durationMs } from "../contract/duration.ts";
 import { isDefiniteRefusal } from "../contract/errors.ts";
 import { formatEntryKey } from "../contract/ids.ts";
+import { beginning } from "../contract/text.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { describeFailure } from "./failure.ts";
@@ -81,7 +82,8 @@ function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: n
 
 function shown(input: unknown): string | null {
   try {
-    return JSON.stringify(input)?.slice(0, SHOWN_INPUT_CHARACTERS) ?? null;
+    const text = JSON.stringify(input) as string | undefined;
+    return text === undefined ? null : beginning(text, SHOWN_INPUT_CHARACTERS);
   } catch {
     return null;
   }

@@ -1,6 +1,7 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import { backoffMs, durationMs } from "../contract/duration.ts";
 import { askedDelayMs, codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
 import type { Retries } from "./step.ts";
 
 /** Why a step, and with it an instance, stopped: what the operator reads. */
@@ -39,7 +40,7 @@ export function isTerminal(error: unknown): boolean {
 export function describeFailure(step: string, attempts: number, error: unknown): Failure {
   const code = codeOf(error) ?? "step_failed";
   const upstreamStatus = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
-  return { step, code, message: messageOf(error).slice(0, 1000), attempts, ...(upstreamStatus !== undefined && { upstreamStatus }) };
+  return { step, code, message: beginning(messageOf(error), 1000), attempts, ...(upstreamStatus !== undefined && { upstreamStatus }) };
 }
 
 /** The error as the platform should see it: one that must not be retried ends the step at once. */

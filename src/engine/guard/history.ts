@@ -1,4 +1,5 @@
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
 import type { Seen } from "../recorder/entry.ts";
 
 /** The name on the platform of a step, or of one of its parallel calls. */
@@ -21,7 +22,7 @@ export interface Caught {
 
 /** Remembers what the code heard of an error. */
 export function caughtOf(error: unknown): Caught {
-  return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message: messageOf(error).slice(0, 1000) };
+  return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message: beginning(messageOf(error), 1000) };
 }
 
 /** The error as the code heard it. */

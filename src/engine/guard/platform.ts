@@ -2,6 +2,7 @@ import type { WorkflowStep } from "cloudflare:workers";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
 import { doubtEventType } from "./doubt.ts";
 import { asPlatformError, isTerminal, nextDelayMs } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
@@ -78,7 +79,7 @@ export class Platform {
         return await read();
       } catch (error) {
         if (codeOf(error) !== "unavailable" || round > MOST_ROUNDS) throw error;
-        await this.do({ label: `${what.slice(0, 230)} · read again ${round}` }, {}, async () => void (await read()));
+        await this.do({ label: `${beginning(what, 230)} · read again ${round}` }, {}, async () => void (await read()));
       }
     }
   }

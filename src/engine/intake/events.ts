@@ -1,5 +1,6 @@
 import type { QueueDefinition } from "../contract/queue.ts";
 import { batch as atomic } from "../store/retry.ts";
+import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { expectLater } from "./accept.ts";
 import { handleBatch } from "./batch.ts";
@@ -23,7 +24,7 @@ export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consume
     handle: (batch, env) => {
       const intake = { env, queue, catalog };
       return handleBatch(intake, batch, async (messages, outcomes) => {
-        const { read, refused } = readMessages(messages, (type) => catalog.subscribers(type).event);
+        const { read, refused } = readMessages(messages, (type) => carried(catalog, queue.name, "event", type));
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });
         const once = memo();
         const planning = read.map(async (one) => {

@@ -3,6 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { platformId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
 import { markStarted } from "../intake/accept.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
@@ -106,7 +107,7 @@ async function ask(env: EngineEnv, row: Open): Promise<Finding> {
     case "terminated":
       return row.undo === null ? { status: "terminated", error: null } : failure(row, "Its undo was terminated on the platform.");
     case "errored":
-      return failure(row, error?.slice(0, 1000) ?? "The platform ended it.");
+      return failure(row, beginning(error ?? "The platform ended it.", 1000));
     default:
       await nudge(env, instance);
       if (isOver(row)) return "lives";

@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { CONFIRM_WITHIN_MS, type Portion } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
 import type { Outgoing } from "../recorder/entry.ts";
 import { relay } from "../recorder/relay.ts";
 import { batch, query } from "../store/retry.ts";
@@ -38,7 +39,7 @@ export async function resendOutbox(env: EngineEnv): Promise<Portion> {
     env,
     lost.map((row): Outgoing => ({ id: row.id, queue: row.queue, delaySeconds: 0, body: row.body })),
   );
-  const errors = Object.fromEntries(failures.map(({ id, error }) => [id, error.slice(0, 500)]));
+  const errors = Object.fromEntries(failures.map(({ id, error }) => [id, beginning(error, 500)]));
   await batch(env.DB, [
     sql`
       UPDATE outbox SET attempts = attempts + 1, error = json_extract(${JSON.stringify(errors)}, '$."' || id || '"'),

@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
 import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
 import type { Failure } from "../guard/failure.ts";
 import { batch, query } from "../store/retry.ts";
 import { carryOut, type OpenAction } from "./carry-out.ts";
@@ -54,7 +55,7 @@ async function attempt(env: EngineEnv, action: OpenAction): Promise<Tried> {
   } catch (error) {
     const { id, instance_id, verb } = action;
     console.warn(JSON.stringify({ log: "action", action_id: id, instance_id, verb, error: messageOf(error) }));
-    return { action, failed: messageOf(error).slice(0, 500), soon: false };
+    return { action, failed: beginning(messageOf(error), 500), soon: false };
   }
 }
 

@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Issue, MillraceError } from "../contract/errors.ts";
 import { andEquals, type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
 import { batch, query } from "../store/retry.ts";
 import type { Operator } from "./audit.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
@@ -75,7 +76,7 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
   );
   const row = rows[0];
   if (!row)
-    throw new MillraceError("dead_letter_not_found", `There is no dead letter ${id.slice(0, 64)}. List them with GET /v1/dead-letters.`);
+    throw new MillraceError("dead_letter_not_found", `There is no dead letter ${beginning(id, 64)}. List them with GET /v1/dead-letters.`);
   return { ...asRow(row), body: JSON.parse(String(row.body)) };
 }
 

@@ -1,5 +1,6 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import { platformId } from "../contract/ids.ts";
+import { beginning } from "../contract/text.ts";
 import type { Instance } from "./instances.ts";
 
 /** One try of a step. Its number starts at 1 again when the instance is restarted. */
@@ -150,5 +151,5 @@ function open({ type, stepName, timestamp }: StepEvent): StepRecord {
 }
 
 function bounded({ name, message }: { name: string; message: string }): { name: string; message: string } {
-  return { name: name.slice(0, 100), message: message.slice(0, MAX_MESSAGE_CHARACTERS) };
+  return { name: beginning(name, 100), message: beginning(message, MAX_MESSAGE_CHARACTERS) };
 }

@@ -3,6 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { formatEntryKey, messageId, platformId } from "../contract/ids.ts";
 import { andEquals, type Statement, sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
 import type { Failure } from "../guard/failure.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { query } from "../store/retry.ts";
@@ -82,7 +83,7 @@ function whereTheyAre({ correlation, status }: InstanceFilter): Statement {
 export async function getInstance(env: EngineEnv, by: Operator, id: string): Promise<Instance> {
   const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`);
   const row = rows[0];
-  if (!row) throw new MillraceError("instance_not_found", `There is no instance ${id.slice(0, 64)}. List them with GET /v1/instances.`);
+  if (!row) throw new MillraceError("instance_not_found", `There is no instance ${beginning(id, 64)}. List them with GET /v1/instances.`);
   return asInstance(row);
 }
 

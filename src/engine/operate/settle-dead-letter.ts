@@ -15,6 +15,7 @@ import { keyReused, sameWork } from "../intake/reuse.ts";
 import type { Outgoing } from "../recorder/entry.ts";
 import { relay } from "../recorder/relay.ts";
 import { batch, query } from "../store/retry.ts";
+import { carried, carries } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { applied, audit } from "./audit.ts";
 import { type DeadLetterReader, type DeadLetterRow, getDeadLetter, settleLetter } from "./dead-letters.ts";
@@ -50,8 +51,8 @@ export async function replayDeadLetter(
     return { actionId, instanceId: letter.instanceId, sent: false, why: `The letter is already ${letter.state}.` };
   }
   const body = options.body ?? letter.body;
-  const read = readMessage(body, (type) => definitionOf(catalog, body, type));
-  assertSameIdentity(by, letter, read.envelope);
+  const read = readMessage(body, (type) => carried(catalog, letter.queue, parseEnvelope(body).kind, type));
+  assertSameIdentity(catalog, by, letter, read.envelope);
   // Whoever kept the message has let it go when it was captured: from now on it is in our outbox, and older copies of it are not it.
   const { outbox: _, ...kept } = read.envelope;
   const envelope: Envelope = { ...kept, replay: actionId };
@@ -138,10 +139,10 @@ async function aboutSkip(env: EngineEnv, by: DeadLetterReader, letter: DeadLette
 }
 
 /**
- * A replay may mend what a message says, never whose it is: neither its tenant nor its key, nor what kind of message it is. One that was
+ * A replay may mend what a message says, never whose it is: neither its tenant nor its key, nor its type. One that was
  * captured because its key is another's has no work of its own that could be sent again. Errors: `forbidden`, `invalid_envelope`, `idempotency_key_reused`.
  */
-function assertSameIdentity(by: DeadLetterReader, letter: DeadLetterRow, envelope: Envelope): void {
+function assertSameIdentity(catalog: Catalog, by: DeadLetterReader, letter: DeadLetterRow, envelope: Envelope): void {
   if (envelope.tenant_id !== by.tenantId) {
     throw new MillraceError(
       "forbidden",
@@ -154,6 +155,15 @@ function assertSameIdentity(by: DeadLetterReader, letter: DeadLetterRow, envelop
       "invalid_envelope",
       "A replay keeps its message's key: leave it as it is. For work under another key, send a new command, and skip this letter.",
       { issues: [{ path: "idempotency_key", message: `must stay "${letter.idempotencyKey}"` }] },
+    );
+  }
+  // A type that its queue does not carry was a mistake, which may be mended; the queue's own types are not one another.
+  const { queue, messageType } = letter;
+  if (messageType !== null && messageType !== envelope.message_type && carries(catalog, queue, envelope.kind, messageType)) {
+    throw new MillraceError(
+      "invalid_envelope",
+      "A replay keeps its message's type: leave it as it is. For other work, send a new command, and skip this letter.",
+      { issues: [{ path: "message_type", message: `must stay "${messageType}"` }] },
     );
   }
   if (letter.reason === "idempotency_key_reused") throw keyReused(envelope);
@@ -203,8 +213,4 @@ function sendAgain(message: Outgoing, actionId: string): Statement {
     SELECT ${message.id}, ${message.queue}, ${message.body}, ${now} + ${CONFIRM_WITHIN_MS}
     WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')
     ON CONFLICT (id) DO NOTHING`;
-}
-
-function definitionOf(catalog: Catalog, body: unknown, type: string) {
-  return parseEnvelope(body).kind === "event" ? catalog.subscribers(type).event : catalog.performer(type).on;
 }

@@ -1,9 +1,10 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { byteLength } from "../contract/limits.ts";
 import { decodePayload } from "../contract/message.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { type Action, applied, audit, type Operator } from "../operate/audit.ts";
-import { batch } from "../store/retry.ts";
+import { batch, query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { checkTiming, nextAfter, passedSince } from "./cron.ts";
 import { getSchedule, insertRun, type Schedule, selectSchedules } from "./schedule.ts";
@@ -11,9 +12,14 @@ import { getSchedule, insertRun, type Schedule, selectSchedules } from "./schedu
 /** A schedule as somebody wants it. */
 export type ScheduleRequest = Pick<Schedule, "cron" | "timeZone" | "command" | "payload" | "lateMs">;
 
+/** Schedules of one tenant: what people make, with room to spare. */
+const MAX_SCHEDULES = 1000;
+/** Largest payload of a schedule: a hundred of them are read at once. */
+const MAX_PAYLOAD_BYTES = 32 * 1024;
+
 /**
  * Makes a schedule, or changes it as a whole; a paused one stays paused. Its next time is the first from now on. Errors: `invalid_payload`,
- * `unknown_message_type`: what could not run is not scheduled.
+ * `unknown_message_type`: what could not run is not scheduled; `payload_too_large`; `invalid_transition` for one more than a tenant may have.
  */
 export async function putSchedule(
   env: EngineEnv,
@@ -25,13 +31,15 @@ export async function putSchedule(
 ): Promise<Schedule> {
   checkTiming(request);
   const { on: definition } = catalog.performer(request.command);
-  decodePayload(definition, definition.version, request.payload);
+  const payload = decodePayload(definition, definition.version, request.payload);
+  assertSmall(payload);
   const { cron, timeZone, command } = request;
   const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
+  if (before === undefined) await assertRoom(env, by);
   await batch(env.DB, [
     ...(before ? noteUnstarted(before, `${by.actor} changed it before it was started.`) : []),
     sql`
-      ${insertSchedule(by, name, request)}
+      ${insertSchedule(by, name, { ...request, payload })}
       ON CONFLICT (tenant_id, name) DO UPDATE SET
         cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, payload = excluded.payload, late_ms = excluded.late_ms,
         next_at = iif(schedules.state = 'active', excluded.next_at, NULL), revision = schedules.revision + 1,
@@ -39,6 +47,20 @@ export async function putSchedule(
     audit(by, { ...action("schedule", name, reason), detail: { cron, time_zone: timeZone, command } }, false),
   ]);
   return getSchedule(env, by, name);
+}
+
+function assertSmall(payload: unknown): void {
+  if (byteLength(JSON.stringify(payload)) <= MAX_PAYLOAD_BYTES) return;
+  throw new MillraceError(
+    "payload_too_large",
+    `The payload of a schedule has at most ${MAX_PAYLOAD_BYTES} bytes. Store it yourself and schedule a reference to it.`,
+  );
+}
+
+async function assertRoom(env: EngineEnv, { tenantId }: Operator): Promise<void> {
+  const [found] = await query<{ count: number }>(env.DB, sql`SELECT count(*) AS count FROM schedules WHERE tenant_id = ${tenantId}`);
+  if ((found?.count ?? 0) < MAX_SCHEDULES) return;
+  throw new MillraceError("invalid_transition", `A tenant has at most ${MAX_SCHEDULES} schedules: end one that nobody needs first.`);
 }
 
 /** A schedule that comes with something else, in the same write; one of this name that is there already stays as people have it. */

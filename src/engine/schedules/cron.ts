@@ -1,5 +1,6 @@
 import { Cron } from "croner";
 import { MillraceError, messageOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
 
 /** When something is due: five fields of cron (minute, hour, day of the month, month, day of the week), read in a time zone. */
 export interface Timing {
@@ -57,7 +58,7 @@ export function checkTiming({ cron, timeZone }: Timing): void {
     next = read({ cron, timeZone }).nextRun();
   } catch (error) {
     const why = messageOf(error).replace(/^CronPattern: /, "");
-    throw invalid("cron", `${NOT_CRON}: ${why.replace(/\.+$/, "").slice(0, 200)}`);
+    throw invalid("cron", `${NOT_CRON}: ${beginning(why.replace(/\.+$/, ""), 200)}`);
   }
   if (next === null) throw invalid("cron", "is never due: no such day comes");
 }

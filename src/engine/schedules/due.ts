@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { instanceId } from "../contract/ids.ts";
 import { type Statement, sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
 import { enqueue } from "../intake/enqueue.ts";
 import { batch } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -21,7 +22,7 @@ const LOOKS = 4;
 export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()): Promise<number> {
   let started = 0;
   for (let looks = 1; looks <= LOOKS; looks++) {
-    const due = await selectSchedules(env.DB, sql`next_at <= ${at} ORDER BY next_at LIMIT ${LOOK}`);
+    const due = await selectSchedules(env.DB, dueBy(at));
     const answers = await Promise.all(
       due.map((schedule) =>
         startOne(env, catalog, schedule, at).catch((error) => {
@@ -35,6 +36,18 @@ export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()
     if (due.length < LOOK) break;
   }
   return started;
+}
+
+/**
+ * What is due, each tenant's longest first, and the tenants in turn: however much one has, it holds up nobody else's. It is taken from the
+ * index before it is numbered, because the numbering alone would go through all schedules there are.
+ */
+function dueBy(at: number): Statement {
+  return sql`
+    (tenant_id, name) IN (
+      WITH due AS MATERIALIZED (SELECT tenant_id, name, next_at FROM schedules INDEXED BY schedules_due WHERE next_at <= ${at}),
+        turns AS (SELECT tenant_id, name, next_at, row_number() OVER (PARTITION BY tenant_id ORDER BY next_at) AS turn FROM due)
+      SELECT tenant_id, name FROM turns ORDER BY turn, next_at LIMIT ${LOOK})`;
 }
 
 async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at: number): Promise<boolean> {
@@ -51,7 +64,10 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at
   const by = { tenantId: schedule.tenantId, source: `schedule:${schedule.name}` };
   const request = { type: schedule.command, payload: schedule.payload, idempotencyKey: key, causationId: key };
   const refuse = (error: MillraceError) =>
-    batch(env.DB, [insertRun(schedule, { ...run, state: "refused", instanceId: null, reason: error.message.slice(0, 500) }, at), ...notes]);
+    batch(env.DB, [
+      insertRun(schedule, { ...run, state: "refused", instanceId: null, reason: beginning(error.message, 500) }, at),
+      ...notes,
+    ]);
   const id = performerOf(catalog, schedule, key);
   if (id instanceof MillraceError) {
     await refuse(id);

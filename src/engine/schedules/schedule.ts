@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Fragment, type Statement, sql } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
 import type { Operator } from "../operate/audit.ts";
 import { keysetPage, type Page, type PageRequest } from "../operate/paging.ts";
 import { query } from "../store/retry.ts";
@@ -60,9 +61,9 @@ export async function selectSchedules(db: D1Database, where: Statement): Promise
   return rows.map((row) => ({ ...row, payload: JSON.parse(row.payload), lastRun: row.lastRun === null ? null : JSON.parse(row.lastRun) }));
 }
 
-/** A tenant's schedules by name. They are made by people: a page would never turn. */
-export function listSchedules(env: EngineEnv, by: Operator): Promise<Schedule[]> {
-  return selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} ORDER BY name`);
+/** A tenant's schedules by name: so many behind a name. */
+export function listSchedules(env: EngineEnv, by: Operator, { after, limit }: { after: string; limit: number }): Promise<Schedule[]> {
+  return selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name > ${after} ORDER BY name LIMIT ${limit}`);
 }
 
 /** Errors: `schedule_not_found`, also for another tenant's. */
@@ -71,7 +72,7 @@ export async function getSchedule(env: EngineEnv, by: Operator, name: string): P
   if (found) return found;
   throw new MillraceError(
     "schedule_not_found",
-    `There is no schedule "${name.slice(0, 64)}". List them with GET /v1/schedules; PUT makes one.`,
+    `There is no schedule "${beginning(name, 64)}". List them with GET /v1/schedules; PUT makes one.`,
   );
 }
 

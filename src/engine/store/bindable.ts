@@ -1,6 +1,7 @@
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
 import type { RowStatement, SqlValue, Statement } from "../contract/sql.ts";
+import { beginning } from "../contract/text.ts";
 
 /** Largest value that is bound, in bytes. D1 refuses more than 2,000,000 for a text or a row once it is deployed; locally it takes more, so we refuse. */
 const MAX_VALUE_BYTES = 1_900_000;
@@ -23,7 +24,7 @@ export function bindable(statement: Statement | RowStatement): Bindable {
   if (typeof text !== "string" || (row === undefined && !Array.isArray(params))) {
     throw new MillraceError(
       "config_invalid",
-      `Among the statements to write is one that is none (${String(statement).slice(0, 40)}): use sql\`…\`, and leave a conditional one out of the list.`,
+      `Among the statements to write is one that is none (${beginning(String(statement), 40)}): use sql\`…\`, and leave a conditional one out of the list.`,
     );
   }
   if (row !== undefined) {
@@ -51,5 +52,5 @@ function weight(value: SqlValue, text: string): number {
 }
 
 function shown(text: string): string {
-  return `${text.trim().slice(0, 60)}…`;
+  return `${beginning(text.trim(), 60)}…`;
 }

@@ -1,4 +1,5 @@
 import { askedDelayMs, codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
 
 /**
  * What an error of the platform asks for. `transient`: the same call again within a second. `overloaded`: less traffic, later.
@@ -53,7 +54,7 @@ export function asUnavailable(error: unknown, who: string): unknown {
   const says = trouble === "overloaded" ? "asks for less traffic" : "is out of reach for the moment";
   return new MillraceError(
     "unavailable",
-    `${who} ${says} (${messageOf(error).slice(0, 200)}). Whether it took the write is unknown: send the same again in ${Math.ceil(delayMs / SECOND)} s.`,
+    `${who} ${says} (${beginning(messageOf(error), 200)}). Whether it took the write is unknown: send the same again in ${Math.ceil(delayMs / SECOND)} s.`,
     { cause: error, delayMs },
   );
 }

@@ -1,4 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
+import { beginning } from "../../engine/index.ts";
 import { OUTCOMES, prepare, UPSTREAMS } from "./schema.ts";
 
 export type UpstreamName = (typeof UPSTREAMS)[number];
@@ -88,7 +89,7 @@ export class EmbeddedLedger extends DurableObject {
   }
 
   record(call: Call, outcome: Outcome): void {
-    this.#sql.exec(RECORD_CALL, call.upstream, call.key, call.subject.slice(0, MAX_SUBJECT_LENGTH), outcome);
+    this.#sql.exec(RECORD_CALL, call.upstream, call.key, beginning(call.subject, MAX_SUBJECT_LENGTH), outcome);
   }
 
   report(filter: { upstream?: string; match?: string }): LedgerReport {

@@ -1,5 +1,6 @@
 import { Hono } from "hono";
 import * as z from "zod";
+import { beginning } from "../../engine/index.ts";
 import { composeArticle } from "./composer.ts";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
 import type { BadAnswer } from "./ledger.ts";
@@ -74,10 +75,10 @@ function written(request: ChatRequest, prompt: string, fault: BadAnswer | null) 
   const json = request.response_format !== undefined && request.response_format.type !== "text";
   const whole = json ? JSON.stringify(article) : `# ${article.title}\n\n${article.body_markdown}`;
   const allowed = (request.max_completion_tokens ?? request.max_tokens ?? Number.POSITIVE_INFINITY) * CHARACTERS_PER_TOKEN;
-  const content = whole.slice(0, allowed);
+  const content = beginning(whole, allowed);
   switch (fault) {
     case "truncated":
-      return { content: content.slice(0, content.length / 2), refusal: null, finish_reason: "length" };
+      return { content: beginning(content, content.length / 2), refusal: null, finish_reason: "length" };
     case "refused":
       return { content: null, refusal: "I'm sorry, but I can't help with that.", finish_reason: "stop" };
     case "empty":

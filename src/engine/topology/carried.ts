@@ -1,0 +1,26 @@
+import type { Envelope } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
+import type { MessageDefinition } from "../contract/message.ts";
+import type { Catalog } from "./catalog.ts";
+
+/**
+ * The definition of a type that travels on a queue. Errors: `unknown_message_type`, which names the queue that does carry the type, or
+ * the nearest type.
+ */
+export function carried(catalog: Catalog, queue: string, kind: Envelope["kind"], type: string): MessageDefinition {
+  const definition = kind === "event" ? catalog.subscribers(type).event : catalog.performer(type).on;
+  if (definition.queue.name === queue) return definition;
+  throw new MillraceError(
+    "unknown_message_type",
+    `The queue ${queue} does not carry "${type}": send it to the queue ${definition.queue.name}, which does.`,
+  );
+}
+
+/** True for a type that travels on the queue. */
+export function carries(catalog: Catalog, queue: string, kind: Envelope["kind"], type: string): boolean {
+  try {
+    return carried(catalog, queue, kind, type) !== undefined;
+  } catch {
+    return false;
+  }
+}
