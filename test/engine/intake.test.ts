@@ -172,6 +172,17 @@ describe("A dead letter", () => {
     expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
   });
 
+  it.each([
+    ["skipped", (id: string) => skipDeadLetter(probeEnv, app, reader, id, "not wanted"), { skipped: true }],
+    ["replayed", (id: string, body: unknown) => replayDeadLetter(probeEnv, app, reader, id, { reason: "mended", body }), { sent: true }],
+  ])("I16 that holds half a character can be %s", async (_, settle, settled) => {
+    const name = fresh();
+    const mended = await command(name);
+    await deliver("probe-commands", [{ ...mended, payload_inline: { name, steps: [], note: "cut \ud83d" } }]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    expect(await settle(letter?.id ?? "", mended)).toMatchObject(settled);
+  });
+
   it("is skipped on purpose: its command never runs, and the row says so", async () => {
     const name = fresh();
     const message = await accepted(name);

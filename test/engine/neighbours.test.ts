@@ -1,10 +1,11 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { call, catalog, dispatch, on, project, type Route, sendEach } from "../../src/engine/index.ts";
+import { call, catalog, dispatch, fingerprintOf, on, project, type Route, sendEach } from "../../src/engine/index.ts";
 import { ProbeFollow, ProbeRouted } from "../probe/messages.ts";
 import { routedRow } from "../probe/routing.ts";
+import { app } from "../probe/worker.ts";
 import { followProbe } from "../probe/workflows.ts";
-import { deliver, deliverTo, event, fresh, probeEnv, rows, until } from "./harness.ts";
+import { deliver, deliverTo, envelopeOf, event, fresh, probeEnv, reaches, rows, start, until } from "./harness.ts";
 
 /** A consumer of `probe-events` with routes of the test's own. */
 function routed(...routes: Route[]) {
@@ -142,4 +143,37 @@ describe("Events that lead to thousands of commands", () => {
     onTestFinished(() => spy.mockRestore());
     return keys;
   }
+});
+
+describe("A message that goes no further", () => {
+  /** A command as an outside producer would put it on the queue. */
+  const command = (key: string, payload: object) =>
+    ({ ...event("probe.done", key, payload, key), kind: "command", message_type: "probe.requested", schema_version: 2 }) as const;
+
+  it.each(["probe-commands", "probe-commands-dlq"])(
+    "I16 on %s, with half a character under a key that is taken: it and its neighbours are letters",
+    async (queue) => {
+      const name = fresh();
+      const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      const cut = command(name, { name, steps: [], note: "cut \ud83d" });
+      const neighbours = [{ neighbour: name }, { ...command(fresh(), {}), schema_version: 0, subject: name }];
+      expect(await deliver(queue, [cut, ...neighbours])).toEqual({ acked: 3, retried: 0 });
+      expect(await lettersAbout(name)).toHaveLength(3);
+    },
+  );
+
+  it("I16 one of which the platform does not say whether it runs comes back alone", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [], { delaySeconds: 600 });
+    const refused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: "none" } };
+    await env.DB.prepare("UPDATE instances SET envelope = ?2, fingerprint = ?3 WHERE id = ?1")
+      .bind(instanceId, JSON.stringify(refused), fingerprintOf(refused.payload_inline))
+      .run();
+    const PROBE = { get: () => Promise.reject(new Error("Network connection lost.")) };
+    const consume = (batch: MessageBatch) => dispatch(app)(batch, { ...probeEnv, PROBE } as never);
+    expect(await deliverTo(consume, "probe-commands", [refused, { neighbour: name }])).toEqual({ acked: 1, retried: 1 });
+    expect(await lettersAbout(name)).toMatchObject([{ reason: "invalid_envelope" }]);
+    await env.DB.prepare("UPDATE instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
+  });
 });

@@ -3,6 +3,7 @@ import { codeOf, type Issue, MillraceError, messageOf } from "../contract/errors
 import { digest, fingerprintOf } from "../contract/ids.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
+import { textOf } from "../contract/text.ts";
 
 /** A message nobody will deliver again, with everything known about why. */
 export interface DeadLetter {
@@ -40,7 +41,7 @@ export function deadLetter({ queue, body, error, reason, attempts, firstAt, inst
   return {
     id: letterId(queue, body),
     queue,
-    body: textOf(body),
+    body: bodyText(body),
     tenantId: textField(body, "tenant_id"),
     messageType: textField(body, "message_type"),
     idempotencyKey: textField(body, "idempotency_key"),
@@ -82,21 +83,16 @@ export function insertDeadLetters(rows: string, still: Statement = sql`true`): S
 
 function contentOf(body: unknown): string {
   const envelope = envelopeIn(body);
-  try {
-    return envelope ? payloadFingerprint(envelope) : fingerprintOf(body);
-  } catch {
-    // Half of a surrogate pair, or nesting without end: it has no canonical form, but it has a text.
-    return digest(textOf(body));
-  }
+  return envelope ? payloadFingerprint(envelope) : fingerprintOf(body);
 }
 
 /**
  * Anything as JSON text. What has none (it is nested too deeply, or is no JSON at all) is described instead: a letter must be storable
  * whatever came.
  */
-function textOf(body: unknown): string {
+function bodyText(body: unknown): string {
   try {
-    return JSON.stringify(body) ?? "null";
+    return textOf(body);
   } catch (error) {
     return JSON.stringify(`A ${typeof body} that has no JSON text: ${messageOf(error).slice(0, 200)}`);
   }

@@ -1,0 +1,12 @@
+/**
+ * Anything as JSON text. Numbers that JSON has no word for (NaN, Infinity, a BigInt) are written as texts, so that two that differ are not both
+ * `null`. Throws for what has no text: a cycle, or nesting without end.
+ */
+export function textOf(value: unknown): string {
+  return JSON.stringify(value, (_, one) => (isBeyondJson(one) ? String(one) : one)) ?? "null";
+}
+
+/** True for a number that JSON has no word for. */
+export function isBeyondJson(value: unknown): boolean {
+  return typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value));
+}
