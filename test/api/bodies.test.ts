@@ -14,6 +14,12 @@ describe("A hostile body", () => {
     ["holds __proto__", '{"type":"research.requested","payload":{"__proto__":{"admin":true}}}', 422, "invalid_payload"],
     ["holds constructor", '{"type":"research.requested","payload":{"constructor":1}}', 422, "invalid_payload"],
     ["holds half of a character", '{"type":"research.requested","payload":{"brand":"a","keyword":"\\ud83d"}}', 422, "invalid_payload"],
+    [
+      "holds a number beyond any",
+      '{"type":"research.requested","payload":{"brand":"a","keyword":"b","score":1e999}}',
+      422,
+      "invalid_payload",
+    ],
     ["is 5 MB", JSON.stringify(research("x".repeat(5_000_000))), 413, "payload_too_large"],
     ["has 60,000 keys", `{"a":[${"1,".repeat(59_999)}1]}`, 422, "invalid_payload"],
   ])("that %s is refused", async (_, body, status, code) => {

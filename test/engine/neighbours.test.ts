@@ -163,6 +163,29 @@ describe("A message that goes no further", () => {
     },
   );
 
+  it.each([
+    ["1e999, which is read as Infinity,", JSON.parse("1e999"), "Refused at payload_inline.number: Infinity, which is no number in JSON"],
+    ["NaN", Number.NaN, "Refused at payload_inline.number: NaN, which is no number in JSON"],
+    ["a BigInt", 10n ** 30n, "Refused at payload_inline.number: 1000000000000000000000000000000, which is no number in JSON"],
+    ["half a character", "\ud83d", "Refused at payload_inline.number: half of a surrogate pair"],
+  ])(
+    "Q02 with %s is a letter at its first attempt, on a queue of commands or events, and its neighbours go on",
+    async (_, number, error) => {
+      const name = fresh();
+      const good = command(name, { name, steps: [] });
+      const bad = command(`${name}/bad`, { name, steps: [], number });
+      expect(await deliver("probe-commands", [good, bad])).toEqual({ acked: 2, retried: 0 });
+      expect(await rows("SELECT deliveries FROM instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 1 }]);
+      expect(await lettersAbout(name)).toMatchObject([{ reason: "invalid_payload", attempts: 1, error: expect.stringContaining(error) }]);
+      const about = fresh();
+      const said = [about, "bad"].map((value, index) => event("probe.signal", about, { about, value, ...(index === 1 && { number }) }));
+      expect(await deliver("probe-events", said)).toEqual({ acked: 2, retried: 0 });
+      expect(await rows("SELECT 1 FROM signals WHERE subject = ?1", about)).toHaveLength(1);
+      expect(await lettersAbout(about)).toMatchObject([{ reason: "invalid_payload", attempts: 1, error: expect.stringContaining(error) }]);
+      await env.DB.prepare("DELETE FROM signals WHERE subject = ?1").bind(about).run();
+    },
+  );
+
   it("I16 one of which the platform does not say whether it runs comes back alone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [], { delaySeconds: 600 });
