@@ -183,6 +183,23 @@ describe("A dead letter", () => {
     expect(await settle(letter?.id ?? "", mended)).toMatchObject(settled);
   });
 
+  it.each([["Acme Corp"], [""], ["a".repeat(65)], ["acme\0"], [7]])(
+    "I16 of the tenant %j, which nobody can be, is seen by those who see what is unattributed, and by nobody else",
+    async (tenant) => {
+      const name = fresh();
+      await deliver("probe-commands", [{ ...(await command(name)), tenant_id: tenant }]);
+      const [letter] = await rows<{ id: string; tenant_id: null }>(
+        "SELECT id, tenant_id FROM dead_letters WHERE idempotency_key = ?1",
+        name,
+      );
+      expect(letter?.tenant_id).toBeNull();
+      expect(await getDeadLetter(probeEnv, reader, letter?.id ?? "")).toMatchObject({ reason: "invalid_envelope" });
+      await expect(getDeadLetter(probeEnv, { ...reader, seesUnattributed: false }, letter?.id ?? "")).rejects.toMatchObject({
+        code: "dead_letter_not_found",
+      });
+    },
+  );
+
   it("is skipped on purpose: its command never runs, and the row says so", async () => {
     const name = fresh();
     const message = await accepted(name);

@@ -11,6 +11,7 @@ export interface DeadLetter {
   readonly queue: string;
   /** The message as it came, as JSON text. */
   readonly body: string;
+  /** Null when it names no tenant that there could be: operators who see what is unattributed see it. */
   readonly tenantId: string | null;
   readonly messageType: string | null;
   readonly idempotencyKey: string | null;
@@ -42,7 +43,7 @@ export function deadLetter({ queue, body, error, reason, attempts, firstAt, inst
     id: letterId(queue, body),
     queue,
     body: bodyText(body),
-    tenantId: textField(body, "tenant_id"),
+    tenantId: tenantOf(body),
     messageType: textField(body, "message_type"),
     idempotencyKey: textField(body, "idempotency_key"),
     correlationId: textField(body, "correlation_id"),
@@ -96,6 +97,10 @@ function bodyText(body: unknown): string {
   } catch (error) {
     return JSON.stringify(`A ${typeof body} that has no JSON text: ${messageOf(error).slice(0, 200)}`);
   }
+}
+
+function tenantOf(body: unknown): string | null {
+  return envelopeSchema.shape.tenant_id.safeParse(textField(body, "tenant_id")).data ?? null;
 }
 
 /** A string field of what may be an envelope. */
