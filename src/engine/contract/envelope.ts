@@ -1,5 +1,9 @@
 import * as z from "zod";
 import { type Issue, MillraceError } from "./errors.ts";
+import { byteLength } from "./limits.ts";
+
+/** R2 takes names of 1,024 bytes. */
+const MAX_REF_BYTES = 1024 + "r2://".length;
 
 /** Names a person or a system chose: printable, bounded. */
 const name = (max: number) => z.string().min(1).max(max);
@@ -29,6 +33,7 @@ export const envelopeSchema = z
       .string()
       .max(500)
       .regex(/^r2:\/\/.+/, "must be an R2 reference, `r2://…`")
+      .refine((ref) => byteLength(ref) <= MAX_REF_BYTES, "must name an object of R2: at most 1,024 bytes behind `r2://`")
       .optional(),
     /** The engine's own mark on a message whose row it has committed; producers leave it out. */
     acceptance: z.string().max(64).optional(),
