@@ -186,6 +186,38 @@ describe("A message that goes no further", () => {
     },
   );
 
+  it.each([
+    ["a BigInt", 10n],
+    ["a cycle", cycle()],
+    ["an object with a secret", { password: "hunter2" }],
+    ["50,000 characters", "hunter2".padStart(50_000)],
+  ])("Q02 with %s where its names should be is a letter, and the log line about it tells none of that", async (_, subject) => {
+    const name = fresh();
+    const said = vi.spyOn(console, "warn");
+    onTestFinished(() => said.mockRestore());
+    const bad = { ...command(name, {}), subject, message_type: subject, schema_version: 0 };
+    expect(await deliver("probe-commands", [bad, command(`${name}/good`, { name, steps: [] })])).toEqual({ acked: 2, retried: 0 });
+    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", name)).toHaveLength(1);
+    const [line] = said.mock.calls.map(String).filter((text) => text.includes(name));
+    expect(JSON.parse(line ?? "null")).toMatchObject({ log: "delivery", outcome: "captured", idempotency_key: name });
+    expect(line).not.toContain("hunter2");
+    expect(line?.length).toBeLessThan(1500);
+  });
+
+  it("Q09 whose call throws what has no text comes back, and its neighbours are settled", async () => {
+    const name = fresh();
+    const handle = routed(
+      on(
+        ProbeRouted,
+        call(({ payload }) => (payload.name === name ? Promise.reject(Object.create(null)) : Promise.resolve())),
+      ),
+    );
+    const events = [name, fresh()].map((one) => event("probe.routed", one, { name: one }));
+    expect(await handle(events)).toEqual({ acked: 1, retried: 1 });
+    expect(await handle(events.slice(0, 1), 3)).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersAbout(name)).toMatchObject([{ reason: "exhausted", error: "A thrown object that has no text." }]);
+  });
+
   it("I16 one of which the platform does not say whether it runs comes back alone", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [], { delaySeconds: 600 });
@@ -200,3 +232,10 @@ describe("A message that goes no further", () => {
     await env.DB.prepare("UPDATE instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
   });
 });
+
+/** A value that has no JSON text. */
+function cycle(): object {
+  const itself: { itself?: object } = {};
+  itself.itself = itself;
+  return itself;
+}
