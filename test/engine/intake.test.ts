@@ -200,6 +200,29 @@ describe("A dead letter", () => {
     },
   );
 
+  it.each([
+    ["version", { schema_version: 9 }],
+    ["kind", { kind: "event" }],
+    ["reference", { payload_inline: undefined, payload_ref: `r2://payloads/acme/nowhere/${"a".repeat(64)}` }],
+  ])("Q11 of a message with the wrong %s, skipped: the right one under its key runs", async (_, wrong) => {
+    const name = fresh();
+    const payload_inline = { name, steps: [{ do: "keyed", name: "charge" }] };
+    const created_at = new Date(Date.now() - 120_000).toISOString();
+    const right = { ...(await command(name)), payload_inline, created_at };
+    await deliver("probe-commands-dlq", [{ ...right, ...wrong }]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "its sender says it right now");
+    expect(await deliver("probe-commands", [{ ...right, ...wrong }])).toEqual({ acked: 1, retried: 0 });
+    expect(await happened(`${name}/charge`)).toEqual([]);
+    expect(await deliver("probe-commands", [right])).toEqual({ acked: 1, retried: 0 });
+    expect(
+      await until(
+        () => happened(`${name}/charge`),
+        (found) => found.length === 1,
+      ),
+    ).toHaveLength(1);
+  });
+
   it("is skipped on purpose: its command never runs, and the row says so", async () => {
     const name = fresh();
     const message = await accepted(name);

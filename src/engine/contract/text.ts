@@ -3,7 +3,12 @@
  * `null`. Throws for what has no text: a cycle, or nesting without end.
  */
 export function textOf(value: unknown): string {
-  return JSON.stringify(value, (_, one) => (isBeyondJson(one) ? String(one) : one)) ?? "null";
+  try {
+    return JSON.stringify(value, (_, one) => (isBeyondJson(one) ? String(one) : one)) ?? "null";
+  } catch {
+    // Without a function to ask, thousands of levels more have a text.
+    return JSON.stringify(value) ?? "null";
+  }
 }
 
 /** True for a number that JSON has no word for. */

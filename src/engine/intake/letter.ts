@@ -1,7 +1,6 @@
 import { type Envelope, envelopeSchema } from "../contract/envelope.ts";
 import { codeOf, type Issue, MillraceError, messageOf } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
-import { payloadFingerprint } from "../contract/payload.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { textOf } from "../contract/text.ts";
 
@@ -57,15 +56,18 @@ export function deadLetter({ queue, body, error, reason, attempts, firstAt, inst
 }
 
 /**
- * Names a message on its queue by what it is and says, never by a delivery: all copies of it have one letter. One that an operator put
- * back is another.
+ * Names a message on its queue by everything it says, never by a delivery: all copies of it have one letter, and what is sent again with another
+ * version, kind or place of its payload is another message. One that an operator put back is another, too.
  */
 export function letterId(queue: string, body: unknown): string {
-  const names = NAMES.map((field) => textField(body, field) ?? "");
-  return digest("dead-letter", queue, ...names, contentOf(body));
+  const envelope = envelopeIn(body);
+  return digest("dead-letter", queue, fingerprintOf(envelope ? saidBy(envelope) : body));
 }
 
-const NAMES = ["tenant_id", "message_type", "idempotency_key", "causation_id", "replay"];
+/** Without what tells copies of one message apart: our proof, and what the router writes anew when it follows an event again. */
+function saidBy({ acceptance: _proof, created_at: _when, traceparent: _hop, ...said }: Envelope): object {
+  return said;
+}
 
 /** The envelope of a message that may be anything; undefined when it has none. */
 export function envelopeIn(body: unknown): Envelope | undefined {
@@ -80,11 +82,6 @@ export function insertDeadLetters(rows: string, still: Statement = sql`true`): S
       l.value->>'instanceId', l.value->>'body', l.value->>'reason', l.value->'issues', l.value->>'error', l.value->>'attempts', l.value->>'firstAt', ${now}
     FROM json_each(${rows}) l WHERE ${still}
     ON CONFLICT (id) DO NOTHING`;
-}
-
-function contentOf(body: unknown): string {
-  const envelope = envelopeIn(body);
-  return envelope ? payloadFingerprint(envelope) : fingerprintOf(body);
 }
 
 /**
