@@ -35,6 +35,17 @@ describe("A hostile body", () => {
     expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path: "payload.a.__proto__" }]);
   });
 
+  it.each([
+    ["49,000 unknown fields", Object.fromEntries(Array.from({ length: 49_000 }, (_, index) => [index.toString(36), 0])), 50],
+    ["an unknown field of a million characters", { ["k".repeat(1_000_000)]: 0 }, 1],
+    ["a forbidden key behind one of a million characters", { ["k".repeat(1_000_000)]: { constructor: 1 } }, 1],
+  ])("with %s gets an answer that is shorter than the question", async (_, wrong, count) => {
+    const caller = await callerWith();
+    const answer = await caller.post("/v1/commands", { ...research("x"), ...wrong });
+    expect(expectProblem(answer, 422, "invalid_payload").issues).toHaveLength(count);
+    expect(JSON.stringify(answer.body).length).toBeLessThan(20_000);
+  });
+
   it("takes whole characters that were escaped in halves", async () => {
     const caller = await callerWith();
     const { status } = await caller.post(

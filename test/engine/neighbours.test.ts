@@ -204,6 +204,14 @@ describe("A message that goes no further", () => {
     expect(line?.length).toBeLessThan(1500);
   });
 
+  it("Q02 with 10,000 fields that nobody knows is a letter of fifty issues", async () => {
+    const name = fresh();
+    const unknown = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`${index}`, 0]));
+    expect(await deliver("probe-events", [{ ...command(name, {}), ...unknown }])).toEqual({ acked: 1, retried: 0 });
+    const [letter] = await rows<{ issues: string }>("SELECT issues FROM dead_letters WHERE idempotency_key = ?1", name);
+    expect(JSON.parse(letter?.issues ?? "[]")).toHaveLength(50);
+  });
+
   it("Q09 whose call throws what has no text comes back, and its neighbours are settled", async () => {
     const name = fresh();
     const handle = routed(

@@ -1,5 +1,5 @@
 import { type Issue, MillraceError } from "./errors.ts";
-import { isBeyondJson } from "./text.ts";
+import { isBeyondJson, shortened } from "./text.ts";
 
 /** What the door lets in. A body past one of these is refused before anything is parsed further or stored. */
 export const INTAKE_LIMITS = {
@@ -65,8 +65,7 @@ export function byteLength(text: string): number {
   return Buffer.byteLength(text, "utf8");
 }
 
-function refuse(issue: Issue): never {
-  throw new MillraceError("invalid_payload", `Refused at ${issue.path.slice(0, 200) || "the root"}: ${issue.message}.`, {
-    issues: [issue],
-  });
+function refuse({ path, message }: Issue): never {
+  const issue = { path: shortened(path, 300), message: shortened(message, 300) };
+  throw new MillraceError("invalid_payload", `Refused at ${shortened(path, 200) || "the root"}: ${issue.message}.`, { issues: [issue] });
 }

@@ -15,3 +15,9 @@ export function textOf(value: unknown): string {
 export function isBeyondJson(value: unknown): boolean {
   return typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value));
 }
+
+/** A text of at most so many characters, of whole ones: what is longer ends with "…". */
+export function shortened(text: string, characters: number): string {
+  const whole = text.toWellFormed();
+  return whole.length <= characters ? whole : `${whole.slice(0, characters - 1).toWellFormed()}…`;
+}
