@@ -204,6 +204,35 @@ describe("A message that goes no further", () => {
     expect(line?.length).toBeLessThan(1500);
   });
 
+  it.each([
+    ["a list of ten million holes", "A object that holds more than 500000 values", () => holes(10_000_000)],
+    ["one object two to the thirtieth times", "A object that holds more than 500000 values", doubled],
+    ["a megabyte", "A object that has 1000", () => "x".repeat(1_000_000)],
+    ["wide characters in a megabyte", "A object that has 18", () => "\u0001".repeat(300_000)],
+  ])("Q02 with %s is a letter that describes it, and its neighbours go on", async (_, kept, large) => {
+    const name = fresh();
+    const bad = { ...command(name, {}), subject: large(), schema_version: 0 };
+    expect(await deliver("probe-commands", [bad, command(`${name}/good`, { name, steps: [] })])).toEqual({ acked: 2, retried: 0 });
+    const letters = await rows<{ reason: string; body: string }>("SELECT reason, body FROM dead_letters WHERE idempotency_key = ?1", name);
+    expect(letters).toMatchObject([{ reason: expect.stringContaining("invalid_"), body: expect.stringContaining(kept) }]);
+    expect(await rows("SELECT deliveries FROM instances WHERE idempotency_key = ?1", `${name}/good`)).toEqual([{ deliveries: 1 }]);
+  });
+
+  it("Q08 whose letter the database refuses comes back alone: those of its neighbours are stored", async () => {
+    const name = fresh();
+    const prototype = Object.getPrototypeOf(env.DB) as D1Database;
+    const real = prototype.batch;
+    const spy = vi.spyOn(prototype, "batch").mockImplementation(function (this: D1Database, statements) {
+      const refused = JSON.stringify(statements).includes(`${name}/refused`);
+      return refused ? Promise.reject(new Error("D1_ERROR: string or blob too big: SQLITE_TOOBIG")) : real.call(this, statements);
+    } as typeof real);
+    onTestFinished(() => spy.mockRestore());
+    const messages = ["one", "two", "refused", "three"].map((mark) => ({ mark: `${name}/${mark}` }));
+    expect(await deliver("probe-events", messages)).toEqual({ acked: 3, retried: 1 });
+    expect(await deliver("probe-events-dlq", messages)).toEqual({ acked: 3, retried: 1 });
+    expect(await lettersAbout(name)).toHaveLength(3);
+  });
+
   it("Q02 with 10,000 fields that nobody knows is a letter of fifty issues", async () => {
     const name = fresh();
     const unknown = Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`${index}`, 0]));
@@ -246,4 +275,18 @@ function cycle(): object {
   const itself: { itself?: object } = {};
   itself.itself = itself;
   return itself;
+}
+
+/** A list without items that says it has so many. */
+function holes(length: number): unknown[] {
+  const list: unknown[] = [];
+  list.length = length;
+  return list;
+}
+
+/** A few objects that would be a thousand million, written out. */
+function doubled(): unknown {
+  let one: unknown = [];
+  for (let level = 0; level < 30; level++) one = [one, one];
+  return one;
 }

@@ -50,6 +50,9 @@ export function assertBounded(root: unknown): void {
     if (at.depth >= INTAKE_LIMITS.maxDepth) {
       refuse({ path: at.path, message: `nested deeper than ${INTAKE_LIMITS.maxDepth} levels: flatten it or send it as one string` });
     }
+    if (Array.isArray(at.value) && at.value.length > INTAKE_LIMITS.maxKeys) {
+      refuse({ path: at.path, message: `more than ${INTAKE_LIMITS.maxKeys} items, holes included: send the data by reference` });
+    }
     for (const [key, value] of Object.entries(at.value)) {
       const path = at.path ? `${at.path}.${key}` : key;
       if (!key.isWellFormed()) refuse({ path, message: "a key with half of a surrogate pair: send well-formed Unicode" });

@@ -8,6 +8,7 @@ import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { batch as atomic, query } from "../store/retry.ts";
 import { confirm } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
+import { isOfOneMessage } from "./hopeless.ts";
 import type { Identity } from "./identity.ts";
 import { type DeadLetter, deadLetter, envelopeIn, insertDeadLetters, letterId } from "./letter.ts";
 import { askPlatform } from "./platform.ts";
@@ -31,7 +32,7 @@ export type Fate = "captured" | "kept" | { readonly failed: unknown };
 /**
  * Ends the way of messages through a queue, in one write: dead letters, the rows of commands that can never start, and the confirmation
  * of what our outbox kept, so that nothing sends them again. Answers the fate of each: one fails alone when the platform does not say whether
- * a refused command runs. Errors: D1's; then nothing was written.
+ * a refused command runs, or when the database refuses its letter. Errors: other trouble of the database; what was written by then stays.
  */
 export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Promise<Fate[]> {
   const { queue } = intake;
@@ -40,11 +41,9 @@ export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Pr
   );
   const rows = await rowsOf(intake, seen);
   const ends = await Promise.all(seen.map((one) => endOf(intake, one, rows.get(one.letter)).catch((failed: unknown) => ({ failed }))));
-  await write(
-    intake,
-    ends.filter((end): end is End => !("failed" in end)),
-  );
-  return ends.map((end) => ("failed" in end ? end : end.letter ? "captured" : "kept"));
+  const given = ends.filter((end): end is End => !("failed" in end));
+  const refused = await store(intake, given);
+  return ends.map((end) => ("failed" in end ? end : (refused.get(end) ?? (end.letter ? "captured" : "kept"))));
 }
 
 /** A message that is given up, with its letter's id and what it says, if it says that at all. */
@@ -69,6 +68,20 @@ async function endOf(intake: Intake, { message, error, attempts, refused, envelo
   const why = row !== undefined && !own && envelope !== undefined ? keyReused(envelope) : error;
   const given = { queue: intake.queue.name, body: message.body, error: why, attempts, firstAt: message.timestamp.getTime() };
   return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null };
+}
+
+/** Writes all ends at once; when the database refuses one of them, each half by itself until that one stands alone. Answers those that it refused. */
+async function store(intake: Intake, ends: readonly End[]): Promise<ReadonlyMap<End, { failed: unknown }>> {
+  try {
+    await write(intake, ends);
+    return new Map();
+  } catch (failed) {
+    if (!isOfOneMessage(failed)) throw failed;
+    const [only] = ends;
+    if (ends.length === 1 && only) return new Map([[only, { failed }]]);
+    const half = Math.ceil(ends.length / 2);
+    return new Map([...(await store(intake, ends.slice(0, half))), ...(await store(intake, ends.slice(half)))]);
+  }
 }
 
 async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<void> {
