@@ -5,7 +5,7 @@ import { FactObserved } from "../messages/facts.ts";
 export function skippedLetterFact({ id, queue, messageType, idempotencyKey, reason, because, actor, at }: SkippedLetter): Draft[] {
   const payload = {
     about: `dead-letter/${id}`,
-    note: because.slice(0, 1000),
+    note: because.slice(0, 1000).toWellFormed(),
     message_type: messageType,
     idempotency_key: idempotencyKey,
     reason,

@@ -223,6 +223,24 @@ describe("A dead letter", () => {
     ).toHaveLength(1);
   });
 
+  it.each([
+    ["9,000 characters", "k".repeat(9000)],
+    ["half a character", "\ud83d"],
+    ["none at all", ""],
+  ])("I16 with a key of %s, which no message may have, is replayed under another", async (_, wrong) => {
+    const name = fresh();
+    const key = wrong && `${name}${wrong}`;
+    await deliver("probe-commands", [{ ...(await command(name)), idempotency_key: key }]);
+    const [letter] = await rows<{ id: string; length: number }>(
+      "SELECT id, length(idempotency_key) AS length FROM dead_letters WHERE body LIKE ?1",
+      `%${name}%`,
+    );
+    expect(letter?.length).toBeLessThanOrEqual(500);
+    const body = await command(name);
+    const { instanceId } = await replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", { reason: "mended", body });
+    expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
+  });
+
   it("is skipped on purpose: its command never runs, and the row says so", async () => {
     const name = fresh();
     const message = await accepted(name);
