@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { fingerprintOf, historyOf, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
+import { fingerprintOf, historyOf, retryInstance, sql, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import { LabEvent } from "../probe/lab.ts";
 import { deliver, event, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
@@ -207,6 +207,18 @@ describe("Trouble of the recorder", () => {
     expect(first?.retryDelayMs).toBeGreaterThanOrEqual(3_600_000);
     await (await LAB.get(instanceId)).terminate();
     await env.DB.prepare("UPDATE instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
+  });
+
+  it.each([
+    ["NaN", () => sql`INSERT INTO probe_rows (id) VALUES (${Number.NaN})`, "The value NaN was to be written (INSERT INTO probe_rows"],
+    ["Infinity in a row", () => ({ text: "INSERT", row: { id: 1 / 0 } }), 'The value Infinity was to be written (INSERT…, field "id")'],
+    ["a Date", () => sql`INSERT INTO probe_rows (id) VALUES (${new Date() as never})`, "A value that is of the type Date was put into"],
+    ["bytes", () => sql`INSERT INTO probe_rows (id) VALUES (${new Uint8Array(4) as never})`, "of the type Uint8Array"],
+    ["an object", () => sql`INSERT INTO probe_rows (id) VALUES (${{ a: 1 } as never})`, "of the type Object"],
+  ])("R01 %s in a statement ends the run, and says which statement", async (_, statement, message) => {
+    const { instanceId } = await runLab(({ step }) => step.commit("slip", () => ({ statements: [statement() as never] })));
+    expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "slip", code: "config_invalid", message: expect.stringContaining(message) });
   });
 
   it("R01 one author's slip, a condition in the place of a statement, ends its own run: all others go on", async () => {

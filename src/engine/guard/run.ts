@@ -3,6 +3,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken } from "../contract/ids.ts";
+import { shortened } from "../contract/text.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass, Seen } from "../recorder/entry.ts";
 import { Course, type Start } from "./course.ts";
@@ -274,11 +275,15 @@ const PASS_CHARACTERS = 8;
 const MAX_LABEL_CHARACTERS = 216;
 
 function assertNameable(name: string, label: string): void {
-  const refuse = (why: string) => new MillraceError("config_invalid", `The step name "${label.slice(0, 60)}" ${why}.`);
+  const refuse = (why: string) => new MillraceError("config_invalid", `The step name "${shortened(label, 60)}" ${why}.`);
   if (label.length > MAX_LABEL_CHARACTERS)
     throw refuse(`has ${label.length} characters with its key: at most ${MAX_LABEL_CHARACTERS}. Shorten it, or take a digest for the key`);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the platform refuses
   if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character, in the name or in its key: take a digest for the key");
+  // The platform and the database would read it as another one, and two such keys as one.
+  if (!label.isWellFormed()) {
+    throw refuse("has half of a character, in the name or in its key: cut texts between characters, or take a digest for the key");
+  }
   if (name.startsWith(UNDO_PREFIX)) throw refuse(`begins with "${UNDO_PREFIX}", as the steps do that take others back: call it otherwise`);
 }
 
