@@ -15,6 +15,12 @@ describe("A hostile body", () => {
     ["holds __proto__", '{"type":"research.requested","payload":{"__proto__":{"admin":true}}}', 422, "invalid_payload"],
     ["holds constructor", '{"type":"research.requested","payload":{"constructor":1}}', 422, "invalid_payload"],
     ["holds half of a character", '{"type":"research.requested","payload":{"brand":"a","keyword":"\\ud83d"}}', 422, "invalid_payload"],
+    [
+      "holds a number beyond any",
+      '{"type":"research.requested","payload":{"brand":"a","keyword":"b","score":1e999}}',
+      422,
+      "invalid_payload",
+    ],
     ["is 5 MB", JSON.stringify(research("x".repeat(5_000_000))), 413, "payload_too_large"],
     ["has 60,000 keys", `{"a":[${"1,".repeat(59_999)}1]}`, 422, "invalid_payload"],
     ["has two million keys", `[${"0,".repeat(2_000_000)}0]`, 422, "invalid_payload"],
@@ -76,6 +82,17 @@ describe("A hostile body", () => {
     for (const path of ["/v1/instances/x/retry", "/v1/dead-letters/x/skip", "/v1/schedules/x/pause", "/v1/approvals/x/approve"]) {
       expectProblem(await caller.post(path, body), 413, "payload_too_large");
     }
+  });
+
+  it.each([
+    ["49,000 unknown fields", Object.fromEntries(Array.from({ length: 49_000 }, (_, index) => [index.toString(36), 0])), 50],
+    ["an unknown field of a million characters", { ["k".repeat(1_000_000)]: 0 }, 1],
+    ["a forbidden key behind one of a million characters", { ["k".repeat(1_000_000)]: { constructor: 1 } }, 1],
+  ])("with %s gets an answer that is shorter than the question", async (_, wrong, count) => {
+    const caller = await callerWith();
+    const answer = await caller.post("/v1/commands", { ...research("x"), ...wrong });
+    expect(expectProblem(answer, 422, "invalid_payload").issues).toHaveLength(count);
+    expect(JSON.stringify(answer.body).length).toBeLessThan(20_000);
   });
 
   it("takes whole characters that were escaped in halves", async () => {

@@ -102,16 +102,30 @@ describe("A dead letter", () => {
     const id = await seedLetter(caller.tenantId);
     await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" });
     await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "again" });
-    const facts = await until(
-      async () =>
-        (
-          await env.DB.prepare("SELECT entity, subtype, payload FROM facts WHERE tenant_id = ?1")
-            .bind(caller.tenantId)
-            .all<{ payload: string }>()
-        ).results,
-      (rows) => rows.length > 0,
-    );
+    const facts = await factsOf(caller.tenantId);
     expect(facts).toMatchObject([{ entity: "queue/gatherfeed-commands", subtype: "skipped_dead_letter" }]);
     expect(JSON.parse(facts[0]?.payload ?? "")).toMatchObject({ about: `dead-letter/${id}`, note: "of no use", actor: "ada" });
   });
+
+  it("I16 with names longer than a message may have is given up all the same, and its fact says how they begin", async () => {
+    const caller = await callerWith();
+    const long = `${fresh()}\ud83d${"n".repeat(9000)}`;
+    const names = { idempotency_key: long, correlation_id: long, message_type: long };
+    const id = await seedLetter(caller.tenantId, { body: { ...envelopeFor(caller.tenantId, fresh()), ...names } });
+    await env.DB.prepare("UPDATE dead_letters SET idempotency_key = ?2, correlation_id = ?2, message_type = ?2 WHERE id = ?1")
+      .bind(id, long)
+      .run();
+    expect((await caller.post(`/v1/dead-letters/${id}/skip`, { reason: "of no use" })).body).toMatchObject({ skipped: true });
+    const [fact] = await factsOf(caller.tenantId);
+    expect(JSON.parse(fact?.payload ?? "{}").idempotency_key).toHaveLength(500);
+  });
 });
+
+/** The facts that are stated for a tenant, once there are any. */
+function factsOf(tenantId: string): Promise<{ payload: string }[]> {
+  const stated = env.DB.prepare("SELECT entity, subtype, payload FROM facts WHERE tenant_id = ?1").bind(tenantId);
+  return until(
+    async () => (await stated.all<{ payload: string }>()).results,
+    (rows) => rows.length > 0,
+  );
+}

@@ -131,6 +131,20 @@ describe("A once effect whose outcome nobody knows", () => {
     ]);
   });
 
+  it.each([
+    ["padded", (key: string) => `${key}=`],
+    [
+      "of JSON with spaces",
+      (key: string) => Buffer.from(Buffer.from(key, "base64url").toString().replaceAll(",", ", ")).toString("base64"),
+    ],
+  ])("W17 resolved by a key that is spelled otherwise (%s): the run is told all the same", async (_, spelled) => {
+    const { instanceId, key } = await doubtful();
+    expect(spelled(key)).not.toBe(key);
+    await resolveDoubt(probeEnv, operator, spelled(key), { verb: "confirm", output: { id: "mail-1" } }, "it arrived");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await rows("SELECT target FROM actions WHERE instance_id = ?1", instanceId)).toEqual([{ target: key }]);
+  });
+
   it("is resolved once: a second answer is refused, and audited", async () => {
     const { instanceId, key } = await doubtful();
     const answers = await Promise.allSettled(

@@ -172,6 +172,75 @@ describe("A dead letter", () => {
     expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
   });
 
+  it.each([
+    ["skipped", (id: string) => skipDeadLetter(probeEnv, app, reader, id, "not wanted"), { skipped: true }],
+    ["replayed", (id: string, body: unknown) => replayDeadLetter(probeEnv, app, reader, id, { reason: "mended", body }), { sent: true }],
+  ])("I16 that holds half a character can be %s", async (_, settle, settled) => {
+    const name = fresh();
+    const mended = await command(name);
+    await deliver("probe-commands", [{ ...mended, payload_inline: { name, steps: [], note: "cut \ud83d" } }]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    expect(await settle(letter?.id ?? "", mended)).toMatchObject(settled);
+  });
+
+  it.each([["Acme Corp"], [""], ["a".repeat(65)], ["acme\0"], [7]])(
+    "I16 of the tenant %j, which nobody can be, is seen by those who see what is unattributed, and by nobody else",
+    async (tenant) => {
+      const name = fresh();
+      await deliver("probe-commands", [{ ...(await command(name)), tenant_id: tenant }]);
+      const [letter] = await rows<{ id: string; tenant_id: null }>(
+        "SELECT id, tenant_id FROM dead_letters WHERE idempotency_key = ?1",
+        name,
+      );
+      expect(letter?.tenant_id).toBeNull();
+      expect(await getDeadLetter(probeEnv, reader, letter?.id ?? "")).toMatchObject({ reason: "invalid_envelope" });
+      await expect(getDeadLetter(probeEnv, { ...reader, seesUnattributed: false }, letter?.id ?? "")).rejects.toMatchObject({
+        code: "dead_letter_not_found",
+      });
+    },
+  );
+
+  it.each([
+    ["version", { schema_version: 9 }],
+    ["kind", { kind: "event" }],
+    ["reference", { payload_inline: undefined, payload_ref: `r2://payloads/acme/nowhere/${"a".repeat(64)}` }],
+  ])("Q11 of a message with the wrong %s, skipped: the right one under its key runs", async (_, wrong) => {
+    const name = fresh();
+    const payload_inline = { name, steps: [{ do: "keyed", name: "charge" }] };
+    const created_at = new Date(Date.now() - 120_000).toISOString();
+    const right = { ...(await command(name)), payload_inline, created_at };
+    await deliver("probe-commands-dlq", [{ ...right, ...wrong }]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "its sender says it right now");
+    expect(await deliver("probe-commands", [{ ...right, ...wrong }])).toEqual({ acked: 1, retried: 0 });
+    expect(await happened(`${name}/charge`)).toEqual([]);
+    expect(await deliver("probe-commands", [right])).toEqual({ acked: 1, retried: 0 });
+    expect(
+      await until(
+        () => happened(`${name}/charge`),
+        (found) => found.length === 1,
+      ),
+    ).toHaveLength(1);
+  });
+
+  it.each([
+    ["9,000 characters", "k".repeat(9000)],
+    ["half a character", "\ud83d"],
+    ["none at all", ""],
+  ])("I16 with a key of %s, which no message may have, is replayed under another", async (_, wrong) => {
+    const name = fresh();
+    const key = wrong && `${name}${wrong}`;
+    await deliver("probe-commands", [{ ...(await command(name)), idempotency_key: key }]);
+    const [letter] = await rows<{ id: string; length: number }>(
+      "SELECT id, length(idempotency_key) AS length FROM dead_letters WHERE body LIKE ?1",
+      `%${name}%`,
+    );
+    expect(letter?.length).toBeLessThanOrEqual(500);
+    const body = await command(name);
+    const { instanceId } = await replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", { reason: "mended", body });
+    expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
+  });
+
   it("is skipped on purpose: its command never runs, and the row says so", async () => {
     const name = fresh();
     const message = await accepted(name);

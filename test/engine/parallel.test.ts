@@ -238,3 +238,19 @@ it("A step name that leaves no room for what the engine appends is refused with 
   const { instanceId: fits } = await runLab(({ step }) => act(step, fresh("n".repeat(200))));
   expect(await reaches(fits, "complete", "errored")).toBe("complete");
 });
+
+it.each([
+  ["a step's key", (step: Steps) => step.commit("take", () => ({}), { key: "📣 sale".slice(0, 1) })],
+  [
+    "an item's key",
+    (step: Steps) => step.map(["📣 sale"], { key: (one) => one.slice(0, 1) }, (_, each) => each.commit("take", () => ({}))),
+  ],
+])("half of a character in %s ends the run before anything is done, and says what to do", async (_, code) => {
+  const { instanceId } = await runLab(({ step }) => code(step));
+  expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({
+    code: "config_invalid",
+    message: expect.stringContaining("cut texts between characters, or take a digest for the key"),
+  });
+  expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
+});

@@ -6,6 +6,7 @@ import {
   fingerprintOf,
   historyOf,
   retryInstance,
+  sql,
   undoInstance,
   upstreamRefused,
 } from "../../src/engine/index.ts";
@@ -18,7 +19,12 @@ import { errorOf, LAB, platformOf, platformReaches, restartLab, runLab } from ".
 const NOTE = "n".repeat(40_000);
 
 /** Lets calls of R2 about keys that hold `about` fail as R2 does, so many times. Answers how often they did. */
-function r2Fails(method: "get" | "put" | "delete", about: string, times: number): { failed: () => number } {
+function r2Fails(
+  method: "get" | "put" | "delete",
+  about: string,
+  times: number,
+  words = "We encountered an internal error. Please try again. (10001)",
+): { failed: () => number } {
   const prototype = Object.getPrototypeOf(env.PAYLOADS);
   const original = prototype[method];
   onTestFinished(() => {
@@ -28,7 +34,7 @@ function r2Fails(method: "get" | "put" | "delete", about: string, times: number)
   prototype[method] = function (key: string, ...rest: unknown[]) {
     if (!String(key).includes(about) || failed >= times) return original.call(this, key, ...rest);
     failed++;
-    return Promise.reject(new Error(`${method}: We encountered an internal error. Please try again. (10001)`));
+    return Promise.reject(new Error(`${method}: ${words}`));
   };
   return { failed: () => failed };
 }
@@ -52,6 +58,41 @@ describe("A payload by reference", () => {
     expect((await start(name, [], { payload })).replayed).toBe(true);
     await undoInstance(probeEnv, operator, instanceId, "ordered by mistake");
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+  });
+});
+
+describe("A reference that leads to no payload", () => {
+  /** What became of an event of the lab with such a reference, at its first attempt. */
+  async function letterOf(payload_ref: string) {
+    const message = { ...event("lab.event" as never, fresh(), {}), payload_inline: undefined, payload_ref };
+    expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
+    const [letter] = await rows<{ reason: string; error: string }>(
+      "SELECT reason, error, issues FROM dead_letters WHERE idempotency_key = ?1",
+      message.idempotency_key,
+    );
+    return letter;
+  }
+
+  it("Q09 because what is there is not JSON: a letter at once, which quotes none of it", async () => {
+    const path = `payloads/acme/${fresh()}`;
+    await env.PAYLOADS.put(path, "private text");
+    const letter = await letterOf(`r2://${path}`);
+    expect(letter).toMatchObject({ reason: "invalid_payload", error: expect.stringContaining(`${path} is not JSON`) });
+    expect(letter?.error).not.toContain("private");
+  });
+
+  it("Q09 because its name has more bytes than R2 takes: refused with its envelope", async () => {
+    expect(await letterOf(`r2://payloads/acme/${"€".repeat(400)}`)).toMatchObject({
+      reason: "invalid_envelope",
+      issues: expect.stringContaining("at most 1,024 bytes"),
+    });
+  });
+
+  it("Q09 because R2 refuses such a name: missing, and not asked for again", async () => {
+    const path = `payloads/acme/${fresh()}`;
+    const { failed } = r2Fails("get", path, 99, "The specified object name is not valid. (10020)");
+    expect(await letterOf(`r2://${path}`)).toMatchObject({ reason: "payload_missing" });
+    expect(failed()).toBe(1);
   });
 });
 
@@ -243,6 +284,18 @@ describe("Trouble of the recorder", () => {
     expect(first?.retryDelayMs).toBeGreaterThanOrEqual(3_600_000);
     await (await LAB.get(instanceId)).terminate();
     await env.DB.prepare("UPDATE instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
+  });
+
+  it.each([
+    ["NaN", () => sql`INSERT INTO probe_rows (id) VALUES (${Number.NaN})`, "The value NaN was to be written (INSERT INTO probe_rows"],
+    ["Infinity in a row", () => ({ text: "INSERT", row: { id: 1 / 0 } }), 'The value Infinity was to be written (INSERT…, field "id")'],
+    ["a Date", () => sql`INSERT INTO probe_rows (id) VALUES (${new Date() as never})`, "A value that is of the type Date was put into"],
+    ["bytes", () => sql`INSERT INTO probe_rows (id) VALUES (${new Uint8Array(4) as never})`, "of the type Uint8Array"],
+    ["an object", () => sql`INSERT INTO probe_rows (id) VALUES (${{ a: 1 } as never})`, "of the type Object"],
+  ])("R01 %s in a statement ends the run, and says which statement", async (_, statement, message) => {
+    const { instanceId } = await runLab(({ step }) => step.commit("slip", () => ({ statements: [statement() as never] })));
+    expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "slip", code: "config_invalid", message: expect.stringContaining(message) });
   });
 
   it("R01 one author's slip, a condition in the place of a statement, ends its own run: all others go on", async () => {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { retryInstance, upstreamRefused } from "../../src/engine/index.ts";
+import { planRetry, retryInstance, upstreamRefused } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import type { End } from "../../src/engine/recorder/inbox.ts";
 import { deliver, envelopeOf, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
@@ -143,5 +143,27 @@ describe("A retry between the row's end and the platform's", () => {
     await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(await promise()).toMatchObject([{ open: 0 }]);
+  });
+});
+
+describe("A retry from a step", () => {
+  it("that the instance has not recorded is refused with the names there are; from one that only reads it goes on", async () => {
+    const state = { broken: true, reads: 0 };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.read("look", async () => ++state.reads);
+      await step.commit("write", () => (state.broken ? Promise.reject(upstreamRefused("Not yet.")) : {}), {
+        retries: { limit: 0, delay: 10 },
+      });
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    const wrong = { code: "invalid_payload", message: expect.stringContaining('no step "loook" to start from. It has: "look", "write".') };
+    await expect(retryInstance(probeEnv, operator, instanceId, { from: "loook", reason: "again" })).rejects.toMatchObject(wrong);
+    await expect(planRetry(probeEnv, operator, instanceId, "loook")).rejects.toMatchObject(wrong);
+    expect(await statusOf(instanceId)).toBe("errored");
+    state.broken = false;
+    await retryInstance(probeEnv, operator, instanceId, { from: "look", reason: "again" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(state.reads).toBe(2);
   });
 });

@@ -1,5 +1,10 @@
 import * as z from "zod";
 import { type Issue, MillraceError } from "./errors.ts";
+import { byteLength } from "./limits.ts";
+import { shortened } from "./text.ts";
+
+/** R2 takes names of 1,024 bytes. */
+const MAX_REF_BYTES = 1024 + "r2://".length;
 
 /** Names a person or a system chose: bounded, and without NUL, where SQL's functions take a text to end. */
 const name = (max: number) =>
@@ -34,6 +39,7 @@ export const envelopeSchema = z
       .string()
       .max(500)
       .regex(/^r2:\/\/.+/, "must be an R2 reference, `r2://…`")
+      .refine((ref) => byteLength(ref) <= MAX_REF_BYTES, "must name an object of R2: at most 1,024 bytes behind `r2://`")
       .optional(),
     /** The engine's own mark on a message whose row it has committed; producers leave it out. */
     acceptance: z.string().max(64).optional(),
@@ -59,16 +65,23 @@ export function parseEnvelope(value: unknown): Envelope {
   });
 }
 
-/** Zod's issues as ours: a dotted path for each wrong field, and a sentence that says what to do. */
+/** As many issues as one reader needs: what was sent may be wrong in as many places as it has bytes. */
+const MAX_ISSUES = 50;
+const MAX_ISSUE_CHARACTERS = 300;
+
+/** Zod's issues as ours: a dotted path for each wrong field, and a sentence that says what to do. The first 50, and no text longer than 300 characters. */
 export function issuesOf(error: z.core.$ZodError, prefix: string[] = []): Issue[] {
-  return error.issues.slice(0, 50).flatMap((issue) => {
+  const issues = error.issues.slice(0, MAX_ISSUES).flatMap((issue): Issue[] => {
     const path = [...prefix, ...issue.path.map(String)];
     if (issue.code === "unrecognized_keys") {
-      return issue.keys.map((key) => ({ path: [...path, key].join("."), message: "is not known here: remove it" }));
+      const unknown = issue.keys.slice(0, MAX_ISSUES);
+      return unknown.map((key) => ({ path: [...path, key].join("."), message: "is not known here: remove it" }));
     }
     const missing = issue.message.endsWith("received undefined");
     return [{ path: path.join("."), message: missing ? "is missing: add it" : plainer(issue.message) }];
   });
+  const cut = (text: string) => shortened(text, MAX_ISSUE_CHARACTERS);
+  return issues.slice(0, MAX_ISSUES).map(({ path, message }) => ({ path: cut(path), message: cut(message) }));
 }
 
 /** What zod says by itself, in our words. A schema's own sentences stay as they are. */

@@ -110,7 +110,11 @@ export function askedDelayMs(error: unknown): number | undefined {
   return typeof delayMs === "number" ? delayMs : undefined;
 }
 
-/** The message of anything thrown. */
+/** The message of anything thrown. It never throws itself: an object without a prototype has no text, and code of users may throw that too. */
 export function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error);
+  try {
+    return String(error instanceof Error ? error.message : error);
+  } catch {
+    return `A thrown ${typeof error} that has no text.`;
+  }
 }

@@ -1,7 +1,8 @@
 import { createHmac, hash, randomBytes } from "node:crypto";
 import canonicalize from "canonicalize";
 import type { Envelope } from "./envelope.ts";
-import { MillraceError } from "./errors.ts";
+import { MillraceError, messageOf } from "./errors.ts";
+import { textOf } from "./text.ts";
 
 /**
  * The instance's name: 32 lowercase hex characters, a pure function of whose work it is, which workflow does it and its key.
@@ -31,9 +32,22 @@ export function outboxId(envelope: Parameters<typeof messageId>[0] & { replay?: 
   return envelope.replay === undefined ? messageId(envelope) : digest("replay", messageId(envelope), envelope.replay);
 }
 
-/** SHA-256 of the canonical (RFC 8785) payload: tells a repeated request from a reused key. */
+/** SHA-256 of the canonical (RFC 8785) payload: tells a repeated request from a reused key. Anything has one, and none fails for what its payload holds. */
 export function fingerprintOf(payload: unknown): string {
-  return hash("sha256", canonicalize(payload) ?? "null");
+  return hash("sha256", canonicalText(payload));
+}
+
+/** Half of a surrogate pair or a number beyond JSON's has no canonical form, but a text, which is no other payload's canonical one. */
+function canonicalText(payload: unknown): string {
+  try {
+    return canonicalize(payload) ?? "null";
+  } catch (cause) {
+    try {
+      return `not canonical: ${textOf(payload)}`;
+    } catch {
+      return `no text: ${messageOf(cause)}`;
+    }
+  }
 }
 
 /** Names one inbox entry: which step of which instance, for which item, in which generation. No attempt number: every attempt is the same work. */

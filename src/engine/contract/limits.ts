@@ -1,4 +1,5 @@
 import { type Issue, MillraceError } from "./errors.ts";
+import { isBeyondJson, shortened } from "./text.ts";
 
 /** What the door lets in. A body past one of these is refused before anything is parsed further or stored. */
 export const INTAKE_LIMITS = {
@@ -31,16 +32,27 @@ export function parseBounded(text: string, maxBytes: number = INTAKE_LIMITS.maxB
   return value;
 }
 
-/** Refuses values nested deeper, or holding more keys, than the limits, and keys that could reach a prototype. Iterative, so depth cannot overflow it. */
+/**
+ * Refuses values nested deeper, or holding more keys, than the limits, keys that could reach a prototype, and what has no JSON of its own: half
+ * characters, and numbers that are not finite (JSON's 1e999 is read as one). Iterative, so depth cannot overflow it. Errors: `invalid_payload` with the path.
+ */
 export function assertBounded(root: unknown): void {
   const pending: { value: unknown; path: string; depth: number }[] = [{ value: root, path: "", depth: 0 }];
   let keys = 0;
   for (let at = pending.pop(); at; at = pending.pop()) {
     if (typeof at.value === "string" && !at.value.isWellFormed())
       refuse({ path: at.path, message: "half of a surrogate pair: send well-formed Unicode" });
+    if (isBeyondJson(at.value))
+      refuse({
+        path: at.path,
+        message: `${String(at.value).slice(0, 40)}, which is no number in JSON: send a finite one, or send it as text`,
+      });
     if (typeof at.value !== "object" || at.value === null) continue;
     if (at.depth >= INTAKE_LIMITS.maxDepth) {
       refuse({ path: at.path, message: `nested deeper than ${INTAKE_LIMITS.maxDepth} levels: flatten it or send it as one string` });
+    }
+    if (Array.isArray(at.value) && at.value.length > INTAKE_LIMITS.maxKeys) {
+      refuse({ path: at.path, message: `more than ${INTAKE_LIMITS.maxKeys} items, holes included: send the data by reference` });
     }
     for (const [key, value] of Object.entries(at.value)) {
       const path = at.path ? `${at.path}.${key}` : key;
@@ -57,10 +69,9 @@ export function byteLength(text: string): number {
   return Buffer.byteLength(text, "utf8");
 }
 
-function refuse(issue: Issue): never {
-  throw new MillraceError("invalid_payload", `Refused at ${issue.path.slice(0, 200) || "the root"}: ${issue.message}.`, {
-    issues: [issue],
-  });
+function refuse({ path, message }: Issue): never {
+  const issue = { path: shortened(path, 300), message: shortened(message, 300) };
+  throw new MillraceError("invalid_payload", `Refused at ${shortened(path, 200) || "the root"}: ${issue.message}.`, { issues: [issue] });
 }
 
 const [QUOTE, BACKSLASH, COMMA, SPACE] = [0x22, 0x5c, 0x2c, 0x20];

@@ -1,3 +1,5 @@
+import { MillraceError } from "./errors.ts";
+
 /** One SQL statement with its parameters, as plain data: it can cross into the object that commits it. */
 export interface Statement {
   readonly text: string;
@@ -54,13 +56,14 @@ export interface Fragment {
 /** The database's clock in milliseconds: the one clock that leases and due times are measured by. */
 export const now: Fragment = { fragment: "CAST(unixepoch('subsec') * 1000 AS INTEGER)" };
 
-/** Writes a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. A statement may hold others, such as a condition that is only sometimes asked for. */
+/** Writes a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. A statement may hold others, such as a condition that is only sometimes asked for. Errors: `config_invalid` for a Date, bytes or any other object. */
 export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragment | Statement)[]): Statement {
   const params: SqlValue[] = [];
   let text = strings[0] ?? "";
   values.forEach((value, index) => {
     if (typeof value !== "object" || value === null) text += `?${params.push(value)}`;
     else if ("fragment" in value) text += value.fragment;
+    else if (typeof value.text !== "string" || !Array.isArray(value.params)) throw notBindable(value, text);
     else {
       text += value.text.replace(/\?(\d+)/g, (_, place) => `?${Number(place) + params.length}`);
       params.push(...value.params);
@@ -68,6 +71,14 @@ export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragme
     text += strings[index + 1];
   });
   return { text, params };
+}
+
+function notBindable(value: object, text: string): MillraceError {
+  const what = Object.prototype.toString.call(value).slice("[object ".length, -1);
+  return new MillraceError(
+    "config_invalid",
+    `A value that is of the type ${what} was put into a statement (${text.trim().slice(0, 60)}…): bind text, numbers or null, such as date.getTime() or JSON.stringify(value).`,
+  );
 }
 
 /** The condition `column = value`, or nothing when no value is asked for: so the database can use the column's index when there is one. */

@@ -7,6 +7,29 @@ export function beginning(text: string, max: number): string {
   return text.slice(0, isWithin ? max - 1 : max).toWellFormed();
 }
 
+/** The same for people: what is longer ends with "…". */
+export function shortened(text: string, max: number): string {
+  return text.length <= max ? text.toWellFormed() : `${beginning(text, max - 1)}…`;
+}
+
 function isFirstHalf(unit: number): boolean {
   return unit >= 0xd800 && unit <= 0xdbff;
+}
+
+/**
+ * Anything as JSON text. Numbers that JSON has no word for (NaN, Infinity, a BigInt) are written as texts, so that two that differ are not both
+ * `null`. Throws for what has no text: a cycle, or nesting without end.
+ */
+export function textOf(value: unknown): string {
+  try {
+    return JSON.stringify(value, (_, one) => (isBeyondJson(one) ? String(one) : one)) ?? "null";
+  } catch {
+    // Without a function to ask, thousands of levels more have a text.
+    return JSON.stringify(value) ?? "null";
+  }
+}
+
+/** True for a number that JSON has no word for. */
+export function isBeyondJson(value: unknown): boolean {
+  return typeof value === "bigint" || (typeof value === "number" && !Number.isFinite(value));
 }

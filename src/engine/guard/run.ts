@@ -280,6 +280,10 @@ function assertNameable(name: string, label: string): void {
     throw refuse(`has ${label.length} characters with its key: at most ${MAX_LABEL_CHARACTERS}. Shorten it, or take a digest for the key`);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the platform refuses
   if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character, in the name or in its key: take a digest for the key");
+  // The platform and the database would read it as another one, and two such keys as one.
+  if (!label.isWellFormed()) {
+    throw refuse("has half of a character, in the name or in its key: cut texts between characters, or take a digest for the key");
+  }
   if (name.startsWith(UNDO_PREFIX)) throw refuse(`begins with "${UNDO_PREFIX}", as the steps do that take others back: call it otherwise`);
 }
 

@@ -40,16 +40,19 @@ function settle(batch: MessageBatch, queue: QueueDefinition, outcomes: Outcomes,
     if (did === "retried") message.retry({ delaySeconds: delays.get(message) ?? 1 });
     else message.ack();
     if (did === "retried" || did === "captured" || did === "settled") {
-      const error = outcome && "error" in outcome ? { code: codeOf(outcome.error), error: messageOf(outcome.error) } : {};
+      const error = outcome && "error" in outcome ? { code: codeOf(outcome.error), error: messageOf(outcome.error).slice(0, 1000) } : {};
       console.warn(JSON.stringify({ log: "delivery", queue: queue.name, ...named(message), outcome: did, ...error }));
     }
   }
   console.log(JSON.stringify({ log: "batch", queue: queue.name, messages: batch.messages.length, ...counts }));
 }
 
-/** What a log line may say of a message: names, never its payload. */
+/** What a log line may say of a message: names, never its payload. What nobody has checked may be anything, so only texts are said, and those not whole. */
 function named(message: Message): Record<string, unknown> {
   const body = (typeof message.body === "object" && message.body !== null ? message.body : {}) as Record<string, unknown>;
-  const { correlation_id, idempotency_key, message_type, subject } = body;
-  return { delivery_id: message.id, attempt: message.attempts, correlation_id, idempotency_key, message_type, subject };
+  const said = NAMES.flatMap((name) => (typeof body[name] === "string" ? [[name, body[name].slice(0, MAX_NAME_CHARACTERS)]] : []));
+  return { delivery_id: message.id, attempt: message.attempts, ...Object.fromEntries(said) };
 }
+
+const NAMES = ["correlation_id", "idempotency_key", "message_type", "subject"];
+const MAX_NAME_CHARACTERS = 200;

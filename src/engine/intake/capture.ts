@@ -8,8 +8,9 @@ import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { batch as atomic, query } from "../store/retry.ts";
 import { confirm } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
+import { isOfOneMessage } from "./hopeless.ts";
 import type { Identity } from "./identity.ts";
-import { deadLetter, envelopeIn, insertDeadLetters, letterId } from "./letter.ts";
+import { type DeadLetter, deadLetter, envelopeIn, insertDeadLetters, letterId } from "./letter.ts";
 import { askPlatform } from "./platform.ts";
 import { keyReused } from "./reuse.ts";
 
@@ -24,38 +25,73 @@ export interface Hopeless {
 
 /**
  * `captured`: a dead letter holds it. `kept`: its committed row does, which needs no delivery: the keeper starts it, or it runs
- * already.
+ * already. `failed`: nothing of it was written, and its neighbours are none the worse: it has to come back.
  */
-export type Fate = "captured" | "kept";
+export type Fate = "captured" | "kept" | { readonly failed: unknown };
 
 /**
  * Ends the way of messages through a queue, in one write: dead letters, the rows of commands that can never start, and the confirmation
- * of what our outbox kept, so that nothing sends them again. Answers the fate of each. Errors: D1's, and `unavailable` when the platform
- * does not say whether a refused command runs; then nothing was written.
+ * of what our outbox kept, so that nothing sends them again. Answers the fate of each: one fails alone when the platform does not say whether
+ * a refused command runs, or when the database refuses its letter. Errors: other trouble of the database; what was written by then stays.
  */
 export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Promise<Fate[]> {
-  const { env, queue, catalog } = intake;
-  const seen = hopeless.map((one) => ({ ...one, letter: letterId(queue.name, one.message.body), envelope: envelopeIn(one.message.body) }));
-  const rows = await rowsOf(intake, seen);
-  const ended = await Promise.all(
-    seen.map(async ({ message, error, attempts, refused, letter, envelope }) => {
-      const row = rows.get(letter);
-      const own = row !== undefined && envelope !== undefined && row.fingerprint === payloadFingerprint(envelope);
-      if (own && !(refused && (await neverStarted(intake, row)))) return null;
-      const why = row !== undefined && !own && envelope !== undefined ? keyReused(envelope) : error;
-      const given = { queue: queue.name, body: message.body, error: why, attempts, firstAt: message.timestamp.getTime() };
-      return { dead: own ? row : null, letter: deadLetter({ ...given, instanceId: own ? row.id : null }) };
-    }),
+  const { queue } = intake;
+  const seen = hopeless.map(
+    (one): Seen => ({ ...one, letter: letterId(queue.name, one.message.body), envelope: envelopeIn(one.message.body) }),
   );
-  const given = ended.filter((one) => one !== null);
-  const envelopes = seen.flatMap(({ envelope }) => envelope ?? []);
+  const rows = await rowsOf(intake, seen);
+  const ends = await Promise.all(seen.map((one) => endOf(intake, one, rows.get(one.letter)).catch((failed: unknown) => ({ failed }))));
+  const given = ends.filter((end): end is End => !("failed" in end));
+  const refused = await store(intake, given);
+  return ends.map((end) => ("failed" in end ? end : (refused.get(end) ?? (end.letter ? "captured" : "kept"))));
+}
+
+/** A message that is given up, with its letter's id and what it says, if it says that at all. */
+interface Seen extends Hopeless {
+  readonly letter: string;
+  readonly envelope: Envelope | undefined;
+}
+
+/** What is written at the end of a message's way. */
+interface End {
+  readonly envelope: Envelope | undefined;
+  /** Null when its row needs no letter. */
+  readonly letter: DeadLetter | null;
+  /** The row of its command, when that can never start. */
+  readonly dead: Identity | null;
+}
+
+/** Errors: `unavailable` when the platform does not say whether a refused command runs. */
+async function endOf(intake: Intake, { message, error, attempts, refused, envelope }: Seen, row: Owner | undefined): Promise<End> {
+  const own = row !== undefined && envelope !== undefined && row.fingerprint === payloadFingerprint(envelope);
+  if (own && !(refused && (await neverStarted(intake, row)))) return { envelope, letter: null, dead: null };
+  const why = row !== undefined && !own && envelope !== undefined ? keyReused(envelope) : error;
+  const given = { queue: intake.queue.name, body: message.body, error: why, attempts, firstAt: message.timestamp.getTime() };
+  return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null };
+}
+
+/** Writes all ends at once; when the database refuses one of them, each half by itself until that one stands alone. Answers those that it refused. */
+async function store(intake: Intake, ends: readonly End[]): Promise<ReadonlyMap<End, { failed: unknown }>> {
+  try {
+    await write(intake, ends);
+    return new Map();
+  } catch (failed) {
+    if (!isOfOneMessage(failed)) throw failed;
+    const [only] = ends;
+    if (ends.length === 1 && only) return new Map([[only, { failed }]]);
+    const half = Math.ceil(ends.length / 2);
+    return new Map([...(await store(intake, ends.slice(0, half))), ...(await store(intake, ends.slice(half)))]);
+  }
+}
+
+async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<void> {
+  const envelopes = ends.flatMap(({ envelope }) => envelope ?? []);
   await atomic(env.DB, [
-    ...rowChunks(given.map(({ letter }) => letter)).map((chunk) => insertDeadLetters(chunk)),
-    ...markDead(given.flatMap(({ dead }) => dead ?? [])),
+    ...rowChunks(ends.flatMap(({ letter }) => letter ?? [])).map((chunk) => insertDeadLetters(chunk)),
+    ...markDead(ends.flatMap(({ dead }) => dead ?? [])),
     ...confirm(envelopes),
   ]);
   await catalog.confirm(env, envelopes);
-  return ended.map((one) => (one === null ? "kept" : "captured"));
 }
 
 /** The row that holds a command's key, by its letter. */

@@ -36,9 +36,14 @@ export function consumeCommands(queue: QueueDefinition, catalog: Catalog): Consu
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => performer(type).on);
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });
-        const plans = read.map(({ message, envelope }): Plan => {
-          const command = acceptance(performer(envelope.message_type).name, envelope, queue.name);
-          return { message, envelope, instances: [command], commands: [], rows: [], signal: false };
+        const plans = read.flatMap(({ message, envelope }): Plan[] => {
+          try {
+            const command = acceptance(performer(envelope.message_type).name, envelope, queue.name);
+            return [{ message, envelope, instances: [command], commands: [], rows: [], signal: false }];
+          } catch (error) {
+            outcomes.set(message, { did: "retried", error });
+            return [];
+          }
         });
         await takeAllIn(intake, await startProven(intake, plans, outcomes), outcomes);
         await crashPoint("Q03 created, not acknowledged");

@@ -1,6 +1,8 @@
 import { crashPoint } from "../contract/crash-points.ts";
+import { messageOf } from "../contract/errors.ts";
+import type { QueueDefinition } from "../contract/queue.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { capture } from "./capture.ts";
+import { capture, type Fate } from "./capture.ts";
 import type { Consumer, Intake } from "./consumer.ts";
 
 /**
@@ -32,11 +34,19 @@ async function captureExhausted(batch: MessageBatch, intake: Intake): Promise<vo
       intake,
       batch.messages.map((message) => ({ message, error, attempts, refused: false })),
     );
-    batch.ackAll();
-    const captured = fates.filter((fate) => fate === "captured").length;
-    console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, captured, kept: fates.length - captured }));
+    for (const [index, message] of batch.messages.entries()) {
+      const fate = fates[index];
+      if (typeof fate === "string") message.ack();
+      else comeBack(queue, [message], fate?.failed);
+    }
+    const count = (what: Fate) => fates.filter((fate) => fate === what).length;
+    console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, captured: count("captured"), kept: count("kept") }));
   } catch (failure) {
-    for (const message of batch.messages) message.retry({ delaySeconds: storeRetrySeconds(message.attempts) });
-    console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, stored: false, error: String(failure) }));
+    comeBack(queue, batch.messages, failure);
   }
+}
+
+function comeBack(queue: QueueDefinition, messages: readonly Message[], failure: unknown): void {
+  for (const message of messages) message.retry({ delaySeconds: storeRetrySeconds(message.attempts) });
+  console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, stored: false, error: messageOf(failure) }));
 }

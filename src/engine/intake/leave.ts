@@ -46,10 +46,18 @@ async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcome
   const hopeless = given.map(({ message, error, refused }): Hopeless => ({ message, error, refused, attempts: message.attempts }));
   try {
     const fates = await capture(intake, hopeless);
-    for (const [index, { message }] of given.entries()) outcomes.set(message, { did: fates[index] ?? "captured" });
+    for (const [index, fate] of fates.entries()) {
+      const { message } = given[index] as Failed;
+      if (typeof fate === "string") outcomes.set(message, { did: fate });
+      else sayNotStored(intake, fate.failed);
+    }
   } catch (error) {
-    console.error(JSON.stringify({ log: "dead_letters", queue: intake.queue.name, stored: false, error: messageOf(error) }));
+    sayNotStored(intake, error);
   }
+}
+
+function sayNotStored({ queue }: Intake, error: unknown): void {
+  console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, stored: false, error: messageOf(error) }));
 }
 
 /**

@@ -1,8 +1,9 @@
 import { type Envelope, envelopeSchema } from "../contract/envelope.ts";
 import { codeOf, type Issue, MillraceError, messageOf } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
-import { payloadFingerprint } from "../contract/payload.ts";
+import { byteLength } from "../contract/limits.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
+import { shortened, textOf } from "../contract/text.ts";
 
 /** A message nobody will deliver again, with everything known about why. */
 export interface DeadLetter {
@@ -10,6 +11,7 @@ export interface DeadLetter {
   readonly queue: string;
   /** The message as it came, as JSON text. */
   readonly body: string;
+  /** Null when it names no tenant that there could be: operators who see what is unattributed see it. */
   readonly tenantId: string | null;
   readonly messageType: string | null;
   readonly idempotencyKey: string | null;
@@ -40,11 +42,11 @@ export function deadLetter({ queue, body, error, reason, attempts, firstAt, inst
   return {
     id: letterId(queue, body),
     queue,
-    body: textOf(body),
-    tenantId: textField(body, "tenant_id"),
-    messageType: textField(body, "message_type"),
-    idempotencyKey: textField(body, "idempotency_key"),
-    correlationId: textField(body, "correlation_id"),
+    body: bodyText(body),
+    tenantId: nameIn(body, "tenant_id") ?? null,
+    messageType: shownField(body, "message_type"),
+    idempotencyKey: shownField(body, "idempotency_key"),
+    correlationId: shownField(body, "correlation_id"),
     reason: reason ?? codeOf(error) ?? "exhausted",
     error: messageOf(error).slice(0, 1000),
     issues: error instanceof MillraceError ? (error.detail.issues ?? null) : null,
@@ -55,19 +57,25 @@ export function deadLetter({ queue, body, error, reason, attempts, firstAt, inst
 }
 
 /**
- * Names a message on its queue by what it is and says, never by a delivery: all copies of it have one letter. One that an operator put
- * back is another.
+ * Names a message on its queue by everything it says, never by a delivery: all copies of it have one letter, and what is sent again with another
+ * version, kind or place of its payload is another message. One that an operator put back is another, too.
  */
 export function letterId(queue: string, body: unknown): string {
-  const names = NAMES.map((field) => textField(body, field) ?? "");
-  return digest("dead-letter", queue, ...names, contentOf(body));
+  const envelope = envelopeIn(body);
+  const names = NAMES.map((field) => textField(body, field));
+  return digest("dead-letter", queue, fingerprintOf(envelope ? saidBy(envelope) : isWritable(body) ? body : [bodyText(body), names]));
 }
 
 const NAMES = ["tenant_id", "message_type", "idempotency_key", "causation_id", "replay"];
 
+/** Without what tells copies of one message apart: our proof, and what the router writes anew when it follows an event again. */
+function saidBy({ acceptance: _proof, created_at: _when, traceparent: _hop, ...said }: Envelope): object {
+  return said;
+}
+
 /** The envelope of a message that may be anything; undefined when it has none. */
 export function envelopeIn(body: unknown): Envelope | undefined {
-  return envelopeSchema.safeParse(body).data;
+  return isWritable(body) ? envelopeSchema.safeParse(body).data : undefined;
 }
 
 /** Stores dead letters; one that is stored already stays as it is, whatever became of it. */
@@ -80,26 +88,53 @@ export function insertDeadLetters(rows: string, still: Statement = sql`true`): S
     ON CONFLICT (id) DO NOTHING`;
 }
 
-function contentOf(body: unknown): string {
-  const envelope = envelopeIn(body);
+/** Bytes of a message that are kept. A queue carries 128 KB, which may be several times as much once it is JSON; D1 takes less than 2 MB for a row. */
+const MAX_BODY_BYTES = 900_000;
+/** Characters of a field that are kept beside the message. */
+const MAX_SHOWN_CHARACTERS = 500;
+/** Values that a message may hold: 128 KB have room for fewer, unless they are the holes of a list, or one object many times over. */
+const MAX_VALUES = 500_000;
+
+/**
+ * Anything as JSON text. What has none (it is nested too deeply, or is no JSON at all) or too much of it is described instead: a letter must
+ * be storable whatever came.
+ */
+function bodyText(body: unknown): string {
+  const described = (why: string) => JSON.stringify(`A ${typeof body} that ${why}`);
+  if (!isWritable(body)) return described(`holds more than ${MAX_VALUES} values, or lists with as many holes: it is not kept.`);
   try {
-    return envelope ? payloadFingerprint(envelope) : fingerprintOf(body);
-  } catch {
-    // Half of a surrogate pair, or nesting without end: it has no canonical form, but it has a text.
-    return digest(textOf(body));
+    const text = textOf(body);
+    const bytes = byteLength(text);
+    if (bytes <= MAX_BODY_BYTES) return text;
+    return described(`has ${bytes} bytes as JSON, of which the beginning is kept: ${shortened(text, 1000)}`);
+  } catch (error) {
+    return described(`has no JSON text: ${messageOf(error).slice(0, 200)}`);
   }
 }
 
-/**
- * Anything as JSON text. What has none (it is nested too deeply, or is no JSON at all) is described instead: a letter must be storable
- * whatever came.
- */
-function textOf(body: unknown): string {
-  try {
-    return JSON.stringify(body) ?? "null";
-  } catch (error) {
-    return JSON.stringify(`A ${typeof body} that has no JSON text: ${messageOf(error).slice(0, 200)}`);
+/** True for what can be written out at all: neither a cycle, nor a few bytes that stand for millions of values. */
+function isWritable(body: unknown): boolean {
+  const pending = [body];
+  let left = MAX_VALUES;
+  while (pending.length > 0) {
+    const value = pending.pop();
+    left -= Array.isArray(value) ? value.length : 1;
+    if (left < 0) return false;
+    if (typeof value === "object" && value !== null) for (const one of Object.values(value)) pending.push(one);
   }
+  return true;
+}
+
+/** A name in what may be an envelope; undefined when there is none that an envelope may hold. */
+export function nameIn(body: unknown, field: "tenant_id" | "idempotency_key" | "correlation_id"): string | undefined {
+  const name = envelopeSchema.shape[field].safeParse(textField(body, field)).data;
+  return name?.isWellFormed() ? name : undefined;
+}
+
+/** What people read of a field: whatever came, it is short and well-formed. */
+function shownField(body: unknown, field: string): string | null {
+  const text = textField(body, field);
+  return text === null ? null : shortened(text, MAX_SHOWN_CHARACTERS);
 }
 
 /** A string field of what may be an envelope. */

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { parseEntryKey } from "../contract/ids.ts";
+import { formatEntryKey, parseEntryKey } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { nextGeneration } from "../recorder/inbox.ts";
@@ -30,6 +30,8 @@ export async function resolveDoubt(
   const key = parseEntryKey(entryKey);
   if (!key) throw notFound();
   const { instanceId, step, item, generation } = key;
+  // As the engine writes it, because the run waits under that: base64 and JSON let one key be spelled in several ways.
+  const target = formatEntryKey(key);
   const actionId = crypto.randomUUID();
   const found = await batch(env.DB, [
     sql`
@@ -41,7 +43,7 @@ export async function resolveDoubt(
 
   const results = await batch(env.DB, [
     settle(key, resolution),
-    audit(by, { id: actionId, verb: resolution.verb, target: entryKey, instanceId, reason }, true),
+    audit(by, { id: actionId, verb: resolution.verb, target, instanceId, reason }, true),
     ...(resolution.verb === "retry_anyway" ? [nextGeneration(key)] : []),
     sql`
       UPDATE instances SET status = 'running', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}

@@ -3,13 +3,16 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
+import { shortened } from "../contract/text.ts";
 import { FRESH_MS } from "../guard/fresh.ts";
+import { labelOf } from "../guard/history.ts";
 import { forgetFailures } from "../recorder/inbox.ts";
 import { reopenWait } from "../signals/wait.ts";
 import { batch } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
-import { effectsOf, getInstance, type Instance } from "./instances.ts";
+import { historyOf } from "./history.ts";
+import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
 
 /** What a retry would do with each guarded effect. */
 export interface RetryPlan {
@@ -17,16 +20,18 @@ export interface RetryPlan {
   effects: { step: string; item: string; verdict: "kept" | "runs" | "in_doubt" }[];
 }
 
-/** Says what a retry would do, and does nothing. Errors: `instance_not_found`. */
+/** Says what a retry would do, and does nothing. Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded. */
 export async function planRetry(env: EngineEnv, by: Operator, instanceId: string, from?: string): Promise<RetryPlan> {
   const instance = await getInstance(env, by, instanceId);
   const start = startOf(instance, from);
+  const recorded = await effectsOf(env, by, instanceId);
+  await assertRecorded(env, instance, recorded, from);
   const goesOnUndoing = instance.undo !== null && !isUndone(instance);
-  const effects = (await effectsOf(env, by, instanceId))
+  const effects = recorded
     .filter(({ state, undo }) => state !== "superseded" && (undo === "is") === goesOnUndoing)
     .map(({ step, item, state }) => ({ step, item, verdict: VERDICTS[state] ?? "runs" }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
-  const listed = effects.some(({ step, item }) => start === (item ? `${step} [${item}]` : step));
+  const listed = effects.some(({ step, item }) => start === labelOf(step, item));
   return { from: start, effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }] };
 }
 
@@ -35,7 +40,7 @@ const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done
 /**
  * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts from.
  * One whose undo failed goes on with the undo; one that is undone starts from its beginning, and does again what was taken back.
- * Errors: `instance_not_found`, `invalid_transition` (audited as no change) when the instance is not stopped.
+ * Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded, `invalid_transition` (audited as no change) when the instance is not stopped.
  */
 export async function retryInstance(
   env: EngineEnv,
@@ -44,6 +49,7 @@ export async function retryInstance(
   options: { from?: string | undefined; reason: string },
 ): Promise<{ actionId: string; from: string | null }> {
   const instance = await getInstance(env, by, instanceId);
+  if (options.from !== undefined) await assertRecorded(env, instance, await effectsOf(env, by, instanceId), options.from);
   const from = startOf(instance, options.from);
   const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
@@ -78,3 +84,23 @@ function startOf(instance: Instance, from: string | undefined): string | null {
 function isUndone({ status, undo }: Instance): boolean {
   return status === "terminated" && undo !== null;
 }
+
+/** The platform, asked for a step that it does not know, would begin at the beginning: a name that is misspelled is told instead. */
+async function assertRecorded(env: EngineEnv, instance: Instance, effects: readonly Effect[], from: string | undefined): Promise<void> {
+  const own = [...effects.map(({ step, item }) => labelOf(step, item)), ...(instance.error?.step ? [instance.error.step] : [])];
+  if (from === undefined || own.includes(from)) return;
+  // Steps that only read are known to the platform alone.
+  const { steps, truncated } = await historyOf(env, instance);
+  const names = [...new Set([...steps.map(({ name }) => name), ...own])];
+  if (truncated || names.includes(from)) return;
+  const known = shortened(names.map((name) => `"${name}"`).join(", ") || "none", MAX_NAMES_CHARACTERS);
+  throw new MillraceError(
+    "invalid_payload",
+    `The instance has recorded no step "${shortened(from, 100)}" to start from. It has: ${known}.`,
+    {
+      issues: [{ path: "from", message: "must be a step that the instance has recorded" }],
+    },
+  );
+}
+
+const MAX_NAMES_CHARACTERS = 1000;

@@ -7,9 +7,10 @@ import type { Draft } from "../contract/message.ts";
 import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
+import { shortened } from "../contract/text.ts";
 import { newTrace } from "../contract/trace.ts";
 import { type Acceptance, acceptance, selectKnown } from "../intake/accept.ts";
-import { envelopeIn } from "../intake/letter.ts";
+import { envelopeIn, nameIn } from "../intake/letter.ts";
 import { readMessage } from "../intake/read.ts";
 import { keyReused, sameWork } from "../intake/reuse.ts";
 import type { Outgoing } from "../recorder/entry.ts";
@@ -110,8 +111,13 @@ export async function skipDeadLetter(
   const letter = await getDeadLetter(env, by, id);
   const actionId = crypto.randomUUID();
   const message = envelopeIn(letter.body);
+  // Letters of earlier deployments hold these names whole, however long they are.
+  const cut = (text: string | null) => text && shortened(text, 500);
+  const shown = { messageType: cut(letter.messageType), idempotencyKey: cut(letter.idempotencyKey) };
   const said = await Promise.all(
-    catalog.said({ ...letter, because: reason, actor: by.actor, at: new Date() }).map((draft) => aboutSkip(env, by, letter, draft)),
+    catalog
+      .said({ ...letter, ...shown, because: reason, actor: by.actor, at: new Date() })
+      .map((draft) => aboutSkip(env, by, letter, draft)),
   );
   const results = await batch(env.DB, [
     settleLetter(id, "skipped"),
@@ -130,7 +136,7 @@ async function aboutSkip(env: EngineEnv, by: DeadLetterReader, letter: DeadLette
   const envelope = await address(env.PAYLOADS, draft, {
     tenantId: by.tenantId,
     source: "operator",
-    correlationId: letter.correlationId ?? letter.id,
+    correlationId: nameIn(letter.body, "correlation_id") ?? letter.id,
     causationId: `dead-letter/${letter.id}`,
     traceparent: newTrace(),
     owner: `dead-letter-${letter.id}`,
@@ -150,11 +156,13 @@ function assertSameIdentity(catalog: Catalog, by: DeadLetterReader, letter: Dead
       { issues: [{ path: "tenant_id", message: "is not yours" }] },
     );
   }
-  if (letter.idempotencyKey !== null && envelope.idempotency_key !== letter.idempotencyKey) {
+  // A key that no message may have (too long, say) is nobody's: the mended message gets one.
+  const key = nameIn(letter.body, "idempotency_key");
+  if (key !== undefined && envelope.idempotency_key !== key) {
     throw new MillraceError(
       "invalid_envelope",
       "A replay keeps its message's key: leave it as it is. For work under another key, send a new command, and skip this letter.",
-      { issues: [{ path: "idempotency_key", message: `must stay "${letter.idempotencyKey}"` }] },
+      { issues: [{ path: "idempotency_key", message: `must stay "${key}"` }] },
     );
   }
   // A type that its queue does not carry was a mistake, which may be mended; the queue's own types are not one another.

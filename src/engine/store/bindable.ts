@@ -1,7 +1,7 @@
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
 import type { RowStatement, SqlValue, Statement } from "../contract/sql.ts";
-import { beginning } from "../contract/text.ts";
+import { beginning, isBeyondJson } from "../contract/text.ts";
 
 /** Largest value that is bound, in bytes. D1 refuses more than 2,000,000 for a text or a row once it is deployed; locally it takes more, so we refuse. */
 const MAX_VALUE_BYTES = 1_900_000;
@@ -17,7 +17,7 @@ export interface Bindable {
 
 /**
  * Looks at a statement before it can do harm to others. Errors: `config_invalid` for what is no statement (`condition && sql\`…\`` with a
- * false condition), `payload_too_large` for a value that D1 would refuse.
+ * false condition) and for numbers that no column can hold, `payload_too_large` for a value that D1 would refuse.
  */
 export function bindable(statement: Statement | RowStatement): Bindable {
   const { text, row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
@@ -28,6 +28,8 @@ export function bindable(statement: Statement | RowStatement): Bindable {
     );
   }
   if (row !== undefined) {
+    const beyond = Object.entries(row).find(([, value]) => isBeyondJson(value));
+    if (beyond) throw notANumber(beyond[1], text, beyond[0]);
     const json = JSON.stringify(row);
     return { text, params: [], row: json, bytes: weight(json, text) };
   }
@@ -36,6 +38,7 @@ export function bindable(statement: Statement | RowStatement): Bindable {
 }
 
 function weight(value: SqlValue, text: string): number {
+  if (isBeyondJson(value)) throw notANumber(value, text);
   if (typeof value === "number" || typeof value === "boolean" || value === null) return 8;
   if (typeof value !== "string") {
     throw new MillraceError(
@@ -48,6 +51,14 @@ function weight(value: SqlValue, text: string): number {
   throw new MillraceError(
     "payload_too_large",
     `A value of ${bytes} bytes was to be written (${shown(text)}); the database takes ${MAX_VALUE_BYTES}: write it in parts, or keep it in R2 and write its name.`,
+  );
+}
+
+function notANumber(value: unknown, text: string, field?: string): MillraceError {
+  const where = field === undefined ? shown(text) : `${shown(text)}, field "${field}"`;
+  return new MillraceError(
+    "config_invalid",
+    `The value ${String(value).slice(0, 40)} was to be written (${where}): bind finite numbers, text or null.`,
   );
 }
 
