@@ -11,6 +11,12 @@ export interface Call {
   stop: AbortSignal;
 }
 
+/** Refuses an option that a command does not have: nobody should believe that it was heard. */
+export function requireKnown(args: readonly string[], options: readonly string[], usage: string): void {
+  const unknown = args.find((arg) => arg.startsWith("-") && !options.includes(arg.split("=")[0] ?? ""));
+  if (unknown !== undefined) throw new Refusal(`There is no option "${unknown}". Usage: ${usage}`);
+}
+
 /** Shells report a process ended by Ctrl-C so. */
 const INTERRUPTED = 130;
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;

@@ -1,7 +1,7 @@
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import pRetry from "p-retry";
-import { type Call, Refusal, runCommand, stopped } from "./command.ts";
+import { type Call, Refusal, requireKnown, runCommand, stopped } from "./command.ts";
 import { batch } from "./demo/batch.ts";
 import { brand } from "./demo/brand/story.ts";
 import { crm } from "./demo/crm.ts";
@@ -25,6 +25,8 @@ async function demo({ args, stop }: Call): Promise<number> {
   const story = STORIES[name];
   if (!story) throw new Refusal(`There is no demo “${name}”. There are:\n${list()}`);
   requireInstalled();
+  const options = ["--port", "--exit", ...(story.options ?? [])];
+  requireKnown(args, options, `npm run demo -- [name] [${options.join("] [")}]. The demos:\n${list()}`);
   const folder = join(ROOT, ".millrace", name === "brand" ? "demo" : `demo-${name}`);
   const port = portFrom(args, process.env.PORT, await freePort());
   say(paint("dim", `Starting an engine for the demo on port ${port}, with an empty database in ${shown(folder)} …`));
@@ -33,8 +35,8 @@ async function demo({ args, stop }: Call): Promise<number> {
   // Its own secrets: the ones in .dev.vars may lead to upstreams that cost money.
   const secrets = join(folder, "secrets");
   ensureDevVars(secrets);
-  const options: EngineOptions = { folder, port, secrets, vars: { ...VARS, ...story.vars }, signal: stop };
-  let engine = await startEngine({ ...options, fresh: true });
+  const settings: EngineOptions = { folder, port, secrets, vars: { ...VARS, ...story.vars }, signal: stop };
+  let engine = await startEngine({ ...settings, fresh: true });
   try {
     say(paint("dim", `It runs at ${engine.url} (after ${seconds(Date.now() - began)}).`));
     await story.tell({
@@ -46,7 +48,7 @@ async function demo({ args, stop }: Call): Promise<number> {
       async crash() {
         await engine.kill9("everything");
         // What died may hold its port for a moment longer.
-        engine = await pRetry(() => startEngine(options), { retries: 4, minTimeout: 500, signal: stop });
+        engine = await pRetry(() => startEngine(settings), { retries: 4, minTimeout: 500, signal: stop });
       },
     });
     if (process.stdout.isTTY && !args.includes("--exit")) await linger(engine.url, engine.ended, stop);

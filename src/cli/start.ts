@@ -1,7 +1,7 @@
 import { existsSync, mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { apiOf } from "./api-client.ts";
-import { type Call, Refusal, runCommand } from "./command.ts";
+import { type Call, Refusal, requireKnown, runCommand } from "./command.ts";
 import { ensureDevVars } from "./local/dev-vars.ts";
 import { type Engine, startEngine } from "./local/engine-process.ts";
 import { portFrom } from "./local/ports.ts";
@@ -33,6 +33,7 @@ const SYSTEMS = [
 /** `npm start`: the engine on this machine, with all its state in `.millrace`. */
 async function start({ args, stop }: Call): Promise<number> {
   requireInstalled();
+  requireKnown(args, ["--port"], `npm start -- [--port ${DEFAULT_PORT}]`);
   const port = portFrom(args, process.env.PORT, DEFAULT_PORT);
   const again = existsSync(join(FOLDER, "state"));
   mkdirSync(FOLDER, { recursive: true });

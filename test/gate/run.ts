@@ -13,7 +13,7 @@ import { readTimes } from "./took.ts";
  * `npm test`: types, lint, dead code and all tests. `npm test -- NAME …`: the tests whose path contains a name.
  * `npm run test:near`: the tests nearest to what changed. `--seed N` repeats an order.
  */
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { near: { type: "boolean" }, seed: { type: "string" } } });
+const { values, positionals } = asked();
 const seed = Number(values.seed ?? randomInt(1_000_000));
 const began = Date.now();
 console.log(`Files and tests are shuffled by the seed ${seed}; \`npm test -- --seed ${seed}\` repeats this order.`);
@@ -28,6 +28,17 @@ for (const { job, held } of failed) console.log(`\n──── ${job.name} fail
 if (took.length > 1) console.log(`\n${slowest(took)}`);
 console.log(`\n${summary()}`);
 process.exitCode = failed.length > 0 ? 1 : 0;
+
+function asked() {
+  try {
+    const all = parseArgs({ allowPositionals: true, options: { near: { type: "boolean" }, seed: { type: "string" } } });
+    if (/^\d{1,9}$/.test(all.values.seed ?? "0")) return all;
+    throw new Error(`"${all.values.seed}" is no seed.`);
+  } catch (error) {
+    console.error(`${(error as Error).message}\nUsage: npm test -- [part of a test's path …] [--seed 4711]`);
+    process.exit(1);
+  }
+}
 
 async function runLane(jobs: readonly Job[]): Promise<Ended[]> {
   const ended: Ended[] = [];

@@ -19,6 +19,7 @@ const WITHIN_MS = 180_000;
 
 export const batch: Story = {
   title: "a hundred thousand rows through three kills (--rows 20000 for fewer)",
+  options: ["--rows", "--kills"],
   vars: { KEEPER_PERIOD_MS: "1000" },
   tell,
 };

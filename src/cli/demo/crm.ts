@@ -19,6 +19,7 @@ const EDITED = 42;
 
 export const crm: Story = {
   title: "ten thousand contacts to a CRM and back, within its limit, through two kills (--contacts 1000 for fewer)",
+  options: ["--contacts", "--kills"],
   vars: { KEEPER_PERIOD_MS: "1000", CRM_BURST: String(BURST) },
   tell,
 };

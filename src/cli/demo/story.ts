@@ -5,6 +5,8 @@ import { paint, say } from "../terminal.ts";
 export interface Story {
   /** In one sentence, for the list of demos. */
   readonly title: string;
+  /** Options of its command beyond those of every demo. */
+  readonly options?: readonly string[];
   /** Variables of its engine beyond those of every demo. */
   readonly vars?: Record<string, string>;
   /** Tells it from the first request to the proof. Errors: a `Refusal` when anything is not as Millrace promises. */
