@@ -87,13 +87,14 @@ it("JSON Lines are rows too, and what is no row is reported", async () => {
     '{"contact_id":"d","email":"d@example.com","name":"\\ud83d"}',
     `{"contact_id":"e","email":"e@example.com","properties":${'{"a":'.repeat(5000)}1${"}".repeat(5000)}}`,
     '{"contact_id":"f","email":"f@example.com","properties":{"__proto__":1}}',
+    '{"contact_id":"g","email":"g@example.com","properties":{"score":1e400}}',
     '{"contact_id":"z","email":"z@example.com"}',
   ];
   const batch = await completed(caller, lines.join("\r\n"), { type: "application/x-ndjson" });
-  expect(batch.rows).toMatchObject({ done: 2, failed: 7 });
+  expect(batch.rows).toMatchObject({ done: 2, failed: 8 });
   expect(await contactsOf(caller.tenantId)).toMatchObject([{ contact_id: "a", properties: { age: 3, vip: true } }, { contact_id: "z" }]);
   const problems = await problemsOf(caller, batch.batch_id);
-  expect(problems.map(({ line }) => line)).toEqual([2, 3, 5, 6, 7, 8, 9]);
+  expect(problems.map(({ line }) => line)).toEqual([2, 3, 5, 6, 7, 8, 9, 10]);
   expect(problems.map(({ problem }) => problem)).toMatchObject([
     "is not JSON",
     "must be of type object, not array",
@@ -102,6 +103,7 @@ it("JSON Lines are rows too, and what is no row is reported", async () => {
     expect.stringContaining("surrogate"),
     expect.stringContaining("nested deeper"),
     expect.stringContaining("not allowed"),
+    expect.stringContaining("properties.score: Infinity, which is no number in JSON"),
   ]);
 });
 
