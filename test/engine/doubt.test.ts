@@ -12,7 +12,7 @@ import {
   type Writes,
 } from "../../src/engine/index.ts";
 import { behave, dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "./harness.ts";
-import { LAB, platformReaches, runLab } from "./lab.ts";
+import { outputOf as answerOf, LAB, parkedBesideFailure, platformReaches, runLab } from "./lab.ts";
 
 /** A once-effect whose request was sent and whose reply was lost. */
 async function doubtful(name = fresh()) {
@@ -160,6 +160,50 @@ describe("A once effect whose outcome nobody knows", () => {
     await env.DB.prepare("UPDATE instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
     await keeperRound();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+});
+
+describe("A doubt beside a branch that failed", () => {
+  const post = defineStep({
+    effect: "once",
+    async run({ input: { isLost } }: { input: { isLost: () => boolean } }): Promise<string> {
+      if (isLost()) throw new Error("The connection was lost.");
+      return "sent";
+    },
+  });
+
+  /** Its run has ended of the other branch, and the post is in doubt: the first one's reply was lost. */
+  async function doubtBesideFailure() {
+    let posts = 0;
+    const run = await parkedBesideFailure(
+      (step) => step.effect("post", post, { isLost: () => ++posts === 1 }),
+      async (id) => (await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id)).length > 0,
+    );
+    const [effect] = await effectsOf(probeEnv, operator, run.instanceId);
+    return { ...run, key: effect?.key ?? "", posts: () => posts };
+  }
+
+  it.each([
+    { resolution: { verb: "confirm", output: "seen" } as const, answer: "seen", posts: 1 },
+    { resolution: { verb: "reject" } as const, answer: "sent", posts: 2 },
+    { resolution: { verb: "retry_anyway" } as const, answer: "sent", posts: 2 },
+  ])("W17 answered with $resolution.verb while its run was errored: the retry tells the parked branch", async (expected) => {
+    const { instanceId, key, mend, posts } = await doubtBesideFailure();
+    await resolveDoubt(probeEnv, operator, key, expected.resolution, "known");
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await answerOf(instanceId)).toBe(expected.answer);
+    expect(posts()).toBe(expected.posts);
+  });
+
+  it("W17 that is still open when the other branch is retried: the row says so, and its answer is heard", async () => {
+    const { instanceId, key, mend } = await doubtBesideFailure();
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    const status = "SELECT status FROM instances WHERE id = ?1";
+    expect(await rows(status, instanceId)).toEqual([{ status: "in_doubt" }]);
+    await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "seen" }, "known");
+    expect(await answerOf(instanceId)).toBe("seen");
   });
 });
 

@@ -57,7 +57,8 @@ async function look(
   const started = having("start").filter(({ id }) => !failed.has(id));
   const untold = await tellAgain(
     env,
-    rows.map((row) => row.id),
+    // What a run is told before its restart, the platform forgets at that: who restarts it tells it.
+    rows.filter((row) => !row.promised).map((row) => row.id),
   );
   await batch(env.DB, [
     noteLooked(
