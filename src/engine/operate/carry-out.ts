@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
+import { within } from "../contract/within.ts";
 import { doubtEventType } from "../guard/doubt.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
@@ -66,14 +67,15 @@ async function restart(env: EngineEnv, action: OpenAction): Promise<Kept> {
 
 async function begin(instance: WorkflowInstance, action: OpenAction): Promise<void> {
   // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
-  if (action.from_step) await instance.restart({ from: { name: action.from_step } }).catch(() => instance.restart());
-  else await instance.restart();
+  const { from_step: name } = action;
+  const begun = name ? instance.restart({ from: { name } }).catch(() => instance.restart()) : instance.restart();
+  await within(begun);
 }
 
 /** Sends an event to an instance that waits for it. One that has ended meanwhile is told by the retry that restarts it. */
 async function tell(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
   const { instance, status } = await existing(env, action);
-  if (instance && !ENDED.has(status)) await instance.sendEvent({ type, payload });
+  if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));
   return "kept";
 }
 

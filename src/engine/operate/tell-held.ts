@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { formatEntryKey } from "../contract/ids.ts";
+import { within } from "../contract/within.ts";
 import { doubtEventType } from "../guard/doubt.ts";
 import { type ResolvedEntry, selectResolved } from "../recorder/inbox.ts";
 import { type Answered, answerEventType, asApproval, selectAnswered } from "../signals/approval.ts";
@@ -15,12 +16,12 @@ export async function tellHeld(env: EngineEnv, instance: WorkflowInstance, { ins
   const [resolved, answered] = await batch(env.DB, [selectResolved(instance_id), selectAnswered(instance_id)]);
   for (const { step, item, generation, state } of (resolved ?? []) as unknown as ResolvedEntry[]) {
     const type = doubtEventType(formatEntryKey({ instanceId: instance_id, step, item, generation }));
-    await instance.sendEvent({ type, payload: { resolved: state } });
+    await within(instance.sendEvent({ type, payload: { resolved: state } }));
   }
   // An undo asks nobody and waits for no event: it finds in the rows what came.
   if (undo !== null) return;
   for (const row of (answered ?? []) as unknown as Answered[]) {
-    await instance.sendEvent({ type: answerEventType(row.id), payload: asApproval(row) });
+    await within(instance.sendEvent({ type: answerEventType(row.id), payload: asApproval(row) }));
   }
   await tellAgain(env, [instance_id]);
 }

@@ -4,6 +4,7 @@ import { messageId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { type Fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
+import { within } from "../contract/within.ts";
 import { batch, query } from "../store/retry.ts";
 
 /** A wait that has its event: the instance must be told. */
@@ -85,8 +86,11 @@ export async function wake<Waiting extends Assigned>(env: EngineEnv, assigned: r
   const told = assigned.map(async (one) => {
     const { workflow, instance_id, event_type, envelope } = one;
     try {
-      const instance = await workflowBinding(env, workflow).get(instance_id);
-      await instance.sendEvent({ type: event_type, payload: JSON.parse(envelope) });
+      const telling = async () => {
+        const instance = await workflowBinding(env, workflow).get(instance_id);
+        await instance.sendEvent({ type: event_type, payload: JSON.parse(envelope) });
+      };
+      await within(telling());
       return [one];
     } catch (error) {
       console.warn(JSON.stringify({ log: "wake", instance_id, error: String(error) }));
