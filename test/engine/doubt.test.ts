@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import * as z from "zod";
 import {
   defineStep,
@@ -205,6 +205,25 @@ describe("A doubt beside a branch that failed", () => {
     await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "seen" }, "known");
     expect(await answerOf(instanceId)).toBe("seen");
   });
+});
+
+it("W17 An answer that nobody could be told for a day is told when that is possible again: it is not given up, and not asked for each hour", async () => {
+  const { instanceId, key } = await doubtful();
+  const platform = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
+  const away = vi.spyOn(platform, "get").mockRejectedValue(new Error("Network connection lost."));
+  onTestFinished(() => away.mockRestore());
+  await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-78" }, "seen");
+  await env.DB.prepare("UPDATE actions SET at = at - 90000000 WHERE instance_id = ?1").bind(instanceId).run();
+  await keeperRound();
+  const [promise] = await rows<{ result: string; hours: number }>(
+    `SELECT result, round((due_at - ?2) / 3600000.0) AS hours FROM actions WHERE instance_id = ?1 AND applied_at IS NULL`,
+    instanceId,
+    Date.now(),
+  );
+  expect(promise).toEqual({ result: "applied", hours: 24 });
+  away.mockRestore();
+  await keeperRound();
+  expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
 });
 
 describe("An output that cannot be kept", () => {
