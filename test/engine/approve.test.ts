@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { type ApprovalRow, decideApproval, getApproval, historyOf, listApprovals } from "../../src/engine/index.ts";
+import { type ApprovalRow, decideApproval, getApproval, historyOf, listApprovals, retryInstance } from "../../src/engine/index.ts";
 import {
   dieAt,
   event,
@@ -17,6 +17,7 @@ import {
   statusOf,
   until,
 } from "./harness.ts";
+import { outputOf, parkedBesideFailure } from "./lab.ts";
 
 const LONG = { timeoutMs: 3_600_000 };
 const stranger = { tenantId: "globex", actor: "gus" };
@@ -139,6 +140,18 @@ describe("A question to a person", () => {
     await decideApproval(probeEnv, operator, id, "approve", "yes");
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(await questions(instanceId)).toMatchObject([{ id, askedAt: question?.askedAt, dueAt: question?.dueAt }]);
+  });
+
+  it("W16 answered while its run was errored: the retry of another branch tells the answer", async () => {
+    const { instanceId, mend } = await parkedBesideFailure(
+      (step) => step.approve("ask", { question: "May it?", timeout: "1 hour" }),
+      async (id) => (await rows("SELECT 1 FROM approvals WHERE instance_id = ?1", id)).length > 0,
+    );
+    const [question] = await questions(instanceId);
+    await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await outputOf(instanceId)).toEqual({ approved: true, by: "tess", reason: "yes" });
   });
 
   it("two questions of one instance are two: each waits for its own answer", async () => {

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import * as z from "zod";
 import {
   defineStep,
@@ -12,7 +12,7 @@ import {
   type Writes,
 } from "../../src/engine/index.ts";
 import { behave, dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "./harness.ts";
-import { LAB, platformReaches, runLab } from "./lab.ts";
+import { outputOf as answerOf, LAB, parkedBesideFailure, platformReaches, runLab } from "./lab.ts";
 
 /** A once-effect whose request was sent and whose reply was lost. */
 async function doubtful(name = fresh()) {
@@ -175,6 +175,69 @@ describe("A once effect whose outcome nobody knows", () => {
     await keeperRound();
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
+});
+
+describe("A doubt beside a branch that failed", () => {
+  const post = defineStep({
+    effect: "once",
+    async run({ input: { isLost } }: { input: { isLost: () => boolean } }): Promise<string> {
+      if (isLost()) throw new Error("The connection was lost.");
+      return "sent";
+    },
+  });
+
+  /** Its run has ended of the other branch, and the post is in doubt: the first one's reply was lost. */
+  async function doubtBesideFailure() {
+    let posts = 0;
+    const run = await parkedBesideFailure(
+      (step) => step.effect("post", post, { isLost: () => ++posts === 1 }),
+      async (id) => (await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id)).length > 0,
+    );
+    const [effect] = await effectsOf(probeEnv, operator, run.instanceId);
+    return { ...run, key: effect?.key ?? "", posts: () => posts };
+  }
+
+  it.each([
+    { resolution: { verb: "confirm", output: "seen" } as const, answer: "seen", posts: 1 },
+    { resolution: { verb: "reject" } as const, answer: "sent", posts: 2 },
+    { resolution: { verb: "retry_anyway" } as const, answer: "sent", posts: 2 },
+  ])("W17 answered with $resolution.verb while its run was errored: the retry tells the parked branch", async (expected) => {
+    const { instanceId, key, mend, posts } = await doubtBesideFailure();
+    await resolveDoubt(probeEnv, operator, key, expected.resolution, "known");
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await answerOf(instanceId)).toBe(expected.answer);
+    expect(posts()).toBe(expected.posts);
+  });
+
+  it("W17 that is still open when the other branch is retried: the row says so, and its answer is heard", async () => {
+    const { instanceId, key, mend } = await doubtBesideFailure();
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    const status = "SELECT status FROM instances WHERE id = ?1";
+    expect(await rows(status, instanceId)).toEqual([{ status: "in_doubt" }]);
+    await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "seen" }, "known");
+    expect(await answerOf(instanceId)).toBe("seen");
+  });
+});
+
+it("W17 An answer that nobody could be told for a day is told when that is possible again: it is not given up, and not asked for each hour", async () => {
+  const { instanceId, key } = await doubtful();
+  const platform = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
+  const away = vi.spyOn(platform, "get").mockRejectedValue(new Error("Network connection lost."));
+  onTestFinished(() => away.mockRestore());
+  await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-78" }, "seen");
+  await env.DB.prepare("UPDATE actions SET at = at - 90000000 WHERE instance_id = ?1").bind(instanceId).run();
+  await keeperRound();
+  const [promise] = await rows<{ result: string; hours: number }>(
+    `SELECT result, round((due_at - ?2) / 3600000.0) AS hours FROM actions WHERE instance_id = ?1 AND applied_at IS NULL`,
+    instanceId,
+    Date.now(),
+  );
+  expect(promise).toEqual({ result: "applied", hours: 24 });
+  away.mockRestore();
+  await keeperRound();
+  expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
 });
 
 describe("An output that cannot be kept", () => {

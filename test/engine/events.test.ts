@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { keeperOf } from "../../src/engine/index.ts";
 import { deliver, dieAt, event, fresh, keeperRound, probeEnv, reaches, restarted, rows, start, until } from "./harness.ts";
 
@@ -115,6 +115,30 @@ describe("An event committed with a step", () => {
     ]);
     expect(stuck.every((row) => row.due_at > Date.now())).toBe(true);
     await env.DB.prepare("DELETE FROM outbox").run();
+  });
+
+  it("O01 one that was never sent is sent although its queue always has an older one waiting: a look does not make it younger", async () => {
+    const name = fresh();
+    const unsent = event("probe.done", name, { name, step: "s" });
+    const metrics = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS), "metrics").mockImplementation(async () => ({
+      backlogCount: 1000,
+      backlogBytes: 1,
+      oldestMessageTimestamp: new Date(Date.now() - 30_000),
+    }));
+    onTestFinished(() => metrics.mockRestore());
+    await env.DB.prepare("INSERT INTO outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, ?3)")
+      .bind(name, JSON.stringify(unsent), Date.now())
+      .run();
+    const pass = (ms: number) =>
+      env.DB.prepare("UPDATE outbox SET due_at = ?2, sent_at = sent_at - ?3 WHERE id = ?1").bind(name, Date.now(), ms).run();
+    await keeperOf(probeEnv).round();
+    await pass(10_000);
+    await keeperOf(probeEnv).round();
+    expect(await applied(name)).toEqual([]);
+    await pass(15_000);
+    await keeperOf(probeEnv).round();
+    expect(await until(() => applied(name), isOnce)).toEqual(once);
+    await env.DB.prepare("DELETE FROM outbox WHERE id = ?1").bind(name).run();
   });
 
   it("is captured at once when nobody knows it, and the rest of its batch goes on", async () => {

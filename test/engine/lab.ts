@@ -1,4 +1,4 @@
-import { type Accepted, type CommandRequest, enqueue, MillraceError } from "../../src/engine/index.ts";
+import { type Accepted, type CommandRequest, enqueue, MillraceError, notRetryable, type Steps } from "../../src/engine/index.ts";
 import { type LabCall, labPasses, labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
 import { fresh, probeEnv, until } from "./harness.ts";
@@ -52,4 +52,42 @@ export async function restartLab(id: string): Promise<string> {
 export async function errorOf(id: string): Promise<{ code?: string; step?: string; message?: string } | null> {
   const row = await probeEnv.DB.prepare("SELECT error FROM instances WHERE id = ?1").bind(id).first<{ error: string | null }>();
   return row?.error ? JSON.parse(row.error) : null;
+}
+
+/** A run of two branches: one that is parked, and one that fails once the other is, until it is mended. Answers when the run has ended of that. */
+export async function parkedBesideFailure(
+  park: (step: Steps, name: string) => Promise<unknown>,
+  isParked: (instanceId: string) => Promise<boolean>,
+): Promise<{ instanceId: string; name: string; mend: () => void }> {
+  const state = { mended: false };
+  const { instanceId, name } = await runLab(async ({ step, payload, instanceId: id }) => {
+    const failing = async () => {
+      await step.read("the other is parked", () => until(() => isParked(id), Boolean));
+      await step.read(
+        "fails",
+        async () => {
+          if (!state.mended) throw notRetryable("Broken.");
+          return 1;
+        },
+        { retries: { limit: 0, delay: 10 } },
+      );
+    };
+    const [heard] = await Promise.all([park(step, payload.name), failing()]);
+    return heard;
+  });
+  await platformReaches(instanceId, "errored");
+  await until(
+    () => errorOf(instanceId),
+    (error) => error !== null,
+  );
+  const mend = () => {
+    state.mended = true;
+  };
+  return { instanceId, name, mend };
+}
+
+/** What a lab run answered, once it is complete. */
+export async function outputOf(id: string): Promise<unknown> {
+  await platformReaches(id, "complete");
+  return (await (await LAB.get(id)).status()).output;
 }

@@ -1,7 +1,9 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { armKeeper, keeperAge, keeperOf, listActions, retryInstance, upstreamRefused } from "../../src/engine/index.ts";
+import { armKeeper, keeperAge, keeperOf, listActions, putSchedule, retryInstance, upstreamRefused } from "../../src/engine/index.ts";
+import { labs } from "../probe/lab.ts";
+import { app } from "../probe/worker.ts";
 import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf } from "./harness.ts";
 import { LAB, platformReaches, runLab } from "./lab.ts";
 
@@ -132,6 +134,89 @@ describe("The keeper", () => {
     const [shown] = (await listActions(probeEnv, operator, { limit: 1 })).items;
     expect(shown).toMatchObject({ result: "failed", appliedAt: null, error: expect.stringContaining("is not bound") });
   });
+
+  it("K01 is held up by no instance that the platform does not answer for: what was accepted starts, what ended is written down, what was promised is kept", async () => {
+    const mended = { yet: false };
+    const failing = await runLab(async ({ step }) => {
+      await step.read(
+        "fails",
+        async () => {
+          if (!mended.yet) throw upstreamRefused("no");
+          return 1;
+        },
+        { retries: { limit: 0, delay: 10 } },
+      );
+    });
+    const ended = await runLab(async ({ step }) => void (await step.commit("c", () => ({}))));
+    const hung = await Promise.all([1, 2, 3].map(() => runLab(async ({ step }) => step.sleep("s", 600_000))));
+    expect(await reaches(failing.instanceId, "errored")).toBe("errored");
+    await platformReaches(failing.instanceId, "errored");
+    await platformReaches(ended.instanceId, "complete");
+    await reaches(ended.instanceId, "complete");
+    for (const { instanceId } of hung) await platformReaches(instanceId, "running", "waiting");
+    const [unseen, seen, owed] = hung.map(({ instanceId }) => instanceId);
+    mended.yet = true;
+    dieAt("retry promised, not applied");
+    await retryInstance(probeEnv, operator, failing.instanceId, { reason: "mended" }).catch(() => undefined);
+    await run("UPDATE instances SET status = 'running', seen = 1, check_at = 2 WHERE id = ?1", ended.instanceId);
+    await run("UPDATE instances SET status = 'queued', seen = 0, check_at = 1 WHERE id = ?1", unseen);
+    await run("UPDATE instances SET status = 'running', seen = 1, check_at = 1 WHERE id = ?1", seen);
+    await run(
+      `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, due_at)
+       SELECT 'h' || id, tenant_id, 'tess', 'approve', id, id, 'hangs', 'applied', ${Date.now()}, 1 FROM instances WHERE id = ?1`,
+      owed,
+    );
+    onTestFinished(async () => void (await run("DELETE FROM actions WHERE reason = 'hangs'")));
+    await run("UPDATE actions SET due_at = 2 WHERE instance_id = ?1", failing.instanceId);
+    const id = await accepted();
+    const platform = Object.getPrototypeOf(LAB) as Workflow;
+    const real = platform.get;
+    const hangs = vi.spyOn(platform, "get").mockImplementation(async function (this: Workflow, one: string) {
+      const instance = await real.call(this, one);
+      if (!hung.some(({ instanceId }) => instanceId === one)) return instance;
+      return { id: one, status: () => new Promise(() => undefined) } as unknown as WorkflowInstance;
+    });
+    onTestFinished(() => hangs.mockRestore());
+    const began = Date.now();
+    await keeperOf(probeEnv).round();
+    expect(Date.now() - began).toBeLessThan(29_000);
+    expect(await statusOf(ended.instanceId)).toBe("complete");
+    expect(await reaches(id, "complete")).toBe("complete");
+    expect(await reaches(failing.instanceId, "complete")).toBe("complete");
+  }, 60_000);
+
+  it("K01 looks at the clock again although a look never came back, because a queue left it without an answer", async () => {
+    const keeper = keeperOf(probeEnv);
+    const duties = (set: object) => runInDurableObject(keeper, (object) => void Object.assign(object, { duties: set }));
+    const name = fresh();
+    labs.set(name, async () => 1);
+    await putSchedule(
+      probeEnv,
+      app,
+      operator,
+      name,
+      { cron: "0 0 1 1 *", timeZone: "UTC", command: "lab.requested", payload: { name }, lateMs: 600_000 },
+      "test",
+    );
+    const due = () => run("UPDATE schedules SET next_at = ?2 WHERE name = ?1", name, Date.now() - 1000);
+    const runs = () => rows("SELECT DISTINCT instance_id FROM schedule_runs WHERE name = ?1 AND state = 'started'", name);
+    await duties({ catalog: app });
+    const hangs = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_COMMANDS), "sendBatch").mockReturnValue(new Promise(() => undefined));
+    onTestFinished(async () => {
+      hangs.mockRestore();
+      await duties({});
+      await run("DELETE FROM schedules WHERE name = ?1", name);
+    });
+    await due();
+    const began = Date.now();
+    await keeper.round();
+    expect(Date.now() - began).toBeLessThan(20_000);
+    hangs.mockRestore();
+    expect(await runs()).toHaveLength(1);
+    await due();
+    await keeper.round();
+    expect(await runs()).toHaveLength(2);
+  }, 60_000);
 
   it("K01 starts a clock again that the platform has given up: by its cron, and by whatever comes by a minute later", async () => {
     const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());

@@ -2,7 +2,7 @@ import { describe, expect, it, vi } from "vitest";
 import { decideApproval, historyOf, listApprovals, retryInstance, type Steps } from "../../src/engine/index.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
-import { errorOf, LAB, platformReaches, restartLab, runLab } from "./lab.ts";
+import { errorOf, LAB, outputOf, parkedBesideFailure, platformReaches, restartLab, runLab } from "./lab.ts";
 
 const say = (subject: string, value: string) => event("probe.signal", subject, { about: subject, value });
 
@@ -142,6 +142,32 @@ describe("A run that waits", () => {
     await keeperRound();
     expect(await reaches(other.instanceId, "complete")).toBe("complete");
     expect(heard).toEqual([`${one.name} yes`, `${other.name} yes`]);
+  });
+
+  it("W28 an event that came while the run was errored, and was told into the void: the retry of another branch tells it again", async () => {
+    const { instanceId, name, mend } = await parkedBesideFailure(
+      (step, about) => hear(step, "answer", about),
+      async (id) => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length > 0,
+    );
+    await deliver("probe-events", [say(name, "yes")]);
+    await probeEnv.DB.prepare("UPDATE waits SET told_at = 1 WHERE instance_id = ?1").bind(instanceId).run();
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await outputOf(instanceId)).toBe("yes");
+    expect(await rows("SELECT told_at > 1 AS told FROM waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
+  });
+
+  it("W28 an event that comes between the promise of a retry and its restart is told behind the restart, not before", async () => {
+    const { instanceId, name, mend } = await parkedBesideFailure(
+      (step, about) => hear(step, "answer", about),
+      async (id) => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length > 0,
+    );
+    mend();
+    dieAt("retry promised, not applied");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" }).catch(() => undefined);
+    await deliver("probe-events", [say(name, "yes")]);
+    await keeperRound();
+    expect(await outputOf(instanceId)).toBe("yes");
   });
 
   it("W29 several waits, several events at once: as many pairs as there are of both", async () => {

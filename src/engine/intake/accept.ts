@@ -122,6 +122,6 @@ export function confirm(messages: readonly Envelope[]): Statement[] {
 export function expectLater(messages: readonly { envelope: Envelope; delayMs: number }[]): Statement {
   const rows = messages.map(({ envelope, delayMs }) => ({ id: outboxId(envelope), delayMs }));
   return sql`
-    UPDATE outbox SET due_at = max(due_at, ${now} + later.value->>'delayMs' + ${CONFIRM_WITHIN_MS})
+    UPDATE outbox SET due_at = max(due_at, ${now} + later.value->>'delayMs' + ${CONFIRM_WITHIN_MS}), sent_at = NULL
     FROM json_each(${JSON.stringify(rows)}) later WHERE outbox.id = later.value->>'id'`;
 }

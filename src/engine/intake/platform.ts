@@ -1,5 +1,6 @@
 import { workflowBinding } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
+import { within } from "../contract/within.ts";
 
 /** What the platform says of an instance. */
 export interface PlatformAnswer {
@@ -13,8 +14,11 @@ export interface PlatformAnswer {
 /** Asks the platform about an instance. Only "there is no such instance" means that it is lost; any other trouble says nothing about it. */
 export async function askPlatform(env: object, workflow: string, id: string): Promise<PlatformAnswer> {
   try {
-    const instance = await workflowBinding(env, workflow).get(id);
-    const { status, error } = await instance.status();
+    const asked = async () => {
+      const instance = await workflowBinding(env, workflow).get(id);
+      return { instance, ...(await instance.status()) };
+    };
+    const { instance, status, error } = await within(asked());
     return { status, error: error?.message ?? null, instance: status === "unknown" ? null : instance };
   } catch (error) {
     const lost = /not.?found|does not exist|never started/i.test(messageOf(error));

@@ -1,9 +1,11 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
+import { codeOf } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
 import { placed } from "../contract/location.ts";
 import type { Params } from "../contract/params.ts";
+import { within } from "../contract/within.ts";
 
 /** An instance to be created on the platform: what its row says, not what some message asks for. */
 export interface Startable {
@@ -24,6 +26,9 @@ type Occasion = "first" | "again";
 const MAX_INSTANCES = 100;
 const MAX_BYTES = 900_000;
 
+/** Longest wait for one such call, which is the platform's largest: its others wait their turn no more than that. */
+const CREATE_LIMIT_MS = 10_000;
+
 /**
  * The platform creates 100 instances a second of one workflow and refuses the rest, whole calls or single ones. A consumer waits for its
  * turn for a few seconds: that costs nothing but time. What has none by then is the keeper's.
@@ -43,25 +48,32 @@ export async function startInstances(env: EngineEnv, instances: readonly Startab
   const started: Started = { failed: new Map(), existed: new Set() };
   const note = (id: string, message: string) =>
     void (/already.exists/i.test(message) ? started.existed.add(id) : started.failed.set(id, message));
-  for (const [workflow, group] of Map.groupBy(instances, (instance) => instance.workflow)) {
+  const startAll = async (workflow: string, group: readonly Startable[]) => {
+    let hangs: unknown;
     for (const chunk of chunks(group)) {
       try {
-        const { errors } = await workflowBinding(env, workflow).createBatch({
-          instances: chunk.map((instance) => ({
-            id: platformId(instance.id, instance.undo ?? null),
-            params: paramsOf(instance, occasion),
-            ...placed(env),
-          })),
-        });
+        if (hangs) throw hangs;
+        const creating = async () =>
+          workflowBinding(env, workflow).createBatch({
+            instances: chunk.map((instance) => ({
+              id: platformId(instance.id, instance.undo ?? null),
+              params: paramsOf(instance, occasion),
+              ...placed(env),
+            })),
+          });
+        const { errors } = await within(creating(), CREATE_LIMIT_MS);
         for (const { index, message } of errors) {
           const id = chunk[index]?.id;
           if (id) note(id, message);
         }
       } catch (error) {
+        if (codeOf(error) === "unavailable") hangs = error;
         for (const { id } of chunk) note(id, String(error));
       }
     }
-  }
+  };
+  const groups = Map.groupBy(instances, (instance) => instance.workflow);
+  await Promise.all([...groups].map(([workflow, group]) => startAll(workflow, group)));
   return started;
 }
 

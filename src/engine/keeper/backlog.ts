@@ -1,4 +1,5 @@
 import { queueBinding } from "../contract/bindings.ts";
+import { within } from "../contract/within.ts";
 
 /** What a queue is answered with that cannot say how old its oldest message is: as old as can be. */
 export const UNKNOWN = 0;
@@ -9,7 +10,7 @@ export async function oldestWaiting(env: object, queues: readonly string[]): Pro
   await Promise.all(
     [...new Set(queues)].map(async (queue) => {
       try {
-        const { backlogCount, oldestMessageTimestamp } = await queueBinding(env, queue).metrics();
+        const { backlogCount, oldestMessageTimestamp } = await within(metrics(env, queue));
         if (backlogCount > 0 && oldestMessageTimestamp) oldest.set(queue, oldestMessageTimestamp.getTime());
       } catch {
         oldest.set(queue, UNKNOWN);
@@ -17,4 +18,8 @@ export async function oldestWaiting(env: object, queues: readonly string[]): Pro
     }),
   );
   return oldest;
+}
+
+async function metrics(env: object, queue: string): Promise<QueueMetrics> {
+  return queueBinding(env, queue).metrics();
 }

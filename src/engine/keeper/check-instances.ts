@@ -4,6 +4,7 @@ import { platformId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
+import { within } from "../contract/within.ts";
 import { markStarted } from "../intake/accept.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
@@ -58,7 +59,8 @@ async function look(
   const started = having("start").filter(({ id }) => !failed.has(id));
   const untold = await tellAgain(
     env,
-    rows.map((row) => row.id),
+    // What a run is told before its restart, the platform forgets at that: who restarts it tells it.
+    rows.filter((row) => !row.promised).map((row) => row.id),
   );
   await batch(env.DB, [
     noteLooked(
@@ -158,5 +160,6 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
 
 /** Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event will do; nobody waits for this one. */
 async function nudge(env: EngineEnv & { KEEPER_NUDGES?: string }, instance: WorkflowInstance | null): Promise<void> {
-  if (env.KEEPER_NUDGES === "true") await instance?.sendEvent({ type: "keeper-nudge", payload: {} }).catch(() => undefined);
+  if (env.KEEPER_NUDGES !== "true" || !instance) return;
+  await within(instance.sendEvent({ type: "keeper-nudge", payload: {} })).catch(() => undefined);
 }

@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { within } from "../contract/within.ts";
 import { applyOpenActions } from "../operate/apply.ts";
 import { startDue } from "../schedules/due.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -12,6 +13,8 @@ import { sweep } from "./sweep.ts";
 
 /** Milliseconds from the beginning of one round to that of the next; `KEEPER_PERIOD_MS` in the env overrides it. */
 const PERIOD_MS = 10_000;
+/** Longest look at the clock: one that hangs holds up none of the next. A command that two of them start has one key, and runs once. */
+const START_LIMIT_MS = 20_000;
 /** The pause to the next round where this one left work undone. */
 const BREATH_MS = 500;
 
@@ -85,7 +88,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   #startDue(): Promise<number> {
     const { catalog } = this.duties;
     if (!catalog) return Promise.resolve(0);
-    this.#starting = this.#starting.catch(() => 0).then(() => startDue(this.env, catalog));
+    this.#starting = this.#starting.catch(() => 0).then(() => within(startDue(this.env, catalog), START_LIMIT_MS));
     return this.#starting;
   }
 

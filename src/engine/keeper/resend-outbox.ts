@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { CONFIRM_WITHIN_MS, type Portion } from "../contract/patience.ts";
-import { now, sql } from "../contract/sql.ts";
+import { type Fragment, now, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Outgoing } from "../recorder/entry.ts";
 import { relay } from "../recorder/relay.ts";
@@ -16,8 +16,14 @@ interface OutboxRow {
   id: string;
   queue: string;
   body: string;
-  due_at: number;
+  /** When it was sent last, as far as anybody knows. */
+  sent_at: number;
+  /** Why it was not, the last time. */
+  error: string | null;
 }
+
+/** A message that nobody has looked at was sent when it was committed. The time of a look says nothing of it. */
+const SENT_AT: Fragment = { fragment: `coalesce(sent_at, due_at - ${CONFIRM_WITHIN_MS})` };
 
 /**
  * Sends committed messages that no consumer has confirmed. Each row backs off by itself, so that one no queue will take holds
@@ -26,7 +32,7 @@ interface OutboxRow {
 export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   const rows = await query<OutboxRow>(
     env.DB,
-    sql`SELECT id, queue, body, due_at FROM outbox WHERE due_at <= ${now} ORDER BY due_at LIMIT ${ROWS}`,
+    sql`SELECT id, queue, body, ${SENT_AT} AS sent_at, error FROM outbox WHERE due_at <= ${now} ORDER BY due_at LIMIT ${ROWS}`,
   );
   if (rows.length === 0) return { did: 0, more: false };
   const oldest = await oldestWaiting(
@@ -34,15 +40,16 @@ export async function resendOutbox(env: EngineEnv): Promise<Portion> {
     rows.map((row) => row.queue),
   );
   // A queue that cannot say what it holds (UNKNOWN is 0) is taken for empty: a repeat is harmless.
-  const lost = rows.filter((row) => row.due_at - CONFIRM_WITHIN_MS < (oldest.get(row.queue) || Number.POSITIVE_INFINITY));
+  const lost = rows.filter((row) => row.error !== null || row.sent_at < (oldest.get(row.queue) || Number.POSITIVE_INFINITY));
   const failures = await relay(
     env,
     lost.map((row): Outgoing => ({ id: row.id, queue: row.queue, delaySeconds: 0, body: row.body })),
   );
   const errors = Object.fromEntries(failures.map(({ id, error }) => [id, beginning(error, 500)]));
+  const sent = lost.map(({ id }) => id).filter((id) => !(id in errors));
   await batch(env.DB, [
     sql`
-      UPDATE outbox SET attempts = attempts + 1, error = json_extract(${JSON.stringify(errors)}, '$."' || id || '"'),
+      UPDATE outbox SET attempts = attempts + 1, sent_at = iif(id IN (SELECT value FROM json_each(${JSON.stringify(sent)})), ${now}, ${SENT_AT}), error = json_extract(${JSON.stringify(errors)}, '$."' || id || '"'),
         due_at = ${now} + min(${CONFIRM_WITHIN_MS} * (1 << min(attempts, 6)), ${MAX_PAUSE_MS})
       WHERE id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
   ]);

@@ -1,5 +1,6 @@
 import { messageOf } from "../contract/errors.ts";
 import type { Portion } from "../contract/patience.ts";
+import { within } from "../contract/within.ts";
 
 /** One thing the keeper looks after. */
 export interface Duty {
@@ -40,25 +41,12 @@ async function runDuty({ name, budgetMs, portion }: Duty): Promise<Portion> {
   let did = 0;
   try {
     for (;;) {
-      const part = await within(PORTION_TIMEOUT_MS, portion());
+      const part = await within(portion(), PORTION_TIMEOUT_MS);
       did += part.did;
       if (!part.more || Date.now() >= until) return { did, more: part.more };
     }
   } catch (error) {
     console.error(JSON.stringify({ log: "keeper", part: name, error: messageOf(error) }));
     return { did, more: false };
-  }
-}
-
-async function within<T>(ms: number, work: Promise<T>): Promise<T> {
-  const over = new AbortController();
-  const late = scheduler.wait(ms, { signal: over.signal }).then(() => {
-    throw new Error(`It was not over after ${ms / 1000} seconds.`);
-  });
-  try {
-    return await Promise.race([work, late]);
-  } finally {
-    late.catch(() => undefined);
-    over.abort();
   }
 }

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { messageOf } from "../contract/errors.ts";
 import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
-import { now, type Statement, sql } from "../contract/sql.ts";
+import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure } from "../guard/failure.ts";
 import { batch, query } from "../store/retry.ts";
@@ -12,8 +12,12 @@ const ROWS = 50;
 /** The pause after a first failed try; it doubles with each. */
 const FIRST_PAUSE_MS = 5000;
 const MAX_PAUSE_MS = 3_600_000;
-/** A promise that could not be kept for so long ends as `failed`, where people see it: its workflow was renamed, perhaps. */
+/**
+ * A retry or an undo that could not be carried out for so long ends as `failed`, where people see it: its workflow was renamed, perhaps. An answer
+ * to a question or a doubt never ends so, because nobody could give it again: it is tried once a day.
+ */
 const GIVE_UP_MS = 86_400_000;
+const BEGINS_RUN: Fragment = { fragment: "verb IN ('retry', 'undo')" };
 /** Pauses of the one who promised, in milliseconds: the platform ends a run some moments after the run has said so itself. */
 const SOON_MS = [0, 50, 100, 200, 400, 800];
 
@@ -86,14 +90,14 @@ async function note(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
 function putOff(failures: string): Statement {
   return sql`
     UPDATE actions SET attempts = attempts + 1, error = f.value->>'why',
-      due_at = ${now} + min(${FIRST_PAUSE_MS} * (1 << min(attempts, 10)), ${MAX_PAUSE_MS})
+      due_at = ${now} + iif(at <= ${now} - ${GIVE_UP_MS}, ${GIVE_UP_MS}, min(${FIRST_PAUSE_MS} * (1 << min(attempts, 10)), ${MAX_PAUSE_MS}))
     FROM json_each(${failures}) f WHERE actions.id = f.value->>'id' AND applied_at IS NULL`;
 }
 
 function giveUp(failures: string): Statement {
   return sql`
     UPDATE actions SET result = 'failed', applied_at = ${now}
-    WHERE id IN (SELECT value->>'id' FROM json_each(${failures})) AND applied_at IS NULL AND at <= ${now} - ${GIVE_UP_MS}`;
+    WHERE id IN (SELECT value->>'id' FROM json_each(${failures})) AND applied_at IS NULL AND at <= ${now} - ${GIVE_UP_MS} AND ${BEGINS_RUN}`;
 }
 
 /** The instances of retries and undos that were given up: they do not run, and their rows say so. */

@@ -2,10 +2,12 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
+import { within } from "../contract/within.ts";
 import { doubtEventType } from "../guard/doubt.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { type Approval, answerEventType } from "../signals/approval.ts";
+import { tellHeld } from "./tell-held.ts";
 
 /** A promise to an operator that the platform has not heard of yet, and how its instance stands now. */
 export interface OpenAction {
@@ -51,23 +53,29 @@ export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept
   }
 }
 
-/** Runs an instance again from the step that failed. */
+/** Runs an instance again from the step that failed, and tells it what came for its other branches. */
 async function restart(env: EngineEnv, action: OpenAction): Promise<Kept> {
-  // Only the run that this retry began, or a later one, can have said anything since: it was restarted before.
-  if (action.status !== "running" || action.run !== (action.begun_run ?? action.run)) return "kept";
+  // Only the run that this retry began, or a later one, can have ended since: it was restarted before.
+  if (ENDED.has(action.status) || action.run !== (action.begun_run ?? action.run)) return "kept";
   const { instance, status } = await existing(env, action);
   if (!instance) return "kept";
-  if (!ENDED.has(status)) return action.attempts < TRIES_UNTIL_ALIVE ? "not yet" : "kept";
-  // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
-  if (action.from_step) await instance.restart({ from: { name: action.from_step } }).catch(() => instance.restart());
-  else await instance.restart();
-  return "kept";
+  if (ENDED.has(status)) await begin(instance, action);
+  else if (action.attempts === 0) return "not yet";
+  await tellHeld(env, instance, action);
+  return ENDED.has(status) || action.attempts >= TRIES_UNTIL_ALIVE ? "kept" : "not yet";
 }
 
-/** Sends an event to an instance that waits for it. One that has ended meanwhile reads the same from its rows when it is retried. */
+async function begin(instance: WorkflowInstance, action: OpenAction): Promise<void> {
+  // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
+  const { from_step: name } = action;
+  const begun = name ? instance.restart({ from: { name } }).catch(() => instance.restart()) : instance.restart();
+  await within(begun);
+}
+
+/** Sends an event to an instance that waits for it. One that has ended meanwhile is told by the retry that restarts it. */
 async function tell(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
   const { instance, status } = await existing(env, action);
-  if (instance && !ENDED.has(status)) await instance.sendEvent({ type, payload });
+  if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));
   return "kept";
 }
 

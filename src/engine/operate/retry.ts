@@ -6,8 +6,8 @@ import { now, sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
 import { FRESH_MS } from "../guard/fresh.ts";
 import { labelOf } from "../guard/history.ts";
-import { forgetFailures } from "../recorder/inbox.ts";
-import { reopenWait } from "../signals/wait.ts";
+import { forgetFailures, markInDoubt } from "../recorder/inbox.ts";
+import { forgetTold, reopenWait } from "../signals/wait.ts";
 import { batch } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
@@ -63,6 +63,8 @@ export async function retryInstance(
     audit(by, { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail: { from, run } }, true),
     forgetFailures(instanceId, from, actionId),
     reopenWait(instanceId, from, actionId),
+    forgetTold(instanceId, actionId),
+    markInDoubt(instanceId),
     applied(actionId),
   ]);
   if (results.at(-1)?.[0]?.result !== "applied") {

@@ -7,6 +7,19 @@ const SEEN: Fragment = {
   fragment: `step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`,
 };
 
+/** An entry of which a person has said what became of its effect. */
+export interface ResolvedEntry {
+  step: string;
+  item: string;
+  generation: number;
+  state: string;
+}
+
+/** What people have said of an instance's effects, as far as no attempt has taken the entry since. */
+export function selectResolved(instanceId: string): Statement {
+  return sql`SELECT step, item, generation, state FROM inbox WHERE instance_id = ${instanceId} AND token = 'operator'`;
+}
+
 /** All entries of an instance, newest generation last, without their outputs. */
 export function selectEntries(instanceId: string): Statement {
   return sql`

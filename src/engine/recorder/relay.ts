@@ -1,6 +1,7 @@
 import { queueBinding } from "../contract/bindings.ts";
-import { codeOf } from "../contract/errors.ts";
+import { codeOf, MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
+import { within } from "../contract/within.ts";
 import { troubleOf } from "../store/trouble.ts";
 import type { Outgoing } from "./entry.ts";
 
@@ -19,24 +20,33 @@ export interface SendFailure {
  * queue will not take holds back none of the others; a queue that asks for less is left alone. Never throws: what is not sent stays in the outbox, and the keeper comes for it.
  */
 export async function relay(env: object, messages: readonly Outgoing[]): Promise<SendFailure[]> {
+  const groups = Map.groupBy(messages, (message) => message.queue);
+  return (await Promise.all([...groups].map(([queue, group]) => sendAll(env, queue, group)))).flat();
+}
+
+async function sendAll(env: object, queue: string, messages: readonly Outgoing[]): Promise<SendFailure[]> {
   const failures: SendFailure[] = [];
-  for (const [queue, group] of Map.groupBy(messages, (message) => message.queue)) {
-    for (const chunk of chunks(group)) failures.push(...(await send(env, queue, chunk)));
-  }
+  const line = { hangs: false };
+  for (const chunk of chunks(messages)) failures.push(...(await send(env, queue, chunk, line)));
   return failures;
 }
 
-async function send(env: object, queue: string, chunk: Outgoing[]): Promise<SendFailure[]> {
+/** `line.hangs`: the queue has left a call without an answer. It is asked no more for now: each further call would take as long. */
+async function send(env: object, queue: string, chunk: Outgoing[], line: { hangs: boolean }): Promise<SendFailure[]> {
   try {
-    await queueBinding(env, queue).sendBatch(
-      chunk.map(({ body, delaySeconds }) => ({ body: JSON.parse(body), contentType: "json", ...(delaySeconds > 0 && { delaySeconds }) })),
-    );
+    if (line.hangs) throw new MillraceError("unavailable", "The queue did not answer the call before.");
+    const sending = async () =>
+      queueBinding(env, queue).sendBatch(
+        chunk.map(({ body, delaySeconds }) => ({ body: JSON.parse(body), contentType: "json", ...(delaySeconds > 0 && { delaySeconds }) })),
+      );
+    await within(sending());
     return [];
   } catch (error) {
-    const hopeless = chunk.length === 1 || troubleOf(error) === "overloaded" || codeOf(error) === "config_invalid";
+    line.hangs ||= codeOf(error) === "unavailable";
+    const hopeless = chunk.length === 1 || line.hangs || troubleOf(error) === "overloaded" || codeOf(error) === "config_invalid";
     if (hopeless) return chunk.map(({ id }) => ({ id, error: String(error) }));
     const middle = Math.ceil(chunk.length / 2);
-    return [...(await send(env, queue, chunk.slice(0, middle))), ...(await send(env, queue, chunk.slice(middle)))];
+    return [...(await send(env, queue, chunk.slice(0, middle), line)), ...(await send(env, queue, chunk.slice(middle), line))];
   }
 }
 

@@ -125,8 +125,26 @@ function selectQuestion({ tenantId, instanceId, label }: Asker): Statement {
     WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND step = ${label}`;
 }
 
+/** The questions of an instance that have their answer. */
+export function selectAnswered(instanceId: string): Statement {
+  return sql`SELECT id, state, decided_by, reason FROM approvals WHERE instance_id = ${instanceId} AND state <> 'pending'`;
+}
+
+/** A question with its answer, as its row says. */
+export interface Answered {
+  id: string;
+  state: string;
+  decided_by: string | null;
+  reason: string | null;
+}
+
+/** The answer, as the instance is told. */
+export function asApproval({ state, decided_by, reason }: Omit<Answered, "id">): Approval {
+  return { approved: state === "approved", by: decided_by, reason };
+}
+
 function standing(row: Record<string, unknown> | undefined): Standing {
   if (row === undefined) throw new MillraceError("invariant", "A question's row is gone while its instance asks.");
   if (row.state === "pending") return { leftMs: Math.max(SHORTEST_WAIT_MS, Number(row.left_ms)) };
-  return { approved: row.state === "approved", by: row.decided_by as string | null, reason: row.reason as string | null };
+  return asApproval(row as unknown as Answered);
 }

@@ -4,6 +4,7 @@ import { messageId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { type Fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
+import { within } from "../contract/within.ts";
 import { batch, query } from "../store/retry.ts";
 
 /** A wait that has its event: the instance must be told. */
@@ -81,12 +82,15 @@ export const OLDEST_FITTING: Fragment = {
 };
 
 /** Tells waiting instances of their events, and answers which of them heard. What cannot be told now, the keeper tells: the rows already hold the event. */
-export async function wake(env: EngineEnv, assigned: readonly Assigned[]): Promise<Assigned[]> {
+export async function wake<Waiting extends Assigned>(env: EngineEnv, assigned: readonly Waiting[]): Promise<Waiting[]> {
   const told = assigned.map(async (one) => {
     const { workflow, instance_id, event_type, envelope } = one;
     try {
-      const instance = await workflowBinding(env, workflow).get(instance_id);
-      await instance.sendEvent({ type: event_type, payload: JSON.parse(envelope) });
+      const telling = async () => {
+        const instance = await workflowBinding(env, workflow).get(instance_id);
+        await instance.sendEvent({ type: event_type, payload: JSON.parse(envelope) });
+      };
+      await within(telling());
       return [one];
     } catch (error) {
       console.warn(JSON.stringify({ log: "wake", instance_id, error: String(error) }));
@@ -98,14 +102,15 @@ export async function wake(env: EngineEnv, assigned: readonly Assigned[]): Promi
 
 /**
  * Tells instances of the events that their waits hold and that the keeper has not told them of: the first telling may have been lost.
- * Answers those that could not be told now either.
+ * Answers those that could not be told now either. What was told to a run that a retry has replaced meanwhile does not count.
  */
 export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]): Promise<ReadonlySet<string>> {
   if (instanceIds.length === 0) return new Set();
-  const held = await query<Assigned>(
+  const held = await query<Assigned & { run: number }>(
     env.DB,
     sql`
-      SELECT w.instance_id, w.workflow, w.event_type, w.signal_id, s.envelope FROM waits w JOIN signals s ON s.id = w.signal_id
+      SELECT w.instance_id, w.workflow, w.event_type, w.signal_id, s.envelope, i.run
+      FROM waits w JOIN signals s ON s.id = w.signal_id JOIN instances i ON i.id = w.instance_id
       WHERE w.instance_id IN (SELECT value FROM json_each(${JSON.stringify(instanceIds)})) AND w.told_at IS NULL`,
   );
   const told = await wake(env, held);
@@ -114,7 +119,8 @@ export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]):
   await batch(env.DB, [
     sql`
       UPDATE waits SET told_at = ${now}
-      WHERE (instance_id, signal_id) IN (SELECT value->>'instance_id', value->>'signal_id' FROM json_each(${JSON.stringify(told)}))`,
+      FROM json_each(${JSON.stringify(told.map(({ envelope: _, ...one }) => one))}) t JOIN instances i ON i.id = t.value->>'instance_id'
+      WHERE waits.instance_id = i.id AND waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`,
   ]);
   return untold;
 }

@@ -75,6 +75,13 @@ export function reopenWait(instanceId: string, label: string | null, actionId: s
       AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
 }
 
+/** A restart makes the platform forget what it was told: the events that waits hold are told again. Behind the statement that carries the action out. */
+export function forgetTold(instanceId: string, actionId: string): Statement {
+  return sql`
+    UPDATE waits SET told_at = NULL
+    WHERE instance_id = ${instanceId} AND told_at IS NOT NULL AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
+}
+
 /** The event that a wait took, as JSON; undefined when none came. */
 export async function heldSignal({ env, instanceId }: Waiter, label: string): Promise<string | undefined> {
   const [rows] = await batch(env.DB, [selectWait(instanceId, label, 0)]);
