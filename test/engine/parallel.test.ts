@@ -191,6 +191,49 @@ describe("Branches side by side, each of several steps", () => {
     expect(other.done).toEqual(["tell that it failed", "pay"]);
   });
 
+  it("W25 a retry of a run whose own code threw does not try anew what the code went on without, nor does one that names it: both ways would be taken", async () => {
+    const { done, refusing, act } = world();
+    refusing.add("by card");
+    let mended = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await act(step, "by card").catch(() => act(step, "by invoice"));
+      if (!mended) throw new TypeError("undefined is not a function");
+      await act(step, "book");
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    mended = true;
+    await platformReaches(instanceId, "errored");
+    const named = retryInstance(probeEnv, operator, instanceId, { from: "by card", reason: "the card works now" });
+    await expect(named).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining('"by invoice" depends on that'),
+    });
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done).toEqual(["by invoice", "book"]);
+  });
+
+  it("W25 a race that was decided by a failure stays decided when the run is retried for a fault behind it", async () => {
+    const { done, waits, refusing, act } = world();
+    refusing.add("first");
+    let mended = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      const first = act(step, "first").catch(async () => {
+        await act(step, "note that the first failed");
+        return new Promise<never>(() => undefined);
+      });
+      const winner = await Promise.race([first, act(step, "second")]);
+      await act(step, `after ${winner}`);
+      if (!mended) throw new TypeError("undefined is not a function");
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    waits.second = () => done.includes("first");
+    mended = true;
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done.toSorted()).toEqual(["after second", "note that the first failed", "second"]);
+  });
+
   it("W25 W12 a name that depends on chance is still refused, beside a branch that is not at fault: both names are said, nothing happens twice", async () => {
     const { done, waits, chain } = world();
     waits.b1 = () => done.length === 2;

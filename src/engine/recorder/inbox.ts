@@ -156,11 +156,19 @@ export function nextGeneration({ instanceId, step, item, generation }: EntryKey)
     ON CONFLICT DO NOTHING`;
 }
 
-/** An operator wants a failed step (or all, if it was none) tried anew: no later pass is told any more that it failed. Behind the statement that carries the action out. */
-export function forgetFailures(instanceId: string, label: string | null, actionId: string): Statement {
+/** An operator wants a failed step tried anew: no later pass is told any more that it failed. Behind the statement that carries the action out. */
+export function forgetFailure(instanceId: string, label: string, actionId: string): Statement {
   return sql`
     UPDATE inbox SET caught = (SELECT json_group_object(key, json(value)) FROM json_each(inbox.caught) WHERE key <> ${label})
     WHERE instance_id = ${instanceId} AND caught IS NOT NULL AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
+}
+
+/** Entries of what happened, or may have, because the code caught that a step failed. */
+export function wentOnFrom(instanceId: string, label: string | null): Statement {
+  return sql`
+    SELECT step FROM inbox, json_each(inbox.caught) failure
+    WHERE instance_id = ${instanceId} AND state IN ('claimed', 'in_doubt', 'confirmed', 'done') AND failure.key = ${label}
+    ORDER BY position LIMIT 1`;
 }
 
 /** Keeps a message until its consumer confirms it. */
