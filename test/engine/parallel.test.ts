@@ -112,6 +112,38 @@ describe("Branches side by side, each of several steps", () => {
     expect(back).toEqual(["loser", "after first", "second", "first"]);
   });
 
+  it("W25 W18 a race that was decided once more, after an undo and a retry, keeps that winner too, beside a step that was never taken back", async () => {
+    const { done, back, waits, act } = world();
+    const look = { ms: 0 };
+    const winners: unknown[] = [];
+    waits.slow = () => done.includes("after look");
+    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+      await Promise.all([act(step, "a"), act(step, "b")]);
+      await act(step, "c");
+      const stays = step.commit("stays", () => ({}));
+      const winner = await Promise.race([step.read("look", () => scheduler.wait(look.ms).then(() => "look")), act(step, "slow")]);
+      winners.push(winner);
+      await act(step, `after ${winner}`);
+      await stays;
+      await step.read("look for the slow one", () => recorded(id, "slow"));
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await platformReaches(instanceId, "complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    done.length = 0;
+    expect(await retried(instanceId)).toBe("complete");
+    // What is recorded is answered at once now; the look takes its time.
+    look.ms = 300;
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(new Set(winners)).toEqual(new Set(["look"]));
+    expect(done.toSorted()).toEqual(["a", "after look", "b", "c", "slow"]);
+    back.length = 0;
+    await undoInstance(probeEnv, operator, instanceId, "called off again");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(back).toEqual(["slow", "after look", "c", ...done.slice(0, 2).toReversed()]);
+  });
+
   it("W25 a race whose loser never finishes ends, is restarted and undone", async () => {
     const { done, back, act } = world();
     const { instanceId } = await runLab(async ({ step }) => {

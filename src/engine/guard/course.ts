@@ -106,14 +106,11 @@ export class Course implements Progress {
 
   /** Which of the held ones is next; behind the last while the one that was next in the pass before is still under way. */
   #nextHeld(): number {
-    for (;;) {
-      const [label] = this.#expected;
-      if (label === undefined) return 0;
-      const index = this.#held.findIndex(({ settlement }) => settlement.label === label);
-      if (index >= 0) return index;
-      if (this.#underWay.has(label)) return this.#held.length;
-      // It has been heard of, or this pass has not come by it: nobody waits for it.
-      this.#expected.shift();
-    }
+    while (this.#expected[0] !== undefined && this.#failed.has(this.#expected[0])) this.#expected.shift();
+    // One that the code has not named yet keeps its turn: the order may be put together from runs that named it sooner and later.
+    const next = this.#expected.find((label) => this.#underWay.has(label));
+    if (next === undefined) return 0;
+    const index = this.#held.findIndex(({ settlement }) => settlement.label === next);
+    return index >= 0 ? index : this.#held.length;
   }
 }
