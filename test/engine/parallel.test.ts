@@ -9,8 +9,8 @@ import {
   undoInstance,
   upstreamRefused,
 } from "../../src/engine/index.ts";
-import { fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "./harness.ts";
-import { errorOf, platformReaches, restartLab, runLab } from "./lab.ts";
+import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "./harness.ts";
+import { errorOf, LAB, platformReaches, restartLab, runLab } from "./lab.ts";
 
 /** An outside world of one test: what was done to it, in which order, what was taken back, and what each waits for before it happens. */
 function world() {
@@ -142,6 +142,68 @@ describe("Branches side by side, each of several steps", () => {
     await undoInstance(probeEnv, operator, instanceId, "called off again");
     expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
     expect(back).toEqual(["slow", "after look", "c", ...done.slice(0, 2).toReversed()]);
+  });
+
+  it("W25 W18 a run that is done again goes the way that a step says which was never taken back, also where all is otherwise as fast", async () => {
+    const { done, refusing, act } = world();
+    const ms: Record<string, number> = { q: 20, r: 120, p: 70, last: 200 };
+    refusing.add("last");
+    const { instanceId } = await runLab(async ({ step }) => {
+      const read = (name: string) => step.read(`read ${name}` as never, () => scheduler.wait(ms[name] ?? 0));
+      await Promise.all([
+        read("p").then(() => act(step, "p")),
+        Promise.all([read("q"), read("r")]).then(() => step.commit("stays", () => ({}))),
+        read("last").then(() => act(step, "last")),
+      ]);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    refusing.clear();
+    Object.assign(ms, { q: 900, r: 50, p: 0, last: 100 });
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done.toSorted()).toEqual(["last", "p", "p"]);
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toHaveLength(3);
+  });
+
+  it("W25 W18 a claim of what is done again says what had settled before it in its own run: a pass that finds it goes on", async () => {
+    const { waits, refusing, act } = world();
+    const name = fresh("lab");
+    const look = { ms: 0, claimed: 0 };
+    const claimed = defineStep({
+      effect: "lookup",
+      retries: { limit: 0, delay: 10 },
+      lookup: async () => undefined,
+      run: async () => ++look.claimed,
+      undo: defineStep<Done<null, number>, unknown>({ effect: "natural", run: async () => 1 }),
+    });
+    refusing.add("beside");
+    waits.beside = () => look.claimed > 0;
+    const { instanceId } = await runLab(
+      ({ step }) =>
+        Promise.all([
+          step.read("look", () => scheduler.wait(look.ms)).then(() => step.effect("claimed", claimed, null)),
+          act(step, "beside"),
+        ]),
+      { name },
+    );
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await recorded(instanceId, "claimed");
+    await platformReaches(instanceId, "errored");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    refusing.clear();
+    waits.beside = () => look.claimed > 1;
+    const claim = pauseAt("W01 claimed, effect not started", name);
+    await retryInstance(probeEnv, operator, instanceId, { reason: "again" });
+    await until(async () => claim.reached(), Boolean);
+    look.ms = 1500;
+    await expireLeases(instanceId);
+    await (await LAB.get(instanceId)).restart();
+    claim.release();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
   it("W25 a race whose loser never finishes ends, is restarted and undone", async () => {

@@ -10,7 +10,7 @@ const SEEN: Fragment = {
 /** All entries of an instance, newest generation last, without their outputs. */
 export function selectEntries(instanceId: string): Statement {
   return sql`
-    SELECT ${SEEN}
+    SELECT ${SEEN}, updated_at
     FROM inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
 }
 
@@ -44,6 +44,7 @@ export function claim(attempt: Attempt, leaseMs: number, input: string | null): 
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
       state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),
       repeats = max(inbox.repeats, inbox.state = 'claimed'),
+      position = excluded.position, after = excluded.after, caught = excluded.caught,
       epoch = inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, updated_at = excluded.updated_at
     WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.lease_until <= ${now} AND inbox.token <> excluded.token)`;
 }
