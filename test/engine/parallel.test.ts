@@ -9,8 +9,8 @@ import {
   undoInstance,
   upstreamRefused,
 } from "../../src/engine/index.ts";
-import { fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "./harness.ts";
-import { errorOf, platformReaches, restartLab, runLab } from "./lab.ts";
+import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "./harness.ts";
+import { errorOf, LAB, platformReaches, restartLab, runLab } from "./lab.ts";
 
 /** An outside world of one test: what was done to it, in which order, what was taken back, and what each waits for before it happens. */
 function world() {
@@ -112,6 +112,100 @@ describe("Branches side by side, each of several steps", () => {
     expect(back).toEqual(["loser", "after first", "second", "first"]);
   });
 
+  it("W25 W18 a race that was decided once more, after an undo and a retry, keeps that winner too, beside a step that was never taken back", async () => {
+    const { done, back, waits, act } = world();
+    const look = { ms: 0 };
+    const winners: unknown[] = [];
+    waits.slow = () => done.includes("after look");
+    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+      await Promise.all([act(step, "a"), act(step, "b")]);
+      await act(step, "c");
+      const stays = step.commit("stays", () => ({}));
+      const winner = await Promise.race([step.read("look", () => scheduler.wait(look.ms).then(() => "look")), act(step, "slow")]);
+      winners.push(winner);
+      await act(step, `after ${winner}`);
+      await stays;
+      await step.read("look for the slow one", () => recorded(id, "slow"));
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await platformReaches(instanceId, "complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    done.length = 0;
+    expect(await retried(instanceId)).toBe("complete");
+    // What is recorded is answered at once now; the look takes its time.
+    look.ms = 300;
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(new Set(winners)).toEqual(new Set(["look"]));
+    expect(done.toSorted()).toEqual(["a", "after look", "b", "c", "slow"]);
+    back.length = 0;
+    await undoInstance(probeEnv, operator, instanceId, "called off again");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(back).toEqual(["slow", "after look", "c", ...done.slice(0, 2).toReversed()]);
+  });
+
+  it("W25 W18 a run that is done again goes the way that a step says which was never taken back, also where all is otherwise as fast", async () => {
+    const { done, refusing, act } = world();
+    const ms: Record<string, number> = { q: 20, r: 120, p: 70, last: 200 };
+    refusing.add("last");
+    const { instanceId } = await runLab(async ({ step }) => {
+      const read = (name: string) => step.read(`read ${name}` as never, () => scheduler.wait(ms[name] ?? 0));
+      await Promise.all([
+        read("p").then(() => act(step, "p")),
+        Promise.all([read("q"), read("r")]).then(() => step.commit("stays", () => ({}))),
+        read("last").then(() => act(step, "last")),
+      ]);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    refusing.clear();
+    Object.assign(ms, { q: 900, r: 50, p: 0, last: 100 });
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done.toSorted()).toEqual(["last", "p", "p"]);
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toHaveLength(3);
+  });
+
+  it("W25 W18 a claim of what is done again says what had settled before it in its own run: a pass that finds it goes on", async () => {
+    const { waits, refusing, act } = world();
+    const name = fresh("lab");
+    const look = { ms: 0, claimed: 0 };
+    const claimed = defineStep({
+      effect: "lookup",
+      retries: { limit: 0, delay: 10 },
+      lookup: async () => undefined,
+      run: async () => ++look.claimed,
+      undo: defineStep<Done<null, number>, unknown>({ effect: "natural", run: async () => 1 }),
+    });
+    refusing.add("beside");
+    waits.beside = () => look.claimed > 0;
+    const { instanceId } = await runLab(
+      ({ step }) =>
+        Promise.all([
+          step.read("look", () => scheduler.wait(look.ms)).then(() => step.effect("claimed", claimed, null)),
+          act(step, "beside"),
+        ]),
+      { name },
+    );
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await recorded(instanceId, "claimed");
+    await platformReaches(instanceId, "errored");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    refusing.clear();
+    waits.beside = () => look.claimed > 1;
+    const claim = pauseAt("W01 claimed, effect not started", name);
+    await retryInstance(probeEnv, operator, instanceId, { reason: "again" });
+    await until(async () => claim.reached(), Boolean);
+    look.ms = 1500;
+    await expireLeases(instanceId);
+    await (await LAB.get(instanceId)).restart();
+    claim.release();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+
   it("W25 a race whose loser never finishes ends, is restarted and undone", async () => {
     const { done, back, act } = world();
     const { instanceId } = await runLab(async ({ step }) => {
@@ -189,6 +283,49 @@ describe("Branches side by side, each of several steps", () => {
     other.refusing.clear();
     expect(await retried(again.instanceId)).toBe("complete");
     expect(other.done).toEqual(["tell that it failed", "pay"]);
+  });
+
+  it("W25 a retry of a run whose own code threw does not try anew what the code went on without, nor does one that names it: both ways would be taken", async () => {
+    const { done, refusing, act } = world();
+    refusing.add("by card");
+    let mended = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await act(step, "by card").catch(() => act(step, "by invoice"));
+      if (!mended) throw new TypeError("undefined is not a function");
+      await act(step, "book");
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    mended = true;
+    await platformReaches(instanceId, "errored");
+    const named = retryInstance(probeEnv, operator, instanceId, { from: "by card", reason: "the card works now" });
+    await expect(named).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining('"by invoice" depends on that'),
+    });
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done).toEqual(["by invoice", "book"]);
+  });
+
+  it("W25 a race that was decided by a failure stays decided when the run is retried for a fault behind it", async () => {
+    const { done, waits, refusing, act } = world();
+    refusing.add("first");
+    let mended = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      const first = act(step, "first").catch(async () => {
+        await act(step, "note that the first failed");
+        return new Promise<never>(() => undefined);
+      });
+      const winner = await Promise.race([first, act(step, "second")]);
+      await act(step, `after ${winner}`);
+      if (!mended) throw new TypeError("undefined is not a function");
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    waits.second = () => done.includes("first");
+    mended = true;
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done.toSorted()).toEqual(["after second", "note that the first failed", "second"]);
   });
 
   it("W25 W12 a name that depends on chance is still refused, beside a branch that is not at fault: both names are said, nothing happens twice", async () => {

@@ -30,7 +30,7 @@ export async function claim(run: Run, place: Place, first: Attempt, input: unkno
       attempt = { ...attempt, aloneAs: null };
       continue;
     }
-    run.noteRecorded(place, number);
+    run.noteRecorded(place, entry.generation, number);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1 };
     if (entry.state === "done") return { settled: stored(entry) };
     if (entry.state === "confirmed") return { confirmed: entry };

@@ -1,13 +1,13 @@
-import { caughtOf, type History, type Progress, packBefore, type Settlement } from "./history.ts";
+import { type Basis, caughtOf, type History, type Progress, packBefore, type Settlement } from "./history.ts";
 
 /** Where a step stands in the course of its pass: how much had settled when the code named it, and which entry already says how much of that. */
 export interface Start {
   readonly at: number;
-  readonly basis: Basis;
+  readonly basis: Told;
 }
 
-interface Basis {
-  readonly label: string | null;
+interface Told {
+  readonly by: Basis | null;
   readonly at: number;
 }
 
@@ -24,7 +24,7 @@ export class Course implements Progress {
   readonly #held: { settlement: Settlement; release: () => void }[] = [];
   #history: History | undefined;
   #expected: string[] = [];
-  #basis: Basis = { label: null, at: 0 };
+  #basis: Told = { by: null, at: 0 };
   #telling = false;
 
   hasBegun(label: string): boolean {
@@ -46,18 +46,19 @@ export class Course implements Progress {
     const start = { at: this.#settled.length, basis: this.#basis };
     this.#begun.add(label);
     this.#underWay.add(label);
-    if (this.#history?.isDue(label, this) && this.#history.saysAll(label)) this.noteRecorded(label, start);
+    const recorded = this.#history?.basisAt(label, this, start.at);
+    if (recorded) this.noteRecorded(recorded, start);
     return start;
   }
 
   /** What had settled before a step was begun, as its entry keeps it. */
   before({ at, basis }: Start): { after: string | null; caught: string | null } {
-    return packBefore(basis.label, this.#settled.slice(basis.at, at));
+    return packBefore(basis.by, this.#settled.slice(basis.at, at));
   }
 
   /** An entry of the step is in the inbox: those behind it need not say again what it says. */
-  noteRecorded(label: string, { at }: Start): void {
-    if (at >= this.#basis.at) this.#basis = { label, at };
+  noteRecorded({ label, generation }: Basis, { at }: Start): void {
+    if (at >= this.#basis.at) this.#basis = { by: { label, generation }, at };
   }
 
   /** Runs a step, and lets the code hear how it came out when it is its turn. */
@@ -106,14 +107,11 @@ export class Course implements Progress {
 
   /** Which of the held ones is next; behind the last while the one that was next in the pass before is still under way. */
   #nextHeld(): number {
-    for (;;) {
-      const [label] = this.#expected;
-      if (label === undefined) return 0;
-      const index = this.#held.findIndex(({ settlement }) => settlement.label === label);
-      if (index >= 0) return index;
-      if (this.#underWay.has(label)) return this.#held.length;
-      // It has been heard of, or this pass has not come by it: nobody waits for it.
-      this.#expected.shift();
-    }
+    while (this.#expected[0] !== undefined && this.#failed.has(this.#expected[0])) this.#expected.shift();
+    // One that the code has not named yet keeps its turn: the order may be put together from runs that named it sooner and later.
+    const next = this.#expected.find((label) => this.#underWay.has(label));
+    if (next === undefined) return 0;
+    const index = this.#held.findIndex(({ settlement }) => settlement.label === next);
+    return index >= 0 ? index : this.#held.length;
   }
 }

@@ -1,6 +1,7 @@
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import type { Seen } from "../recorder/entry.ts";
+import { UNDONE } from "../recorder/inbox.ts";
 
 /** The name on the platform of a step, or of one of its parallel calls. */
 export function labelOf(name: string, item: string): string {
@@ -34,23 +35,37 @@ export function errorOf({ name, code, message }: Caught): Error {
 /** A settlement as an entry keeps it: the label, in a list of its own when the step had failed. */
 type Mark = string | [string];
 
+/** An entry that says already what had settled before it. */
+export interface Basis {
+  readonly label: string;
+  readonly generation: number;
+}
+
+/** A basis as an entry keeps it: the label, with the generation when that is not the first. */
+type BasisMark = string | [string, number] | null;
+
 /** What had settled before a step was begun, as its entry keeps it: of all that, what the entry of `basis` does not say already. */
-export function packBefore(basis: string | null, settled: readonly Settlement[]): { after: string | null; caught: string | null } {
+export function packBefore(basis: Basis | null, settled: readonly Settlement[]): { after: string | null; caught: string | null } {
   if (basis === null && settled.length === 0) return { after: null, caught: null };
+  const base: BasisMark = basis && (basis.generation === 1 ? basis.label : [basis.label, basis.generation]);
   const marks: Mark[] = settled.map(({ label, failure }) => (failure ? [label] : label));
   const failures = settled.flatMap(({ label, failure }) => (failure ? [[label, failure]] : []));
   return {
-    after: JSON.stringify([basis, ...marks]),
+    after: JSON.stringify([base, ...marks]),
     caught: failures.length > 0 ? JSON.stringify(Object.fromEntries(failures)) : null,
   };
 }
 
-/** One recorded step of the workflow's code. */
+/** One recorded step of the workflow's code, in one of its generations. */
 interface Past {
   label: string;
+  generation: number;
+  position: number;
+  updatedAt: number;
   state: Seen["state"];
-  basis: string | null;
+  basis: Basis | null;
   settled: { label: string; failed: boolean }[];
+  caught: string | null;
 }
 
 /** How far a pass has come. */
@@ -63,53 +78,128 @@ export interface Progress {
 export class History {
   /** In which order steps settled, as far as recorded steps were begun behind them; then the other recorded ones. */
   readonly order: readonly string[];
-  readonly #steps = new Map<string, Past>();
+  readonly #newest = new Map<string, Past>();
+  readonly #generations = new Map<string, Past>();
   readonly #caught = new Map<string, Caught>();
+  readonly #told = new Map<Past, number>();
+  readonly #due = new Set<Past>();
 
   constructor(entries: readonly Seen[]) {
-    const newest = new Map<string, Seen>();
-    for (const entry of entries) if (entry.position >= 0) newest.set(labelOf(entry.step, entry.item), entry);
-    const order = new Set<string>();
-    for (const [label, entry] of [...newest].toSorted(([, one], [, other]) => one.position - other.position)) {
-      const [basis = null, ...marks] = entry.after === null ? [] : (JSON.parse(entry.after) as [string | null, ...Mark[]]);
-      const settled = marks.map((mark) => ({ label: String(mark), failed: typeof mark !== "string" }));
-      this.#steps.set(label, { label, state: entry.state, basis, settled });
-      for (const one of settled) order.add(one.label);
-      if (entry.caught === null || entry.state === "failed") continue;
-      for (const [failed, error] of Object.entries(JSON.parse(entry.caught) as Record<string, Caught>)) this.#caught.set(failed, error);
+    for (const entry of entries) {
+      if (entry.position < 0) continue;
+      const past = pastOf(entry);
+      this.#newest.set(past.label, past);
+      this.#generations.set(keyOf(past), past);
     }
-    for (const { label, state } of this.#steps.values()) if (state === "done") order.add(label);
+    const newest = [...this.#newest.values()].toSorted(inOrderOfRuns(entries));
+    const order = new Set<string>();
+    for (const past of this.#behind(newest)) for (const { label } of past.settled) order.add(label);
+    for (const { label, state } of newest) if (state === "done") order.add(label);
     this.order = [...order];
+    for (const { caught } of this.#behind(newest.filter(({ state }) => state !== "failed"))) {
+      if (caught === null) continue;
+      for (const [failed, error] of Object.entries(JSON.parse(caught) as Record<string, Caught>)) this.#caught.set(failed, error);
+    }
   }
 
   /** With what error a step failed that recorded steps went on from; undefined where it has come out otherwise since. */
   failureOf(label: string): Caught | undefined {
-    const state = this.#steps.get(label)?.state;
+    const state = this.#newest.get(label)?.state;
     return state === undefined || state === "failed" || state === "claimed" ? this.#caught.get(label) : undefined;
   }
 
-  /** True for a recorded step when all that had settled before it was begun has settled in this pass, and in the same way. */
-  isDue(label: string, pass: Progress): boolean {
-    let step = this.#steps.get(label);
-    // No chain is longer than that; one that runs in a circle, because generations of it were written by different passes, says nothing.
-    for (let left = this.#steps.size; step && left > 0 && HAPPENED.has(step.state); left--) {
-      if (!step.settled.every((one) => pass.hasSettled(one.label, one.failed))) return false;
-      if (step.basis === null || pass.hasBegun(step.basis)) return true;
-      step = this.#steps.get(step.basis);
-    }
-    return false;
-  }
-
-  /** True when the entry still says of each failure before it with what error that was: an operator may have had one forgotten. */
-  saysAll(label: string): boolean {
-    return this.#steps.get(label)?.settled.every((one) => !one.failed || this.#caught.has(one.label)) ?? false;
+  /** The entry of a recorded step when it says of all that has settled in this pass (`count`) that it had, and how: those behind it need not say so again. */
+  basisAt(label: string, pass: Progress, count: number): Basis | undefined {
+    const step = this.#newest.get(label);
+    return step && this.#isDue(step, pass) && this.#tells(step) === count ? step : undefined;
   }
 
   /** A step that earlier passes recorded, and that code which is the same on every pass would have begun by now. */
   missedBy(pass: Progress): string | undefined {
-    for (const label of this.#steps.keys()) if (!pass.hasBegun(label) && this.isDue(label, pass)) return label;
+    for (const [label, step] of this.#newest) if (!pass.hasBegun(label) && this.#isDue(step, pass)) return label;
     return undefined;
   }
+
+  /** True for what happened when all that had settled before it was begun has settled in this pass, and in the same way. */
+  #isDue(step: Past, pass: Progress): boolean {
+    if (!HAPPENED.has(step.state)) return false;
+    const chain = this.#chain(step, this.#due);
+    if (!this.#isWhole(chain, this.#due)) return false;
+    for (const past of chain) {
+      // A generation that is free to be taken has not said yet when that is.
+      if (past.state === "failed" || !past.settled.every((one) => pass.hasSettled(one.label, one.failed))) return false;
+      this.#due.add(past);
+    }
+    return true;
+  }
+
+  /** How many steps an entry, with those that it builds on, says to have settled; not a number when it does not say of each failure any more with what error that was: an operator may have had one forgotten. */
+  #tells(step: Past): number {
+    for (const past of this.#chain(step, this.#told)) {
+      const basis = this.#basisOf(past);
+      const before = past.basis === null ? 0 : ((basis && this.#told.get(basis)) ?? Number.NaN);
+      const known = past.settled.every((one) => !one.failed || this.#caught.has(one.label));
+      this.#told.set(past, known ? before + past.settled.length : Number.NaN);
+    }
+    return this.#told.get(step) ?? Number.NaN;
+  }
+
+  /** Entries in this order, each behind those that it builds on. */
+  #behind(steps: readonly Past[]): ReadonlySet<Past> {
+    const all = new Set<Past>();
+    for (const step of steps) for (const past of this.#chain(step, all)) all.add(past);
+    return all;
+  }
+
+  /** An entry behind those that it builds on, as far as they are not `known`. */
+  #chain(step: Past, known: { has(past: Past): boolean }): Past[] {
+    const chain = new Set<Past>();
+    // Where it runs in a circle, because entries of it were written anew by other passes, it ends.
+    for (let past: Past | undefined = step; past && !known.has(past) && !chain.has(past); past = this.#basisOf(past)) chain.add(past);
+    return [...chain].toReversed();
+  }
+
+  /** False for a chain that begins nowhere. */
+  #isWhole([first]: Past[], known: { has(past: Past): boolean }): boolean {
+    if (!first || first.basis === null) return true;
+    const basis = this.#basisOf(first);
+    return basis !== undefined && known.has(basis);
+  }
+
+  #basisOf({ basis }: Past): Past | undefined {
+    return basis === null ? undefined : this.#generations.get(keyOf(basis));
+  }
+}
+
+function pastOf({ step, item, generation, position, state, after, caught, updated_at }: Seen): Past {
+  const [base = null, ...marks] = after === null ? [] : (JSON.parse(after) as [BasisMark, ...Mark[]]);
+  const [label, of] = typeof base === "string" ? [base, 1] : (base ?? []);
+  return {
+    label: labelOf(step, item),
+    generation,
+    position,
+    updatedAt: updated_at,
+    state,
+    basis: label === undefined || of === undefined ? null : { label, generation: of },
+    settled: marks.map((mark) => ({ label: String(mark), failed: typeof mark !== "string" })),
+    caught,
+  };
+}
+
+function keyOf({ label, generation }: Basis): string {
+  return `${generation} ${label}`;
+}
+
+/** The latest run first: it went the way of those before it as far as that was recorded, and says more. What an undo left standing keeps its place in its own run. */
+function inOrderOfRuns(entries: readonly Seen[]): (one: Past, other: Past) => number {
+  const undoneAt = entries.flatMap(({ token, updated_at }) => (token === UNDONE ? [updated_at] : []));
+  const undosSince = new Map<Past, number>();
+  const undosOf = (past: Past) => {
+    const undos = undosSince.get(past) ?? undoneAt.filter((at) => at >= past.updatedAt).length;
+    undosSince.set(past, undos);
+    return undos;
+  };
+  return (one, other) => undosOf(one) - undosOf(other) || one.position - other.position;
 }
 
 const HAPPENED: ReadonlySet<Seen["state"]> = new Set(["claimed", "in_doubt", "confirmed", "done"]);

@@ -35,7 +35,7 @@ export async function record<Output>(
     answer = await run.recorder.record({ ...attempt, position: run.nextPosition(place), aloneAs: null }, outcome);
   }
   const { mine, entry } = answer;
-  run.noteRecorded(place, answer.run);
+  run.noteRecorded(place, entry?.generation ?? attempt.key.generation, answer.run);
   await crashPoint("W05 recorded, step result lost", run.instanceId);
   if (!mine) run.noteOther();
   if (entry?.state !== "done") {

@@ -250,10 +250,10 @@ export class Run {
   }
 
   /** An entry of the step is in the inbox, and the instance was in this run then. */
-  noteRecorded({ label, start }: Place, number?: number): void {
+  noteRecorded({ label, start }: Place, generation: number, number?: number): void {
     this.#announced = true;
     if (number !== undefined) this.#number ??= Promise.resolve(number);
-    if (start) this.#course.noteRecorded(label, start);
+    if (start) this.#course.noteRecorded({ label, generation }, start);
   }
 
   /** Asks patiently, because it is no step of the platform's that would be tried again: no run ends of a database that is away for minutes. */

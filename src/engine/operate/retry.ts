@@ -6,9 +6,9 @@ import { now, sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
 import { FRESH_MS } from "../guard/fresh.ts";
 import { labelOf } from "../guard/history.ts";
-import { forgetFailures, markInDoubt } from "../recorder/inbox.ts";
+import { forgetFailure, markInDoubt, wentOnFrom } from "../recorder/inbox.ts";
 import { forgetTold, reopenWait } from "../signals/wait.ts";
-import { batch } from "../store/retry.ts";
+import { batch, query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { historyOf } from "./history.ts";
@@ -40,7 +40,9 @@ const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done
 /**
  * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts from.
  * One whose undo failed goes on with the undo; one that is undone starts from its beginning, and does again what was taken back.
- * Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded, `invalid_transition` (audited as no change) when the instance is not stopped.
+ * A step whose failure the code caught is tried anew when the run ended with that failure, or when it is named and nothing that was done depends on it.
+ * Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded, `invalid_transition` (audited as no change) when the instance is not
+ * stopped, or when something depends on the named failure.
  */
 export async function retryInstance(
   env: EngineEnv,
@@ -51,6 +53,8 @@ export async function retryInstance(
   const instance = await getInstance(env, by, instanceId);
   if (options.from !== undefined) await assertRecorded(env, instance, await effectsOf(env, by, instanceId), options.from);
   const from = startOf(instance, options.from);
+  // The code that throws what it caught goes no other way: done anew, that step makes nothing happen twice.
+  const named = from === null || from === instance.error?.step ? null : from;
   const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
@@ -59,23 +63,27 @@ export async function retryInstance(
     sql`
       UPDATE instances SET status = 'running', run = ${run}, error = NULL, undo = iif(status = 'terminated', NULL, undo),
         updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated') AND run < ${run}`,
+      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated') AND run < ${run}
+        AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,
     audit(by, { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail: { from, run } }, true),
-    forgetFailures(instanceId, from, actionId),
+    ...(from === null ? [] : [forgetFailure(instanceId, from, actionId)]),
     reopenWait(instanceId, from, actionId),
     forgetTold(instanceId, actionId),
     markInDoubt(instanceId),
     applied(actionId),
   ]);
-  if (results.at(-1)?.[0]?.result !== "applied") {
-    throw new MillraceError("invalid_transition", `The instance is ${instance.status}: only an errored or terminated one can be retried.`, {
-      from: instance.status,
-      to: "running",
-    });
-  }
+  if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance, named);
   await crashPoint("retry promised, not applied");
   await applyAction(env, actionId);
   return { actionId, from };
+}
+
+async function refusal(env: EngineEnv, { id, status }: Instance, named: string | null): Promise<MillraceError> {
+  const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
+  const why = behind
+    ? `"${named}" failed, and the code went on without it: "${behind.step}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step, or undo the instance and then retry it.`
+    : `The instance is ${status}: only an errored or terminated one can be retried.`;
+  return new MillraceError("invalid_transition", why, { from: status, to: "running" });
 }
 
 /** The platform remembers the results of what was taken back: an undone instance starts from its beginning whatever is asked for. */

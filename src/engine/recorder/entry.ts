@@ -41,7 +41,10 @@ export interface Entry {
 }
 
 /** An entry as a look at all of an instance's shows it: without its output, since those of all entries may be more than one answer can carry. */
-export type Seen = Omit<Entry, "output">;
+export interface Seen extends Omit<Entry, "output"> {
+  /** By the database's clock. */
+  updated_at: number;
+}
 
 /** A message on its way: what the outbox holds and the relay sends. */
 export interface Outgoing {

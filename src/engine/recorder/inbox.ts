@@ -23,7 +23,7 @@ export function selectResolved(instanceId: string): Statement {
 /** All entries of an instance, newest generation last, without their outputs. */
 export function selectEntries(instanceId: string): Statement {
   return sql`
-    SELECT ${SEEN}
+    SELECT ${SEEN}, updated_at
     FROM inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
 }
 
@@ -57,6 +57,7 @@ export function claim(attempt: Attempt, leaseMs: number, input: string | null): 
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
       state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),
       repeats = max(inbox.repeats, inbox.state = 'claimed'),
+      position = excluded.position, after = excluded.after, caught = excluded.caught,
       epoch = inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, updated_at = excluded.updated_at
     WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.lease_until <= ${now} AND inbox.token <> excluded.token)`;
 }
@@ -170,11 +171,19 @@ export function nextGeneration({ instanceId, step, item, generation }: EntryKey)
     ON CONFLICT DO NOTHING`;
 }
 
-/** An operator wants a failed step (or all, if it was none) tried anew: no later pass is told any more that it failed. Behind the statement that carries the action out. */
-export function forgetFailures(instanceId: string, label: string | null, actionId: string): Statement {
+/** An operator wants a failed step tried anew: no later pass is told any more that it failed. Behind the statement that carries the action out. */
+export function forgetFailure(instanceId: string, label: string, actionId: string): Statement {
   return sql`
     UPDATE inbox SET caught = (SELECT json_group_object(key, json(value)) FROM json_each(inbox.caught) WHERE key <> ${label})
     WHERE instance_id = ${instanceId} AND caught IS NOT NULL AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
+}
+
+/** Entries of what happened, or may have, because the code caught that a step failed. */
+export function wentOnFrom(instanceId: string, label: string | null): Statement {
+  return sql`
+    SELECT step FROM inbox, json_each(inbox.caught) failure
+    WHERE instance_id = ${instanceId} AND state IN ('claimed', 'in_doubt', 'confirmed', 'done') AND failure.key = ${label}
+    ORDER BY position LIMIT 1`;
 }
 
 /** Keeps a message until its consumer confirms it. */
