@@ -72,7 +72,7 @@ export function expectProblem(answer: Answer, status: number, code: string): Jso
 
 /** Looks until what it sees is right, or gives up after 20 seconds with what it saw last. */
 export async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Promise<T> {
-  for (const deadline = Date.now() + 20_000; ; await scheduler.wait(20)) {
+  for (const deadline = Date.now() + 45_000; ; await scheduler.wait(20)) {
     const seen = await look();
     if (right(seen) || Date.now() > deadline) return seen;
   }

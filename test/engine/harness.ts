@@ -63,7 +63,7 @@ export async function statusOf(id: string): Promise<string | undefined> {
 }
 
 /** Waits until something is so; the last value if it never is. */
-export async function until<T>(look: () => Promise<T>, is: (value: T) => boolean, timeout = 20_000): Promise<T> {
+export async function until<T>(look: () => Promise<T>, is: (value: T) => boolean, timeout = 45_000): Promise<T> {
   for (const deadline = Date.now() + timeout; ; await scheduler.wait(20)) {
     const value = await look();
     if (is(value) || Date.now() > deadline) return value;

@@ -6,13 +6,16 @@ import { type ResolvedEntry, selectResolved } from "../recorder/inbox.ts";
 import { type Answered, answerEventType, asApproval, selectAnswered } from "../signals/approval.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { batch } from "../store/retry.ts";
-import type { OpenAction } from "./carry-out.ts";
 
 /**
  * Tells a run that was restarted of everything that its rows hold: answers, resolved doubts, events. The platform remembers that its parked steps
  * wait, and forgets at a restart what they were told. Each has an event type of its own, so that a step which has heard hears nothing more.
  */
-export async function tellHeld(env: EngineEnv, instance: WorkflowInstance, { instance_id, undo }: OpenAction): Promise<void> {
+export async function tellHeld(
+  env: EngineEnv,
+  instance: WorkflowInstance,
+  { instance_id, undo }: { instance_id: string; undo: string | null },
+): Promise<void> {
   const [resolved, answered] = await batch(env.DB, [selectResolved(instance_id), selectAnswered(instance_id)]);
   for (const { step, item, generation, state } of (resolved ?? []) as unknown as ResolvedEntry[]) {
     const type = doubtEventType(formatEntryKey({ instanceId: instance_id, step, item, generation }));
