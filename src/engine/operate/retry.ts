@@ -54,7 +54,18 @@ export async function retryInstance(
       UPDATE instances SET status = 'running', run = ${run}, error = NULL, undo = iif(status = 'terminated', NULL, undo),
         updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated') AND run < ${run}`,
-    audit(by, { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail: { from, run } }, true),
+    audit(
+      by,
+      {
+        id: actionId,
+        verb: "retry",
+        target: instanceId,
+        instanceId,
+        reason: options.reason,
+        detail: { from, run, ...(isUndone(instance) && { undone: true }) },
+      },
+      true,
+    ),
     forgetFailures(instanceId, from, actionId),
     reopenWait(instanceId, from, actionId),
     forgetTold(instanceId, actionId),
