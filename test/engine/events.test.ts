@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { keeperOf } from "../../src/engine/index.ts";
+import { fingerprintOf, keeperOf } from "../../src/engine/index.ts";
 import { deliver, dieAt, event, fresh, keeperRound, probeEnv, reaches, restarted, rows, start, until } from "./harness.ts";
 
 /** How often a probe's event was applied: by the workflow that follows it, and by the command it leads to. */
@@ -139,6 +139,27 @@ describe("An event committed with a step", () => {
     await keeperOf(probeEnv).round();
     expect(await until(() => applied(name), isOnce)).toEqual(once);
     await env.DB.prepare("DELETE FROM outbox WHERE id = ?1").bind(name).run();
+  });
+
+  it("W24 by reference, with a payload that is none of its type, is captured and taken by no wait: the right one that comes later is", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "wait", name: "answer", subject: name }]);
+    await until(
+      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1", instanceId),
+      (found) => found.length > 0,
+    );
+    const byReference = async (payload: unknown) => {
+      const { payload_inline: _, ...envelope } = event("probe.signal", name, null);
+      const path = `payloads/acme/${fresh()}/${fingerprintOf(payload)}`;
+      await probeEnv.PAYLOADS.put(path, JSON.stringify(payload));
+      return { ...envelope, payload_ref: `r2://${path}` };
+    };
+    const wrong = await byReference({ about: name, worth: "x" });
+    expect(await deliver("probe-events", [wrong])).toEqual({ acked: 1, retried: 0 });
+    const letters = await rows("SELECT state, reason FROM dead_letters WHERE idempotency_key = ?1", wrong.idempotency_key);
+    expect(letters).toEqual([{ state: "open", reason: "invalid_payload" }]);
+    await deliver("probe-events", [await byReference({ about: name, value: "right" })]);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
   it("is captured at once when nobody knows it, and the rest of its batch goes on", async () => {

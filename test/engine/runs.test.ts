@@ -1,9 +1,9 @@
-import { describe, expect, it } from "vitest";
-import { planRetry, retryInstance, upstreamRefused } from "../../src/engine/index.ts";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { defineStep, planRetry, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import type { End } from "../../src/engine/recorder/inbox.ts";
 import { deliver, envelopeOf, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
-import { errorOf, platformReaches, runLab } from "./lab.ts";
+import { errorOf, LAB, platformReaches, runLab } from "./lab.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
@@ -165,5 +165,63 @@ describe("A retry from a step", () => {
     await retryInstance(probeEnv, operator, instanceId, { from: "look", reason: "again" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(state.reads).toBe(2);
+  });
+});
+
+describe("A retry that is carried out by several", () => {
+  it("W16 by the operator's own call and the keeper at the same moment: its run is restarted once", async () => {
+    const { instanceId, state } = await failing();
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    state.broken = false;
+    state.go = true;
+    let restarts = 0;
+    const platform = Object.getPrototypeOf(LAB) as Workflow;
+    const real = platform.get;
+    const slow = vi.spyOn(platform, "get").mockImplementation(async function (this: Workflow, id: string) {
+      const instance = await real.call(this, id);
+      if (id !== instanceId) return instance;
+      const status = async () => {
+        const answer = await instance.status();
+        await scheduler.wait(300);
+        return answer;
+      };
+      const restart = (options: never) => {
+        restarts++;
+        return instance.restart(options);
+      };
+      const sendEvent = (told: never) => instance.sendEvent(told);
+      return { id, status, restart, sendEvent } as unknown as WorkflowInstance;
+    });
+    onTestFinished(() => slow.mockRestore());
+    const retried = retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    await until(
+      () => rows("SELECT 1 FROM actions WHERE instance_id = ?1", instanceId),
+      (found) => found.length > 0,
+    );
+    await keeperRound();
+    await retried;
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(restarts).toBe(1);
+  });
+
+  it("W18 W33 of an undone run whose first run is still in its last moments: it is restarted all the same, and does again what was taken back", async () => {
+    const name = fresh();
+    const back = defineStep({ effect: "natural", run: async () => 1 });
+    let did = 0;
+    const act = defineStep({ effect: "keyed", run: async () => ++did, undo: back as never });
+    const paused = pauseAt("W33 end told, pass not over", name);
+    onTestFinished(() => paused.release());
+    const { instanceId } = await runLab(async ({ step }) => step.effect("act", act, {}), { name });
+    await until(async () => paused.reached(), Boolean);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undoInstance(probeEnv, operator, instanceId, "off");
+    expect(await reaches(instanceId, "terminated")).toBe("terminated");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "on again" });
+    for (let round = 1; round <= 6; round++) await keeperRound();
+    paused.release();
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(did).toBe(2);
   });
 });

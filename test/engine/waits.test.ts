@@ -157,6 +157,20 @@ describe("A run that waits", () => {
     expect(await rows("SELECT told_at > 1 AS told FROM waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
   });
 
+  it("W28 a retry dies between its restart and the telling: the keeper tells", async () => {
+    const { instanceId, name, mend } = await parkedBesideFailure(
+      (step, about) => hear(step, "answer", about),
+      async (id) => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length > 0,
+    );
+    await deliver("probe-events", [say(name, "yes")]);
+    mend();
+    dieAt("restarted, not told");
+    await expect(retryInstance(probeEnv, operator, instanceId, { reason: "mended" })).rejects.toThrow("Died");
+    await probeEnv.DB.prepare("UPDATE actions SET lease_until = 0 WHERE instance_id = ?1").bind(instanceId).run();
+    await keeperRound();
+    expect(await outputOf(instanceId)).toBe("yes");
+  });
+
   it("W28 an event that comes between the promise of a retry and its restart is told behind the restart, not before", async () => {
     const { instanceId, name, mend } = await parkedBesideFailure(
       (step, about) => hear(step, "answer", about),

@@ -13,6 +13,7 @@ export type CrashPoint =
   | "O01 committed, not relayed"
   | "O02 relayed, not confirmed"
   | "retry promised, not applied"
+  | "restarted, not told"
   | "resolved, not told"
   | "answered, not told"
   | "undo promised, not applied"

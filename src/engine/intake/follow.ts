@@ -20,7 +20,8 @@ export async function follow(
 ): Promise<Plan> {
   const { env, catalog } = intake;
   const { targets } = catalog.subscribers(definition.type);
-  const readsPayload = targets.some((target) => target.do !== "start" && target.do !== "signal");
+  // A run checks the payload it is started with. A wait takes one event for ever, so what is no such event must not get there.
+  const readsPayload = targets.some((target) => target.do !== "start");
   const fetches = readsPayload && envelope.payload_ref !== undefined;
   const payload = fetches ? await unpackPayload(env.PAYLOADS, definition, envelope) : inline;
   const event: Routed<unknown> = { payload, envelope, env: env as unknown as Cloudflare.Env, once };

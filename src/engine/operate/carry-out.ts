@@ -1,12 +1,15 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
+import { now, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { doubtEventType } from "../guard/doubt.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { type Approval, answerEventType } from "../signals/approval.ts";
+import { batch } from "../store/retry.ts";
 import { tellHeld } from "./tell-held.ts";
 
 /** A promise to an operator that the platform has not heard of yet, and how its instance stands now. */
@@ -22,6 +25,10 @@ export interface OpenAction {
   from_step: string | null;
   /** The run that a retry or an undo began; null for other verbs. */
   begun_run: number | null;
+  /** 1 for the retry of an instance that is undone; null for other verbs. */
+  undone: number | null;
+  /** When this retry has restarted its run. */
+  restarted_at: number | null;
   run: number;
   status: string;
   workflow: string;
@@ -59,17 +66,23 @@ async function restart(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (ENDED.has(action.status) || action.run !== (action.begun_run ?? action.run)) return "kept";
   const { instance, status } = await existing(env, action);
   if (!instance) return "kept";
-  if (ENDED.has(status)) await begin(instance, action);
-  else if (action.attempts === 0) return "not yet";
+  const ended = ENDED.has(status);
+  if (action.restarted_at === null) {
+    if (!ended && action.attempts < TRIES_UNTIL_ALIVE) return "not yet";
+    // What is undone has nothing left to do: a run of it that still lives is the old one, however long its last moments take.
+    if (ended || action.undone === 1) await begin(env, instance, action);
+  } else if (ended) return "kept";
   await tellHeld(env, instance, action);
-  return ENDED.has(status) || action.attempts >= TRIES_UNTIL_ALIVE ? "kept" : "not yet";
+  return "kept";
 }
 
-async function begin(instance: WorkflowInstance, action: OpenAction): Promise<void> {
+async function begin(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {
   // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
   const { from_step: name } = action;
   const begun = name ? instance.restart({ from: { name } }).catch(() => instance.restart()) : instance.restart();
   await within(begun);
+  await batch(env.DB, [sql`UPDATE actions SET restarted_at = ${now} WHERE id = ${action.id}`]);
+  await crashPoint("restarted, not told");
 }
 
 /** Sends an event to an instance that waits for it. One that has ended meanwhile is told by the retry that restarts it. */

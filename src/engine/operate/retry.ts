@@ -65,7 +65,18 @@ export async function retryInstance(
         updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated') AND run < ${run}
         AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,
-    audit(by, { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail: { from, run } }, true),
+    audit(
+      by,
+      {
+        id: actionId,
+        verb: "retry",
+        target: instanceId,
+        instanceId,
+        reason: options.reason,
+        detail: { from, run, ...(isUndone(instance) && { undone: true }) },
+      },
+      true,
+    ),
     ...(from === null ? [] : [forgetFailure(instanceId, from, actionId)]),
     reopenWait(instanceId, from, actionId),
     forgetTold(instanceId, actionId),
