@@ -110,6 +110,21 @@ describe("The end of a run", () => {
   });
 });
 
+it("A step that hangs to the end of its last attempt is named in the error of its run", async () => {
+  const { instanceId } = await runLab(({ step }) =>
+    step.read("hangs", () => new Promise<number>(() => undefined), { ...ONCE, timeout: 100 }),
+  );
+  const status = await until(
+    () => statusOf(instanceId),
+    (is) => is === "errored",
+    25_000,
+  );
+  expect([status, await errorOf(instanceId)]).toEqual([
+    "errored",
+    expect.objectContaining({ step: "hangs", code: "step_timeout", attempts: 1 }),
+  ]);
+}, 30_000);
+
 describe("A retry between the row's end and the platform's", () => {
   it("W33 is carried out as soon as the platform has ended the run too", async () => {
     const name = fresh("lab");
