@@ -206,6 +206,33 @@ describe("Branches side by side, each of several steps", () => {
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
+  it("W20 W25 an effect whose answer was lost is asked for by an undo also where the code caught that, and taken back with what was done instead", async () => {
+    const { done, back, act } = world();
+    const booked: string[] = [];
+    const booking = defineStep({
+      effect: "lookup",
+      retries: { limit: 0, delay: 10 },
+      lookup: async () => booked[0],
+      run: async (): Promise<string> => {
+        booked.push("booking 1");
+        throw new Error("The answer was lost");
+      },
+      undo: defineStep<Done<null, string>, unknown>({ effect: "natural", run: async ({ input }) => back.push(input.output) }),
+    });
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("book", booking, null).catch(() => act(step, "instead"));
+      await act(step, "behind");
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await platformReaches(instanceId, "complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect([done, back.toSorted()]).toEqual([
+      ["instead", "behind"],
+      ["behind", "booking 1", "instead"],
+    ]);
+  });
+
   it("W25 a race whose loser never finishes ends, is restarted and undone", async () => {
     const { done, back, act } = world();
     const { instanceId } = await runLab(async ({ step }) => {

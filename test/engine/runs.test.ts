@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { defineStep, planRetry, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
+import { HEARTBEAT_MS } from "../../src/engine/guard/step.ts";
+import { type Done, defineStep, planRetry, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import type { End } from "../../src/engine/recorder/inbox.ts";
 import { deliver, envelopeOf, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
@@ -109,6 +110,65 @@ describe("The end of a run", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 });
+
+it("A step that hangs to the end of its last attempt is named in the error of its run", async () => {
+  const { instanceId } = await runLab(({ step }) =>
+    step.read("hangs", () => new Promise<number>(() => undefined), { ...ONCE, timeout: 100 }),
+  );
+  const status = await until(
+    () => statusOf(instanceId),
+    (is) => is === "errored",
+    25_000,
+  );
+  expect([status, await errorOf(instanceId)]).toEqual([
+    "errored",
+    expect.objectContaining({ step: "hangs", code: "step_timeout", attempts: 1 }),
+  ]);
+}, 30_000);
+
+it("W20 a look-up that is refused says nothing of the effect: it stays unknown, and an undo asks again", async () => {
+  const booked: string[] = [];
+  const back: string[] = [];
+  let refuses = true;
+  const booking = defineStep({
+    effect: "lookup",
+    retries: { limit: 1, delay: 10 },
+    lookup: async () => (refuses ? refuse() : booked[0]),
+    run: async (): Promise<string> => {
+      booked.push("booking 1");
+      throw new Error("The answer was lost");
+    },
+    undo: defineStep<Done<null, string>, unknown>({ effect: "natural", run: async ({ input }) => back.push(input.output) }),
+  });
+  const { instanceId } = await runLab(({ step }) => step.effect("book", booking, null));
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  refuses = false;
+  await undoInstance(probeEnv, operator, instanceId, "called off");
+  expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+  expect([booked, back]).toEqual([["booking 1"], ["booking 1"]]);
+});
+
+it.each(["lookup", "once"] as const)(
+  "W06 an attempt that was paused behind its claim and wakes after a takeover does not act (%s)",
+  async (effect) => {
+    const name = fresh("lab");
+    let acts = 0;
+    const definition = { effect, retries: { limit: 0, delay: 10 }, run: async () => ++acts, lookup: async () => undefined } as const;
+    const paused = pauseAt("W01 claimed, effect not started", name);
+    const { instanceId } = await runLab(({ step }) => step.effect("act", defineStep<null, number>(definition), null), { name });
+    await until(async () => paused.reached(), Boolean);
+    // Another attempt took the key over, and an operator said, or the upstream did, that nothing had happened.
+    await probeEnv.DB.prepare("UPDATE inbox SET token = 'another', epoch = epoch + 1 WHERE instance_id = ?1").bind(instanceId).run();
+    await scheduler.wait(HEARTBEAT_MS + 500);
+    paused.release();
+    await until(
+      () => statusOf(instanceId),
+      (is) => is === "errored",
+    );
+    expect([acts, (await errorOf(instanceId))?.code]).toEqual([0, "lease_lost"]);
+  },
+  20_000,
+);
 
 describe("A retry between the row's end and the platform's", () => {
   it("W33 is carried out as soon as the platform has ended the run too", async () => {

@@ -33,11 +33,16 @@ export async function attemptEffect<Input, Output>(
   const claimed = await claim(run, place, attempt, input);
   if ("settled" in claimed) return claimed.settled;
   if ("confirmed" in claimed) return adopt(run, place, platformAttempt, attempt, claimed.confirmed, definition, writes);
-  const done = await underLease(run, place, platformAttempt, claimed.attempt, definition, (lost) =>
+  const done = await underLease(run, place, platformAttempt, claimed, definition, (lease) =>
     inTime(definition, async (signal) => {
-      const call = effectCall(run, claimed.attempt, input, AbortSignal.any([signal, lost]));
-      const found = claimed.repeats && definition.effect === "lookup" ? await definition.lookup(call) : undefined;
-      return found ?? (await definition.run(call));
+      const call = effectCall(run, claimed.attempt, input, AbortSignal.any([signal, lease.lost]));
+      if (claimed.repeats && definition.effect === "lookup") {
+        await lease.goOn("ask");
+        const found = await definition.lookup(call);
+        if (found !== undefined && found !== null) return found;
+      }
+      await lease.goOn("act");
+      return definition.run(call);
     }),
   );
   return "settled" in done ? done.settled : record(run, place, claimed.attempt, done.output, writes);

@@ -1,6 +1,6 @@
 import { crashPoint, isSimulatedDeath } from "../contract/crash-points.ts";
 import { durationMs } from "../contract/duration.ts";
-import { isDefiniteRefusal } from "../contract/errors.ts";
+import { isDefiniteRefusal, MillraceError } from "../contract/errors.ts";
 import { formatEntryKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import type { RecorderClient } from "../recorder/client.ts";
@@ -17,12 +17,13 @@ const SHOWN_INPUT_CHARACTERS = 4096;
 const HELD_LOOK_MS = 1000;
 
 /** A key that this attempt holds, and whether an earlier attempt may have reached the upstream; or what there is instead. */
-type Claimed = { attempt: Attempt; repeats: boolean } | { settled: Settled } | { confirmed: Entry };
+type Claimed = { attempt: Attempt; repeats: boolean; askedAt: number } | { settled: Settled } | { confirmed: Entry };
 
 /** Takes the key before the effect. While another attempt holds it and gives signs of life, waits for that one. */
 export async function claim(run: Run, place: Place, first: Attempt, input: unknown): Promise<Claimed> {
   let attempt = first;
   for (;;) {
+    const askedAt = Date.now();
     const { mine, entry, run: number } = await run.recorder.claim(attempt, LEASE_MS, shown(input));
     if (entry === null) {
       // Another pass has written: what it recorded is asked for first.
@@ -31,7 +32,7 @@ export async function claim(run: Run, place: Place, first: Attempt, input: unkno
       continue;
     }
     run.noteRecorded(place, entry.generation, number);
-    if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1 };
+    if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1, askedAt };
     if (entry.state === "done") return { settled: stored(entry) };
     if (entry.state === "confirmed") return { confirmed: entry };
     const key = { ...attempt.key, generation: entry.generation };
@@ -39,6 +40,14 @@ export async function claim(run: Run, place: Place, first: Attempt, input: unkno
     if (entry.state === "claimed") await scheduler.wait(Math.min(Math.max(20, entry.lease_left_ms + 20), HELD_LOOK_MS));
     attempt = { ...attempt, key };
   }
+}
+
+/** A claim while its effect is under way. */
+interface Lease {
+  /** Aborts when another attempt has taken over. */
+  readonly lost: AbortSignal;
+  /** Said right before the upstream is reached: an attempt that was paused since makes sure that nobody has taken over. Errors: `lease_lost`. */
+  goOn(to: "ask" | "act"): Promise<void>;
 }
 
 /**
@@ -49,17 +58,22 @@ export async function underLease<Input, Output>(
   run: Run,
   place: Place,
   platformAttempt: number,
-  attempt: Attempt,
+  { attempt, askedAt }: { attempt: Attempt; askedAt: number },
   definition: StepDefinition<Input, Output>,
-  effect: (lost: AbortSignal) => Promise<Output>,
+  effect: (lease: Lease) => Promise<Output>,
 ): Promise<{ output: Output } | { settled: Settled }> {
   await crashPoint("W01 claimed, effect not started", run.instanceId);
-  const heartbeat = startHeartbeat(run.recorder, attempt, durationMs(definition.timeout ?? DEFAULT_TIMEOUT));
+  const heartbeat = startHeartbeat(run.recorder, attempt, durationMs(definition.timeout ?? DEFAULT_TIMEOUT), askedAt);
+  let acts = false;
+  const goOn = async (to: "ask" | "act") => {
+    await heartbeat.hold();
+    acts = to === "act";
+  };
   try {
-    return { output: await effect(heartbeat.lost) };
+    return { output: await effect({ lost: heartbeat.lost, goOn }) };
   } catch (error) {
     if (isSimulatedDeath(error)) throw error;
-    const ending = isDefiniteRefusal(error) ? "failed" : definition.effect === "once" ? "in_doubt" : "expired";
+    const ending = endingOf(definition, error, acts);
     await run.recorder.giveUp(attempt, ending, JSON.stringify(describeFailure(place.label, platformAttempt, error)));
     if (ending === "in_doubt") return { settled: { inDoubt: formatEntryKey(attempt.key) } };
     throw error;
@@ -68,16 +82,36 @@ export async function underLease<Input, Output>(
   }
 }
 
+/** A refusal says that nothing happened only when it was the effect that was refused: a look-up that is says nothing of what it should have found. */
+function endingOf<Input, Output>(
+  { effect }: StepDefinition<Input, Output>,
+  error: unknown,
+  acts: boolean,
+): "failed" | "in_doubt" | "expired" {
+  if (effect === "lookup") return acts && isDefiniteRefusal(error) ? "failed" : "expired";
+  return !acts || isDefiniteRefusal(error) ? "failed" : "in_doubt";
+}
+
 /** Extends the lease while the effect runs; at most for the step's time-out and a little, so that an effect that hangs for ever does not hold its key for ever. */
-function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: number): { lost: AbortSignal; stop: () => void } {
+function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: number, askedAt: number) {
   const lost = new AbortController();
   const endsAt = Date.now() + timeoutMs + HEARTBEAT_MS;
-  const timer = setInterval(async () => {
+  let heldAt = askedAt;
+  const extend = async () => {
+    const from = Date.now();
+    const held = await recorder.extend(attempt, LEASE_MS);
+    if (held) heldAt = from;
+    else lost.abort(new MillraceError("lease_lost", "Another attempt has taken this effect over."));
+  };
+  const timer = setInterval(() => {
     if (Date.now() > endsAt) return clearInterval(timer);
-    const held = await recorder.extend(attempt, LEASE_MS).catch(() => true);
-    if (!held) lost.abort(new Error("Another attempt has taken this effect over."));
+    extend().catch(() => undefined);
   }, HEARTBEAT_MS);
-  return { lost: lost.signal, stop: () => clearInterval(timer) };
+  const hold = async () => {
+    if (Date.now() - heldAt > HEARTBEAT_MS) await extend();
+    lost.signal.throwIfAborted();
+  };
+  return { lost: lost.signal, hold, stop: () => clearInterval(timer) };
 }
 
 function shown(input: unknown): string | null {

@@ -102,10 +102,10 @@ export class History {
     }
   }
 
-  /** With what error a step failed that recorded steps went on from; undefined where it has come out otherwise since. */
-  failureOf(label: string): Caught | undefined {
+  /** With what error a step failed that recorded steps went on from; undefined where it has come out otherwise since, unless it is asked what those steps `heard`. */
+  failureOf(label: string, heard = false): Caught | undefined {
     const state = this.#newest.get(label)?.state;
-    return state === undefined || state === "failed" || state === "claimed" ? this.#caught.get(label) : undefined;
+    return heard || state === undefined || state === "failed" || state === "claimed" ? this.#caught.get(label) : undefined;
   }
 
   /** The entry of a recorded step when it says of all that has settled in this pass (`count`) that it had, and how: those behind it need not say so again. */

@@ -1,7 +1,7 @@
 import type { WorkflowStep } from "cloudflare:workers";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
-import { codeOf } from "../contract/errors.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import { doubtEventType } from "./doubt.ts";
 import { asPlatformError, isTerminal, nextDelayMs } from "./failure.ts";
@@ -12,6 +12,9 @@ import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries } from "./step.ts";
 
 /** The platform's time-out leaves this much beyond the effect's own, so that an effect which ends in time can still be recorded. */
 const RECORDING_MARGIN_MS = 15_000;
+
+/** An attempt begins, by its own clock, so much later than the platform's timer at most. */
+const TIMER_MARGIN_MS = 1000;
 
 /** How often in a row a timer of the platform's may be early before its error is taken for another one. */
 const EARLY_TIMERS = 5;
@@ -39,7 +42,9 @@ export class Platform {
   async do<T extends Rpc.Serializable<T>>(place: Pick<Place, "label">, policy: Policy, body: (attempt: number) => Promise<T>): Promise<T> {
     const run = this.#run;
     const retries = policy.retries ?? DEFAULT_RETRIES;
+    const timeoutMs = durationMs(policy.timeout ?? DEFAULT_TIMEOUT) + RECORDING_MARGIN_MS;
     let ran = false;
+    let underWay: { attempt: number; since: number } | undefined;
     const attempt = this.#steps.do(
       place.label,
       {
@@ -49,19 +54,26 @@ export class Platform {
           backoff: "constant",
           delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, run.lastError(place.label) ?? error),
         },
-        timeout: durationMs(policy.timeout ?? DEFAULT_TIMEOUT) + RECORDING_MARGIN_MS,
+        timeout: timeoutMs,
       },
       async ({ attempt }) => {
         ran = true;
+        const own = { attempt, since: Date.now() };
+        underWay = own;
         try {
           return await body(attempt);
         } catch (error) {
           if (!isSimulatedDeath(error)) run.noteFailure(place.label, attempt, error, isTerminal(error) || attempt > retries.limit);
           throw asPlatformError(error);
+        } finally {
+          if (underWay === own) underWay = undefined;
         }
       },
     );
     const result = await attempt.catch((error) => {
+      // What the platform ends at its time-out hears nothing of that. What it ends sooner it passes by again.
+      const hung = underWay && Date.now() - underWay.since >= timeoutMs - TIMER_MARGIN_MS ? underWay.attempt : 0;
+      if (hung > retries.limit) run.noteFailure(place.label, hung, new MillraceError("step_timeout", messageOf(error)), true);
       run.noteRejected(place.label, error);
       throw error;
     });

@@ -95,15 +95,17 @@ export class Run {
 
   /**
    * Runs a step, and lets the code hear how it came out when it is its turn. In a pass that may not be the first, a step that had failed
-   * and was caught fails again with the same error: what was recorded behind it is true only then. Behind the end of the code nothing is begun any more.
+   * and was caught fails again with the same error: what was recorded behind it is true only then. Before that error a pass that undoes
+   * looks whether something came of the step all the same (`look`). Behind the end of the code nothing is begun any more.
    */
-  async through<T>(place: Place, work: () => Promise<T>): Promise<T> {
+  async through<T>(place: Place, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
     if (this.#over) return new Promise(() => undefined);
     await this.#knowHistory();
-    const caught = this.#history?.failureOf(place.label);
+    const caught = this.#history?.failureOf(place.label, look !== undefined);
     return this.#course.settle(place.label, async () => {
       try {
         if (!caught) return await work();
+        await look?.();
         throw this.failed(place, errorOf(caught));
       } finally {
         await this.#knowHistory();

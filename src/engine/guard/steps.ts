@@ -174,10 +174,12 @@ export class Steps {
   }
 
   /** Takes a step of the code: does it, or finds what came of it when the pass is one that undoes. */
-  #take<T>(place: Place, doing: () => Promise<T>, walking: (walk: Walk) => Promise<T> = doing): Promise<T> {
+  #take<T>(place: Place, doing: () => Promise<T>, walking?: (walk: Walk) => Promise<T>): Promise<T> {
     const walk = this.#walk;
     if (!walk) return this.#run.through(place, doing);
-    return walk.hold(() => this.#run.through(place, () => walking(walk)));
+    if (!walking) return walk.hold(() => this.#run.through(place, doing));
+    const found = () => walking(walk);
+    return walk.hold(() => this.#run.through(place, found, () => found().catch(unlessNothingCame)));
   }
 
   /** An event that no route signals reaches no wait: better said now than after the wait's whole time. Once it is mended, the retried step waits. */
@@ -214,4 +216,8 @@ export class Steps {
     if ("event" in stands) return stands.event;
     throw run.failed(place, new MillraceError("wait_timeout", `No event arrived for "${place.label}" within ${timeout}.`));
   }
+}
+
+function unlessNothingCame(error: unknown): void {
+  if (!(error instanceof WalkEnd)) throw error;
 }
