@@ -233,6 +233,20 @@ describe("Branches side by side, each of several steps", () => {
     ]);
   });
 
+  it("I16 an instance that is undone does nothing again when the platform makes its pass anew: only a retry does", async () => {
+    const { done, chain } = world();
+    const { instanceId } = await runLab(({ step }) => chain(step, "a", "b"));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await platformReaches(instanceId, "complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    await (await LAB.get(instanceId)).restart();
+    expect(await platformReaches(instanceId, "errored")).toBe("errored");
+    expect([done, await reaches(instanceId, "terminated")]).toEqual([["a", "b"], "terminated"]);
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done).toEqual(["a", "b", "a", "b"]);
+  });
+
   it("W25 a race whose loser never finishes ends, is restarted and undone", async () => {
     const { done, back, act } = world();
     const { instanceId } = await runLab(async ({ step }) => {

@@ -45,6 +45,7 @@ export class Run {
   #announced = false;
   #trouble = false;
   #over = false;
+  #undone = false;
   #history: History | undefined;
   #entries: Promise<Seen[]> | undefined;
   #number: Promise<number> | undefined;
@@ -71,12 +72,25 @@ export class Run {
     if (this.#replayed) this.number().catch(() => undefined);
   }
 
+  /** Refuses a pass that would do again what was taken back, because the platform makes it anew though no operator wants that. */
+  async assertNotUndone(): Promise<void> {
+    if (this.#replayed) await pRetry(() => this.number(), LOOK);
+    if (!this.#undone) return;
+    throw new MillraceError("not_retryable", "The instance is undone: retry it, and it is done again.");
+  }
+
   /** Which run of the instance this pass belongs to: what its first write found, or its first look. */
   number(): Promise<number> {
-    this.#number ??= this.recorder.runOf(this.instanceId).catch((error) => {
-      this.#number = undefined;
-      throw error;
-    });
+    this.#number ??= this.recorder.runOf(this.instanceId).then(
+      ({ number, undone }) => {
+        this.#undone = undone;
+        return number;
+      },
+      (error) => {
+        this.#number = undefined;
+        throw error;
+      },
+    );
     return this.#number;
   }
 

@@ -72,6 +72,7 @@ async function pass<Payload>(
   const run = new Run(env, definition.name, undoes ?? event.instanceId, envelope, createdAt, signalled.get(definition));
   const { instanceId } = run;
   run.begin();
+  if (undoes === undefined) await run.assertNotUndone().catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(run, steps);
   const walk = undoes === undefined ? undefined : new Walk(run, platform);
   try {

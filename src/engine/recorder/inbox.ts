@@ -253,12 +253,12 @@ const FINISH = `
       OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
 
-/** Which run an instance is in, asked for many instances at once: each row says whose it is. */
+/** Which run an instance is in, and whether that undoes it, asked for many instances at once: each row says whose it is. */
 export function selectRun(id: string): RowStatement {
   return { text: SELECT_RUN, row: { id } };
 }
 
-const SELECT_RUN = "SELECT id, run FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))";
+const SELECT_RUN = "SELECT id, run, undo IS NOT NULL AS undone FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))";
 
 /** True for the refusal that `claim` and `recordOutcome` provoke. */
 export function isFenceRefusal(error: unknown): boolean {

@@ -116,9 +116,12 @@ export class Recorder extends DurableObject<EngineEnv> {
     return { mine: true, entry: doneEntry(attempt, outcome), run };
   }
 
-  /** Which run an instance is in; 0 when it has no row. */
-  runOf(instanceId: string): Promise<number> {
-    return this.#commits.commit({ statements: [inbox.selectRun(instanceId)], read: ([rows]) => runOf(instanceId, rows) ?? 0 });
+  /** Which run an instance is in, 0 when it has no row; and whether it is undone, or being undone. */
+  runOf(instanceId: string): Promise<{ number: number; undone: boolean }> {
+    return this.#commits.commit({
+      statements: [inbox.selectRun(instanceId)],
+      read: ([rows]) => ({ number: runOf(instanceId, rows) ?? 0, undone: rows?.find(({ id }) => id === instanceId)?.undone === 1 }),
+    });
   }
 
   /** Notes that a run ended. Answered before it is committed, unless it must be `certain`: if it is lost, the keeper asks the platform and writes it again. */
