@@ -23,7 +23,7 @@ export interface Trouble {
 export async function openDesk(port: number): Promise<{ url: string; server: Server }> {
   const done: Done[] = [];
   const troubles: Trouble[] = [];
-  const server = createServer(async (request, response) => {
+  const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     const url = new URL(request.url ?? "/", "http://desk");
     const what = url.pathname.slice(1) as Done["what"];
     const about = (one: Pick<Done, "what" | "customer">, customer: string | null) => one.what === what && one.customer === customer;

@@ -181,7 +181,7 @@ it("a charge that its ledger has told of is counted without our help", async () 
   const tenantId = fresh("tenant");
   await seedRules(tenantId, 1, 0, [{ name: "all", when: [], charge: { cents: 7 } }]);
   await deliver([recordedFact(tenantId, "outcome", "o1", { account: "a1", value_cents: 1 })]);
-  await expect.poll(async () => (await budgetOf(env, tenantId, "a1").state()).spent_cents, { timeout: 10_000 }).toBe(7);
+  await expect.poll(async () => (await budgetOf(env, tenantId, "a1").state()).spent_cents, { timeout: 45_000 }).toBe(7);
 });
 
 it.each(["account/a1", "partner/p1"])(

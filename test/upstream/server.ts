@@ -35,7 +35,8 @@ const ledger: LedgerEntry[] = readFileSync(values.ledger, "utf8")
 const behaviours: Behaviour[] = [];
 const inProgress = new Set<string>();
 
-createServer(async (request, response) => {
+// A connection that closes as the next request goes out looks like a lost network.
+createServer({ keepAliveTimeout: 0 }, async (request, response) => {
   try {
     await answer(request, response);
   } catch (error) {

@@ -42,7 +42,8 @@ const ledger: Received[] = [];
 const hooks = new Map<string, Hook>();
 const dns = new Map<string, { status?: number; http?: number; a?: string[]; aaaa?: string[] }>();
 
-createServer(async (request, response) => {
+// A connection that closes as the next request goes out looks like a lost network.
+createServer({ keepAliveTimeout: 0 }, async (request, response) => {
   const url = new URL(request.url ?? "/", "http://receiver");
   const [, area = "", name = ""] = url.pathname.split("/");
   const body = await read(request);

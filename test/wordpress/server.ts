@@ -52,7 +52,8 @@ interface Answer {
 
 const sites = new Map<string, Site>();
 
-createServer(async (request, response) => {
+// A connection that closes as the next request goes out looks like a lost network.
+createServer({ keepAliveTimeout: 0 }, async (request, response) => {
   const url = new URL(request.url ?? "/", "http://wordpress");
   const [, name = "", area = ""] = url.pathname.split("/");
   const site = sites.get(name) ?? { posts: [], asked: [], looks: 0, lastId: 3, pictures: [], noTrash: false, drop: 0, awaitLooks: 0 };

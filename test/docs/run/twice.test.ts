@@ -17,7 +17,7 @@ it("a command that is delivered twice is performed once, and paid for once", asy
 
   const select = env.DB.prepare("SELECT status FROM instances WHERE workflow = 'research-keyword' AND tenant_id = ?1").bind(tenantId);
   const instances = async () => (await select.all()).results;
-  await vi.waitUntil(async () => (await instances())[0]?.status === "complete", { timeout: 10_000 });
+  await vi.waitUntil(async () => (await instances())[0]?.status === "complete", { timeout: 45_000 });
   expect(await instances()).toHaveLength(1);
   const ledger = await env.UPSTREAMS.fetch(`https://control.embedded/ledger?upstream=search&match=${keyword}`);
   expect(await ledger.json()).toMatchObject({ totals: { search: { charged: 1 } } });
