@@ -3,16 +3,13 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken } from "../contract/ids.ts";
-import { beginning } from "../contract/text.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass, Seen } from "../recorder/entry.ts";
 import { Course, type Start } from "./course.ts";
 import { describeFailure, type Failure } from "./failure.ts";
 import { isFirstPass } from "./fresh.ts";
 import { errorOf, History, labelOf } from "./history.ts";
-
-/** What the names of steps begin with that take others back. */
-export const UNDO_PREFIX = "undo ";
+import { assertNameable } from "./name.ts";
 
 /** One call of a guarded step: where it stands in the run. */
 export interface Place {
@@ -286,22 +283,6 @@ const NAMING_MS = 500;
 
 /** How many characters of an attempt's token say which pass it belongs to. */
 const PASS_CHARACTERS = 8;
-
-/** The platform takes names of 256 characters; what the engine appends to one (" · after doubt 12", "undo ") needs room. */
-const MAX_LABEL_CHARACTERS = 216;
-
-function assertNameable(name: string, label: string): void {
-  const refuse = (why: string) => new MillraceError("config_invalid", `The step name "${beginning(label, 60)}" ${why}.`);
-  if (label.length > MAX_LABEL_CHARACTERS)
-    throw refuse(`has ${label.length} characters with its key: at most ${MAX_LABEL_CHARACTERS}. Shorten it, or take a digest for the key`);
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the platform refuses
-  if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character, in the name or in its key: take a digest for the key");
-  // The platform and the database would read it as another one, and two such keys as one.
-  if (!label.isWellFormed()) {
-    throw refuse("has half of a character, in the name or in its key: cut texts between characters, or take a digest for the key");
-  }
-  if (name.startsWith(UNDO_PREFIX)) throw refuse(`begins with "${UNDO_PREFIX}", as the steps do that take others back: call it otherwise`);
-}
 
 /** The error for a step that the code names where an earlier pass recorded another one. */
 function movedStep({ label }: Place, recorded: string): MillraceError {

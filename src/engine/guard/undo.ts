@@ -5,10 +5,11 @@ import { type Approval, knownAnswer } from "../signals/approval.ts";
 import { heldSignal } from "../signals/wait.ts";
 import { askerAt } from "./approve.ts";
 import { attemptCommit, attemptEffect } from "./attempt.ts";
+import { UNDO_PREFIX } from "./name.ts";
 import { unpackOutput } from "./output.ts";
 import type { Platform } from "./platform.ts";
 import { type Settled, stored } from "./record.ts";
-import { type Place, type Run, UNDO_PREFIX } from "./run.ts";
+import type { Place, Run } from "./run.ts";
 import type { Done, StepDefinition, Writes } from "./step.ts";
 
 /** Thrown at the first step that did nothing: there is nothing behind it to take back. It unwinds the workflow's code; code that catches it is walked on. */

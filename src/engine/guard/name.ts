@@ -1,0 +1,22 @@
+import { MillraceError } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
+
+/** What the names of steps begin with that take others back. */
+export const UNDO_PREFIX = "undo ";
+
+/** The platform takes names of 256 characters; what the engine appends to one (" · after doubt 12", "undo ") needs room. */
+const MAX_LABEL_CHARACTERS = 216;
+
+/** Refuses a name for a step that the platform would refuse, or take for another. Errors: `config_invalid`. */
+export function assertNameable(name: string, label: string): void {
+  const refuse = (why: string) => new MillraceError("config_invalid", `The step name "${beginning(label, 60)}" ${why}.`);
+  if (label.length > MAX_LABEL_CHARACTERS)
+    throw refuse(`has ${label.length} characters with its key: at most ${MAX_LABEL_CHARACTERS}. Shorten it, or take a digest for the key`);
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the platform refuses
+  if (/[\u0000-\u001f\u007f]/.test(label)) throw refuse("has a control character, in the name or in its key: take a digest for the key");
+  // The platform and the database would read it as another one, and two such keys as one.
+  if (!label.isWellFormed()) {
+    throw refuse("has half of a character, in the name or in its key: cut texts between characters, or take a digest for the key");
+  }
+  if (name.startsWith(UNDO_PREFIX)) throw refuse(`begins with "${UNDO_PREFIX}", as the steps do that take others back: call it otherwise`);
+}
