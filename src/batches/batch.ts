@@ -44,12 +44,14 @@ export interface Batch {
 const STOPPED = "('errored', 'dead', 'terminated', 'skipped')";
 
 const COLUMNS: Fragment = {
-  fragment: `b.tenant_id AS tenantId, b.batch_id AS batchId, b.operation, b.dataset, b.format, b.formulas, b.fingerprint, b.instance_id AS instanceId,
+  fragment: `b.tenant_id AS tenantId, b.batch_id AS batchId, b.operation, b.dataset, b.format, b.formulas, b.fingerprint,
+    b.instance_id AS instanceId,
     b.file_key AS fileKey, b.file_etag AS fileEtag, b.layout, b.total_bytes AS totalBytes,
     iif(b.ended_at IS NULL AND i.status IN ${STOPPED}, 'errored', b.state) AS state,
     b.read_bytes AS readBytes, b.rows_done AS rowsDone, b.rows_failed AS rowsFailed, b.rows_skipped AS rowsSkipped,
     b.same, b.different, b.only_there AS onlyThere, b.only_here AS onlyHere, b.progress, b.cancel_reason AS cancelReason,
-    iif(b.ended_at IS NULL AND i.status IN ${STOPPED}, coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.')), NULL) AS error,
+    iif(b.ended_at IS NULL AND i.status IN ${STOPPED},
+      coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.')), NULL) AS error,
     b.created_at AS createdAt, b.started_at AS startedAt, b.updated_at AS updatedAt, b.ended_at AS endedAt
     FROM batches b LEFT JOIN instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id`,
 };
@@ -92,9 +94,11 @@ type NewBatch = Pick<
 /** A new batch; nothing if its id is taken. Answers a row when it is new. */
 export function insertBatch(batch: NewBatch): Statement {
   return sql`
-    INSERT INTO batches (tenant_id, batch_id, operation, dataset, format, formulas, fingerprint, instance_id, file_key, file_etag, layout, total_bytes, created_at, updated_at)
-    VALUES (${batch.tenantId}, ${batch.batchId}, ${batch.operation}, ${batch.dataset}, ${batch.format}, ${batch.formulas}, ${batch.fingerprint},
-      ${batch.instanceId}, ${batch.fileKey}, ${batch.fileEtag}, ${batch.layout && JSON.stringify(batch.layout)}, ${batch.totalBytes}, ${now}, ${now})
+    INSERT INTO batches (tenant_id, batch_id, operation, dataset, format, formulas, fingerprint, instance_id, file_key, file_etag,
+      layout, total_bytes, created_at, updated_at)
+    VALUES (${batch.tenantId}, ${batch.batchId}, ${batch.operation}, ${batch.dataset}, ${batch.format}, ${batch.formulas},
+      ${batch.fingerprint}, ${batch.instanceId}, ${batch.fileKey}, ${batch.fileEtag}, ${batch.layout && JSON.stringify(batch.layout)},
+      ${batch.totalBytes}, ${now}, ${now})
     ON CONFLICT (tenant_id, batch_id) DO NOTHING
     RETURNING 1`;
 }
@@ -119,7 +123,8 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
     UPDATE batches SET
       state = coalesce(${by.ends ?? null}, iif(state = 'accepted', 'running', state)),
       read_bytes = coalesce(${by.readBytes ?? null}, read_bytes),
-      rows_done = rows_done + ${by.done ?? 0}, rows_failed = rows_failed + ${by.failed ?? 0}, rows_skipped = rows_skipped + ${by.skipped ?? 0},
+      rows_done = rows_done + ${by.done ?? 0}, rows_failed = rows_failed + ${by.failed ?? 0},
+      rows_skipped = rows_skipped + ${by.skipped ?? 0},
       same = same + ${by.same ?? 0}, different = different + ${by.different ?? 0},
       only_there = only_there + ${by.onlyThere ?? 0}, only_here = only_here + ${by.onlyHere ?? 0},
       progress = progress + 1, started_at = coalesce(started_at, ${now}), updated_at = ${now},
@@ -130,7 +135,8 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
 /** Asks a batch to stop: at its next chunk, or at once where no chunk will come, because its command never started. */
 export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
   const neverStarts: Fragment = {
-    fragment: `EXISTS (SELECT 1 FROM instances i WHERE i.id = batches.instance_id AND i.tenant_id = batches.tenant_id AND i.status IN ('dead', 'skipped'))`,
+    fragment: `EXISTS (SELECT 1 FROM instances i
+      WHERE i.id = batches.instance_id AND i.tenant_id = batches.tenant_id AND i.status IN ('dead', 'skipped'))`,
   };
   return sql`
     UPDATE batches SET state = iif(${neverStarts}, 'cancelled', 'cancelling'), ended_at = iif(${neverStarts}, ${now}, NULL),

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { getDeadLetter, keeperOf, messageId, replayDeadLetter, skipDeadLetter } from "../../src/engine/index.ts";
+import { type Envelope, getDeadLetter, keeperOf, messageId, replayDeadLetter, skipDeadLetter } from "../../src/engine/index.ts";
 import { LabOrphan } from "../probe/lab.ts";
 import { ProbeRouted } from "../probe/messages.ts";
 import { routing } from "../probe/routing.ts";
@@ -237,6 +237,26 @@ describe("A skip", () => {
     expect(await statusOf(instanceId)).toBe("skipped");
     expect((await platformOf(instanceId)).status).toBe("unknown");
     expect(ran).toBe(0);
+  });
+
+  it("I16 of a copy is no end for the command that the API accepted since under the same key: another such copy leaves it alone, and it runs", async () => {
+    let ran = 0;
+    const name = fresh("lab");
+    const outdated = {
+      ...event("probe.signal", name, { name, note: "" }, name),
+      kind: "command",
+      message_type: "lab.requested",
+      schema_version: 99,
+    } as const;
+    const copy = outdated as unknown as Envelope;
+    await deliver("probe-commands", [copy]);
+    await skipDeadLetter(probeEnv, app, reader, (await firstLetter(name)).id, "the shop sends it again");
+    const { instanceId } = await runLab(async () => void ran++, { name, delaySeconds: 600 });
+    await deliver("probe-commands", [copy]);
+    expect(await statusOf(instanceId)).toBe("accepted");
+    await keeperRound();
+    expect(await reaches(instanceId, "complete", "dead")).toBe("complete");
+    expect(ran).toBe(1);
   });
 
   it("A09 settles copies too that say they come from the future", async () => {

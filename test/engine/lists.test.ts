@@ -76,7 +76,7 @@ it("K01 a list and a round of the keeper read what they answer, not all that a t
     const run = (text: string) => env.DB.prepare(text).bind(tenantId).run();
     await run("DELETE FROM inbox WHERE instance_id IN (SELECT id FROM instances WHERE tenant_id = ?1)");
     for (const table of ["instances", "dead_letters", "approvals"]) await run(`DELETE FROM ${table} WHERE tenant_id = ?1`);
-  });
+  }, 300_000);
   await keeperOf(probeEnv).round();
   const read: Record<string, number>[] = [];
   let filled = 0;

@@ -52,8 +52,9 @@ export function acceptanceChunks(all: readonly Acceptance[]): string[] {
 
 /** Columns of an acceptance as `json_each` hands it over. */
 const ROWS: Fragment = {
-  fragment: `value->>'id', value->'envelope'->>'tenant_id', value->>'workflow', value->'envelope'->>'message_type', value->'envelope'->>'idempotency_key',
-      value->'envelope'->>'correlation_id', value->'envelope'->>'causation_id', value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue'`,
+  fragment: `value->>'id', value->'envelope'->>'tenant_id', value->>'workflow', value->'envelope'->>'message_type',
+    value->'envelope'->>'idempotency_key', value->'envelope'->>'correlation_id', value->'envelope'->>'causation_id',
+    value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue'`,
 };
 
 const COLUMNS: Fragment = {

@@ -88,7 +88,9 @@ async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<vo
   const envelopes = ends.flatMap(({ envelope }) => envelope ?? []);
   await atomic(env.DB, [
     ...rowChunks(ends.flatMap(({ letter }) => letter ?? [])).map((chunk) => insertDeadLetters(chunk)),
-    ...markDead(ends.flatMap(({ dead }) => dead ?? [])),
+    ...markDead(
+      ends.flatMap(({ dead, letter }) => (dead && letter ? [{ id: dead.id, fingerprint: dead.fingerprint, letter: letter.id }] : [])),
+    ),
     ...confirm(envelopes),
   ]);
   await catalog.confirm(env, envelopes);
@@ -153,13 +155,17 @@ function isBound(env: object, workflow: string): boolean {
   }
 }
 
-/** Commands that cannot start as they are: the keeper leaves them to the operator from here on. */
-function markDead(rows: readonly Identity[]): Statement[] {
+/**
+ * Commands that cannot start as they are: the keeper leaves them to the operator from here on. Not those whose letter an operator has settled
+ * before, because it was another copy's: with no open letter nobody could do anything about them.
+ */
+function markDead(rows: readonly (Identity & { letter: string })[]): Statement[] {
   if (rows.length === 0) return [];
   return [
     sql`
       UPDATE instances SET status = 'dead', updated_at = ${now}, seen = 1, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       FROM json_each(${JSON.stringify(rows)}) d
-      WHERE instances.id = d.value->>'id' AND instances.fingerprint = d.value->>'fingerprint' AND instances.status IN ('accepted', 'queued')`,
+      WHERE instances.id = d.value->>'id' AND instances.fingerprint = d.value->>'fingerprint' AND instances.status IN ('accepted', 'queued')
+        AND EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.id = d.value->>'letter' AND dead_letters.state = 'open')`,
   ];
 }

@@ -6,6 +6,7 @@ import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
+import { within } from "../contract/within.ts";
 import type { Routed, Target } from "../topology/routes.ts";
 import { type Acceptance, acceptance } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
@@ -67,19 +68,11 @@ async function followTarget(intake: Intake, target: Target, event: Routed<unknow
 }
 
 /** Code that never answers holds up its own event alone, and that not for ever: it comes back, and the code may run beside itself then. */
-async function inTime<T>(following: Promise<T>, target: Target, type: string): Promise<T> {
+function inTime<T>(following: Promise<T>, target: Target, type: string): Promise<T> {
   if (target.do !== "call" && target.do !== "send") return following;
   const { limitMs } = target;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const over = new Promise<never>((_, reject) => {
-    const said = `What the routes ${target.do} for ${type} did not answer within ${limitMs} ms. The event comes back: look at what it waits for, or give it more time.`;
-    timer = setTimeout(() => reject(new MillraceError("route_timeout", said)), limitMs);
-  });
-  try {
-    return await Promise.race([following, over]);
-  } finally {
-    clearTimeout(timer);
-  }
+  const said = `What the routes ${target.do} for ${type} did not answer within ${limitMs} ms. The event comes back: look at what it waits for, or give it more time.`;
+  return within(following, limitMs, () => new MillraceError("route_timeout", said));
 }
 
 /** A command that an event leads to: its tenant is the event's, its correlation carried on, the event its cause. */

@@ -11,7 +11,7 @@ import { type Acceptance, type AcceptedRow, acceptanceChunks, confirm, insertAcc
 import type { Intake, Outcomes } from "./consumer.ts";
 import { isOfOneMessage, isRefusedRow } from "./hopeless.ts";
 import { byIdentity, firstOf, identityOf } from "./identity.ts";
-import { deadLetter, insertDeadLetters } from "./letter.ts";
+import { type DeadLetter, deadLetter, insertDeadLetters } from "./letter.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 import { startInTurn } from "./start.ts";
 
@@ -57,7 +57,10 @@ async function takeGroupIn(intake: Intake, group: readonly Plan[], outcomes: Out
   await carryOn(intake, group, written, outcomes);
 }
 
-/** What the database answered: the rows that are taken in, those of commands that are new, the events that are kept anew, and the waits that have their event now. */
+/**
+ * What the database answered: the rows that are taken in, those of commands that are new, the events that are kept anew, and the waits that
+ * have their event now.
+ */
 interface Written {
   readonly taken: readonly AcceptedRow[];
   readonly sent: readonly AcceptedRow[];
@@ -157,10 +160,7 @@ async function captureReused(
     const given = { queue: one.queue ?? queue.name, body, attempts: message.attempts, firstAt: message.timestamp.getTime() };
     return deadLetter({ ...given, error: keyReused(one.envelope) });
   });
-  await atomic(
-    env.DB,
-    rowChunks(letters).map((chunk) => insertDeadLetters(chunk)),
-  );
+  await storeLetters(env, letters);
   return new Set(reused.map(({ one }) => one));
 }
 
@@ -181,11 +181,15 @@ async function captureReusedEvents(
     .map(({ message: { body, attempts, timestamp }, envelope }) =>
       deadLetter({ queue: queue.name, body, attempts, firstAt: timestamp.getTime(), error: keyReused(envelope) }),
     );
+  await storeLetters(env, letters);
+  return reused;
+}
+
+async function storeLetters(env: EngineEnv, letters: readonly DeadLetter[]): Promise<void> {
   await atomic(
     env.DB,
     rowChunks(letters).map((chunk) => insertDeadLetters(chunk)),
   );
-  return reused;
 }
 
 /** Cuts a list so that what each part has to accept fits one write. What one item alone leads to is not cut. */

@@ -49,7 +49,9 @@ export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   const sent = lost.map(({ id }) => id).filter((id) => !(id in errors));
   await batch(env.DB, [
     sql`
-      UPDATE outbox SET attempts = attempts + 1, sent_at = iif(id IN (SELECT value FROM json_each(${JSON.stringify(sent)})), ${now}, ${SENT_AT}), error = json_extract(${JSON.stringify(errors)}, '$."' || id || '"'),
+      UPDATE outbox SET attempts = attempts + 1,
+        sent_at = iif(id IN (SELECT value FROM json_each(${JSON.stringify(sent)})), ${now}, ${SENT_AT}),
+        error = json_extract(${JSON.stringify(errors)}, '$."' || id || '"'),
         due_at = ${now} + min(${CONFIRM_WITHIN_MS} * (1 << min(attempts, 6)), ${MAX_PAUSE_MS})
       WHERE id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
   ]);

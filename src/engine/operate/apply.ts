@@ -16,8 +16,8 @@ const LEASE_MS = 30_000;
 const FIRST_PAUSE_MS = 5000;
 const MAX_PAUSE_MS = 3_600_000;
 /**
- * A retry or an undo that could not be carried out for so long ends as `failed`, where people see it: its workflow was renamed, perhaps. An answer
- * to a question or a doubt never ends so, because nobody could give it again: it is tried once a day.
+ * A retry or an undo that could not be carried out for so long ends as `failed`, where people see it: its workflow was renamed, perhaps. An
+ * answer to a question or a doubt never ends so, because nobody could give it again: it is tried once a day.
  */
 const GIVE_UP_MS = 86_400_000;
 const BEGINS_RUN: Fragment = { fragment: "verb IN ('retry', 'undo')" };
@@ -40,7 +40,10 @@ export async function applyAction(env: EngineEnv, id: string): Promise<void> {
   }
 }
 
-/** The keeper's part: promises that a crash, or the platform, left open. Each has its own patience, so that those which cannot be kept hold back none of the others. */
+/**
+ * The keeper's part: promises that a crash, or the platform, left open. Each has its own patience, so that those which cannot be kept hold
+ * back none of the others.
+ */
 export async function applyOpenActions(env: EngineEnv): Promise<Portion> {
   const ids = await take(env, sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`);
   if (ids.length === 0) return { did: 0, more: false };
@@ -50,14 +53,17 @@ export async function applyOpenActions(env: EngineEnv): Promise<Portion> {
   return { did: tried.filter(({ failed }) => failed === null).length, more: ids.length === ROWS };
 }
 
-/** Takes promises for a while, those that nobody else has at hand: two that restart one run would break into its effects. Answers their ids. */
+/**
+ * Takes promises for a while, those that nobody else has at hand: two that restart one run would break into its effects. Answers their ids.
+ */
 async function take(env: EngineEnv, which: Statement): Promise<string[]> {
   const taken = await query<{ id: string }>(
     env.DB,
     sql`
       UPDATE actions SET lease_until = ${now} + ${LEASE_MS}
       WHERE lease_until <= ${now} AND id IN (
-        SELECT a.id FROM actions a CROSS JOIN instances i ON i.id = a.instance_id WHERE a.applied_at IS NULL AND a.lease_until <= ${now} AND ${which})
+        SELECT a.id FROM actions a CROSS JOIN instances i ON i.id = a.instance_id WHERE a.applied_at IS NULL AND a.lease_until <= ${now}
+          AND ${which})
       RETURNING id`,
   );
   return taken.map(({ id }) => id);
@@ -65,7 +71,8 @@ async function take(env: EngineEnv, which: Statement): Promise<string[]> {
 
 function selectOpen(which: Statement): Statement {
   return sql`
-    SELECT a.id, a.verb, a.actor, a.reason, a.target, a.at, a.attempts, a.instance_id, a.detail->>'from' AS from_step, a.detail->>'run' AS begun_run,
+    SELECT a.id, a.verb, a.actor, a.reason, a.target, a.at, a.attempts, a.instance_id, a.detail->>'from' AS from_step,
+      a.detail->>'run' AS begun_run,
       a.detail->>'undone' AS undone, a.restarted_at,
       i.run, i.status, i.workflow, i.envelope, i.undo
     FROM actions a CROSS JOIN instances i ON i.id = a.instance_id
@@ -103,7 +110,9 @@ async function note(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
     })),
   );
   await batch(env.DB, [
-    sql`UPDATE actions SET applied_at = ${now}, lease_until = 0, error = NULL WHERE id IN (SELECT value FROM json_each(${JSON.stringify(kept)})) AND applied_at IS NULL`,
+    sql`
+      UPDATE actions SET applied_at = ${now}, lease_until = 0, error = NULL
+      WHERE id IN (SELECT value FROM json_each(${JSON.stringify(kept)})) AND applied_at IS NULL`,
     ...(open.length > 0 ? [putOff(failures), giveUp(failures), stop(failures)] : []),
   ]);
 }
@@ -118,7 +127,8 @@ function putOff(failures: string): Statement {
 function giveUp(failures: string): Statement {
   return sql`
     UPDATE actions SET result = 'failed', applied_at = ${now}
-    WHERE id IN (SELECT value->>'id' FROM json_each(${failures})) AND applied_at IS NULL AND at <= ${now} - ${GIVE_UP_MS} AND ${BEGINS_RUN}`;
+    WHERE id IN (SELECT value->>'id' FROM json_each(${failures})) AND applied_at IS NULL AND at <= ${now} - ${GIVE_UP_MS}
+      AND ${BEGINS_RUN}`;
 }
 
 /** The instances of retries and undos that were given up: they do not run, and their rows say so. */

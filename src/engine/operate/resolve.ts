@@ -11,7 +11,8 @@ import { applied, audit, type Operator } from "./audit.ts";
 
 /**
  * A person's answer to a doubt.
- * `confirm`: it happened, with this output · `reject`: it did not happen, run it · `retry_anyway`: run it again as a new generation, knowing that it may happen twice.
+ * `confirm`: it happened, with this output · `reject`: it did not happen, run it · `retry_anyway`: run it again as a new generation,
+ * knowing that it may happen twice.
  */
 export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject" } | { verb: "retry_anyway" };
 
@@ -36,7 +37,8 @@ export async function resolveDoubt(
   const found = await batch(env.DB, [
     sql`
       SELECT e.state FROM inbox e JOIN instances i ON i.id = e.instance_id
-      WHERE e.instance_id = ${instanceId} AND e.step = ${step} AND e.item = ${item} AND e.generation = ${generation} AND i.tenant_id = ${by.tenantId}`,
+      WHERE e.instance_id = ${instanceId} AND e.step = ${step} AND e.item = ${item} AND e.generation = ${generation}
+        AND i.tenant_id = ${by.tenantId}`,
   ]);
   const state = found[0]?.[0]?.state;
   if (state === undefined) throw notFound();
@@ -47,7 +49,8 @@ export async function resolveDoubt(
     ...(resolution.verb === "retry_anyway" ? [nextGeneration(key)] : []),
     sql`
       UPDATE instances SET status = 'running', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE id = ${instanceId} AND status = 'in_doubt' AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`,
+      WHERE id = ${instanceId} AND status = 'in_doubt'
+        AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`,
     applied(actionId),
   ]);
   if (results.at(-1)?.[0]?.result !== "applied") {
@@ -64,14 +67,16 @@ export async function resolveDoubt(
 type Key = NonNullable<ReturnType<typeof parseEntryKey>>;
 
 /**
- * Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its step's
- * next attempt, together with the rows and messages that belong to it; where those were written with what a person had said before, they stay.
+ * Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its
+ * step's next attempt, together with the rows and messages that belong to it; where those were written with what a person had said before,
+ * they stay.
  */
 function settle({ instanceId, step, item, generation }: Key, resolution: Resolution): Statement {
   const state = resolution.verb === "confirm" ? "confirmed" : resolution.verb === "reject" ? "failed" : "superseded";
   const output = resolution.verb === "confirm" ? (JSON.stringify(resolution.output) ?? null) : null;
   return sql`
-    UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = NULL, error = NULL, epoch = epoch + 1,
+    UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = NULL, error = NULL,
+      epoch = epoch + 1,
       token = 'operator', lease_until = NULL, updated_at = ${now}
     WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}
       AND (state = 'in_doubt' OR (${resolution.verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${ENDED}))))`;

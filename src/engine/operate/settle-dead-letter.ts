@@ -146,7 +146,8 @@ async function aboutSkip(env: EngineEnv, by: DeadLetterReader, letter: DeadLette
 
 /**
  * A replay may mend what a message says, never whose it is: neither its tenant nor its key, nor its type. One that was
- * captured because its key is another's has no work of its own that could be sent again. Errors: `forbidden`, `invalid_envelope`, `idempotency_key_reused`.
+ * captured because its key is another's has no work of its own that could be sent again. Errors: `forbidden`, `invalid_envelope`,
+ * `idempotency_key_reused`.
  */
 function assertSameIdentity(catalog: Catalog, by: DeadLetterReader, letter: DeadLetterRow, envelope: Envelope): void {
   if (envelope.tenant_id !== by.tenantId) {
@@ -205,12 +206,16 @@ function forget(message: Envelope, actionId: string): Statement {
 function acceptAgain({ id, workflow, envelope, fingerprint, queue }: Acceptance, before: string | null, actionId: string): Statement[] {
   return [
     sql`
-      INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, accepted_at, updated_at, check_at)
-      SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key}, ${envelope.correlation_id}, ${envelope.causation_id},
-        ${envelope.subject}, ${fingerprint}, ${JSON.stringify(envelope)}, ${queue}, 'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied') AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}))
+      INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
+        envelope, queue, status, accepted_at, updated_at, check_at)
+      SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key},
+        ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${JSON.stringify(envelope)}, ${queue},
+        'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
+      WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')
+        AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}))
       ON CONFLICT (id) DO UPDATE SET
-        status = 'accepted', envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at, check_at = excluded.check_at
+        status = 'accepted', envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at,
+        check_at = excluded.check_at
       WHERE instances.status = 'dead' AND instances.fingerprint IN (excluded.fingerprint, ${before})`,
   ];
 }

@@ -4,7 +4,8 @@ import { type Fragment, now, type RowStatement, type Statement, sql } from "../c
 import type { Attempt, Outgoing } from "./entry.ts";
 
 const SEEN: Fragment = {
-  fragment: `step, item, generation, position, after, caught, state, epoch, token, repeats, undoable, lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`,
+  fragment: `step, item, generation, position, after, caught, state, epoch, token, repeats, undoable,
+    lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`,
 };
 
 /** An entry of which a person has said what became of its effect. */
@@ -50,9 +51,12 @@ export function selectEntry(key: EntryKey): Statement {
 export function claim(attempt: Attempt, leaseMs: number, input: string | null): Statement {
   const { key } = attempt;
   return sql`
-    INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, lease_until, input, undoable, updated_at)
-    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.after}, ${attempt.caught}, ${attempt.class},
-      iif(EXISTS (SELECT 1 FROM inbox other WHERE other.instance_id = ${key.instanceId} AND substr(other.token, 1, 8) <> ${attempt.aloneAs}), NULL, 'claimed'),
+    INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, lease_until, input,
+      undoable, updated_at)
+    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${attempt.position}, ${attempt.after}, ${attempt.caught},
+      ${attempt.class},
+      iif(EXISTS (SELECT 1 FROM inbox other
+        WHERE other.instance_id = ${key.instanceId} AND substr(other.token, 1, 8) <> ${attempt.aloneAs}), NULL, 'claimed'),
       1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${attempt.undoable ? 1 : 0}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
       state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),
@@ -72,21 +76,25 @@ export function extendLease(attempt: Attempt, leaseMs: number): Statement {
     RETURNING 1`;
 }
 
-/** How a claim, or an output that a person gave, ends without an outcome: `failed` (nothing happened), `in_doubt` (nobody knows), or `expired` (unknown; the next attempt asks the upstream). */
+/**
+ * How a claim, or an output that a person gave, ends without an outcome: `failed` (nothing happened), `in_doubt` (nobody knows), or
+ * `expired` (unknown; the next attempt asks the upstream).
+ */
 export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Statement {
   const { key } = attempt;
   return sql`
     UPDATE inbox SET state = iif(${ending} = 'expired', state, ${ending}), lease_until = ${now}, error = ${error}, updated_at = ${now}
     WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND generation = ${key.generation}
-      AND token = ${attempt.token} AND epoch = ${attempt.epoch} AND (state = 'claimed' OR (state = 'confirmed' AND ${ending} = 'in_doubt'))`;
+      AND token = ${attempt.token} AND epoch = ${attempt.epoch}
+      AND (state = 'claimed' OR (state = 'confirmed' AND ${ending} = 'in_doubt'))`;
 }
 
 /**
  * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed or confirmed one moves to done only for the
- * holder of its token and epoch; one that is free again, or was claimed by a `lookup` before a deployment made it another class, for the first who records; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole
- * batch (the app's statements and the messages with it) is undone. The same refusal meets a pass that believes to be the first and finds
- * what another pass has written: it must look first. So a repeat of an ambiguous commit is safe too: it is refused,
- * and reading the row back shows our own token.
+ * holder of its token and epoch; one that is free again, or was claimed by a `lookup` before a deployment made it another class, for the
+ * first who records; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole batch (the app's statements and
+ * the messages with it) is undone. The same refusal meets a pass that believes to be the first and finds what another pass has written: it
+ * must look first. So a repeat of an ambiguous commit is safe too: it is refused, and reading the row back shows our own token.
  */
 export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
   const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
@@ -112,7 +120,10 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
   };
 }
 
-/** Characters of the messages that an entry keeps a copy of, for people to read; of larger ones it keeps the envelopes. The outbox holds each whole. */
+/**
+ * Characters of the messages that an entry keeps a copy of, for people to read; of larger ones it keeps the envelopes. The outbox holds
+ * each whole.
+ */
 const MAX_COPIED_CHARACTERS = 250_000;
 
 function copies(messages: readonly Outgoing[]): string {
@@ -135,22 +146,24 @@ interface Recorded {
 }
 
 const RECORD = `
-  INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, output, output_ref, messages, error,
-    undoable, updated_at)
-  SELECT r.value->>'instanceId', r.value->>'step', r.value->>'item', r.value->>'generation', r.value->>'position', r.value->>'after', r.value->>'caught',
-    r.value->>'class',
+  INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, output, output_ref,
+    messages, error, undoable, updated_at)
+  SELECT r.value->>'instanceId', r.value->>'step', r.value->>'item', r.value->>'generation', r.value->>'position', r.value->>'after',
+    r.value->>'caught', r.value->>'class',
     iif(EXISTS (SELECT 1 FROM inbox other
       WHERE other.instance_id = r.value->>'instanceId' AND substr(other.token, 1, 8) <> r.value->>'aloneAs'), NULL, 'done'),
-    r.value->>'epoch', r.value->>'token', r.value->>'output', r.value->>'outputRef', r.value->>'messages', r.value->>'error', r.value->>'undoable', ${now.fragment}
+    r.value->>'epoch', r.value->>'token', r.value->>'output', r.value->>'outputRef', r.value->>'messages', r.value->>'error',
+    r.value->>'undoable', ${now.fragment}
   FROM json_each(?1) r WHERE true
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
     state = CASE
       WHEN inbox.state IN ('claimed', 'confirmed') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
       WHEN excluded.class IN ('commit', 'keyed', 'natural')
-        AND (inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class = 'lookup' AND inbox.lease_until <= ${now.fragment})) THEN 'done' END,
+        AND (inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class = 'lookup' AND inbox.lease_until <= ${now.fragment}))
+      THEN 'done' END,
     class = excluded.class, position = excluded.position, after = excluded.after, caught = excluded.caught,
-    token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages, error = excluded.error,
-    undoable = excluded.undoable, lease_until = NULL, updated_at = excluded.updated_at`;
+    token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages,
+    error = excluded.error, undoable = excluded.undoable, lease_until = NULL, updated_at = excluded.updated_at`;
 
 /** Whose attempt wrote an entry that was superseded because its effect was taken back. */
 export const UNDONE = "undone";
@@ -167,15 +180,20 @@ export function nextGeneration({ instanceId, step, item, generation }: EntryKey)
   return sql`
     INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, undoable, updated_at)
     SELECT instance_id, step, item, generation + 1, position, class, 'failed', 1, 'operator', input, undoable, ${now}
-    FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation} AND state = 'superseded'
+    FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}
+      AND state = 'superseded'
     ON CONFLICT DO NOTHING`;
 }
 
-/** An operator wants a failed step tried anew: no later pass is told any more that it failed. Behind the statement that carries the action out. */
+/**
+ * An operator wants a failed step tried anew: no later pass is told any more that it failed. Behind the statement that carries the action
+ * out.
+ */
 export function forgetFailure(instanceId: string, label: string, actionId: string): Statement {
   return sql`
     UPDATE inbox SET caught = (SELECT json_group_object(key, json(value)) FROM json_each(inbox.caught) WHERE key <> ${label})
-    WHERE instance_id = ${instanceId} AND caught IS NOT NULL AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
+    WHERE instance_id = ${instanceId} AND caught IS NOT NULL
+      AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
 }
 
 /** Entries of what happened, or may have, because the code caught that a step failed. */
@@ -193,7 +211,8 @@ export function insertOutgoing({ id, queue, body, delaySeconds }: Outgoing): Row
 
 const INSERT_OUTGOING = `
   INSERT INTO outbox (id, queue, body, delay_s, due_at)
-  SELECT value->>'id', value->>'queue', value->>'body', value->>'delaySeconds', ${now.fragment} + (value->>'delaySeconds') * 1000 + ${CONFIRM_WITHIN_MS}
+  SELECT value->>'id', value->>'queue', value->>'body', value->>'delaySeconds',
+    ${now.fragment} + (value->>'delaySeconds') * 1000 + ${CONFIRM_WITHIN_MS}
   FROM json_each(?1) WHERE true
   ON CONFLICT (id) DO NOTHING`;
 
@@ -237,8 +256,9 @@ export interface End {
 }
 
 /**
- * A run ended. Told by any run but the present one, it is no news: an operator has begun another since. Within a run what succeeded replaces what
- * failed (a pass that was given up may be followed by one that went through), never the other way. The keeper looks once more at what errored.
+ * A run ended. Told by any run but the present one, it is no news: an operator has begun another since. Within a run what succeeded
+ * replaces what failed (a pass that was given up may be followed by one that went through), never the other way. The keeper looks once more
+ * at what errored.
  */
 export function finishInstance(end: End): RowStatement {
   return { text: FINISH, row: { ...end } };

@@ -16,12 +16,16 @@ export interface Assigned {
   envelope: string;
 }
 
-/** Keeps events for the instances that wait for them, now or later: one statement, or a few when the events are large. Answers the ids of those that are new. */
+/**
+ * Keeps events for the instances that wait for them, now or later: one statement, or a few when the events are large. Answers the ids of
+ * those that are new.
+ */
 export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
   return rowChunks(envelopes.map((envelope) => ({ id: messageId(envelope), envelope }))).map(
     (rows) => sql`
     INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at)
-    SELECT value->>'id', value->'envelope'->>'tenant_id', value->'envelope'->>'message_type', value->'envelope'->>'subject', value->'envelope', ${now}
+    SELECT value->>'id', value->'envelope'->>'tenant_id', value->'envelope'->>'message_type', value->'envelope'->>'subject',
+      value->'envelope', ${now}
     FROM json_each(${rows}) WHERE true
     ON CONFLICT (id) DO NOTHING
     RETURNING id`,
@@ -81,7 +85,10 @@ export const OLDEST_FITTING: Fragment = {
   fragment: `(SELECT s.id FROM signals s WHERE ${FITS.fragment} ORDER BY s.received_at, s.id LIMIT 1)`,
 };
 
-/** Tells waiting instances of their events, and answers which of them heard. What cannot be told now, the keeper tells: the rows already hold the event. */
+/**
+ * Tells waiting instances of their events, and answers which of them heard. What cannot be told now, the keeper tells: the rows already
+ * hold the event.
+ */
 export async function wake<Waiting extends Assigned>(env: EngineEnv, assigned: readonly Waiting[]): Promise<Waiting[]> {
   const told = assigned.map(async (one) => {
     const { workflow, instance_id, event_type, envelope } = one;

@@ -5,13 +5,21 @@ import { merge } from "./merge.ts";
 import { batch, type Row } from "./retry.ts";
 import { troubleOf } from "./trouble.ts";
 
-/** Statements that commit together or not at all, and how to read their answer. Row statements answer for all units that have the same one: each picks its own rows. */
+/**
+ * Statements that commit together or not at all, and how to read their answer. Row statements answer for all units that have the same one:
+ * each picks its own rows.
+ */
 export interface Unit<T> {
   readonly statements: readonly (Statement | RowStatement)[];
   readonly read: (rows: Row[][]) => T;
-  /** Two units of one `what` and different `by` are never in one group: a statement that both share would look before either has written. */
+  /**
+   * Two units of one `what` and different `by` are never in one group: a statement that both share would look before either has written.
+   */
   readonly apart?: { readonly what: string; readonly by: string };
-  /** What settles the unit without its writes, because its outcome is already there; `read` answers undefined when it is not. Asked when a group was refused. */
+  /**
+   * What settles the unit without its writes, because its outcome is already there; `read` answers undefined when it is not. Asked when a
+   * group was refused.
+   */
   readonly already?: { readonly look: Statement; readonly read: (rows: Row[]) => T | undefined };
 }
 
@@ -26,7 +34,10 @@ interface Waiting {
   readonly fail: (error: unknown) => void;
 }
 
-/** Bounds of one group, and of what may wait behind it. D1 runs a batch's statements one after another, and takes values of at most 2 MB; an object has 128 MB. */
+/**
+ * Bounds of one group, and of what may wait behind it. D1 runs a batch's statements one after another, and takes values of at most 2 MB; an
+ * object has 128 MB.
+ */
 const BOUNDS = { groupUnits: 100, groupBytes: 1_000_000, waitingUnits: 5000, waitingBytes: 16_000_000, answerWithinMs: 35_000 };
 
 /** Pause before the next group after the database was in trouble: doubled while that lasts. */
@@ -36,8 +47,8 @@ const PAUSE_MS = { least: 250, most: 5000 };
  * Commits the units of many callers in one D1 batch: while one batch is under way the next one gathers, so the group is as
  * large as the load asks and a lone caller waits for nobody. Row statements of the same text become one. Never two batches at once.
  *
- * No unit stops another. What cannot be bound is rejected before it waits; a group that is refused is committed in halves, one after the other, until only
- * the one at fault sees the error; trouble of the database is told to the whole group, and the next one waits a while.
+ * No unit stops another. What cannot be bound is rejected before it waits; a group that is refused is committed in halves, one after the
+ * other, until only the one at fault sees the error; trouble of the database is told to the whole group, and the next one waits a while.
  */
 export class GroupCommit {
   readonly #db: D1Database;
@@ -53,8 +64,10 @@ export class GroupCommit {
   }
 
   /**
-   * Resolves with the unit's answer once it is committed. Rejects with D1's error if the unit itself cannot commit, with `config_invalid` or
-   * `payload_too_large` if it cannot be bound, and with `unavailable`, with a time to come back, if too much waits already or the database is in trouble.
+   * Resolves with the unit's answer once it is committed. Rejects with D1's error if the unit itself cannot commit, with `config_invalid`
+   * or
+   * `payload_too_large` if it cannot be bound, and with `unavailable`, with a time to come back, if too much waits already or the database
+   * is in trouble.
    */
   commit<T>({ statements, read, already, apart }: Unit<T>): Promise<T> {
     return new Promise((resolve, reject) => {
@@ -103,7 +116,8 @@ export class GroupCommit {
     let bytes = 0;
     let size = 0;
     const by = new Map<string, string>();
-    for (const { apart, ...unit } of this.#waiting.slice(0, groupUnits)) {
+    for (const unit of this.#waiting.slice(0, groupUnits)) {
+      const { apart } = unit;
       const isApart = apart !== undefined && (by.get(apart.what) ?? apart.by) !== apart.by;
       if (size > 0 && (isApart || bytes + unit.bytes > groupBytes)) break;
       if (apart) by.set(apart.what, apart.by);

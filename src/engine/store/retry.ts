@@ -1,6 +1,7 @@
 import pRetry from "p-retry";
 import { MillraceError } from "../contract/errors.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
+import { within } from "../contract/within.ts";
 import { bindable } from "./bindable.ts";
 import { asUnavailable, isTransient } from "./trouble.ts";
 
@@ -13,7 +14,7 @@ const ANSWER_WITHIN_MS = 35_000;
  */
 async function withD1Retry<T>(call: () => Promise<T>, withinMs: number): Promise<T> {
   try {
-    return await pRetry(() => answered(call, withinMs), {
+    return await pRetry(() => within(call(), withinMs, () => late(withinMs)), {
       retries: 4,
       minTimeout: 40,
       maxTimeout: 600,
@@ -25,17 +26,9 @@ async function withD1Retry<T>(call: () => Promise<T>, withinMs: number): Promise
   }
 }
 
-async function answered<T>(call: () => Promise<T>, withinMs: number): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const limit = new Promise<never>((_, reject) => {
-    const said = `The database did not answer within ${withinMs} ms. Whether it took the write is unknown: send the same again.`;
-    timer = setTimeout(() => reject(new MillraceError("unavailable", said, { delayMs: 1000 })), withinMs);
-  });
-  try {
-    return await Promise.race([call(), limit]);
-  } finally {
-    clearTimeout(timer);
-  }
+function late(withinMs: number): MillraceError {
+  const said = `The database did not answer within ${withinMs} ms. Whether it took the write is unknown: send the same again.`;
+  return new MillraceError("unavailable", said, { delayMs: 1000 });
 }
 
 /** One row of an answer. */
