@@ -17,7 +17,7 @@ import {
   statusOf,
   until,
 } from "./harness.ts";
-import { outputOf, parkedBesideFailure } from "./lab.ts";
+import { outputOf, parkedBesideFailure, runLab } from "./lab.ts";
 
 const LONG = { timeoutMs: 3_600_000 };
 const stranger = { tenantId: "globex", actor: "gus" };
@@ -99,6 +99,19 @@ describe("A question to a person", () => {
     await expect(decideApproval(probeEnv, stranger, id, "approve", "mine?")).rejects.toMatchObject({ code: "approval_not_found" });
     await expect(getApproval(probeEnv, operator, "nonsense")).rejects.toMatchObject({ code: "approval_not_found" });
     expect((await getApproval(probeEnv, operator, id)).state).toBe("pending");
+  });
+
+  it("cannot be answered when its run is over without it: who answers is told so", async () => {
+    const { instanceId } = await runLab(({ step }) =>
+      Promise.race([step.approve("ask", { question: "May it?", timeout: "1 hour" }), step.sleep("patience", 20)]),
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const [question] = await questions(instanceId);
+    await expect(decideApproval(probeEnv, operator, question?.id ?? "", "approve", "gladly")).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining("its instance is complete"),
+    });
+    expect((await getApproval(probeEnv, operator, question?.id ?? "")).state).toBe("pending");
   });
 
   it("goes on although the process died between the answer and its telling: the keeper tells", async () => {

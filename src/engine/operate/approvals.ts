@@ -7,6 +7,7 @@ import { answerQuestion, askerOf, markAnswered } from "../signals/approval.ts";
 import { batch, query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
+import { getInstance, type Instance } from "./instances.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /** One question to a person, and its answer. */
@@ -48,7 +49,7 @@ export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilt
             AND (asked_at, id) < (${before.at}, ${before.id})
           ORDER BY asked_at DESC, id DESC LIMIT ${limit}`,
       );
-      return rows.map(asApproval);
+      return rows.map(asRow);
     },
   );
 }
@@ -67,7 +68,7 @@ export async function getApproval(env: EngineEnv, by: Operator, id: string): Pro
 
 /**
  * Answers a question, once, and lets its instance go on. Errors: `approval_not_found`; `invalid_transition` (audited as no change) when it
- * was answered before, or its time is over: then what it says under `otherwise` is true.
+ * was answered before, its run is over, or its time is: then what it says under `otherwise` is true.
  */
 export async function decideApproval(
   env: EngineEnv,
@@ -90,13 +91,18 @@ export async function decideApproval(
     selectApproval(by, id),
     applied(actionId),
   ]);
-  if (results.at(-1)?.[0]?.result !== "applied") throw tooLate(found(results.at(-2) ?? []), approved ? "approved" : "rejected");
+  if (results.at(-1)?.[0]?.result !== "applied")
+    throw tooLate(found(results.at(-2) ?? []), await getInstance(env, by, instanceId), approved ? "approved" : "rejected");
   await crashPoint("answered, not told");
   await applyAction(env, actionId);
   return { actionId, instanceId };
 }
 
-function tooLate({ state, decidedBy, dueAt, otherwise }: ApprovalRow, to: string): MillraceError {
+function tooLate({ state, decidedBy, dueAt, otherwise }: ApprovalRow, { status }: Instance, to: string): MillraceError {
+  if (state === "pending" && dueAt > Date.now()) {
+    const gone = `Nobody waits for the answer any more: its instance is ${status}.`;
+    return new MillraceError("invalid_transition", gone, { from: status, to });
+  }
   const over = `Its time was over at ${new Date(dueAt).toISOString()}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its chain says for questions that nobody answers.`;
   const message = decidedBy === null ? over : `It is ${state} already, by ${decidedBy}: a question is answered once.`;
   return new MillraceError("invalid_transition", message, { from: state === "pending" ? "overdue" : state, to });
@@ -109,10 +115,10 @@ function selectApproval(by: Operator, id: string): Statement {
 function found([row]: Record<string, unknown>[]): ApprovalRow {
   if (!row)
     throw new MillraceError("approval_not_found", "There is no such approval. List those that wait with GET /v1/approvals?state=pending.");
-  return asApproval(row);
+  return asRow(row);
 }
 
-function asApproval(row: Record<string, unknown>): ApprovalRow {
+function asRow(row: Record<string, unknown>): ApprovalRow {
   return {
     id: String(row.id),
     instanceId: String(row.instance_id),
