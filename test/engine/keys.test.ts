@@ -4,8 +4,10 @@ import { type Envelope, enqueue, fingerprintOf, MillraceError } from "../../src/
 import { acceptance } from "../../src/engine/intake/accept.ts";
 import { prove } from "../../src/engine/intake/proof.ts";
 import { labs } from "../probe/lab.ts";
+import { ProbeRequested } from "../probe/messages.ts";
 import { app } from "../probe/worker.ts";
-import { deliver, envelopeOf, event, fresh, happened, probeEnv, reaches, rows, start, until } from "./harness.ts";
+import { deliver, dieAt, envelopeOf, event, fresh, happened, keeperRound, probeEnv, reaches, rows, start, until } from "./harness.ts";
+import { runLab } from "./lab.ts";
 
 const tenant = { tenantId: "acme", source: "test" };
 
@@ -14,6 +16,10 @@ function command(key: string, name: string, what: string): Envelope {
   const payload = { name, steps: [{ do: "keyed", name: what }] };
   return { ...event("probe.done", name, payload, key), kind: "command", message_type: "probe.requested", schema_version: 2 };
 }
+
+/** A command for another run, as a run sends it. */
+const asking = (name: string, what: string) =>
+  ProbeRequested.from(ProbeRequested.payload.parse({ name: `${name}/asked`, steps: [{ do: "keyed", name: what }] }));
 
 const charged = (name: string, what: string) => happened(`${name}/${what}`).then((entries) => entries.length);
 const ownerOf = async (key: string) =>
@@ -84,6 +90,45 @@ describe("One key, two payloads", () => {
       ]);
     },
   );
+
+  it("A10 in two commands that one step sends, while the relay dies: the keeper sends both, the first runs, the second is captured", async () => {
+    const name = fresh();
+    const { died } = dieAt("O01 committed, not relayed", name);
+    const { instanceId } = await runLab(
+      ({ step }) => step.commit("ask", () => ({ emit: [asking(name, "first"), asking(name, "second"), asking(name, "first")] })),
+      {
+        name,
+      },
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(died()).toBe(true);
+    await keeperRound();
+    const letters = await until(
+      () => lettersOf(`${name}/asked`),
+      (found) => found.length > 0,
+    );
+    expect(letters).toMatchObject([{ reason: "idempotency_key_reused", body: expect.stringContaining("second") }]);
+    expect(await reaches(await ownerOf(`${name}/asked`), "complete", "errored")).toBe("complete");
+    expect([await charged(`${name}/asked`, "first"), await charged(`${name}/asked`, "second")]).toEqual([1, 0]);
+  });
+
+  it("A10 in two commands that items of one step send, while the relay dies: the keeper sends both", async () => {
+    const name = fresh();
+    dieAt("O01 committed, not relayed", name);
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        for (const key of ["first", "second"]) await step.commit("ask", () => ({ emit: [asking(name, key)] }), { key });
+      },
+      { name },
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await keeperRound();
+    const known = async () => [
+      ...(await lettersOf(`${name}/asked`)),
+      ...(await rows("SELECT 1 FROM instances WHERE idempotency_key = ?1", `${name}/asked`)),
+    ];
+    expect(await until(known, (both) => both.length === 2)).toHaveLength(2);
+  });
 
   it("A10 against a key whose work was pruned: captured, not taken for a repeat", async () => {
     const name = fresh();

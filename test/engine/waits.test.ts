@@ -68,6 +68,41 @@ describe("A run that waits", () => {
     expect(heard).toBe("timeout");
   });
 
+  it("W27 a wait lost a race in the code, a later one waits for the same: the living one gets the event", async () => {
+    let heard = "";
+    const { instanceId, name } = await runLab(async ({ step, payload, instanceId: id }) => {
+      const raced = hear(step, "raced", payload.name);
+      await Promise.race([raced, step.read("faster", () => openWaits(id, 1).then(() => "won"))]);
+      heard = await hear(step, "later", payload.name);
+    });
+    await openWaits(instanceId, 2);
+    await deliver("probe-events", [say(name, "yes")]);
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toBe("yes");
+  });
+
+  it("W24 an event that is sent again under its key is the same event, whatever had it sent: it answers one wait", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard.push(await hear(step, "first", payload.name));
+      heard.push(await hear(step, "second", payload.name));
+    });
+    await openWaits(instanceId, 1);
+    const first = say(name, "yes");
+    await deliver("probe-events", [{ ...first, causation_id: "a request" }]);
+    await until(
+      async () => heard.length,
+      (count) => count === 1,
+    );
+    await openWaits(instanceId, 1);
+    await deliver("probe-events", [{ ...first, causation_id: "the same request once more" }]);
+    await keeperRound();
+    expect(heard).toEqual(["yes"]);
+    await deliver("probe-events", [say(name, "another yes")]);
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toEqual(["yes", "another yes"]);
+  });
+
   it("W26 a wait's time ends as its event arrives: whoever was told first by the database has won, on every later pass", async () => {
     let heard = "";
     const { instanceId, name } = await runLab(async ({ step, payload }) => {

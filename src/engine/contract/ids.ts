@@ -27,6 +27,11 @@ export function messageId(envelope: Pick<Envelope, "tenant_id" | "message_type" 
   return digest("message", envelope.tenant_id, envelope.message_type, envelope.idempotency_key, envelope.causation_id);
 }
 
+/** An event's id for the runs that wait for it: whoever sends it again under its key, and for whatever cause, it is the same event. */
+export function signalId(envelope: Pick<Envelope, "tenant_id" | "message_type" | "idempotency_key">): string {
+  return digest("signal", envelope.tenant_id, envelope.message_type, envelope.idempotency_key);
+}
+
 /** The name of a message's row in the outbox. One that an operator put back has a row of its own, which no older copy can confirm. */
 export function outboxId(envelope: Parameters<typeof messageId>[0] & { replay?: string | undefined }): string {
   return envelope.replay === undefined ? messageId(envelope) : digest("replay", messageId(envelope), envelope.replay);

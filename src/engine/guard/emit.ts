@@ -1,9 +1,10 @@
 import { address } from "../contract/address.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { type EntryKey, eventKey, messageId } from "../contract/ids.ts";
+import { type EntryKey, eventKey, fingerprintOf, messageId } from "../contract/ids.ts";
 import type { Draft } from "../contract/message.ts";
 import { nextHop } from "../contract/trace.ts";
 import type { Outgoing } from "../recorder/entry.ts";
+import { labelOf } from "./history.ts";
 
 /** Addresses what a step emits: correlation carried on, the step as the cause, ids that are the same at every attempt. */
 export function addressEmitted(
@@ -13,18 +14,34 @@ export function addressEmitted(
   entry: EntryKey,
   drafts: readonly Draft[],
 ): Promise<Outgoing[]> {
+  const causes = causesOf(entry, drafts);
   return Promise.all(
     drafts.map(async (draft, index) => {
-      const emitted = eventKey(entry, index);
       const envelope = await address(bucket, draft, {
         tenantId: cause.tenant_id,
         source,
         correlationId: cause.correlation_id,
-        causationId: `${entry.instanceId}/${entry.step}`,
+        causationId: causes[index] ?? "",
         traceparent: nextHop(cause.traceparent),
-        owner: emitted,
+        owner: eventKey(entry, index),
       });
       return { id: messageId(envelope), queue: draft.queue.name, delaySeconds: draft.delaySeconds, body: JSON.stringify(envelope) };
     }),
   );
+}
+
+/**
+ * The step that emits, as the cause of its messages. Two commands of one key that say different things are two messages, whose causes differ: the
+ * consumer hears of both, and captures the one that comes too late.
+ */
+function causesOf({ instanceId, step, item, generation }: EntryKey, drafts: readonly Draft[]): string[] {
+  const cause = `${instanceId}/${labelOf(step, item)}${generation === 1 ? "" : ` · generation ${generation}`}`;
+  const firsts = new Map<string, Draft>();
+  return drafts.map((draft, index) => {
+    if (draft.key === undefined) return cause;
+    const work = JSON.stringify([draft.type, draft.key]);
+    const first = firsts.get(work) ?? draft;
+    firsts.set(work, first);
+    return first === draft || fingerprintOf(first.payload) === fingerprintOf(draft.payload) ? cause : `${cause} · message ${index + 1}`;
+  });
 }

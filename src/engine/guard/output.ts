@@ -8,6 +8,9 @@ const INLINE_OUTPUT_BYTES = 128 * 1024;
 /** Largest output that is kept at all: it is parsed at every pass, in memory that a whole isolate shares (128 MB). */
 const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 
+/** Largest result of a run, which the platform keeps. See https://developers.cloudflare.com/workflows/reference/limits/ */
+const MAX_RESULT_BYTES = 1024 * 1024;
+
 /** An output as it is stored: JSON, or a reference to JSON. Both null for `undefined`. */
 export interface PackedOutput {
   readonly output: string | null;
@@ -17,7 +20,7 @@ export interface PackedOutput {
 /** Makes an output storable. Errors: `output_not_serializable`, `output_too_large`, `unavailable` when R2 goes on failing. */
 export async function packOutput(bucket: R2Bucket, path: string, value: unknown): Promise<PackedOutput> {
   if (value === undefined) return { output: null, outputRef: null };
-  const text = serialize(value);
+  const text = serialize(value, "step's output");
   if (byteLength(text) <= INLINE_OUTPUT_BYTES) return { output: text, outputRef: null };
   if (byteLength(text) > MAX_OUTPUT_BYTES) {
     throw new MillraceError(
@@ -30,6 +33,20 @@ export async function packOutput(bucket: R2Bucket, path: string, value: unknown)
   return { output: null, outputRef };
 }
 
+/**
+ * What a workflow's code answered, as the platform can keep it: what it cannot would end a run as failed whose row says that it is complete.
+ * Errors: `output_not_serializable`, `output_too_large`.
+ */
+export function asResult(value: unknown): unknown {
+  if (value === undefined) return undefined;
+  const text = serialize(value, "workflow's result");
+  if (byteLength(text) <= MAX_RESULT_BYTES) return JSON.parse(text);
+  throw new MillraceError(
+    "output_too_large",
+    `The workflow's result has ${byteLength(text)} bytes, and at most ${MAX_RESULT_BYTES} (1 MiB) are kept: store it in a step and return where it is.`,
+  );
+}
+
 /** The value again. Errors: `payload_missing` when a referred output is gone, `unavailable` when R2 goes on failing. */
 export async function unpackOutput(bucket: R2Bucket, packed: PackedOutput): Promise<unknown> {
   if (packed.output !== null) return JSON.parse(packed.output);
@@ -40,16 +57,15 @@ export async function unpackOutput(bucket: R2Bucket, packed: PackedOutput): Prom
   return output;
 }
 
-function serialize(value: unknown): string {
+function serialize(value: unknown, what: string): string {
   let text: string | undefined;
   try {
     text = JSON.stringify(value);
   } catch (cause) {
-    throw new MillraceError("output_not_serializable", "The step's output is not JSON (a cycle or a BigInt): return plain data.", {
+    throw new MillraceError("output_not_serializable", `The ${what} is not JSON (a cycle or a BigInt): return plain data.`, {
       cause,
     });
   }
-  if (text === undefined)
-    throw new MillraceError("output_not_serializable", "The step's output is a function or a symbol: return plain data.");
+  if (text === undefined) throw new MillraceError("output_not_serializable", `The ${what} is a function or a symbol: return plain data.`);
   return text;
 }

@@ -22,6 +22,9 @@ const EARLY_TIMERS = 5;
 /** How often a read between steps may fail behind a step that could read the same. */
 const MOST_ROUNDS = 10;
 
+/** Before any operator's retry. */
+const FIRST_RUN = 1;
+
 /** How a step's attempts are made. */
 interface Policy {
   retries?: Retries;
@@ -32,53 +35,98 @@ interface Policy {
 export class Platform {
   readonly #run: Run;
   readonly #steps: WorkflowStep;
+  readonly #underWay = new Set<Promise<unknown>>();
+  #codeIsOver = false;
 
   constructor(run: Run, steps: WorkflowStep) {
     this.#run = run;
     this.#steps = steps;
   }
 
-  /** One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. */
+  /**
+   * One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. One that the
+   * platform gave up in an earlier run of the instance begins anew in this one, under a name of its own: it would only answer its old error.
+   */
   async do<T extends Rpc.Serializable<T>>(place: Pick<Place, "label">, policy: Policy, body: (attempt: number) => Promise<T>): Promise<T> {
+    const { label } = place;
+    let tried = await this.#try(label, label, policy, body);
+    if ("error" in tried && !tried.ran) {
+      const number = await this.#run.number();
+      if (number > FIRST_RUN) tried = await this.#try(label, `${label} · run ${number}`, policy, body);
+    }
+    if ("output" in tried) return tried.output;
+    this.#run.noteRejected(label, tried.error);
+    throw tried.error;
+  }
+
+  /**
+   * The workflow's code has ended: until no attempt is under way any more. What the code did not wait for ends before its run does, at the latest
+   * when its time is over, and is not tried again.
+   */
+  async quiet(): Promise<void> {
+    this.#codeIsOver = true;
+    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+  }
+
+  /** All attempts of a step, under the platform's name for it; whether any was made in this pass, when they failed. */
+  async #try<T extends Rpc.Serializable<T>>(
+    label: string,
+    name: string,
+    policy: Policy,
+    body: (attempt: number) => Promise<T>,
+  ): Promise<{ output: T } | { error: unknown; ran: boolean }> {
     const run = this.#run;
     const retries = policy.retries ?? DEFAULT_RETRIES;
     const timeoutMs = durationMs(policy.timeout ?? DEFAULT_TIMEOUT) + RECORDING_MARGIN_MS;
+    const ofTheCode = !this.#codeIsOver;
     let ran = false;
     let underWay: { attempt: number; since: number } | undefined;
-    const attempt = this.#steps.do(
-      place.label,
+    const attempts = this.#steps.do(
+      name,
       {
         retries: {
           limit: retries.limit,
           // The function says the whole pause: by itself the platform would double it at each attempt.
           backoff: "constant",
-          delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, run.lastError(place.label) ?? error),
+          delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, run.lastError(label) ?? error),
         },
         timeout: timeoutMs,
       },
       async ({ attempt }) => {
+        if (ofTheCode && this.#codeIsOver) return new Promise<T>(() => undefined);
         ran = true;
         const own = { attempt, since: Date.now() };
         underWay = own;
         try {
-          return await body(attempt);
+          return await this.#hold(timeoutMs, body(attempt));
         } catch (error) {
-          if (!isSimulatedDeath(error)) run.noteFailure(place.label, attempt, error, isTerminal(error) || attempt > retries.limit);
+          if (!isSimulatedDeath(error)) run.noteFailure(label, attempt, error, isTerminal(error) || attempt > retries.limit);
           throw asPlatformError(error);
         } finally {
           if (underWay === own) underWay = undefined;
         }
       },
     );
-    const result = await attempt.catch((error) => {
+    try {
+      const output = (await attempts) as T;
+      if (!ran) run.noteReplay();
+      return { output };
+    } catch (error) {
       // What the platform ends at its time-out hears nothing of that. What it ends sooner it passes by again.
       const hung = underWay && Date.now() - underWay.since >= timeoutMs - TIMER_MARGIN_MS ? underWay.attempt : 0;
-      if (hung > retries.limit) run.noteFailure(place.label, hung, new MillraceError("step_timeout", messageOf(error)), true);
-      run.noteRejected(place.label, error);
-      throw error;
-    });
-    if (!ran) run.noteReplay();
-    return result as T;
+      if (hung > retries.limit) run.noteFailure(label, hung, new MillraceError("step_timeout", messageOf(error)), true);
+      return { error, ran };
+    }
+  }
+
+  /** Remembers that an attempt is under way, for as long as it may be. */
+  #hold<T>(timeoutMs: number, attempt: Promise<T>): Promise<T> {
+    const over = new AbortController();
+    const ended = attempt.finally(() => over.abort());
+    const held = Promise.race([ended, scheduler.wait(timeoutMs, { signal: over.signal })]).finally(() => this.#underWay.delete(held));
+    held.catch(() => undefined);
+    this.#underWay.add(held);
+    return ended;
   }
 
   /**

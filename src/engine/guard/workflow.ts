@@ -7,6 +7,7 @@ import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { tellEnd } from "./end.ts";
 import { asPlatformError } from "./failure.ts";
+import { asResult } from "./output.ts";
 import { Platform } from "./platform.ts";
 import { Run } from "./run.ts";
 import { Steps } from "./steps.ts";
@@ -29,6 +30,7 @@ export interface WorkflowDefinition<Payload = unknown> {
   readonly name: string;
   /** The command it performs, or the event it follows. */
   readonly on: MessageDefinition<Payload>;
+  /** What it returns is the run's result: plain data of at most 1 MiB. Its run ends when no attempt is under way any more, also of steps that it did not wait for. */
   readonly run: (call: WorkflowCall<Payload>) => Promise<unknown>;
 }
 
@@ -84,10 +86,12 @@ async function pass<Payload>(
       await tellEnd(run, platform, "terminated");
       return { undone };
     }
-    const output = await code().finally(() => run.noteOver());
+    const output = asResult(await code().finally(() => run.noteOver()));
+    await platform.quiet();
     await tellEnd(run, platform, "complete");
     return output;
   } catch (error) {
+    await platform.quiet();
     const failure = run.failureBehind(error);
     if (failure) await tellEnd(run, platform, "errored", failure);
     throw asPlatformError(error);

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { messageId } from "../contract/ids.ts";
+import { signalId } from "../contract/ids.ts";
 import { mergeRows, type RowStatement, rowChunks } from "../contract/sql.ts";
 import { relay } from "../recorder/relay.ts";
 import { type Assigned, assignSignals, insertSignals, reusedAmong, wake } from "../signals/assign.ts";
@@ -171,7 +171,7 @@ async function captureReusedEvents(
   kept: readonly string[],
 ): Promise<ReadonlySet<Envelope>> {
   const unseen = new Set(kept);
-  const repeated = group.filter(({ signal, envelope }) => signal && !unseen.delete(messageId(envelope)));
+  const repeated = group.filter(({ signal, envelope }) => signal && !unseen.delete(signalId(envelope)));
   const reused = await reusedAmong(
     env,
     repeated.map(({ envelope }) => envelope),

@@ -1,6 +1,6 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
-import { messageId } from "../contract/ids.ts";
+import { signalId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { type Fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
@@ -21,7 +21,7 @@ export interface Assigned {
  * those that are new.
  */
 export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
-  return rowChunks(envelopes.map((envelope) => ({ id: messageId(envelope), envelope }))).map(
+  return rowChunks(envelopes.map((envelope) => ({ id: signalId(envelope), envelope }))).map(
     (rows) => sql`
     INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at)
     SELECT value->>'id', value->'envelope'->>'tenant_id', value->'envelope'->>'message_type', value->'envelope'->>'subject',
@@ -35,29 +35,29 @@ export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
 /** Of these events, those under whose key another payload is kept. */
 export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): Promise<ReadonlySet<Envelope>> {
   if (events.length === 0) return new Set();
-  const ids = JSON.stringify(events.map(messageId));
+  const ids = JSON.stringify(events.map(signalId));
   const rows = await query<{ id: string; envelope: string }>(
     env.DB,
     sql`SELECT id, envelope FROM signals WHERE id IN (SELECT value FROM json_each(${ids}))`,
   );
   const kept = new Map(rows.map(({ id, envelope }) => [id, payloadFingerprint(JSON.parse(envelope) as Envelope)]));
-  return new Set(events.filter((event) => (kept.get(messageId(event)) ?? payloadFingerprint(event)) !== payloadFingerprint(event)));
+  return new Set(events.filter((event) => (kept.get(signalId(event)) ?? payloadFingerprint(event)) !== payloadFingerprint(event)));
 }
 
 /**
- * Gives the waits for these events what fits them and what their instances have not had yet: to the first wait of an instance the oldest
- * event, to the next the next, as many as there are of both. The keeper is asked to look at those instances in case they cannot be told
+ * Gives the waits for these events what fits them and what their instances have not had yet: to the youngest wait of an instance the oldest
+ * event, to the next the next, as many as there are of both. An older wait may have lost a race in the code, and nobody listens to it any more. The keeper is asked to look at those instances in case they cannot be told
  * now. The first statement answers the waits.
  */
 export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
   const arrived = JSON.stringify(envelopes.map(({ tenant_id, message_type, subject }) => ({ tenant_id, message_type, subject })));
-  const ids = JSON.stringify(envelopes.map(messageId));
+  const ids = JSON.stringify(envelopes.map(signalId));
   return [
     sql`
       UPDATE waits SET signal_id = pair.signal_id
       FROM (
         SELECT waits.instance_id, waits.name, s.id AS signal_id,
-          dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY waits.since_at, waits.name) AS nth_wait,
+          dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY waits.since_at DESC, waits.name) AS nth_wait,
           dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY s.received_at, s.id) AS nth_event
         FROM waits JOIN signals s ON ${FITS}
         WHERE waits.signal_id IS NULL AND waits.over_at IS NULL

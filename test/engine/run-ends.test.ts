@@ -1,0 +1,136 @@
+import { describe, expect, it } from "vitest";
+import type { RowStatement } from "../../src/engine/contract/sql.ts";
+import { type Done, defineStep, notRetryable, retryInstance, type Steps, undoInstance } from "../../src/engine/index.ts";
+import { finishInstance, selectRun } from "../../src/engine/recorder/inbox.ts";
+import { GroupCommit } from "../../src/engine/store/group-commit.ts";
+import { operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";
+import { errorOf, outputOf, platformOf, platformReaches, runLab } from "./lab.ts";
+
+const ONCE = { retries: { limit: 0, delay: 10 } } as const;
+
+/** Waits by polling, because a promise must not cross from one request into another. */
+async function held(released: () => boolean): Promise<number> {
+  while (!released()) await scheduler.wait(10);
+  return 1;
+}
+
+describe("A run whose code ends before an effect that it did not wait for", () => {
+  it("W20 I15 ends behind that effect's record, so that an undo finds it and takes it back", async () => {
+    const world: string[] = [];
+    let slow = true;
+    const reserve = defineStep({
+      effect: "keyed",
+      run: async () => {
+        await held(() => !slow);
+        world.push("reserved");
+        return 1;
+      },
+      undo: defineStep<Done<unknown, number>, unknown>({ effect: "keyed", run: async () => world.push("released") }),
+    });
+    const { instanceId } = await runLab(async ({ step }) => {
+      void step.effect("reserve", reserve, {}).catch(() => undefined);
+      await step.commit("note", () => ({}));
+      return "early";
+    });
+    await reaches(instanceId, "running");
+    await scheduler.wait(300);
+    expect([await statusOf(instanceId), (await platformOf(instanceId)).status]).toEqual(["running", "running"]);
+    slow = false;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await outputOf(instanceId)).toBe("early");
+    await undoInstance(probeEnv, operator, instanceId, "not wanted");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["reserved", "released"]);
+  });
+
+  it("W25 does not wait for another attempt at it", async () => {
+    let attempts = 0;
+    const { instanceId } = await runLab(async ({ step }) => {
+      const failing = async () => {
+        attempts++;
+        throw new Error("not now");
+      };
+      void step.read("fails", failing, { retries: { limit: 50, delay: 200, backoff: "constant" } }).catch(() => undefined);
+      await step.read("first attempt", () => held(() => attempts > 0));
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    const by = attempts;
+    await scheduler.wait(500);
+    expect(attempts).toBe(by);
+  });
+});
+
+describe("An operator's retry", () => {
+  it("W16 of a run in which two branches failed begins both anew, at once", async () => {
+    const state = { broken: true };
+    const failed = new Set<string>();
+    const failing = (step: Steps, name: string, last: string | undefined) =>
+      step.commit(
+        name as never,
+        async () => {
+          if (last !== undefined) await held(() => failed.has(last));
+          failed.add(name);
+          if (state.broken) throw notRetryable(`${name} is broken.`);
+          return {};
+        },
+        ONCE,
+      );
+    const { instanceId } = await runLab(({ step }) => Promise.all([failing(step, "left", "right"), failing(step, "right", undefined)]));
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "right" });
+    await held(() => failed.has("left"));
+    await platformReaches(instanceId, "errored");
+    state.broken = false;
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await rows("SELECT step, state FROM inbox WHERE instance_id = ?1 ORDER BY step", instanceId)).toEqual([
+      { step: "left", state: "done" },
+      { step: "right", state: "done" },
+    ]);
+  });
+});
+
+describe("The end of a run", () => {
+  it.each([
+    ["failed and as complete", ["errored", "complete"]],
+    ["complete and as failed", ["complete", "errored"]],
+  ] as const)("I17 told as %s in one group of the recorder is complete", async (_, ends) => {
+    let done = false;
+    const { instanceId } = await runLab(({ step }) => step.read("still at work", () => held(() => done)));
+    await reaches(instanceId, "queued", "running");
+    const group = new GroupCommit(probeEnv.DB);
+    const tell = (statement: RowStatement) => group.commit({ statements: [statement], read: () => undefined });
+    // While the first is under way, the others gather.
+    await Promise.all([
+      tell(selectRun(instanceId)),
+      ...ends.map((status) => tell(finishInstance({ id: instanceId, run: 1, status, error: status === "errored" ? "{}" : null }))),
+    ]);
+    expect(await statusOf(instanceId)).toBe("complete");
+    done = true;
+    expect(await platformReaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it("W11 with a result that is an object of a class: the row and the platform agree, and the platform has it as plain data", async () => {
+    class Receipt {
+      readonly number = 7;
+      readonly at = new Date(0);
+    }
+    const { instanceId } = await runLab(async () => new Receipt());
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputOf(instanceId)).toEqual({ number: 7, at: "1970-01-01T00:00:00.000Z" });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it.each([
+    ["is no JSON", () => ({ big: 1n }), "output_not_serializable"],
+    ["is larger than the platform keeps", () => "x".repeat(1024 * 1024), "output_too_large"],
+  ])("W11 with a result that %s: the row and the platform agree, with what to do", async (_, result, code) => {
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.commit("note", () => ({}));
+      return result();
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("errored");
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ code, message: expect.stringContaining("The workflow's result") });
+  });
+});
