@@ -112,6 +112,8 @@ describe("A question to a person", () => {
       message: expect.stringContaining("its instance is complete"),
     });
     expect((await getApproval(probeEnv, operator, question?.id ?? "")).state).toBe("pending");
+    const { items } = await listApprovals(probeEnv, operator, { state: "pending", limit: 200 });
+    expect(items.filter((one) => one.instanceId === instanceId)).toEqual([]);
   });
 
   it("goes on although the process died between the answer and its telling: the keeper tells", async () => {

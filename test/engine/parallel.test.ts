@@ -263,27 +263,32 @@ describe("Branches side by side, each of several steps", () => {
     ]);
   });
 
-  it("W25 a branch that is under way when the code returns begins nothing more", async () => {
+  it("W25 a branch that is under way when the code returns begins nothing more, also after a restart", async () => {
     const { done, waits, chain, act } = world();
-    let ended = false;
-    waits.b1 = () => ended;
-    const { instanceId } = await runLab(({ step }) => Promise.race([act(step, "a1"), chain(step, "b1", "b2")]));
+    let returned = false;
+    waits.b1 = () => returned;
+    const { instanceId } = await runLab(({ step }) =>
+      Promise.race([act(step, "a1"), chain(step, "b1", "b2")]).finally(() => {
+        returned = true;
+      }),
+    );
     expect(await reaches(instanceId, "complete")).toBe("complete");
-    ended = true;
-    await recorded(instanceId, "b1");
     expect(await restartLab(instanceId)).toBe("complete");
     expect(done).toEqual(["a1", "b1"]);
   });
 
-  it("W25 nor while the end of the run is still being told", async () => {
+  it("W25 nor is the end told before that branch's effect is recorded", async () => {
     const { done, waits, chain, act } = world();
     const name = fresh("lab");
     let ended = false;
     waits.b1 = () => ended;
     const end = pauseAt("W33 end told, pass not over", name);
     const { instanceId } = await runLab(({ step }) => Promise.race([act(step, "a1"), chain(step, "b1", "b2")]), { name });
-    await until(async () => end.reached(), Boolean);
+    await recorded(instanceId, "a1");
+    await scheduler.wait(200);
+    expect(end.reached()).toBe(false);
     ended = true;
+    await until(async () => end.reached(), Boolean);
     await recorded(instanceId, "b1");
     await scheduler.wait(200);
     end.release();

@@ -1,6 +1,16 @@
 import { describe, expect, it } from "vitest";
 import type { RowStatement } from "../../src/engine/contract/sql.ts";
-import { type Done, defineStep, notRetryable, retryInstance, type Steps, undoInstance } from "../../src/engine/index.ts";
+import {
+  type Done,
+  defineStep,
+  effectsOf,
+  notRetryable,
+  resolveDoubt,
+  retryInstance,
+  type Steps,
+  undoInstance,
+  upstreamRefused,
+} from "../../src/engine/index.ts";
 import { finishInstance, selectRun } from "../../src/engine/recorder/inbox.ts";
 import { GroupCommit } from "../../src/engine/store/group-commit.ts";
 import { operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";
@@ -88,6 +98,51 @@ describe("An operator's retry", () => {
       { step: "right", state: "done" },
     ]);
   });
+
+  it("W17 W16 of a run that failed behind the answer to a doubt begins the effect anew, at once", async () => {
+    const state = { lost: true, broken: true };
+    const mail = defineStep({
+      effect: "once",
+      ...ONCE,
+      run: async () => {
+        if (state.lost) throw new Error("The connection was lost.");
+        if (state.broken) throw upstreamRefused("The address is wrong.");
+        return "sent";
+      },
+    });
+    const { instanceId } = await runLab(({ step }) => step.effect("mail", mail, {}));
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    state.lost = false;
+    const [{ key } = { key: "" }] = await effectsOf(probeEnv, operator, instanceId);
+    await resolveDoubt(probeEnv, operator, key, { verb: "reject" }, "it never arrived");
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    state.broken = false;
+    await retryInstance(probeEnv, operator, instanceId, { reason: "the address is mended" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputOf(instanceId)).toBe("sent");
+  });
+});
+
+describe("A doubt whose run is complete", () => {
+  it("W17 is not run anyway, because nobody would: what happened can still be said", async () => {
+    const { instanceId } = await runLab(async ({ step }) => void (await step.commit("act", () => ({}))));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await probeEnv.DB.prepare("UPDATE inbox SET state = 'in_doubt' WHERE instance_id = ?1").bind(instanceId).run();
+    const [{ key } = { key: "" }] = await effectsOf(probeEnv, operator, instanceId);
+    await expect(resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "why not")).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining("its instance is complete"),
+    });
+    await resolveDoubt(probeEnv, operator, key, { verb: "reject" }, "it never arrived");
+    expect(await rows("SELECT state, generation FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([
+      { state: "failed", generation: 1 },
+    ]);
+    expect(await rows("SELECT verb, result FROM actions WHERE instance_id = ?1 ORDER BY at", instanceId)).toEqual([
+      { verb: "retry_anyway", result: "no_change" },
+      { verb: "reject", result: "applied" },
+    ]);
+  });
 });
 
 describe("The end of a run", () => {
@@ -97,7 +152,7 @@ describe("The end of a run", () => {
   ] as const)("I17 told as %s in one group of the recorder is complete", async (_, ends) => {
     let done = false;
     const { instanceId } = await runLab(({ step }) => step.read("still at work", () => held(() => done)));
-    await reaches(instanceId, "queued", "running");
+    await platformReaches(instanceId, "running");
     const group = new GroupCommit(probeEnv.DB);
     const tell = (statement: RowStatement) => group.commit({ statements: [statement], read: () => undefined });
     // While the first is under way, the others gather.

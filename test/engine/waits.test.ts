@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { decideApproval, historyOf, listApprovals, retryInstance, type Steps } from "../../src/engine/index.ts";
+import { decideApproval, type Envelope, historyOf, listApprovals, retryInstance, type Steps } from "../../src/engine/index.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
 import { errorOf, LAB, outputOf, parkedBesideFailure, platformReaches, restartLab, runLab } from "./lab.ts";
@@ -79,6 +79,20 @@ describe("A run that waits", () => {
     await deliver("probe-events", [say(name, "yes")]);
     expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
     expect(heard).toBe("yes");
+  });
+
+  it("A10 two events of one key in one delivery: the wait hears the one that is kept, also where that came before", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard.push(await hear(step, "first", payload.name));
+      heard.push(await hear(step, "second", payload.name));
+    });
+    await openWaits(instanceId, 1);
+    const [one, other] = [say(name, "kept"), say(name, "kept too")];
+    const refused = (event: Envelope) => ({ ...event, payload_inline: { about: name, value: "refused" } });
+    await deliver("probe-events", [one, refused(one), other, refused(other)]);
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard.toSorted()).toEqual(["kept", "kept too"]);
   });
 
   it("W24 an event that is sent again under its key is the same event, whatever had it sent: it answers one wait", async () => {

@@ -118,7 +118,7 @@ async function carryOn(intake: Intake, group: readonly Plan[], written: Written,
     );
   }
   await crashPoint("signal kept, not told");
-  await wake(env, written.waits);
+  await wake(env, written.waits, keptAnew(group, written.kept));
   await startInTurn(
     env,
     firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(identityOf(one))?.status === "queued"),
@@ -164,14 +164,20 @@ async function captureReused(
   return new Set(reused.map(({ one }) => one));
 }
 
+/** The events of a group that the database kept: of those with one key the first. */
+function keptAnew(group: readonly Plan[], kept: readonly string[]): Envelope[] {
+  const unseen = new Set(kept);
+  return group.flatMap(({ signal, envelope }) => (signal && unseen.delete(signalId(envelope)) ? [envelope] : []));
+}
+
 /** The same for events that runs may wait for: the wait would never hear of the second payload, so somebody must. */
 async function captureReusedEvents(
   { env, queue }: Intake,
   group: readonly Plan[],
   kept: readonly string[],
 ): Promise<ReadonlySet<Envelope>> {
-  const unseen = new Set(kept);
-  const repeated = group.filter(({ signal, envelope }) => signal && !unseen.delete(signalId(envelope)));
+  const anew = new Set(keptAnew(group, kept));
+  const repeated = group.filter(({ signal, envelope }) => signal && !anew.has(envelope));
   const reused = await reusedAmong(
     env,
     repeated.map(({ envelope }) => envelope),

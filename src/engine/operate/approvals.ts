@@ -3,7 +3,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { andEquals, now, type Statement, sql } from "../contract/sql.ts";
-import { answerQuestion, askerOf, markAnswered } from "../signals/approval.ts";
+import { answerQuestion, askerOf, markAnswered, SOMEBODY_WAITS } from "../signals/approval.ts";
 import { batch, query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
@@ -54,10 +54,16 @@ export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilt
   );
 }
 
-/** The index with the fewest rows: an instance's own; of those that are open, as text, because a partial index serves no condition that is bound; the tenant's by time. */
+/**
+ * The index with the fewest rows: an instance's own; of those that are open, and that somebody waits for, as text, because a partial index serves no
+ * condition that is bound; the tenant's by time.
+ */
 function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statement {
   if (instance !== undefined) return sql`WHERE instance_id = ${instance} AND +tenant_id = ${by.tenantId}`;
-  if (state === "pending") return sql`INDEXED BY approvals_pending WHERE state = 'pending' AND tenant_id = ${by.tenantId}`;
+  if (state === "pending") {
+    return sql`
+      INDEXED BY approvals_pending WHERE state = 'pending' AND tenant_id = ${by.tenantId} AND ${SOMEBODY_WAITS}`;
+  }
   return sql`INDEXED BY approvals_by_time WHERE tenant_id = ${by.tenantId}`;
 }
 

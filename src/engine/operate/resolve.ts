@@ -11,15 +11,15 @@ import { applied, audit, type Operator } from "./audit.ts";
 
 /**
  * A person's answer to a doubt.
- * `confirm`: it happened, with this output · `reject`: it did not happen, run it · `retry_anyway`: run it again as a new generation,
- * knowing that it may happen twice.
+ * `confirm`: it happened, with this output · `reject`: it did not happen, run it · `retry_anyway`: run it again as a new generation, knowing that it
+ * may happen twice. If its run is over, nothing runs: the first two say what happened, the third is refused.
  */
 export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject" } | { verb: "retry_anyway" };
 
 /**
  * Resolves a doubt and wakes its instance. `confirm` also gives an output to an effect whose own could not be kept, and a better one to an
  * effect that a person had confirmed, once its instance has ended of that.
- * Errors: `effect_not_found`, `invalid_transition` when the effect is not in doubt (any more).
+ * Errors: `effect_not_found`; `invalid_transition` when the effect is not in doubt (any more), or nobody would run it again.
  */
 export async function resolveDoubt(
   env: EngineEnv,
@@ -36,12 +36,12 @@ export async function resolveDoubt(
   const actionId = crypto.randomUUID();
   const found = await batch(env.DB, [
     sql`
-      SELECT e.state FROM inbox e JOIN instances i ON i.id = e.instance_id
+      SELECT e.state, i.status FROM inbox e JOIN instances i ON i.id = e.instance_id
       WHERE e.instance_id = ${instanceId} AND e.step = ${step} AND e.item = ${item} AND e.generation = ${generation}
         AND i.tenant_id = ${by.tenantId}`,
   ]);
-  const state = found[0]?.[0]?.state;
-  if (state === undefined) throw notFound();
+  const [before] = found[0] ?? [];
+  if (before === undefined) throw notFound();
 
   const results = await batch(env.DB, [
     settle(key, resolution),
@@ -54,14 +54,19 @@ export async function resolveDoubt(
     applied(actionId),
   ]);
   if (results.at(-1)?.[0]?.result !== "applied") {
-    throw new MillraceError("invalid_transition", `The effect is ${state}, not in doubt: there is nothing to resolve.`, {
-      from: String(state),
-      to: resolution.verb,
-    });
+    throw nothingToResolve(String(before.state), String(before.status), resolution);
   }
   await crashPoint("resolved, not told");
   await applyAction(env, actionId);
   return { actionId, instanceId };
+}
+
+function nothingToResolve(state: string, status: string, { verb }: Resolution): MillraceError {
+  const why =
+    state === "in_doubt" && verb === "retry_anyway"
+      ? `Nobody would run the effect again: its instance is ${status}. Confirm it, or reject it, so that what happened is on record.`
+      : `The effect is ${state}, not in doubt: there is nothing to resolve.`;
+  return new MillraceError("invalid_transition", why, { from: state, to: verb });
 }
 
 type Key = NonNullable<ReturnType<typeof parseEntryKey>>;
@@ -79,7 +84,8 @@ function settle({ instanceId, step, item, generation }: Key, resolution: Resolut
       epoch = epoch + 1,
       token = 'operator', lease_until = NULL, updated_at = ${now}
     WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}
-      AND (state = 'in_doubt' OR (${resolution.verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${ENDED}))))`;
+      AND ((state = 'in_doubt' AND (${resolution.verb} <> 'retry_anyway' OR NOT ${OVER}))
+        OR (${resolution.verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${ENDED}))))`;
 }
 
 const OUTPUT_LOST: Fragment = { fragment: "(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)" };
@@ -88,6 +94,11 @@ const GIVEN: Fragment = { fragment: `(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.
 /** While its instance runs, the first answer holds: a second click changes nothing. */
 const ENDED: Fragment = {
   fragment: "EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ('errored', 'terminated'))",
+};
+
+/** No operator's retry can begin another run of it. */
+const OVER: Fragment = {
+  fragment: "EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ('complete', 'skipped'))",
 };
 
 function notFound(): MillraceError {

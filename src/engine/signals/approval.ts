@@ -94,13 +94,17 @@ export async function knownAnswer(asker: Asker): Promise<Approval | undefined> {
   return found && "approved" in found ? found : undefined;
 }
 
+/** The run that asked could still go on with an answer. */
+export const SOMEBODY_WAITS: Fragment = {
+  fragment: `EXISTS (SELECT 1 FROM instances i WHERE i.id = approvals.instance_id AND i.status NOT IN ('complete', 'terminated', 'skipped'))`,
+};
+
 /** A person's answer, if the question is still open, its time is not over, and its run could still go on. */
 export function answerQuestion(tenantId: string, id: string, { approved, by, reason }: Approval): Statement {
   return sql`
     UPDATE approvals SET state = ${approved ? "approved" : "rejected"}, decided_by = ${by}, reason = ${reason}, decided_at = ${now}
     WHERE tenant_id = ${tenantId} AND instance_id = ${askerOf(id)} AND id = ${id} AND state = 'pending' AND due_at > ${now}
-      AND NOT EXISTS (SELECT 1 FROM instances
-        WHERE instances.id = approvals.instance_id AND instances.status IN ('complete', 'terminated', 'skipped'))`;
+      AND ${SOMEBODY_WAITS}`;
 }
 
 /** The instance goes on, unless it waits for something else as well. */

@@ -13,7 +13,6 @@ export interface Assigned {
   workflow: string;
   event_type: string;
   signal_id: string;
-  envelope: string;
 }
 
 /**
@@ -65,7 +64,7 @@ export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
             (SELECT value->>'tenant_id', value->>'message_type', value->>'subject' FROM json_each(${arrived}))
       ) AS pair
       WHERE waits.instance_id = pair.instance_id AND waits.name = pair.name AND pair.nth_wait = pair.nth_event
-      RETURNING instance_id, workflow, event_type, signal_id, (SELECT envelope FROM signals WHERE id = signal_id) AS envelope`,
+      RETURNING instance_id, workflow, event_type, signal_id`,
     sql`
       UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE check_at > ${now} + ${KEEPER_PATIENCE_MS}
@@ -85,26 +84,55 @@ export const OLDEST_FITTING: Fragment = {
   fragment: `(SELECT s.id FROM signals s WHERE ${FITS.fragment} ORDER BY s.received_at, s.id LIMIT 1)`,
 };
 
+/** How many instances are told at a time. */
+const TOLD_AT_ONCE = 100;
+
 /**
  * Tells waiting instances of their events, and answers which of them heard. What cannot be told now, the keeper tells: the rows already
- * hold the event.
+ * hold the event. `known` are events that need not be read.
  */
-export async function wake<Waiting extends Assigned>(env: EngineEnv, assigned: readonly Waiting[]): Promise<Waiting[]> {
-  const told = assigned.map(async (one) => {
-    const { workflow, instance_id, event_type, envelope } = one;
-    try {
-      const telling = async () => {
-        const instance = await workflowBinding(env, workflow).get(instance_id);
-        await instance.sendEvent({ type: event_type, payload: JSON.parse(envelope) });
-      };
-      await within(telling());
-      return [one];
-    } catch (error) {
-      console.warn(JSON.stringify({ log: "wake", instance_id, error: String(error) }));
-      return [];
-    }
-  });
-  return (await Promise.all(told)).flat();
+export async function wake<Waiting extends Assigned>(
+  env: EngineEnv,
+  assigned: readonly Waiting[],
+  known: readonly Envelope[] = [],
+): Promise<Waiting[]> {
+  const heard: Waiting[] = [];
+  const events = assigned.length === 0 ? new Map<string, object>() : await eventsOf(env, assigned, known);
+  for (let from = 0; from < assigned.length; from += TOLD_AT_ONCE) {
+    const telling = assigned.slice(from, from + TOLD_AT_ONCE).map(async (one) => {
+      const payload = events.get(one.signal_id);
+      return payload && (await tell(env, one, payload)) ? [one] : [];
+    });
+    heard.push(...(await Promise.all(telling)).flat());
+  }
+  return heard;
+}
+
+async function tell(env: EngineEnv, { workflow, instance_id, event_type }: Assigned, payload: object): Promise<boolean> {
+  const telling = async () => {
+    const instance = await workflowBinding(env, workflow).get(instance_id);
+    await instance.sendEvent({ type: event_type, payload });
+  };
+  try {
+    await within(telling());
+    return true;
+  } catch (error) {
+    console.warn(JSON.stringify({ log: "wake", instance_id, error: String(error) }));
+    return false;
+  }
+}
+
+/** What the waits' events say, by their ids: each is read once, however many waits have it. */
+async function eventsOf(env: EngineEnv, assigned: readonly Assigned[], known: readonly Envelope[]): Promise<ReadonlyMap<string, object>> {
+  const events = new Map<string, object>(known.map((event) => [signalId(event), event]));
+  const others = new Set(assigned.map((one) => one.signal_id).filter((id) => !events.has(id)));
+  if (others.size === 0) return events;
+  const read = await query<{ id: string; envelope: string }>(
+    env.DB,
+    sql`SELECT id, envelope FROM signals WHERE id IN (SELECT value FROM json_each(${JSON.stringify([...others])}))`,
+  ).catch(() => []);
+  for (const { id, envelope } of read) events.set(id, JSON.parse(envelope) as Envelope);
+  return events;
 }
 
 /**
@@ -116,9 +144,9 @@ export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]):
   const held = await query<Assigned & { run: number }>(
     env.DB,
     sql`
-      SELECT w.instance_id, w.workflow, w.event_type, w.signal_id, s.envelope, i.run
-      FROM waits w JOIN signals s ON s.id = w.signal_id JOIN instances i ON i.id = w.instance_id
-      WHERE w.instance_id IN (SELECT value FROM json_each(${JSON.stringify(instanceIds)})) AND w.told_at IS NULL`,
+      SELECT w.instance_id, w.workflow, w.event_type, w.signal_id, i.run
+      FROM waits w JOIN instances i ON i.id = w.instance_id
+      WHERE w.instance_id IN (SELECT value FROM json_each(${JSON.stringify(instanceIds)})) AND w.signal_id IS NOT NULL AND w.told_at IS NULL`,
   );
   const told = await wake(env, held);
   const untold = new Set(held.filter((one) => !told.includes(one)).map((one) => one.instance_id));
@@ -126,7 +154,7 @@ export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]):
   await batch(env.DB, [
     sql`
       UPDATE waits SET told_at = ${now}
-      FROM json_each(${JSON.stringify(told.map(({ envelope: _, ...one }) => one))}) t JOIN instances i ON i.id = t.value->>'instance_id'
+      FROM json_each(${JSON.stringify(told)}) t JOIN instances i ON i.id = t.value->>'instance_id'
       WHERE waits.instance_id = i.id AND waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`,
   ]);
   return untold;
