@@ -165,6 +165,24 @@ describe("The end of a run", () => {
     expect(await platformReaches(instanceId, "complete")).toBe("complete");
   });
 
+  it.each(["dead", "skipped"])(
+    "I17 whose message was believed %s while it was being started: the row says what happened",
+    async (believed) => {
+      let go = false;
+      const { instanceId } = await runLab(async ({ step }) => {
+        await step.read("started", () => held(() => go));
+        await step.commit("act", () => ({}));
+        await step.read("goes on", () => held(() => !go));
+      });
+      await platformReaches(instanceId, "running");
+      await probeEnv.DB.prepare("UPDATE instances SET status = ?2, check_at = NULL WHERE id = ?1").bind(instanceId, believed).run();
+      go = true;
+      expect(await reaches(instanceId, "running")).toBe("running");
+      go = false;
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+    },
+  );
+
   it("W11 with a result that is an object of a class: the row and the platform agree, and the platform has it as plain data", async () => {
     class Receipt {
       readonly number = 7;

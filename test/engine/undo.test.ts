@@ -501,6 +501,23 @@ describe("What cannot be undone", () => {
     expect(await takenBack(name)).toEqual([]);
     expect((await getInstance(probeEnv, operator, instanceId)).status).toBe("errored");
   });
+
+  it("is said beforehand also of what was done again without a record: nobody knows whether it happened", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "commit", name: "rows", undo: "rows" },
+      { do: "keyed", name: "act", undo: "natural", retries: 0 },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undone(instanceId);
+    await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 9 });
+    await retryInstance(probeEnv, operator, instanceId, { reason: "wanted after all" });
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    expect((await planUndo(probeEnv, operator, instanceId)).effects).toEqual([
+      { step: "rows", item: "", verdict: "undone" },
+      { step: "act", item: "", verdict: "unknown" },
+    ]);
+  });
 });
 
 it("An instance that the platform has lost is created anew, and its first steps ask what is recorded although it looks young", async () => {

@@ -3,6 +3,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
+import { labelOf } from "../guard/history.ts";
 import { batch, query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
@@ -23,12 +24,20 @@ export type UndoVerdict = "undone" | "stays" | "asked" | "nothing" | "in_doubt" 
 export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
   const instance = await getInstance(env, by, instanceId);
   const effects = (await effectsOf(env, by, instanceId)).filter(({ state, undo }) => undo !== "is" && state !== "superseded");
-  const plan = effects.map((effect) => ({ step: effect.step, item: effect.item, verdict: verdictOn(effect) }));
   const failed = instance.undo === null ? instance.error?.step : undefined;
+  const plan = effects.map((effect) => ({ label: labelOf(effect.step, effect.item), effect })).toReversed();
+  const verdicts = plan.map(({ label, effect }) => ({
+    step: effect.step,
+    item: effect.item,
+    // Its outcome is all that such a class records: of a generation that was free to be taken nobody knows what its attempts did.
+    verdict: label === failed && effect.state === "failed" && UNCLAIMED.has(effect.class) ? ("unknown" as const) : verdictOn(effect),
+  }));
   // A step that failed before it recorded anything has no entry: a reading one, or one whose answer was lost each time.
-  const listed = plan.some(({ step, item }) => failed === (item ? `${step} [${item}]` : step));
-  return { effects: [...(failed && !listed ? [{ step: failed, item: "", verdict: "unknown" as const }] : []), ...plan.toReversed()] };
+  const listed = failed === undefined || plan.some(({ label }) => label === failed);
+  return { effects: [...(failed && !listed ? [{ step: failed, item: "", verdict: "unknown" as const }] : []), ...verdicts] };
 }
+
+const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);
 
 function verdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
   if (state === "in_doubt" || (state === "claimed" && effectClass === "once")) return "in_doubt";

@@ -228,14 +228,14 @@ const MARK_RUNNING = `
   UPDATE instances SET status = 'running', updated_at = ${now.fragment}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('accepted', 'queued')`;
 
-/** The same for one that waited, or was believed dead. A statement of its own: a changed time of the next look is one written row more. */
+/** The same for one that waited, or was believed dead; also where an operator gave its message up while it was being started: the row says what happens. A statement of its own: a changed time of the next look is one written row more. */
 export function markAwake(id: string): RowStatement {
   return { text: MARK_AWAKE, row: { id } };
 }
 
 const MARK_AWAKE = `
   UPDATE instances SET status = 'running', updated_at = ${now.fragment}, seen = 1, check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
-  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('waiting', 'dead')`;
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('waiting', 'dead', 'skipped')`;
 
 /** The instance waits for a person, if one of its effects is in doubt. */
 export function markInDoubt(instanceId: string): Statement {
@@ -271,7 +271,7 @@ const FINISH = `
     SELECT value, row_number() OVER (PARTITION BY value->>'id', value->>'run' ORDER BY value->>'status' = 'errored') AS nth
     FROM json_each(?1)) r
   WHERE r.nth = 1 AND instances.id = r.value->>'id' AND instances.run = r.value->>'run'
-    AND (instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt', 'dead')
+    AND (instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt', 'dead', 'skipped')
       OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
 
