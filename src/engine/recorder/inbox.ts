@@ -267,10 +267,10 @@ export function finishInstance(end: End): RowStatement {
 const FINISH = `
   UPDATE instances SET status = r.value->>'status', error = r.value->>'error', updated_at = ${now.fragment}, seen = 1,
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
-  FROM (
-    SELECT value, row_number() OVER (PARTITION BY value->>'id', value->>'run' ORDER BY value->>'status' = 'errored') AS nth
-    FROM json_each(?1)) r
-  WHERE r.nth = 1 AND instances.id = r.value->>'id' AND instances.run = r.value->>'run'
+  FROM json_each(?1) r
+  WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'
+    AND (r.value->>'status' <> 'errored' OR NOT EXISTS (SELECT 1 FROM json_each(?1) other
+      WHERE other.value->>'id' = r.value->>'id' AND other.value->>'run' = r.value->>'run' AND other.value->>'status' <> 'errored'))
     AND (instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt', 'dead', 'skipped')
       OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
