@@ -1,4 +1,4 @@
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { text } from "node:stream/consumers";
 
 // A back office of the kind most companies have: it opens accounts and sends mails, it honours no idempotency keys, and it fails when it
@@ -23,7 +23,7 @@ export interface Trouble {
 export async function openDesk(port: number): Promise<{ url: string; server: Server }> {
   const done: Done[] = [];
   const troubles: Trouble[] = [];
-  const server = createServer({ keepAliveTimeout: 0 }, async (request, response) => {
+  const serve = async (request: IncomingMessage, response: ServerResponse) => {
     const url = new URL(request.url ?? "/", "http://desk");
     const what = url.pathname.slice(1) as Done["what"];
     const about = (one: Pick<Done, "what" | "customer">, customer: string | null) => one.what === what && one.customer === customer;
@@ -44,7 +44,12 @@ export async function openDesk(port: number): Promise<{ url: string; server: Ser
     done.push(entry);
     if (trouble) return void response.destroy();
     answer(response, 201, entry);
-  });
+  };
+  // Who hangs up halfway ends that request, not this process.
+  const server = createServer(
+    { keepAliveTimeout: 0 },
+    (request, response) => void serve(request, response).catch(() => response.destroy()),
+  );
   await new Promise<void>((resolve, reject) => server.once("error", reject).listen(port, "127.0.0.1", resolve));
   const { port: taken } = server.address() as { port: number };
   return { url: `http://127.0.0.1:${taken}`, server };

@@ -63,8 +63,15 @@ async function asked(tenantId: string): Promise<Record<string, number>> {
     doubts: await rowsRead(() => listEffects(probeEnv, by, { state: "in_doubt" })),
     letters: await rowsRead(() => listDeadLetters(probeEnv, { ...by, seesUnattributed: false }, { limit: 1 })),
     questions: await rowsRead(() => listApprovals(probeEnv, by, { state: "pending", limit: 1 })),
-    round: await rowsRead(() => keeperOf(probeEnv).round()),
+    round: await quietRound(),
   };
+}
+
+/** What other tests left due is done by the first of some rounds: the one that reads least had nothing else to do. */
+async function quietRound(): Promise<number> {
+  const rounds: number[] = [];
+  for (let round = 0; round < 4; round++) rounds.push(await rowsRead(() => keeperOf(probeEnv).round()));
+  return Math.min(...rounds);
 }
 
 // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/lists.test.ts: with 2,000 and with a million instances.

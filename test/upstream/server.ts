@@ -40,7 +40,8 @@ createServer({ keepAliveTimeout: 0 }, async (request, response) => {
   try {
     await answer(request, response);
   } catch (error) {
-    send(response, 500, { error: String(error) });
+    if (response.headersSent) response.destroy();
+    else send(response, 500, { error: String(error) });
   }
 }).listen(Number(values.port), "127.0.0.1", function (this: import("node:net").Server) {
   console.log(JSON.stringify({ port: (this.address() as { port: number }).port }));

@@ -42,8 +42,16 @@ const ledger: Received[] = [];
 const hooks = new Map<string, Hook>();
 const dns = new Map<string, { status?: number; http?: number; a?: string[]; aaaa?: string[] }>();
 
-// A connection that closes as the next request goes out looks like a lost network.
-createServer({ keepAliveTimeout: 0 }, async (request, response) => {
+// A connection that closes as the next request goes out looks like a lost network. Who hangs up halfway ends that request, not this process.
+createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request, response).catch(() => response.destroy())).listen(
+  0,
+  "127.0.0.1",
+  function (this: import("node:net").Server) {
+    console.log(JSON.stringify({ port: (this.address() as { port: number }).port }));
+  },
+);
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? "/", "http://receiver");
   const [, area = "", name = ""] = url.pathname.split("/");
   const body = await read(request);
@@ -56,9 +64,7 @@ createServer({ keepAliveTimeout: 0 }, async (request, response) => {
     200,
     ledger.filter(({ hook }) => hook === name),
   );
-}).listen(0, "127.0.0.1", function (this: import("node:net").Server) {
-  console.log(JSON.stringify({ port: (this.address() as { port: number }).port }));
-});
+}
 
 function receive(name: string, request: IncomingMessage, body: string, response: ServerResponse): void {
   const hook = hooks.get(name) ?? { secrets: [], treatments: [] };

@@ -52,8 +52,16 @@ interface Answer {
 
 const sites = new Map<string, Site>();
 
-// A connection that closes as the next request goes out looks like a lost network.
-createServer({ keepAliveTimeout: 0 }, async (request, response) => {
+// A connection that closes as the next request goes out looks like a lost network. Who hangs up halfway ends that request, not this process.
+createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request, response).catch(() => response.destroy())).listen(
+  0,
+  "127.0.0.1",
+  function (this: import("node:net").Server) {
+    console.log(JSON.stringify({ port: (this.address() as { port: number }).port }));
+  },
+);
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const url = new URL(request.url ?? "/", "http://wordpress");
   const [, name = "", area = ""] = url.pathname.split("/");
   const site = sites.get(name) ?? { posts: [], asked: [], looks: 0, lastId: 3, pictures: [], noTrash: false, drop: 0, awaitLooks: 0 };
@@ -66,15 +74,13 @@ createServer({ keepAliveTimeout: 0 }, async (request, response) => {
   const { rest_route: route = "", ...query } = Object.fromEntries(url.searchParams);
   const asked = { method: request.method ?? "", route, query, body: text === "" ? undefined : JSON.parse(text) };
   site.asked.push(asked);
-  const answer = await handle(site, asked, request.headers.authorization === `Basic ${btoa(`${USER}:${PASSWORD}`)}`);
+  const answered = await handle(site, asked, request.headers.authorization === `Basic ${btoa(`${USER}:${PASSWORD}`)}`);
   if (asked.method !== "GET" && site.drop > 0) {
     site.drop--;
-    return response.destroy();
+    return void response.destroy();
   }
-  send(response, { ...answer, body: onlyFields(answer.body, query._fields) });
-}).listen(0, "127.0.0.1", function (this: import("node:net").Server) {
-  console.log(JSON.stringify({ port: (this.address() as { port: number }).port }));
-});
+  send(response, { ...answered, body: onlyFields(answered.body, query._fields) });
+}
 
 async function handle(site: Site, { method, route, query, body }: Asked, known: boolean): Promise<Answer> {
   const [, id] = /^\/wp\/v2\/posts(?:\/(\d+))?$/.exec(route) ?? [null];

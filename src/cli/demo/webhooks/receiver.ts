@@ -1,4 +1,4 @@
-import { createServer } from "node:http";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
@@ -34,7 +34,7 @@ export async function startReceiver(): Promise<Receiver> {
   const secrets = new Map<string, string[]>();
   const planned = new Map<string, { status: number; headers?: Record<string, string> }[]>();
 
-  const server = createServer(async (request, response) => {
+  const take = async (request: IncomingMessage, response: ServerResponse) => {
     const path = request.url ?? "/";
     const body = await text(request);
     const headers = request.headers as Record<string, string>;
@@ -44,7 +44,9 @@ export async function startReceiver(): Promise<Receiver> {
     requests.push({ path, id, verified, signatures: headers["webhook-signature"]?.split(" ").length ?? 0, status: answer.status });
     if (answer.status < 300) taken.set(path, (taken.get(path) ?? new Set()).add(id));
     response.writeHead(answer.status, answer.headers).end();
-  });
+  };
+  // Who hangs up halfway ends that request, not this process.
+  const server = createServer((request, response) => void take(request, response).catch(() => response.destroy()));
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   return {
