@@ -35,7 +35,8 @@ interface Policy {
 export class Platform {
   readonly #run: Run;
   readonly #steps: WorkflowStep;
-  readonly #underWay = new Set<Promise<unknown>>();
+  /** Attempts, and when the platform gives each up. */
+  readonly #underWay = new Map<Promise<unknown>, number>();
   #codeIsOver = false;
 
   constructor(run: Run, steps: WorkflowStep) {
@@ -51,7 +52,7 @@ export class Platform {
     const { label } = place;
     let tried = await this.#try(label, label, policy, body);
     if ("error" in tried && !tried.ran) {
-      const number = await this.#run.number();
+      const number = await this.reading(label, () => this.#run.number());
       if (number > FIRST_RUN) tried = await this.#try(label, `${label} · run ${number}`, policy, body);
     }
     if ("output" in tried) return tried.output;
@@ -65,7 +66,11 @@ export class Platform {
    */
   async quiet(): Promise<void> {
     this.#codeIsOver = true;
-    while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);
+    for (;;) {
+      const leftMs = Math.max(0, ...this.#underWay.values()) - Date.now();
+      if (leftMs <= 0) return;
+      await Promise.race([Promise.allSettled(this.#underWay.keys()), scheduler.wait(leftMs)]);
+    }
   }
 
   /** All attempts of a step, under the platform's name for it; whether any was made in this pass, when they failed. */
@@ -119,14 +124,12 @@ export class Platform {
     }
   }
 
-  /** Remembers that an attempt is under way, for as long as it may be. */
+  /** Remembers that an attempt is under way. */
   #hold<T>(timeoutMs: number, attempt: Promise<T>): Promise<T> {
-    const over = new AbortController();
-    const ended = attempt.finally(() => over.abort());
-    const held = Promise.race([ended, scheduler.wait(timeoutMs, { signal: over.signal })]).finally(() => this.#underWay.delete(held));
-    held.catch(() => undefined);
-    this.#underWay.add(held);
-    return ended;
+    this.#underWay.set(attempt, Date.now() + timeoutMs);
+    const release = () => void this.#underWay.delete(attempt);
+    attempt.then(release, release);
+    return attempt;
   }
 
   /**
