@@ -1,5 +1,13 @@
 import { describe, expect, it, vi } from "vitest";
-import { decideApproval, type Envelope, historyOf, listApprovals, retryInstance, type Steps } from "../../src/engine/index.ts";
+import {
+  decideApproval,
+  type Envelope,
+  historyOf,
+  listApprovals,
+  notRetryable,
+  retryInstance,
+  type Steps,
+} from "../../src/engine/index.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { deliver, dieAt, event, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
 import { errorOf, LAB, outputOf, parkedBesideFailure, platformReaches, restartLab, runLab } from "./lab.ts";
@@ -267,6 +275,35 @@ describe("A run that waits", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 });
+
+it.each(["a wait", "a question"])(
+  "W26 The time of %s runs from its first asking, whatever other branch is retried meanwhile",
+  async (what) => {
+    const timeout = 4000;
+    let broken = true;
+    let began = 0;
+    let over = 0;
+    const { instanceId } = await runLab(async ({ step, payload }) => {
+      began ||= Date.now();
+      const parked = () =>
+        what === "a wait" ? hear(step, "parked", payload.name, timeout) : step.approve("parked", { question: "May it?", timeout });
+      const failing = async () => {
+        await step.read("a while", () => scheduler.wait(2500));
+        await step.commit("fails", () => (broken ? Promise.reject(notRetryable("Broken.")) : {}), { retries: { limit: 0, delay: 10 } });
+      };
+      await Promise.all([parked().then(() => (over ||= Date.now())), failing()]);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    broken = false;
+    const retriedAt = Date.now();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    // Counted anew, it would have been over its whole time behind the retry.
+    expect(over - retriedAt).toBeLessThan(timeout - 500);
+    expect(over - began).toBeGreaterThan(timeout - 500);
+  },
+);
 
 describe("A timer of the platform's that is early by the database's clock", () => {
   it("W26 has a question wait for the rest: a person who answers then is heard", async () => {

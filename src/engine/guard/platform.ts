@@ -3,6 +3,7 @@ import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
+import { type Left, leftNow } from "../signals/approval.ts";
 import { doubtEventType } from "./doubt.ts";
 import { asPlatformError, isTerminal, nextDelayMs } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
@@ -165,20 +166,20 @@ export class Platform {
    */
   async awaitOr<Told, End extends object>(
     place: Place,
-    { what, eventType, leftMs }: { what: string; eventType: string; leftMs: number },
+    { what, eventType, left: first }: { what: string; eventType: string; left: Left },
     told: (payload: Told) => End,
-    settle: () => Promise<End | { leftMs: number }>,
+    settle: () => Promise<End | Left>,
   ): Promise<End> {
-    let left = leftMs;
+    let left = first;
     for (let round = 1; ; round++) {
       const nth = round === 1 ? "" : ` ${round}`;
       try {
-        return told((await this.waitFor<object>(`${place.label} · ${what}${nth}`, eventType, left)) as Told);
+        return told((await this.waitFor<object>(`${place.label} · ${what}${nth}`, eventType, leftNow(left))) as Told);
       } catch (cause) {
         const settled = await this.do<object>({ ...place, label: `${place.label} · time is over${nth}` }, {}, settle);
         if (!("leftMs" in settled)) return settled as End;
         if (round === EARLY_TIMERS) throw cause;
-        left = Number(settled.leftMs);
+        left = settled as Left;
       }
     }
   }

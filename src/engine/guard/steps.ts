@@ -137,7 +137,7 @@ export class Steps {
     const asked = await this.#platform.do(place, {}, async () => askQuestion(asker, questionOf(this.#run.workflow, place, request)));
     if ("approved" in asked) return asked;
     const type = answerEventType(approvalId(asker.instanceId, place.label));
-    const wait = { what: "answer", eventType: type, leftMs: asked.leftMs };
+    const wait = { what: "answer", eventType: type, left: asked };
     return this.#platform.awaitOr(
       place,
       wait,
@@ -208,7 +208,7 @@ export class Steps {
       "leftMs" in registered
         ? await this.#platform.awaitOr(
             place,
-            { what: "signal", eventType: waitEventType(run.instanceId, place.label), leftMs: registered.leftMs },
+            { what: "signal", eventType: waitEventType(run.instanceId, place.label), left: registered },
             (event: object): WaitEnd => ({ event: JSON.stringify(event) }),
             () => closeWait(run, place.label, timeoutMs),
           )

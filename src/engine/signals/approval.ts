@@ -50,8 +50,20 @@ export interface Approval {
 /** A wait that is restarted in its last moments still waits for so long: the platform counts in seconds. */
 export const SHORTEST_WAIT_MS = 1000;
 
-/** How a question stands: answered, or how many milliseconds are left for that. */
-export type Standing = Approval | { leftMs: number };
+/** Time that is left, and when that was so by the database's clock: a later pass, which finds it in its step's result, has less. */
+export interface Left {
+  leftMs: number;
+  /** Absent from results of deployments before this was noted. */
+  at?: number;
+}
+
+/** What is left of it by now. */
+export function leftNow({ leftMs, at = Date.now() }: Left): number {
+  return Math.min(leftMs, Math.max(SHORTEST_WAIT_MS, leftMs + at - Date.now()));
+}
+
+/** How a question stands: answered, or how much time is left for that. */
+export type Standing = Approval | Left;
 
 /**
  * Asks, in one round trip that also says that the instance waits. A question that was asked before is not asked again: it stands as it
@@ -127,7 +139,7 @@ function settleOverdue({ tenantId, instanceId, label }: Asker, skewMs: number): 
 
 function selectQuestion({ tenantId, instanceId, label }: Asker): Statement {
   return sql`
-    SELECT state, decided_by, reason, due_at - ${now} AS left_ms FROM approvals
+    SELECT state, decided_by, reason, due_at - ${now} AS left_ms, ${now} AS at FROM approvals
     WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND step = ${label}`;
 }
 
@@ -151,6 +163,6 @@ export function asApproval({ state, decided_by, reason }: Omit<Answered, "id">):
 
 function standing(row: Record<string, unknown> | undefined): Standing {
   if (row === undefined) throw new MillraceError("invariant", "A question's row is gone while its instance asks.");
-  if (row.state === "pending") return { leftMs: Math.max(SHORTEST_WAIT_MS, Number(row.left_ms)) };
+  if (row.state === "pending") return { leftMs: Math.max(SHORTEST_WAIT_MS, Number(row.left_ms)), at: Number(row.at) };
   return asApproval(row as unknown as Answered);
 }

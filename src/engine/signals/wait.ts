@@ -3,7 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { digest } from "../contract/ids.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { batch } from "../store/retry.ts";
-import { markAnswered, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
+import { type Left, markAnswered, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
 import { OLDEST_FITTING } from "./assign.ts";
 
 /** The platform's event type for one wait: every wait has its own, because a consumed event can be delivered again to a later wait of the same type. */
@@ -22,8 +22,8 @@ export interface Waiter {
 /** How a wait ended: with its event, as the envelope's JSON, or without one. */
 export type WaitEnd = { event: string } | { over: true };
 
-/** How a wait stands: ended, or with so many milliseconds left. */
-type WaitStanding = WaitEnd | { leftMs: number };
+/** How a wait stands: ended, or with so much time left. */
+type WaitStanding = WaitEnd | Left;
 
 /**
  * Says that an instance waits for an event about a subject, and takes one that came early. The row makes it hold through restarts: a wait
@@ -91,7 +91,7 @@ export async function heldSignal({ env, instanceId }: Waiter, label: string): Pr
 
 function selectWait(instanceId: string, label: string, timeoutMs: number): Statement {
   return sql`
-    SELECT w.over_at, w.since_at + ${timeoutMs} - ${now} AS left_ms, s.envelope FROM waits w LEFT JOIN signals s ON s.id = w.signal_id
+    SELECT w.over_at, w.since_at + ${timeoutMs} - ${now} AS left_ms, ${now} AS at, s.envelope FROM waits w LEFT JOIN signals s ON s.id = w.signal_id
     WHERE w.instance_id = ${instanceId} AND w.name = ${label}`;
 }
 
@@ -99,5 +99,6 @@ function standing(row: Record<string, unknown> | undefined, timeoutMs: number): 
   if (typeof row?.envelope === "string") return { event: row.envelope };
   if (typeof row?.over_at === "number") return { over: true };
   // The platform takes no time at all for no limit.
-  return { leftMs: Math.min(timeoutMs || SHORTEST_WAIT_MS, Math.max(SHORTEST_WAIT_MS, Number(row?.left_ms ?? timeoutMs))) };
+  const leftMs = Math.max(SHORTEST_WAIT_MS, Number(row?.left_ms ?? timeoutMs));
+  return { leftMs: Math.min(timeoutMs || SHORTEST_WAIT_MS, leftMs), at: Number(row?.at ?? Date.now()) };
 }
