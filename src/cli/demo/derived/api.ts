@@ -1,3 +1,4 @@
+import pRetry from "p-retry";
 import type { budgets } from "../../../api/budgets.ts";
 import type { contacts } from "../../../api/contacts.ts";
 import type { facts } from "../../../api/facts.ts";
@@ -14,13 +15,16 @@ type Contact = Output<ReturnType<typeof contacts>, "/v1/contacts/:id", "$get">;
 type Stated = Output<ReturnType<typeof facts>, "/v1/facts", "$post">;
 type Ledger = Output<ReturnType<typeof ledgers>, "/v1/ledgers/:entity", "$get">;
 
+/** What is named by a key, or stated as a fact, bears repetition. A machine with a thousand asks at once answers some of them late. */
+const PATIENCE = { retries: 3, minTimeout: 500 };
+
 /** What the story needs of an engine's API. */
 export function derivedApi(url: string, token: string) {
   const ask = askerOf(url, token);
   return {
     /** States facts; answers how many of them are new. */
     state: async (stated: readonly object[]): Promise<number> => {
-      const { results } = await ask<Stated>("POST", "/v1/facts", { facts: stated });
+      const { results } = await pRetry(() => ask<Stated>("POST", "/v1/facts", { facts: stated }), PATIENCE);
       for (const result of results) if ("problem" in result) throw new Refusal(`A fact was refused: ${result.problem.detail}`);
       return results.filter(({ status }) => status === 201).length;
     },
@@ -35,7 +39,7 @@ export function derivedApi(url: string, token: string) {
     setLimit: (account: string, limit_cents: number) => ask<Budget>("PUT", `/v1/budgets/${account}`, { limit_cents }),
     budget: (account: string) => ask<Budget>("GET", `/v1/budgets/${account}`),
     ask: (account: string, key: string, amount_cents: number) =>
-      ask<Answered>("POST", `/v1/budgets/${account}/asks`, { amount_cents }, { "idempotency-key": key }),
+      pRetry(() => ask<Answered>("POST", `/v1/budgets/${account}/asks`, { amount_cents }, { "idempotency-key": key }), PATIENCE),
     contact: (id: string) => ask<Contact>("GET", `/v1/contacts/${id}`),
   };
 }
