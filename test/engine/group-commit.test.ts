@@ -176,4 +176,30 @@ describe("Group commit", () => {
     expect(seen.batches).toBe(2);
     await env.DB.prepare("DELETE FROM probe_rows WHERE name = ?1").bind(name).run();
   });
+
+  it.each(["", "  -- nothing\n", "SELECT 'a;b' AS said /* ; */ ;", "SELECT 1; SELECT 2", "SELECT 1 AS said; ; DELETE FROM probe_rows;"])(
+    "R01 T01 whatever the text of a neighbour's statement (%j), each unit hears the answer to its own",
+    async (text) => {
+      const { db } = watched();
+      const commits = new GroupCommit(db);
+      const asks = (said: string) =>
+        commits.commit({
+          statements: [sql`SELECT ${said} AS said`, sql`SELECT ${said} AS said`],
+          read: (answers) => answers.map(([row]) => row?.said),
+        });
+      const head = asks("head");
+      const odd = commits.commit({ statements: [{ text, params: [] }], read: () => "committed" }).catch((error) => error.code);
+      const [, refused, ...heard] = await Promise.all([head, odd, ...["acme", "globex", "initech"].map(asks)]);
+      expect(heard).toEqual(["acme", "globex", "initech"].map((said) => [said, said]));
+      expect(refused).toBe(
+        text
+          .replace("'a;b'", "")
+          .replace("/* ; */", "")
+          .split(";")
+          .filter((part) => part.trim()).length > 1
+          ? "config_invalid"
+          : "committed",
+      );
+    },
+  );
 });

@@ -259,6 +259,20 @@ describe("A skip", () => {
     expect(ran).toBe(1);
   });
 
+  it.each([1, 2])(
+    "A03 a copy that is refused is no end for the command whose own message comes later (at delivery %i): it runs",
+    async (attempts) => {
+      let ran = 0;
+      const { instanceId } = await runLab(async () => void ran++, { delaySeconds: 600 });
+      const message = await envelopeOf(instanceId);
+      await deliver("probe-commands", [{ ...message, schema_version: 99 }]);
+      expect(await statusOf(instanceId)).toBe("dead");
+      expect(await deliver("probe-commands", [message], attempts)).toEqual({ acked: 1, retried: 0 });
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      expect(ran).toBe(1);
+    },
+  );
+
   it("A09 settles copies too that say they come from the future", async () => {
     const name = fresh();
     const message = { ...event("probe.done", name, { name: 7 }, name), created_at: new Date(Date.now() + 3_600_000).toISOString() };
@@ -339,6 +353,7 @@ describe("A poisonous message", () => {
   it.each([
     ["nested 3,000 levels deep", () => JSON.parse(`${"[".repeat(3000)}${"]".repeat(3000)}`)],
     ["with half of a surrogate pair", () => ({ idempotency_key: "\ud800", payload_inline: "\udfff" })],
+    ["with bytes and a map", () => ({ bytes: new Uint8Array([1, 2]), map: new Map([["a", 1n]]) })],
   ])("Q02 %s is a letter, and its neighbours go on", async (_, poison) => {
     const name = fresh();
     expect(await deliver("probe-events", [{ mark: name, poison: poison() }, event("probe.routed", name, { name })])).toEqual({
@@ -348,6 +363,13 @@ describe("A poisonous message", () => {
     expect(await kept(name)).toHaveLength(1);
     expect(await rows("SELECT id FROM dead_letters WHERE body LIKE ?1", `%"mark":"${name}"%`)).toHaveLength(1);
   });
+});
+
+it("I18 Q02 messages of bytes are letters of their own, each with what it said", async () => {
+  const orders = [fresh("order"), fresh("order")];
+  const bytes = orders.map((order) => new TextEncoder().encode(order).buffer);
+  expect(await deliver("probe-events", [...bytes, bytes[0]])).toEqual({ acked: 3, retried: 0 });
+  for (const order of orders) expect(await lettersAbout(Buffer.from(order).toString("base64"))).toHaveLength(1);
 });
 
 it("NUL in a subject or a key makes a letter of a message: SQL's functions would take the name to end there", async () => {

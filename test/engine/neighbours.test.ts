@@ -33,6 +33,21 @@ describe("A row that the database refuses", () => {
     ]);
   });
 
+  it.each([
+    ["a BigInt", { text: "SELECT 1 FROM json_each(?1)", row: { id: 1n } }],
+    ["no row at all", false],
+    ["of several statements", { text: "SELECT 1; SELECT 2", row: {} }],
+  ])("Q08 that is %s is the trouble of its own event alone", async (_, row) => {
+    const name = fresh();
+    const rowOf = project<{ name: string }>(({ payload, envelope }) =>
+      payload.name.endsWith("bad") ? (row as never) : routedRow(envelope.idempotency_key, payload.name),
+    );
+    const consume = routed(on(ProbeRouted, rowOf));
+    const events = [name, `${name}/bad`, name].map((one) => event("probe.routed", name, { name: one }));
+    expect(await consume(events)).toEqual({ acked: row === false ? 3 : 2, retried: row === false ? 0 : 1 });
+    expect(await kept(name)).toHaveLength(2);
+  });
+
   it("Q08 while the database is in trouble nothing is halved: the batch comes back as it is", async () => {
     const name = fresh();
     const writes = troubled(name, "D1_ERROR: Network connection lost, for good");

@@ -17,16 +17,23 @@ function isFirstHalf(unit: number): boolean {
 }
 
 /**
- * Anything as JSON text. Numbers that JSON has no word for (NaN, Infinity, a BigInt) are written as texts, so that two that differ are not both
- * `null`. Throws for what has no text: a cycle, or nesting without end.
+ * Anything as JSON text. Numbers that JSON has no word for (NaN, Infinity, a BigInt) are written as texts, bytes as base64, maps and sets as lists, so that two
+ * that differ are not both `null` or `{}`. Throws for what has no text: a cycle, or nesting without end.
  */
 export function textOf(value: unknown): string {
   try {
-    return JSON.stringify(value, (_, one) => (isBeyondJson(one) ? String(one) : one)) ?? "null";
+    return JSON.stringify(value, (_, one) => sayable(one)) ?? "null";
   } catch {
     // Without a function to ask, thousands of levels more have a text.
     return JSON.stringify(value) ?? "null";
   }
+}
+
+function sayable(value: unknown): unknown {
+  if (isBeyondJson(value)) return String(value);
+  if (value instanceof ArrayBuffer) return { base64: Buffer.from(value).toString("base64") };
+  if (ArrayBuffer.isView(value)) return { base64: Buffer.from(value.buffer, value.byteOffset, value.byteLength).toString("base64") };
+  return value instanceof Map || value instanceof Set ? [...value] : value;
 }
 
 /** True for a number that JSON has no word for. */

@@ -76,7 +76,8 @@ export function insertAccepted(rows: string): Statement {
 }
 
 /**
- * Takes delivered messages in: new ones become rows, accepted ones become queued, and every delivery is counted.
+ * Takes delivered messages in: new ones become rows, accepted ones become queued, and every delivery is counted. One that is dead, because a copy of its
+ * message was refused, is queued too: this copy is not.
  * Answers each row once per delivery; keys that were pruned, or whose payload differs, are not answered.
  */
 export function takeIn(rows: string): Statement {
@@ -86,7 +87,8 @@ export function takeIn(rows: string): Statement {
     FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(value->>'id'))
     ON CONFLICT (id) DO UPDATE SET
       deliveries = instances.deliveries + 1, updated_at = excluded.updated_at,
-      status = iif(instances.status = 'accepted', 'queued', instances.status)
+      check_at = iif(instances.status = 'dead', excluded.check_at, instances.check_at),
+      status = iif(instances.status IN ('accepted', 'dead'), 'queued', instances.status)
     WHERE instances.fingerprint = excluded.fingerprint
     RETURNING id, fingerprint, status, deliveries`;
 }

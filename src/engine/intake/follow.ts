@@ -7,6 +7,7 @@ import { unpackPayload } from "../contract/payload.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { within } from "../contract/within.ts";
+import { bindable } from "../store/bindable.ts";
 import type { Routed, Target } from "../topology/routes.ts";
 import { type Acceptance, acceptance } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
@@ -28,12 +29,15 @@ export async function follow(
   const event: Routed<unknown> = { payload, envelope, env: env as unknown as Cloudflare.Env, once };
   const followed = await Promise.all(targets.map((target) => inTime(followTarget(intake, target, event), target, envelope.message_type)));
   const all = followed.flatMap(({ instances = [] }) => instances);
+  const rows = followed.flatMap(({ rows = [] }) => rows);
+  // Looked at here, what cannot be written is this event's trouble alone.
+  for (const row of rows) bindable(row);
   return {
     message,
     envelope,
     instances: all.filter(({ queue }) => queue === null),
     commands: all.filter(({ queue }) => queue !== null),
-    rows: followed.flatMap(({ rows = [] }) => rows),
+    rows,
     signal: targets.some((target) => target.do === "signal"),
   };
 }

@@ -63,7 +63,20 @@ export function deadLetter({ queue, body, error, reason, attempts, firstAt, inst
 export function letterId(queue: string, body: unknown): string {
   const envelope = envelopeIn(body);
   const names = NAMES.map((field) => textField(body, field));
-  return digest("dead-letter", queue, fingerprintOf(envelope ? saidBy(envelope) : isWritable(body) ? body : [bodyText(body), names]));
+  return digest(
+    "dead-letter",
+    queue,
+    fingerprintOf(isWritable(body) ? plain(envelope ? saidBy(envelope) : body) : [bodyText(body), names]),
+  );
+}
+
+/** As JSON would have it: bytes, maps and sets that differ are told apart. */
+function plain(body: unknown): unknown {
+  try {
+    return JSON.parse(textOf(body));
+  } catch {
+    return body;
+  }
 }
 
 const NAMES = ["tenant_id", "message_type", "idempotency_key", "causation_id", "replay"];

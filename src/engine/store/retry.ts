@@ -46,6 +46,11 @@ export async function batch(
     () => db.batch<Row>(bound.map(({ text, params, row }) => db.prepare(text).bind(...(row === undefined ? params : [`[${row}]`])))),
     withinMs,
   );
+  // Answers are read by their place: one too many or too few, and somebody would read another's.
+  if (results.length !== bound.length) {
+    const said = `The database gave ${results.length} answers to ${bound.length} statements. Please report this, with the statements.`;
+    throw new MillraceError("invariant", said);
+  }
   return results.map((result) => result.results);
 }
 
