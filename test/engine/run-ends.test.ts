@@ -1,16 +1,6 @@
 import { describe, expect, it } from "vitest";
 import type { RowStatement } from "../../src/engine/contract/sql.ts";
-import {
-  type Done,
-  defineStep,
-  effectsOf,
-  notRetryable,
-  resolveDoubt,
-  retryInstance,
-  type Steps,
-  undoInstance,
-  upstreamRefused,
-} from "../../src/engine/index.ts";
+import { type Done, defineStep, effectsOf, resolveDoubt, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
 import { finishInstance, selectRun } from "../../src/engine/recorder/inbox.ts";
 import { GroupCommit } from "../../src/engine/store/group-commit.ts";
 import { operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";
@@ -71,34 +61,6 @@ describe("A run whose code ends before an effect that it did not wait for", () =
 });
 
 describe("An operator's retry", () => {
-  it("W16 of a run in which two branches failed begins both anew, at once", async () => {
-    const state = { broken: true };
-    const failed = new Set<string>();
-    const failing = (step: Steps, name: string, last: string | undefined) =>
-      step.commit(
-        name as never,
-        async () => {
-          if (last !== undefined) await held(() => failed.has(last));
-          failed.add(name);
-          if (state.broken) throw notRetryable(`${name} is broken.`);
-          return {};
-        },
-        ONCE,
-      );
-    const { instanceId } = await runLab(({ step }) => Promise.all([failing(step, "left", "right"), failing(step, "right", undefined)]));
-    expect(await reaches(instanceId, "errored")).toBe("errored");
-    expect(await errorOf(instanceId)).toMatchObject({ step: "right" });
-    await held(() => failed.has("left"));
-    await platformReaches(instanceId, "errored");
-    state.broken = false;
-    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
-    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    expect(await rows("SELECT step, state FROM inbox WHERE instance_id = ?1 ORDER BY step", instanceId)).toEqual([
-      { step: "left", state: "done" },
-      { step: "right", state: "done" },
-    ]);
-  });
-
   it("W17 W16 of a run that failed behind the answer to a doubt begins the effect anew, at once", async () => {
     const state = { lost: true, broken: true };
     const mail = defineStep({

@@ -74,7 +74,8 @@ export function formatEntryKey(key: EntryKey): string {
 export function parseEntryKey(text: string): EntryKey | undefined {
   try {
     const [id, step, item, generation] = JSON.parse(Buffer.from(text, "base64url").toString());
-    if (typeof id !== "string" || typeof step !== "string" || typeof item !== "string" || typeof generation !== "number") return undefined;
+    if (typeof id !== "string" || typeof step !== "string" || typeof item !== "string" || !Number.isSafeInteger(generation))
+      return undefined;
     return { instanceId: id, step, item, generation };
   } catch {
     return undefined;

@@ -1,7 +1,8 @@
 import type * as z from "zod";
 import { type Envelope, issuesOf } from "./envelope.ts";
-import { type Issue, MillraceError } from "./errors.ts";
+import { type Issue, MillraceError, messageOf } from "./errors.ts";
 import type { QueueDefinition } from "./queue.ts";
+import { shortened } from "./text.ts";
 
 /** Brings a payload of one version to the next. */
 type Upcast = (payload: never) => unknown;
@@ -84,8 +85,8 @@ function define<Payload>(
     type: options.type,
     version: options.version ?? 1,
     payload: options.payload,
-    key: options.key,
-    subject: options.subject,
+    key: options.key && derived(options.type, "key", options.key),
+    subject: derived(options.type, "subject", options.subject),
     queue: options.queue,
     door: options.door,
     upcasts: options.upcasts ?? {},
@@ -115,9 +116,28 @@ export function decodePayload<Payload>(definition: MessageDefinition<Payload>, v
       { issues: [{ path: "schema_version", message: `must be at most ${definition.version}` }] },
     );
   }
-  const parsed = definition.payload.safeParse(upcast(definition, version, raw));
+  const parsed = check(definition, upcast(definition, version, raw));
   if (parsed.success) return parsed.data;
   throw invalidPayload(definition.type, issuesOf(parsed.error, ["payload"]));
+}
+
+function check<Payload>({ type, payload }: MessageDefinition<Payload>, value: unknown) {
+  try {
+    return payload.safeParse(value);
+  } catch (error) {
+    throw invalidPayload(type, [{ path: "payload", message: `cannot be checked by its schema (${shortened(messageOf(error), 200)})` }]);
+  }
+}
+
+/** A key or a subject, of a payload that its author did not think of: the message is refused, not what comes with it. */
+function derived<Payload>(type: string, what: string, make: (payload: Payload) => string): (payload: Payload) => string {
+  return (payload) => {
+    try {
+      return make(payload);
+    } catch (error) {
+      throw invalidPayload(type, [{ path: "payload", message: `has no ${what} (${shortened(messageOf(error), 200)})` }]);
+    }
+  };
 }
 
 function upcast(definition: Pick<MessageDefinition, "type" | "version" | "upcasts">, version: number, raw: unknown): unknown {

@@ -1,7 +1,9 @@
 import * as z from "zod";
+import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { durationMs } from "../contract/duration.ts";
-import { MillraceError, messageOf } from "../contract/errors.ts";
+import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { formatEntryKey, upstreamKey } from "../contract/ids.ts";
+import { beginning } from "../contract/text.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { claim, underLease } from "./claim.ts";
 import { describeFailure } from "./failure.ts";
@@ -45,7 +47,34 @@ export async function attemptEffect<Input, Output>(
       return definition.run(call);
     }),
   );
-  return "settled" in done ? done.settled : record(run, place, claimed.attempt, done.output, writes);
+  if ("settled" in done) return done.settled;
+  try {
+    return await record(run, place, claimed.attempt, done.output, writes);
+  } catch (error) {
+    if (definition.effect !== "once" || isSimulatedDeath(error) || PASSING.has(codeOf(error))) throw error;
+    return doubtUnwritten(run, place, platformAttempt, claimed.attempt, done.output, error);
+  }
+}
+
+/** Errors of recording that say nothing of what was to be recorded, or were recorded themselves. */
+const PASSING: ReadonlySet<ErrorCode | undefined> = new Set(["lease_lost", "unavailable", "output_too_large", "output_not_serializable"]);
+
+/** A `once` effect that happened, and whose rows and messages cannot be written: in doubt at once, with what it answered and what is wrong, for a person to confirm once that is mended. */
+async function doubtUnwritten(
+  run: Run,
+  place: Place,
+  platformAttempt: number,
+  attempt: Attempt,
+  output: unknown,
+  cause: unknown,
+): Promise<Settled> {
+  const answered = beginning(JSON.stringify(output) ?? "nothing", 300);
+  const error = new MillraceError(
+    "in_doubt",
+    `It happened and answered ${answered}, but what is recorded with that could not be: ${beginning(messageOf(cause), 400)} Mend the code, then confirm it with that output.`,
+  );
+  await run.recorder.giveUp(attempt, "in_doubt", JSON.stringify(describeFailure(place.label, platformAttempt, error)));
+  return { inDoubt: formatEntryKey(attempt.key) };
 }
 
 /**

@@ -102,10 +102,9 @@ export class History {
     }
   }
 
-  /** With what error a step failed that recorded steps went on from; undefined where it has come out otherwise since, unless it is asked what those steps `heard`. */
-  failureOf(label: string, heard = false): Caught | undefined {
-    const state = this.#newest.get(label)?.state;
-    return heard || state === undefined || state === "failed" || state === "claimed" ? this.#caught.get(label) : undefined;
+  /** With what error a step failed that recorded steps went on from, also where a late attempt at it was recorded since: the code went its way without. */
+  failureOf(label: string): Caught | undefined {
+    return this.#caught.get(label);
   }
 
   /** The entry of a recorded step when it says of all that has settled in this pass (`count`) that it had, and how: those behind it need not say so again. */

@@ -11,6 +11,9 @@ const MAX_OUTPUT_BYTES = 4 * 1024 * 1024;
 /** Largest result of a run, which the platform keeps. See https://developers.cloudflare.com/workflows/reference/limits/ */
 const MAX_RESULT_BYTES = 1024 * 1024;
 
+/** Levels of nesting that the platform can certainly keep. */
+const MAX_RESULT_DEPTH = 500;
+
 /** An output as it is stored: JSON, or a reference to JSON. Both null for `undefined`. */
 export interface PackedOutput {
   readonly output: string | null;
@@ -40,6 +43,12 @@ export async function packOutput(bucket: R2Bucket, path: string, value: unknown)
 export function asResult(value: unknown): unknown {
   if (value === undefined) return undefined;
   const text = serialize(value, "workflow's result");
+  if (isDeeperThan(MAX_RESULT_DEPTH, text)) {
+    throw new MillraceError(
+      "output_not_serializable",
+      `The workflow's result is nested more than ${MAX_RESULT_DEPTH} levels deep: return plain data.`,
+    );
+  }
   if (byteLength(text) <= MAX_RESULT_BYTES) return JSON.parse(text);
   throw new MillraceError(
     "output_too_large",
@@ -55,6 +64,16 @@ export async function unpackOutput(bucket: R2Bucket, packed: PackedOutput): Prom
   if (output === undefined)
     throw new MillraceError("payload_missing", `The step's output at ${packed.outputRef} is gone from R2: restore it, then retry.`);
   return output;
+}
+
+function isDeeperThan(most: number, json: string): boolean {
+  let depth = 0;
+  // Texts are left out: their brackets open nothing.
+  for (const bracket of json.replace(/"(?:[^"\\]|\\.)*"/g, "").matchAll(/[[{\]}]/g)) {
+    depth += bracket[0] === "[" || bracket[0] === "{" ? 1 : -1;
+    if (depth > most) return true;
+  }
+  return false;
 }
 
 function serialize(value: unknown, what: string): string {

@@ -23,9 +23,6 @@ const EARLY_TIMERS = 5;
 /** How often a read between steps may fail behind a step that could read the same. */
 const MOST_ROUNDS = 10;
 
-/** Before any operator's retry. */
-const FIRST_RUN = 1;
-
 /** How a step's attempts are made. */
 interface Policy {
   retries?: Retries;
@@ -36,9 +33,11 @@ interface Policy {
 export class Platform {
   readonly #run: Run;
   readonly #steps: WorkflowStep;
-  /** Attempts, and when the platform gives each up. */
-  readonly #underWay = new Map<Promise<unknown>, number>();
-  #codeIsOver = false;
+  /** Guarded steps that are under way, whole. */
+  readonly #guarded = new Set<Promise<unknown>>();
+  /** Attempts that are under way, and when the platform gives each up. */
+  readonly #attempts = new Map<Promise<unknown>, number>();
+  #code: "runs" | "returned" | "threw" = "runs";
 
   constructor(run: Run, steps: WorkflowStep) {
     this.#run = run;
@@ -46,48 +45,24 @@ export class Platform {
   }
 
   /**
-   * One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. One that the
-   * platform gave up in an earlier run of the instance begins anew in this one, under a name of its own: it would only answer its old error.
+   * One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. Behind the end
+   * of the code none begins any more but those of the engine's own (`behind`).
    */
-  async do<T extends Rpc.Serializable<T>>(place: Pick<Place, "label">, policy: Policy, body: (attempt: number) => Promise<T>): Promise<T> {
-    const { label } = place;
-    let tried = await this.#try(label, label, policy, body);
-    if ("error" in tried && !tried.ran) {
-      const number = await this.reading(label, () => this.#run.number());
-      if (number > FIRST_RUN) tried = await this.#try(label, `${label} · run ${number}`, policy, body);
-    }
-    if ("output" in tried) return tried.output;
-    this.#run.noteRejected(label, tried.error);
-    throw tried.error;
-  }
-
-  /**
-   * The workflow's code has ended: until no attempt is under way any more. What the code did not wait for ends before its run does, at the latest
-   * when its time is over, and is not tried again.
-   */
-  async quiet(): Promise<void> {
-    this.#codeIsOver = true;
-    for (;;) {
-      const leftMs = Math.max(0, ...this.#underWay.values()) - Date.now();
-      if (leftMs <= 0) return;
-      await Promise.race([Promise.allSettled(this.#underWay.keys()), scheduler.wait(leftMs)]);
-    }
-  }
-
-  /** All attempts of a step, under the platform's name for it; whether any was made in this pass, when they failed. */
-  async #try<T extends Rpc.Serializable<T>>(
-    label: string,
-    name: string,
+  async do<T extends Rpc.Serializable<T>>(
+    place: Pick<Place, "label" | "of" | "guarded">,
     policy: Policy,
     body: (attempt: number) => Promise<T>,
-  ): Promise<{ output: T } | { error: unknown; ran: boolean }> {
+    behind = false,
+  ): Promise<T> {
+    if (this.#code !== "runs" && !behind) return new Promise(() => undefined);
     const run = this.#run;
+    const { label: name, of: label = name, guarded = false } = place;
     const retries = policy.retries ?? DEFAULT_RETRIES;
     const timeoutMs = durationMs(policy.timeout ?? DEFAULT_TIMEOUT) + RECORDING_MARGIN_MS;
-    const ofTheCode = !this.#codeIsOver;
+    const isOver = () => !behind && (this.#code === "threw" || (this.#code === "returned" && !guarded));
     let ran = false;
     let underWay: { attempt: number; since: number } | undefined;
-    const attempts = this.#steps.do(
+    const attempt = this.#steps.do(
       name,
       {
         retries: {
@@ -99,7 +74,7 @@ export class Platform {
         timeout: timeoutMs,
       },
       async ({ attempt }) => {
-        if (ofTheCode && this.#codeIsOver) return new Promise<T>(() => undefined);
+        if (isOver()) return new Promise<T>(() => undefined);
         ran = true;
         const own = { attempt, since: Date.now() };
         underWay = own;
@@ -113,22 +88,45 @@ export class Platform {
         }
       },
     );
-    try {
-      const output = (await attempts) as T;
-      if (!ran) run.noteReplay();
-      return { output };
-    } catch (error) {
+    const ended = attempt.catch((error) => {
       // What the platform ends at its time-out hears nothing of that. What it ends sooner it passes by again.
       const hung = underWay && Date.now() - underWay.since >= timeoutMs - TIMER_MARGIN_MS ? underWay.attempt : 0;
       if (hung > retries.limit) run.noteFailure(label, hung, new MillraceError("step_timeout", messageOf(error)), true);
-      return { error, ran };
+      run.noteRejected(label, error);
+      throw error;
+    });
+    if (guarded) {
+      this.#guarded.add(ended);
+      const release = () => void this.#guarded.delete(ended);
+      ended.then(release, release);
+    }
+    const result = await ended;
+    if (!ran) run.noteReplay();
+    return result as T;
+  }
+
+  /**
+   * The workflow's code has returned: until every effect that it began has its outcome, or was given up. Nobody could retry it once the run is
+   * complete, and an undo must find what happened.
+   */
+  async whenDone(): Promise<void> {
+    this.#code = "returned";
+    while (this.#guarded.size > 0) await Promise.allSettled(this.#guarded);
+  }
+
+  /** The workflow's code has thrown: until no attempt is under way any more. None is made again before an operator retries. */
+  async whenQuiet(): Promise<void> {
+    this.#code = "threw";
+    for (;;) {
+      const leftMs = Math.max(0, ...this.#attempts.values()) - Date.now();
+      if (leftMs <= 0) return;
+      await Promise.race([Promise.allSettled(this.#attempts.keys()), scheduler.wait(leftMs)]);
     }
   }
 
-  /** Remembers that an attempt is under way. */
   #hold<T>(timeoutMs: number, attempt: Promise<T>): Promise<T> {
-    this.#underWay.set(attempt, Date.now() + timeoutMs);
-    const release = () => void this.#underWay.delete(attempt);
+    this.#attempts.set(attempt, Date.now() + timeoutMs);
+    const release = () => void this.#attempts.delete(attempt);
     attempt.then(release, release);
     return attempt;
   }
@@ -137,13 +135,13 @@ export class Platform {
    * Reads what a pass needs between its steps. While all is well that costs nothing; when the database or R2 is out of reach, the read is made again
    * by a step of its own, with that step's patience, because what is thrown between steps ends the instance at once.
    */
-  async reading<T>(what: string, read: () => Promise<T>): Promise<T> {
+  async reading<T>(what: string, read: () => Promise<T>, behind = false): Promise<T> {
     for (let round = 1; ; round++) {
       try {
         return await read();
       } catch (error) {
         if (codeOf(error) !== "unavailable" || round > MOST_ROUNDS) throw error;
-        await this.do({ label: `${beginning(what, 230)} · read again ${round}` }, {}, async () => void (await read()));
+        await this.do({ label: `${beginning(what, 230)} · read again ${round}` }, {}, async () => void (await read()), behind);
       }
     }
   }
@@ -176,7 +174,7 @@ export class Platform {
       try {
         return told((await this.waitFor<object>(`${place.label} · ${what}${nth}`, eventType, leftNow(left))) as Told);
       } catch (cause) {
-        const settled = await this.do<object>({ ...place, label: `${place.label} · time is over${nth}` }, {}, settle);
+        const settled = await this.do<object>({ label: `${place.label} · time is over${nth}`, of: place.label }, {}, settle);
         if (!("leftMs" in settled)) return settled as End;
         if (round === EARLY_TIMERS) throw cause;
         left = settled as Left;
@@ -191,8 +189,13 @@ export class Platform {
   async settle<Output>(place: Place, policy: Policy, attempt: (number: number) => Promise<Settled>): Promise<Output> {
     let settled = await this.do(place, policy, attempt);
     for (let round = 1; "inDoubt" in settled; round++) {
-      await this.waitFor(`${place.label} · in doubt ${round}`, doubtEventType(settled.inDoubt), "365 days");
-      settled = await this.do({ ...place, label: `${place.label} · after doubt ${round}` }, policy, (number) => attempt(number + 1));
+      const key = settled.inDoubt;
+      // The platform remembers the doubt, and may have forgotten its answer: the database knows.
+      if (await this.reading(place.label, () => this.#run.isInDoubt(key))) {
+        await this.waitFor(`${place.label} · in doubt ${round}`, doubtEventType(key), "365 days");
+      }
+      const after = { ...place, label: `${place.label} · after doubt ${round}`, of: place.label };
+      settled = await this.do(after, policy, (number) => attempt(number + 1));
     }
     const packed = settled;
     return (await this.reading(place.label, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;

@@ -2,7 +2,7 @@ import pRetry from "p-retry";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { attemptToken } from "../contract/ids.ts";
+import { attemptToken, parseEntryKey } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass, Seen } from "../recorder/entry.ts";
 import { Course, type Start } from "./course.ts";
@@ -19,6 +19,10 @@ export interface Place {
   item: string;
   /** The name on the platform. */
   label: string;
+  /** The label of the step that it belongs to, where the engine takes one more of its own for that: what failures are called by. */
+  of?: string;
+  /** True for a step with an inbox entry. */
+  guarded?: boolean;
   /** Where the code names it; undefined for steps of the engine's own, which take others back. */
   start?: Start;
   /** Said by such a step itself. */
@@ -112,7 +116,8 @@ export class Run {
   async through<T>(place: Place, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
     if (this.#over) return new Promise(() => undefined);
     await this.#knowHistory();
-    const caught = this.#history?.failureOf(place.label, look !== undefined);
+    if (this.#over) return new Promise(() => undefined);
+    const caught = this.#history?.failureOf(place.label);
     return this.#course.settle(place.label, async () => {
       try {
         if (!caught) return await work();
@@ -200,6 +205,16 @@ export class Run {
     const seen = entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
     if (!seen) await this.assertSameSteps(place);
     return seen && this.whole(seen);
+  }
+
+  /** Whether an effect still waits for a person to say what became of it. */
+  async isInDoubt(entryKey: string): Promise<boolean> {
+    const key = parseEntryKey(entryKey);
+    const entries = await this.entries(true);
+    return entries.some(
+      ({ step, item, generation, state }) =>
+        step === key?.step && item === key.item && generation === key.generation && state === "in_doubt",
+    );
   }
 
   /** An entry with its output, which is read only now that its step asks for it. */

@@ -24,6 +24,9 @@ export interface StepOptions {
   timeout?: Duration;
 }
 
+/** Items of a `map` that are under way at a time. */
+const DEFAULT_CONCURRENCY = 10;
+
 /** The steps a workflow's code may take. Each is one platform step: billed once, remembered once. */
 export class Steps {
   readonly #run: Run;
@@ -63,7 +66,7 @@ export class Steps {
     } = {},
   ): Promise<Output> {
     const { key, undo, record = () => ({}) } = options;
-    const place = this.#place(name, key, definition.undo !== undefined || undo !== undefined);
+    const place = { ...this.#place(name, key, definition.undo !== undefined || undo !== undefined), guarded: true };
     return this.#take(
       place,
       () => this.#platform.settle(place, definition, (attempt) => attemptEffect(this.#run, place, attempt, definition, input, record)),
@@ -81,7 +84,7 @@ export class Steps {
     /** `undo`: what is written when the commit is taken back. One without it stays. */
     options: StepOptions & { undo?: () => Writes } = {},
   ): Promise<Output> {
-    const place = this.#place(name, options.key, options.undo !== undefined);
+    const place = { ...this.#place(name, options.key, options.undo !== undefined), guarded: true };
     return this.#take(
       place,
       () => this.#platform.settle(place, options, (attempt) => attemptCommit(this.#run, place, attempt, make)),
@@ -146,12 +149,19 @@ export class Steps {
     );
   }
 
-  /** Runs a function for each item, a few at a time; each item's steps carry its key. Answers in the items' order. */
+  /** Runs a function for each item, `concurrency` (default 10) at a time; each item's steps carry its key. Answers in the items' order. Errors: `config_invalid` for a concurrency that is no whole number from 1. */
   async map<Item, Output>(
     items: readonly Item[],
     options: { key: (item: Item) => string; concurrency?: number },
     each: (item: Item, step: Steps) => Promise<Output>,
   ): Promise<Output[]> {
+    const { concurrency = DEFAULT_CONCURRENCY } = options;
+    if (!Number.isInteger(concurrency) || concurrency < 1) {
+      throw new MillraceError(
+        "config_invalid",
+        `map takes a whole number of items at a time, 1 or more; concurrency is ${String(concurrency)}.`,
+      );
+    }
     const outputs: Output[] = new Array(items.length);
     const pending = items.entries();
     let ended: WalkEnd | undefined;
@@ -168,7 +178,7 @@ export class Steps {
         });
       }
     };
-    await Promise.all(Array.from({ length: Math.min(options.concurrency ?? 10, items.length) }, worker));
+    await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, worker));
     if (ended) throw ended;
     return outputs;
   }

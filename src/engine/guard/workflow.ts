@@ -30,7 +30,7 @@ export interface WorkflowDefinition<Payload = unknown> {
   readonly name: string;
   /** The command it performs, or the event it follows. */
   readonly on: MessageDefinition<Payload>;
-  /** What it returns is the run's result: plain data of at most 1 MiB. Its run ends when no attempt is under way any more, also of steps that it did not wait for. */
+  /** What it returns is the run's result: plain data of at most 1 MiB. Its run ends when every effect that it began has its outcome, also those that it did not wait for. */
   readonly run: (call: WorkflowCall<Payload>) => Promise<unknown>;
 }
 
@@ -87,11 +87,11 @@ async function pass<Payload>(
       return { undone };
     }
     const output = asResult(await code().finally(() => run.noteOver()));
-    await platform.quiet();
+    await platform.whenDone();
     await tellEnd(run, platform, "complete");
     return output;
   } catch (error) {
-    await platform.quiet();
+    await platform.whenQuiet();
     const failure = run.failureBehind(error);
     if (failure) await tellEnd(run, platform, "errored", failure);
     throw asPlatformError(error);

@@ -3,7 +3,7 @@ import { codeOf, type Issue, MillraceError, messageOf } from "../contract/errors
 import { digest, fingerprintOf } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
-import { shortened, textOf } from "../contract/text.ts";
+import { beginning, shortened, textOf } from "../contract/text.ts";
 
 /** A message nobody will deliver again, with everything known about why. */
 export interface DeadLetter {
@@ -48,7 +48,7 @@ export function deadLetter({ queue, body, error, reason, attempts, firstAt, inst
     idempotencyKey: shownField(body, "idempotency_key"),
     correlationId: shownField(body, "correlation_id"),
     reason: reason ?? codeOf(error) ?? "exhausted",
-    error: messageOf(error).slice(0, 1000),
+    error: beginning(messageOf(error), 1000),
     issues: error instanceof MillraceError ? (error.detail.issues ?? null) : null,
     attempts,
     firstAt,
@@ -121,7 +121,7 @@ function bodyText(body: unknown): string {
     if (bytes <= MAX_BODY_BYTES) return text;
     return described(`has ${bytes} bytes as JSON, of which the beginning is kept: ${shortened(text, 1000)}`);
   } catch (error) {
-    return described(`has no JSON text: ${messageOf(error).slice(0, 200)}`);
+    return described(`has no JSON text: ${beginning(messageOf(error), 200)}`);
   }
 }
 

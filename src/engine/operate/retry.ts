@@ -29,10 +29,15 @@ export async function planRetry(env: EngineEnv, by: Operator, instanceId: string
   const goesOnUndoing = instance.undo !== null && !isUndone(instance);
   const effects = recorded
     .filter(({ state, undo }) => state !== "superseded" && (undo === "is") === goesOnUndoing)
-    .map(({ step, item, state }) => ({ step, item, verdict: VERDICTS[state] ?? "runs" }));
+    .map((effect) => ({ step: effect.step, item: effect.item, verdict: verdictOn(effect) }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const listed = effects.some(({ step, item }) => start === labelOf(step, item));
   return { from: start, effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }] };
+}
+
+/** A `once` effect that is claimed was under way when its run ended: the next attempt parks it. */
+function verdictOn({ state, class: effectClass }: Effect): RetryPlan["effects"][number]["verdict"] {
+  return state === "claimed" && effectClass === "once" ? "in_doubt" : (VERDICTS[state] ?? "runs");
 }
 
 const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };

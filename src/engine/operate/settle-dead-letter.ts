@@ -5,7 +5,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { messageId, outboxId } from "../contract/ids.ts";
 import type { Draft } from "../contract/message.ts";
 import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { payloadFingerprint } from "../contract/payload.ts";
+import { payloadFingerprint, unpackPayload } from "../contract/payload.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
 import { newTrace } from "../contract/trace.ts";
@@ -54,6 +54,8 @@ export async function replayDeadLetter(
   const body = options.body ?? letter.body;
   const read = readMessage(body, (type) => carried(catalog, letter.queue, parseEnvelope(body).kind, type));
   assertSameIdentity(catalog, by, letter, read.envelope);
+  // A payload that is not there, or is none, is better said now than by the run: its key would be taken.
+  if (read.envelope.payload_ref !== undefined) await unpackPayload(env.PAYLOADS, read.definition, read.envelope);
   // Whoever kept the message has let it go when it was captured: from now on it is in our outbox, and older copies of it are not it.
   const { outbox: _, ...kept } = read.envelope;
   const envelope: Envelope = { ...kept, replay: actionId };
@@ -214,7 +216,8 @@ function acceptAgain({ id, workflow, envelope, fingerprint, queue }: Acceptance,
       WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')
         AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}))
       ON CONFLICT (id) DO UPDATE SET
-        status = 'accepted', envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at,
+        status = 'accepted', correlation_id = excluded.correlation_id, causation_id = excluded.causation_id, subject = excluded.subject,
+        envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at,
         check_at = excluded.check_at
       WHERE instances.status = 'dead' AND instances.fingerprint IN (excluded.fingerprint, ${before})`,
   ];

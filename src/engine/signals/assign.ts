@@ -56,7 +56,7 @@ export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
       UPDATE waits SET signal_id = pair.signal_id
       FROM (
         SELECT waits.instance_id, waits.name, s.id AS signal_id,
-          dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY waits.since_at DESC, waits.name) AS nth_wait,
+          dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY coalesce(waits.asked_at, waits.since_at) DESC, waits.name) AS nth_wait,
           dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY s.received_at, s.id) AS nth_event
         FROM waits JOIN signals s ON ${FITS}
         WHERE waits.signal_id IS NULL AND waits.over_at IS NULL

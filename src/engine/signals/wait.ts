@@ -35,9 +35,9 @@ export async function registerWait(run: Waiter, label: string, type: string, sub
   const { tenant_id } = run.envelope;
   const results = await batch(run.env.DB, [
     sql`
-      INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at)
-      VALUES (${instanceId}, ${label}, ${run.workflow}, ${tenant_id}, ${type}, ${subject}, ${waitEventType(instanceId, label)}, ${now})
-      ON CONFLICT (instance_id, name) DO NOTHING`,
+      INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at)
+      VALUES (${instanceId}, ${label}, ${run.workflow}, ${tenant_id}, ${type}, ${subject}, ${waitEventType(instanceId, label)}, ${now}, ${now})
+      ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at`,
     sql`
       UPDATE waits SET signal_id = ${OLDEST_FITTING}
       WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL`,
