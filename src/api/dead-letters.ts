@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import {
+  assertMayAsk,
   type Catalog,
   type DeadLetterReader,
   type DeadLetterRow,
@@ -8,6 +9,7 @@ import {
   listDeadLetters,
   replayDeadLetter,
   skipDeadLetter,
+  type Token,
 } from "../engine/index.ts";
 import { ACTION_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
@@ -135,6 +137,7 @@ export function deadLetters(catalog: Catalog) {
     })
     .openapi(replay, async (context) => {
       const options = await readBody(context.req, replaySchema, { maxBytes: REPLAY_MAX_BYTES });
+      assertMaySay(catalog, context.var.caller, options.body);
       const done = await replayDeadLetter(context.env, catalog, reader(context), context.req.valid("param").id, options);
       const { actionId, instanceId, sent, why } = done;
       return context.json({ action_id: actionId, instance_id: instanceId, sent, why }, sent ? 202 : 200);
@@ -144,6 +147,12 @@ export function deadLetters(catalog: Catalog) {
       const { actionId, skipped } = await skipDeadLetter(context.env, catalog, reader(context), context.req.valid("param").id, reason);
       return context.json({ action_id: actionId, skipped }, 200);
     });
+}
+
+/** A corrected command is a command that the operator asks for: a door that is closed to the token stays so. */
+function assertMaySay(catalog: Catalog, caller: Pick<Token, "scopes">, body: unknown): void {
+  const { kind, message_type: type } = (body ?? {}) as { kind?: unknown; message_type?: unknown };
+  if (kind === "command" && typeof type === "string") assertMayAsk(catalog, caller, type);
 }
 
 function reader(context: Context<ApiEnv>): DeadLetterReader {

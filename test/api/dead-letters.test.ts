@@ -86,6 +86,15 @@ describe("A dead letter", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
+  it("is not corrected into a command whose door is closed to the token", async () => {
+    const caller = await callerWith();
+    const asked = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knew" };
+    const id = await seedLetter(caller.tenantId, { queue: "webhooks", body: asked, reason: "unknown_message_type" });
+    const body = { ...asked, message_type: "webhook.deliver" };
+    expectProblem(await caller.post(`/v1/dead-letters/${id}/replay`, { reason: "corrected", body }), 403, "forbidden");
+    expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("open");
+  });
+
   it("is skipped, on record, and stays skipped", async () => {
     const caller = await callerWith();
     const id = await seedLetter(caller.tenantId);

@@ -334,6 +334,21 @@ describe("A replay", () => {
     expect(await rows("SELECT tenant_id FROM instances WHERE subject = ?1", name)).toEqual([{ tenant_id: "acme" }]);
   });
 
+  it("Q06 with a reference that leads nowhere is refused, and takes no key: the letter stays open", async () => {
+    const name = fresh();
+    const refused = { ...event("probe.done", name, 7, `${name}/key`), kind: "command", message_type: "probe.requested", schema_version: 2 };
+    await deliver("probe-commands", [refused]);
+    const letter = await firstLetter(name);
+    const { payload_inline: _, ...rest } = refused;
+    const body = { ...rest, payload_ref: `r2://payloads/acme/${name}/mistyped` };
+    await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended", body })).rejects.toMatchObject({
+      code: "payload_missing",
+    });
+    expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
+    const mended = { ...refused, payload_inline: { name, steps: [] } };
+    expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended", body: mended })).toMatchObject({ sent: true });
+  });
+
   it("I16 of a message whose key was another's is refused, and cannot take over that one's row", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], { delaySeconds: 600 });

@@ -45,3 +45,32 @@ it("an unknown type is told what it resembles, or what a new one needs", () => {
   expect(() => app.subscribers("customer.welcomed")).toThrow("needs a line in the routes");
   expect(app.subscribers(ProbeSignal.type).event).toBe(ProbeSignal);
 });
+
+it.each([
+  ["a key", { key: ({ items }: { items: { id: string }[] }) => items[0]?.id.trim() as string }],
+  [
+    "a schema",
+    { payload: z.object({ items: z.array(z.object({ id: z.string() })) }).refine(({ items }) => (items[0] as { id: string }).id !== "") },
+  ],
+])("a command of which %s can make nothing is refused by itself: the others of its request are taken", async (_, odd) => {
+  const schema = z.object({ items: z.array(z.object({ id: z.string() })) });
+  const key = ({ items }: z.infer<typeof schema>) => (items[0] as { id: string }).id;
+  const on = defineCommand({
+    type: "probe.items",
+    payload: schema,
+    key: (one) => key(one),
+    subject: () => "s",
+    queue: ProbeRequested.queue,
+    ...odd,
+  });
+  const app = catalog({ workflows: [defineWorkflow({ name: "probe", on, run: async () => undefined })], routes: [] });
+  const items = [[{ id: crypto.randomUUID() }], [], [{ id: crypto.randomUUID() }]];
+  const answers = await enqueue(
+    probeEnv,
+    app,
+    by,
+    items.map((items) => ({ type: "probe.items", payload: { items }, delaySeconds: 600 })),
+  );
+  expect(answers).toMatchObject([{ replayed: false }, { code: "invalid_payload" }, { replayed: false }]);
+  await probeEnv.DB.prepare("DELETE FROM instances WHERE message_type = 'probe.items'").run();
+});

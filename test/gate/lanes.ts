@@ -23,5 +23,5 @@ export const LANES: readonly (readonly Job[])[] = [
   [tests("app", 2)],
   [tests("node", 2, "--exclude", WALK)],
   [{ ...tests("node", 1, WALK), name: "walk" }, tests("raw", 1), { name: "check", program: "npm", args: ["run", "--silent", "check"] }],
-  [tests("engine", 1)],
+  [tests("engine", 2)],
 ];
