@@ -4,7 +4,7 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import { type Left, leftNow } from "../signals/approval.ts";
-import { doubtEventType } from "./doubt.ts";
+import { doubtEventType, isInDoubt } from "./doubt.ts";
 import { asPlatformError, isTerminal, nextDelayMs } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
 import type { Settled } from "./record.ts";
@@ -191,7 +191,7 @@ export class Platform {
     for (let round = 1; "inDoubt" in settled; round++) {
       const key = settled.inDoubt;
       // The platform remembers the doubt, and may have forgotten its answer: the database knows.
-      if (await this.reading(place.label, () => this.#run.isInDoubt(key))) {
+      if (isInDoubt(await this.reading(place.label, () => this.#run.entries(true)), key)) {
         await this.waitFor(`${place.label} · in doubt ${round}`, doubtEventType(key), "365 days");
       }
       const after = { ...place, label: `${place.label} · after doubt ${round}`, of: place.label };

@@ -2,7 +2,7 @@ import pRetry from "p-retry";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { attemptToken, parseEntryKey } from "../contract/ids.ts";
+import { attemptToken } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass, Seen } from "../recorder/entry.ts";
 import { Course, type Start } from "./course.ts";
@@ -205,16 +205,6 @@ export class Run {
     const seen = entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
     if (!seen) await this.assertSameSteps(place);
     return seen && this.whole(seen);
-  }
-
-  /** Whether an effect still waits for a person to say what became of it. */
-  async isInDoubt(entryKey: string): Promise<boolean> {
-    const key = parseEntryKey(entryKey);
-    const entries = await this.entries(true);
-    return entries.some(
-      ({ step, item, generation, state }) =>
-        step === key?.step && item === key.item && generation === key.generation && state === "in_doubt",
-    );
   }
 
   /** An entry with its output, which is read only now that its step asks for it. */
