@@ -12,16 +12,10 @@ import {
 } from "../../src/engine/index.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { deliver, dieAt, fresh, operator, pauseAt, probeEnv, reaches, rows, statusOf } from "./harness.ts";
-import { errorOf, outputOf, platformReaches, restartLab, runLab } from "./lab.ts";
+import { errorOf, held, outputOf, platformReaches, restartLab, runLab } from "./lab.ts";
 import { openWaits, say } from "./waiting.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
-
-/** Waits by polling, because a promise must not cross from one request into another. */
-async function held(released: () => boolean | Promise<boolean>): Promise<number> {
-  while (!(await released())) await scheduler.wait(10);
-  return 1;
-}
 
 const stateOf = async (id: string, step: string) =>
   (await rows<{ state: string }>("SELECT state FROM inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY generation", id, step)).at(-1)

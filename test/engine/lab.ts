@@ -91,3 +91,9 @@ export async function outputOf(id: string): Promise<unknown> {
   await platformReaches(id, "complete");
   return (await (await LAB.get(id)).status()).output;
 }
+
+/** Waits by polling, because a promise must not cross from one request into another. */
+export async function held(released: () => boolean | Promise<boolean>): Promise<number> {
+  while (!(await released())) await scheduler.wait(10);
+  return 1;
+}

@@ -4,15 +4,9 @@ import { type Done, defineStep, effectsOf, resolveDoubt, retryInstance, undoInst
 import { finishInstance, selectRun } from "../../src/engine/recorder/inbox.ts";
 import { GroupCommit } from "../../src/engine/store/group-commit.ts";
 import { operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";
-import { errorOf, outputOf, platformOf, platformReaches, runLab } from "./lab.ts";
+import { errorOf, held, outputOf, platformOf, platformReaches, runLab } from "./lab.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
-
-/** Waits by polling, because a promise must not cross from one request into another. */
-async function held(released: () => boolean): Promise<number> {
-  while (!released()) await scheduler.wait(10);
-  return 1;
-}
 
 describe("A run whose code ends before an effect that it did not wait for", () => {
   it("W20 I15 ends behind that effect's record, so that an undo finds it and takes it back", async () => {

@@ -4,7 +4,7 @@ import { type Done, defineStep, planRetry, retryInstance, undoInstance, upstream
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import type { End } from "../../src/engine/recorder/inbox.ts";
 import { deliver, envelopeOf, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
-import { errorOf, LAB, platformReaches, runLab } from "./lab.ts";
+import { errorOf, held, LAB, platformReaches, runLab } from "./lab.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
@@ -24,11 +24,6 @@ async function failing(name = fresh("lab")) {
 
 function refuse(): never {
   throw upstreamRefused("no");
-}
-
-async function held(released: () => boolean): Promise<number> {
-  while (!released()) await scheduler.wait(10);
-  return 1;
 }
 
 /** What a pass says of its end, whenever it says so. */

@@ -59,7 +59,10 @@ export async function attemptEffect<Input, Output>(
 /** Errors of recording that say nothing of what was to be recorded, or were recorded themselves. */
 const PASSING: ReadonlySet<ErrorCode | undefined> = new Set(["lease_lost", "unavailable", "output_too_large", "output_not_serializable"]);
 
-/** A `once` effect that happened, and whose rows and messages cannot be written: in doubt at once, with what it answered and what is wrong, for a person to confirm once that is mended. */
+/**
+ * A `once` effect that happened, and whose rows and messages cannot be written: in doubt at once, with what it answered and what is wrong,
+ * for a person to confirm once that is mended.
+ */
 async function doubtUnwritten(
   run: Run,
   place: Place,
@@ -69,10 +72,9 @@ async function doubtUnwritten(
   cause: unknown,
 ): Promise<Settled> {
   const answered = beginning(JSON.stringify(output) ?? "nothing", 300);
-  const error = new MillraceError(
-    "in_doubt",
-    `It happened and answered ${answered}, but what is recorded with that could not be: ${beginning(messageOf(cause), 400)} Mend the code, then confirm it with that output.`,
-  );
+  const why = beginning(messageOf(cause), 400);
+  const said = `It happened and answered ${answered}, but what is recorded with that could not be: ${why}`;
+  const error = new MillraceError("in_doubt", `${said} Mend the code, then confirm it with that output.`);
   await run.recorder.giveUp(attempt, "in_doubt", JSON.stringify(describeFailure(place.label, platformAttempt, error)));
   return { inDoubt: formatEntryKey(attempt.key) };
 }

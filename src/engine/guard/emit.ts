@@ -31,8 +31,8 @@ export function addressEmitted(
 }
 
 /**
- * The step that emits, as the cause of its messages. Two commands of one key that say different things are two messages, whose causes differ: the
- * consumer hears of both, and captures the one that comes too late.
+ * The step that emits, as the cause of its messages. Two commands of one key that say different things are two messages, whose causes
+ * differ: the consumer hears of both, and captures the one that comes too late.
  */
 function causesOf({ instanceId, step, item, generation }: EntryKey, drafts: readonly Draft[]): string[] {
   const cause = `${instanceId}/${labelOf(step, item)}${generation === 1 ? "" : ` · generation ${generation}`}`;

@@ -102,7 +102,10 @@ export class History {
     }
   }
 
-  /** With what error a step failed that recorded steps went on from, also where a late attempt at it was recorded since: the code went its way without. */
+  /**
+   * With what error a step failed that recorded steps went on from, also where a late attempt at it was recorded since: the code went its
+   * way without.
+   */
   failureOf(label: string): Caught | undefined {
     return this.#caught.get(label);
   }

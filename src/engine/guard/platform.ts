@@ -45,8 +45,8 @@ export class Platform {
   }
 
   /**
-   * One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. Behind the end
-   * of the code none begins any more but those of the engine's own (`behind`).
+   * One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. Behind
+   * the end of the code none begins any more but those of the engine's own (`behind`).
    */
   async do<T extends Rpc.Serializable<T>>(
     place: Pick<Place, "label" | "of" | "guarded">,
@@ -106,8 +106,8 @@ export class Platform {
   }
 
   /**
-   * The workflow's code has returned: until every effect that it began has its outcome, or was given up. Nobody could retry it once the run is
-   * complete, and an undo must find what happened.
+   * The workflow's code has returned: until every effect that it began has its outcome, or was given up. Nobody could retry it once the
+   * run is complete, and an undo must find what happened.
    */
   async whenDone(): Promise<void> {
     this.#code = "returned";

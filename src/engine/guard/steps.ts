@@ -149,7 +149,10 @@ export class Steps {
     );
   }
 
-  /** Runs a function for each item, `concurrency` (default 10) at a time; each item's steps carry its key. Answers in the items' order. Errors: `config_invalid` for a concurrency that is no whole number from 1. */
+  /**
+   * Runs a function for each item, `concurrency` (default 10) at a time; each item's steps carry its key. Answers in the items' order.
+   * Errors: `config_invalid` for a concurrency that is no whole number from 1.
+   */
   async map<Item, Output>(
     items: readonly Item[],
     options: { key: (item: Item) => string; concurrency?: number },

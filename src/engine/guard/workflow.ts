@@ -30,7 +30,10 @@ export interface WorkflowDefinition<Payload = unknown> {
   readonly name: string;
   /** The command it performs, or the event it follows. */
   readonly on: MessageDefinition<Payload>;
-  /** What it returns is the run's result: plain data of at most 1 MiB. Its run ends when every effect that it began has its outcome, also those that it did not wait for. */
+  /**
+   * What it returns is the run's result: plain data of at most 1 MiB. Its run ends when every effect that it began has its outcome, also
+   * those that it did not wait for.
+   */
   readonly run: (call: WorkflowCall<Payload>) => Promise<unknown>;
 }
 

@@ -44,9 +44,10 @@ export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): 
 }
 
 /**
- * Gives the waits for these events what fits them and what their instances have not had yet: to the youngest wait of an instance the oldest
- * event, to the next the next, as many as there are of both. An older wait may have lost a race in the code, and nobody listens to it any more. The keeper is asked to look at those instances in case they cannot be told
- * now. The first statement answers the waits.
+ * Gives the waits for these events what fits them and what their instances have not had yet: to the wait that an instance asked for last
+ * the oldest event, to the one before the next, as many as there are of both. An older wait may have lost a race in the code, and nobody
+ * listens to it any more. The keeper is asked to look at those instances in case they cannot be told now. The first statement answers the
+ * waits.
  */
 export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
   const arrived = JSON.stringify(envelopes.map(({ tenant_id, message_type, subject }) => ({ tenant_id, message_type, subject })));
@@ -56,7 +57,8 @@ export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
       UPDATE waits SET signal_id = pair.signal_id
       FROM (
         SELECT waits.instance_id, waits.name, s.id AS signal_id,
-          dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY coalesce(waits.asked_at, waits.since_at) DESC, waits.name) AS nth_wait,
+          dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject
+            ORDER BY coalesce(waits.asked_at, waits.since_at) DESC, waits.name) AS nth_wait,
           dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY s.received_at, s.id) AS nth_event
         FROM waits JOIN signals s ON ${FITS}
         WHERE waits.signal_id IS NULL AND waits.over_at IS NULL
@@ -146,7 +148,8 @@ export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]):
     sql`
       SELECT w.instance_id, w.workflow, w.event_type, w.signal_id, i.run
       FROM waits w JOIN instances i ON i.id = w.instance_id
-      WHERE w.instance_id IN (SELECT value FROM json_each(${JSON.stringify(instanceIds)})) AND w.signal_id IS NOT NULL AND w.told_at IS NULL`,
+      WHERE w.instance_id IN (SELECT value FROM json_each(${JSON.stringify(instanceIds)}))
+        AND w.signal_id IS NOT NULL AND w.told_at IS NULL`,
   );
   const told = await wake(env, held);
   const untold = new Set(held.filter((one) => !told.includes(one)).map((one) => one.instance_id));

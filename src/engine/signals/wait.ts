@@ -91,7 +91,8 @@ export async function heldSignal({ env, instanceId }: Waiter, label: string): Pr
 
 function selectWait(instanceId: string, label: string, timeoutMs: number): Statement {
   return sql`
-    SELECT w.over_at, w.since_at + ${timeoutMs} - ${now} AS left_ms, ${now} AS at, s.envelope FROM waits w LEFT JOIN signals s ON s.id = w.signal_id
+    SELECT w.over_at, w.since_at + ${timeoutMs} - ${now} AS left_ms, ${now} AS at, s.envelope
+    FROM waits w LEFT JOIN signals s ON s.id = w.signal_id
     WHERE w.instance_id = ${instanceId} AND w.name = ${label}`;
 }
 

@@ -2,8 +2,8 @@
 const PIECE = /--[^\n]*|\/\*[\s\S]*?(?:\*\/|$)|'(?:[^']|'')*'|"(?:[^"]|"")*"|`(?:[^`]|``)*`|\[[^\]]*\]/g;
 
 /**
- * How many statements a text holds: 0 for one of blanks and comments. D1 answers each of them by itself and none for an empty one, so that in a batch every
- * answer behind it would be taken for another statement's.
+ * How many statements a text holds: 0 for one of blanks and comments. D1 answers each of them by itself and none for an empty one, so
+ * that in a batch every answer behind it would be taken for another statement's.
  */
 export function statementsIn(text: string): number {
   const known = counted.get(text);
