@@ -9,6 +9,9 @@ import { answers } from "./responses.ts";
 
 const retrySchema = reasoned.extend({
   from: z.string().min(1).max(256).optional().meta({ description: "The step to start from; default the one that failed." }),
+  anyway: z.boolean().default(false).meta({
+    description: "True tries the step of `from` anew also where the code caught its failure and did something else: that stays done.",
+  }),
   dry_run: z.boolean().default(false).meta({ description: "True only says what would happen." }),
 });
 
@@ -36,9 +39,9 @@ const retryRoute = createRoute({
 export function retry() {
   return new OpenAPIHono<ApiEnv>().openapi(retryRoute, async (context) => {
     const { id } = context.req.valid("param");
-    const { from, reason, dry_run } = await readBody(context.req, retrySchema);
+    const { from, anyway, reason, dry_run } = await readBody(context.req, retrySchema);
     if (dry_run) return context.json(await planRetry(context.env, context.var.caller, id, from), 200);
-    const done = await retryInstance(context.env, context.var.caller, id, { from, reason });
+    const done = await retryInstance(context.env, context.var.caller, id, { from, anyway, reason });
     return context.json({ action_id: done.actionId, from: done.from }, 202);
   });
 }

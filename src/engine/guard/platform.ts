@@ -69,7 +69,7 @@ export class Platform {
           limit: retries.limit,
           // The function says the whole pause: by itself the platform would double it at each attempt.
           backoff: "constant",
-          delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, run.lastError(label) ?? error),
+          delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, run.failures.lastOf(label) ?? error),
         },
         timeout: timeoutMs,
       },
@@ -81,7 +81,7 @@ export class Platform {
         try {
           return await this.#hold(timeoutMs, body(attempt));
         } catch (error) {
-          if (!isSimulatedDeath(error)) run.noteFailure(label, attempt, error, isTerminal(error) || attempt > retries.limit);
+          if (!isSimulatedDeath(error)) run.failures.note(label, attempt, error, isTerminal(error) || attempt > retries.limit);
           throw asPlatformError(error);
         } finally {
           if (underWay === own) underWay = undefined;
@@ -91,8 +91,8 @@ export class Platform {
     const ended = attempt.catch((error) => {
       // What the platform ends at its time-out hears nothing of that. What it ends sooner it passes by again.
       const hung = underWay && Date.now() - underWay.since >= timeoutMs - TIMER_MARGIN_MS ? underWay.attempt : 0;
-      if (hung > retries.limit) run.noteFailure(label, hung, new MillraceError("step_timeout", messageOf(error)), true);
-      run.noteRejected(label, error);
+      if (hung > retries.limit) run.failures.note(label, hung, new MillraceError("step_timeout", messageOf(error)), true);
+      run.failures.noteRejected(label, error);
       throw error;
     });
     if (guarded) {

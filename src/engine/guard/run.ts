@@ -6,7 +6,7 @@ import { attemptToken } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass, Seen } from "../recorder/entry.ts";
 import { Course, type Start } from "./course.ts";
-import { describeFailure, type Failure } from "./failure.ts";
+import { Failures } from "./failures.ts";
 import { isFirstPass } from "./fresh.ts";
 import { errorOf, History, labelOf } from "./history.ts";
 import { assertNameable } from "./name.ts";
@@ -36,15 +36,13 @@ export interface Place {
 /** One pass of the platform through a workflow's code: from its start, or again after a crash, a sleep or a restart. */
 export class Run {
   readonly recorder: RecorderClient;
-  readonly #failures = new Map<string, { error: unknown; last: boolean; failure: Failure }>();
-  readonly #rejected = new Map<unknown, string>();
+  readonly failures = new Failures();
   readonly #course = new Course();
   /** Told apart from other passes by the tokens of its attempts. */
   readonly #pass = attemptToken().slice(0, PASS_CHARACTERS);
   #recorded = 0;
   #replayed: boolean;
   #announced = false;
-  #trouble = false;
   #over = false;
   #undone = false;
   #history: History | undefined;
@@ -122,7 +120,9 @@ export class Run {
       try {
         if (!caught) return await work();
         await look?.();
-        throw this.failed(place, errorOf(caught));
+        const error = errorOf(caught);
+        this.failures.noteEnd(place.label, error);
+        throw error;
       } finally {
         await this.#knowHistory();
       }
@@ -143,45 +143,6 @@ export class Run {
   noteOther(): void {
     this.#replayed = true;
     this.#entries = undefined;
-  }
-
-  /** An attempt at a step threw; `last` when the platform will not try it again. */
-  noteFailure(label: string, attempt: number, error: unknown, last: boolean): void {
-    this.#failures.set(label, { error, last, failure: describeFailure(label, attempt, error) });
-  }
-
-  /** Answers the error of a step that failed without the platform, so that it is known whose it is. */
-  failed(place: Place, error: Error): Error {
-    this.noteFailure(place.label, 1, error, true);
-    this.#rejected.set(error, place.label);
-    return error;
-  }
-
-  /** The error of a step's last attempt in this pass, from which the next delay is read. */
-  lastError(label: string): unknown {
-    return this.#failures.get(label)?.error;
-  }
-
-  /** The platform gave a step up with this error. */
-  noteRejected(label: string, error: unknown): void {
-    this.#trouble = true;
-    this.#rejected.set(error, label);
-  }
-
-  /**
-   * Why the run ended with this error: its step's last attempt, or the workflow's own code. Undefined when the platform gave
-   * a step up for reasons of its own (an eviction, a deploy): it will pass here again, and if it does not, the keeper asks it.
-   */
-  failureBehind(error: unknown): Failure | undefined {
-    const label = this.#rejected.get(error);
-    if (label === undefined) return describeFailure("", 1, error);
-    const seen = this.#failures.get(label);
-    return seen?.last ? seen.failure : undefined;
-  }
-
-  /** True when the platform, or the walk of an undo, gave a step up in this pass. */
-  hasRejected(): boolean {
-    return this.#trouble;
   }
 
   /** True when its row says that it runs: it has written since it began, and since it waited. */

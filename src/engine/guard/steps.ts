@@ -227,7 +227,9 @@ export class Steps {
           )
         : registered;
     if ("event" in stands) return stands.event;
-    throw run.failed(place, new MillraceError("wait_timeout", `No event arrived for "${place.label}" within ${timeout}.`));
+    const error = new MillraceError("wait_timeout", `No event arrived for "${place.label}" within ${timeout}.`);
+    run.failures.noteEnd(place.label, error);
+    throw error;
   }
 }
 

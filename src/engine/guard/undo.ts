@@ -45,18 +45,12 @@ export class Walk {
 
   /** Walks through `code`, then takes back what it met. Answers how many effects that were. Throws what the walk, or an undo, failed with. */
   async undo(code: () => Promise<unknown>): Promise<number> {
-    let thrown: unknown;
-    try {
-      await code();
-    } catch (error) {
-      // What the workflow's own code throws is where it ended before. A step that fails now (a read) is trouble: nothing is taken back in part.
-      if (!(error instanceof WalkEnd) && this.#run.hasRejected()) throw error;
-      thrown = error;
-    }
+    const [walked] = await Promise.allSettled([code()]);
     await this.#quiet();
     if (this.#broken) throw this.#broken.error;
     const entries = await this.#run.entries(true);
-    this.#assertAllMet(entries, thrown);
+    const missed = this.#missedOf(entries);
+    if (missed) throw this.#whyMissed(missed, walked);
     return this.#takeBack(entries);
   }
 
@@ -118,21 +112,23 @@ export class Walk {
     return this.#local(place, async () => (await unpackOutput(this.#run.env.PAYLOADS, stored(await this.#run.whole(outcome)))) as Output);
   }
 
-  /** An effect that could be taken back and that the code did not come by is not left out in silence: the code has changed, or ended too early. */
-  #assertAllMet(entries: readonly Seen[], thrown: unknown): void {
-    const missed = entries.find(
-      ({ step, item, state, undoable, position }) =>
-        state === "done" &&
-        undoable === 1 &&
-        position >= 0 &&
-        !this.#undoable.some(({ place }) => place.name === step && place.item === item),
+  /** An effect that happened, or may have, that could be taken back, and that the code did not come by. */
+  #missedOf(entries: readonly Seen[]): Seen | undefined {
+    const isMet = ({ step, item }: Seen) => this.#undoable.some(({ place }) => place.name === step && place.item === item);
+    return entries.find(
+      (entry) => (entry.state === "done" || UNKNOWN.has(entry.state)) && entry.undoable === 1 && entry.position >= 0 && !isMet(entry),
     );
-    if (!missed) return;
-    const why =
-      thrown === undefined || thrown instanceof WalkEnd ? "The code does not come by it any more" : `The code threw: ${messageOf(thrown)}`;
-    throw new MillraceError(
+  }
+
+  /** It is not left out in silence: a step of the code fails now (a read), or the code has changed, or ended too early. */
+  #whyMissed({ step }: Seen, walked: PromiseSettledResult<unknown>): unknown {
+    const thrown: unknown = walked.status === "rejected" ? walked.reason : undefined;
+    const isCut = thrown !== undefined && !(thrown instanceof WalkEnd);
+    if (isCut && this.#run.failures.hasRejected) return thrown;
+    const why = isCut ? `The code threw: ${messageOf(thrown)}` : "The code does not come by it any more";
+    return new MillraceError(
       "nondeterministic_steps",
-      `"${missed.step}" could be taken back, and nothing was. ${why.replace(/\.$/, "")}. Mend the code, deploy it, then retry.`,
+      `"${step}" could be taken back, and nothing was. ${why.replace(/\.$/, "")}. Mend the code, deploy it, then retry.`,
     );
   }
 
@@ -168,8 +164,8 @@ export class Walk {
     try {
       return await this.#platform.reading(`${UNDO_PREFIX}${place.label}`, look);
     } catch (error) {
-      this.#run.noteFailure(place.label, 1, error, true);
-      this.#run.noteRejected(place.label, error);
+      this.#run.failures.note(place.label, 1, error, true);
+      this.#run.failures.noteRejected(place.label, error);
       return this.#break(error);
     }
   }

@@ -22,6 +22,8 @@ export interface Acceptance extends Identity {
 export interface AcceptedRow extends Identity {
   status: string;
   deliveries: number;
+  /** 1 for one that the keeper does not look at: it was believed dead. */
+  unwatched?: number;
 }
 
 /** Names the instance a message becomes: the same message, the same name. */
@@ -76,8 +78,8 @@ export function insertAccepted(rows: string): Statement {
 }
 
 /**
- * Takes delivered messages in: new ones become rows, accepted ones become queued, and every delivery is counted. One that is dead, because a copy of its
- * message was refused, is queued too: this copy is not.
+ * Takes delivered messages in: new ones become rows, accepted ones become queued, and every delivery is counted. One that is dead, because
+ * a copy of its message was refused, is queued too: this copy is not.
  * Answers each row once per delivery; keys that were pruned, or whose payload differs, are not answered.
  */
 export function takeIn(rows: string): Statement {
@@ -87,10 +89,19 @@ export function takeIn(rows: string): Statement {
     FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(value->>'id'))
     ON CONFLICT (id) DO UPDATE SET
       deliveries = instances.deliveries + 1, updated_at = excluded.updated_at,
-      check_at = iif(instances.status = 'dead', excluded.check_at, instances.check_at),
       status = iif(instances.status IN ('accepted', 'dead'), 'queued', instances.status)
     WHERE instances.fingerprint = excluded.fingerprint
-    RETURNING id, fingerprint, status, deliveries`;
+    RETURNING id, fingerprint, status, deliveries, check_at IS NULL AS unwatched`;
+}
+
+/**
+ * What was believed dead is looked at by the keeper again. A statement of its own, because it is rare: a changed time of the next look is
+ * one written row more, and every repeat would pay for it.
+ */
+export function watchAgain(ids: readonly string[]): Statement {
+  return sql`
+    UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    WHERE status = 'queued' AND check_at IS NULL AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
 }
 
 /**

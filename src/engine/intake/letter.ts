@@ -151,7 +151,7 @@ function shownField(body: unknown, field: string): string | null {
 }
 
 /** A string field of what may be an envelope. */
-function textField(body: unknown, field: string): string | null {
+export function textField(body: unknown, field: string): string | null {
   const value = typeof body === "object" && body !== null ? (body as Record<string, unknown>)[field] : null;
   return typeof value === "string" ? value : null;
 }

@@ -2,7 +2,7 @@ import { sql } from "../contract/sql.ts";
 import { batch as atomic, query } from "../store/retry.ts";
 import { confirm } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
-import { envelopeIn, letterId } from "./letter.ts";
+import { envelopeIn, letterId, textField } from "./letter.ts";
 
 /** A first delivery that is younger than this has no older copy whose letter a person could have settled: it is not looked up. */
 const YOUNG_MS = 60_000;
@@ -16,9 +16,10 @@ const CLOCK_SKEW_MS = 5000;
  */
 export async function settledBefore({ env, queue, catalog }: Intake, messages: readonly Message[]): Promise<ReadonlySet<Message>> {
   const old = messages.flatMap((message) => {
+    // Most deliveries are first ones of young messages, and are not read twice for this.
+    if (message.attempts === 1 && isYoung(textField(message.body, "created_at"))) return [];
     const envelope = envelopeIn(message.body);
-    const young = message.attempts === 1 && (envelope === undefined || isYoung(envelope.created_at));
-    return young || envelope === undefined ? [] : [{ message, envelope, letter: letterId(queue.name, envelope) }];
+    return envelope === undefined ? [] : [{ message, envelope, letter: letterId(queue.name, envelope) }];
   });
   if (old.length === 0) return new Set();
   const rows = await query<{ id: string }>(
@@ -37,7 +38,7 @@ export async function settledBefore({ env, queue, catalog }: Intake, messages: r
 }
 
 /** A date in the future is a sender's mistake, and says nothing. */
-function isYoung(createdAt: string): boolean {
-  const age = Date.now() - Date.parse(createdAt);
+function isYoung(createdAt: string | null): boolean {
+  const age = Date.now() - Date.parse(createdAt ?? "");
   return age > -CLOCK_SKEW_MS && age < YOUNG_MS;
 }

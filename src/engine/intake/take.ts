@@ -7,7 +7,17 @@ import { relay } from "../recorder/relay.ts";
 import { type Assigned, assignSignals, insertSignals, reusedAmong, wake } from "../signals/assign.ts";
 import { namedBatch } from "../store/named.ts";
 import { batch as atomic, query } from "../store/retry.ts";
-import { type Acceptance, type AcceptedRow, acceptanceChunks, confirm, insertAccepted, outgoing, selectKnown, takeIn } from "./accept.ts";
+import {
+  type Acceptance,
+  type AcceptedRow,
+  acceptanceChunks,
+  confirm,
+  insertAccepted,
+  outgoing,
+  selectKnown,
+  takeIn,
+  watchAgain,
+} from "./accept.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { isOfOneMessage, isRefusedRow } from "./hopeless.ts";
 import { byIdentity, firstOf, identityOf } from "./identity.ts";
@@ -119,10 +129,10 @@ async function carryOn(intake: Intake, group: readonly Plan[], written: Written,
   }
   await crashPoint("signal kept, not told");
   await wake(env, written.waits, keptAnew(group, written.kept));
-  await startInTurn(
-    env,
-    firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(identityOf(one))?.status === "queued"),
-  );
+  const queued = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(identityOf(one))?.status === "queued");
+  const unwatched = queued.filter((one) => taken.get(identityOf(one))?.unwatched === 1);
+  if (unwatched.length > 0) await atomic(env.DB, [watchAgain(unwatched.map(({ id }) => id))]);
+  await startInTurn(env, queued);
 
   for (const { message, envelope, instances } of group) {
     const [command] = envelope.kind === "command" ? instances : [];

@@ -45,21 +45,23 @@ const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done
 /**
  * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts from.
  * One whose undo failed goes on with the undo; one that is undone starts from its beginning, and does again what was taken back.
- * A step whose failure the code caught is tried anew when the run ended with that failure, or when it is named and nothing that was done depends on it.
- * Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded, `invalid_transition` (audited as no change) when the instance is not
- * stopped, or when something depends on the named failure.
+ * A step whose failure the code caught is tried anew when the run ended with that failure, or when it is named and nothing that was done
+ * depends on it; with `anyway` also where something does: what was done instead stays done.
+ * Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded, `invalid_transition` (audited as no change) when the
+ * instance is not stopped, or when something depends on the named failure.
  */
 export async function retryInstance(
   env: EngineEnv,
   by: Operator,
   instanceId: string,
-  options: { from?: string | undefined; reason: string },
+  options: { from?: string | undefined; anyway?: boolean | undefined; reason: string },
 ): Promise<{ actionId: string; from: string | null }> {
   const instance = await getInstance(env, by, instanceId);
   if (options.from !== undefined) await assertRecorded(env, instance, await effectsOf(env, by, instanceId), options.from);
   const from = startOf(instance, options.from);
   // The code that throws what it caught goes no other way: done anew, that step makes nothing happen twice.
-  const named = from === null || from === instance.error?.step ? null : from;
+  const anyway = options.anyway === true;
+  const named = anyway || from === instance.error?.step ? null : from;
   const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
@@ -78,7 +80,7 @@ export async function retryInstance(
         target: instanceId,
         instanceId,
         reason: options.reason,
-        detail: { from, run, ...(isUndone(instance) && { undone: true }) },
+        detail: { from, run, ...(anyway && { anyway }), ...(isUndone(instance) && { undone: true }) },
       },
       true,
     ),
@@ -97,7 +99,7 @@ export async function retryInstance(
 async function refusal(env: EngineEnv, { id, status }: Instance, named: string | null): Promise<MillraceError> {
   const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
   const why = behind
-    ? `"${named}" failed, and the code went on without it: "${behind.step}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step, or undo the instance and then retry it.`
+    ? `"${named}" failed, and the code went on without it: "${behind.step}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step; or undo the instance and then retry it; or, if both may stand, say "anyway": true.`
     : `The instance is ${status}: only an errored or terminated one can be retried.`;
   return new MillraceError("invalid_transition", why, { from: status, to: "running" });
 }

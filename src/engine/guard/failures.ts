@@ -1,0 +1,71 @@
+import { messageOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
+import { describeFailure, type Failure } from "./failure.ts";
+
+/** A failed attempt; `last` when the platform will not try its step again. */
+interface Failed {
+  readonly error: unknown;
+  readonly last: boolean;
+  readonly failure: Failure;
+}
+
+/** What failed in one pass, and whose the errors are that the workflow's code hears. */
+export class Failures {
+  readonly #attempts = new Map<string, Failed>();
+  readonly #heard = new Map<unknown, string>();
+  #trouble = false;
+
+  /** An attempt at a step threw; `last` when the platform will not try it again. */
+  note(label: string, attempt: number, error: unknown, last: boolean): void {
+    this.#attempts.set(label, { error, last, failure: describeFailure(label, attempt, error) });
+  }
+
+  /** A step fails with this error without the platform. */
+  noteEnd(label: string, error: unknown): void {
+    this.note(label, 1, error, true);
+    this.#heard.set(error, label);
+  }
+
+  /** The platform, or the walk of an undo, gave a step up with this error. */
+  noteRejected(label: string, error: unknown): void {
+    this.#trouble = true;
+    this.#heard.set(error, label);
+  }
+
+  /** True when the platform, or the walk of an undo, gave a step up in this pass. */
+  get hasRejected(): boolean {
+    return this.#trouble;
+  }
+
+  /** The error of a step's last attempt in this pass, from which the next delay is read. */
+  lastOf(label: string): unknown {
+    return this.#attempts.get(label)?.error;
+  }
+
+  /**
+   * Why the run ended with this error: its step's last attempt, also where the code threw an error of its own with that one as its `cause`;
+   * or the workflow's own code. Undefined when the platform gave a step up for reasons of its own (an eviction, a deploy): it will pass
+   * here again, and if it does not, the keeper asks it.
+   */
+  behind(error: unknown): Failure | undefined {
+    const own = causesOf(error).find((cause) => this.#heard.has(cause));
+    const label = this.#heard.get(own);
+    if (label === undefined) return describeFailure("", 1, error);
+    const seen = this.#attempts.get(label);
+    if (!seen?.last) return undefined;
+    if (own === error) return seen.failure;
+    return { ...seen.failure, message: beginning(`${messageOf(error)} (${seen.failure.message})`, 1000) };
+  }
+}
+
+/** An error, what it says to be its cause, and so on; of several errors in one all of them. */
+function causesOf(error: unknown): readonly unknown[] {
+  const causes = new Set<unknown>([error]);
+  for (const one of causes) {
+    if (!(one instanceof Error)) continue;
+    for (const cause of one instanceof AggregateError ? one.errors : [one.cause]) if (causes.size < MAX_CAUSES) causes.add(cause);
+  }
+  return [...causes];
+}
+
+const MAX_CAUSES = 20;
