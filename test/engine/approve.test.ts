@@ -1,6 +1,15 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { type ApprovalRow, decideApproval, getApproval, historyOf, listApprovals, retryInstance } from "../../src/engine/index.ts";
+import {
+  type ApprovalRow,
+  decideApproval,
+  defineStep,
+  getApproval,
+  historyOf,
+  listApprovals,
+  retryInstance,
+  undoInstance,
+} from "../../src/engine/index.ts";
 import {
   dieAt,
   event,
@@ -17,7 +26,7 @@ import {
   statusOf,
   until,
 } from "./harness.ts";
-import { outputOf, parkedBesideFailure, runLab } from "./lab.ts";
+import { held, outputOf, parkedBesideFailure, runLab } from "./lab.ts";
 
 const LONG = { timeoutMs: 3_600_000 };
 const stranger = { tenantId: "globex", actor: "gus" };
@@ -114,6 +123,32 @@ describe("A question to a person", () => {
     expect((await getApproval(probeEnv, operator, question?.id ?? "")).state).toBe("pending");
     const { items } = await listApprovals(probeEnv, operator, { state: "pending", limit: 200 });
     expect(items.filter((one) => one.instanceId === instanceId)).toEqual([]);
+  });
+
+  it("cannot be answered while its run is undone; of one that is done again it can", async () => {
+    const world = { away: true };
+    const note = defineStep({
+      effect: "keyed",
+      run: async () => "noted",
+      undo: { effect: "keyed", retries: { limit: 0, delay: 10 }, run: async () => void (await held(() => !world.away)) },
+    });
+    const { instanceId, mend } = await parkedBesideFailure(
+      async (step) => {
+        await step.effect("note", note, {});
+        return (await step.approve("ask", { question: "May it?", timeout: "1 hour" })).approved;
+      },
+      async (id) => (await questions(id)).length === 1,
+    );
+    const [question] = await questions(instanceId);
+    const answer = () => decideApproval(probeEnv, operator, question?.id ?? "", "approve", "gladly");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await expect(answer()).rejects.toMatchObject({ message: expect.stringContaining("its instance is being undone") });
+    world.away = false;
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "it is on again" });
+    await answer();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
   });
 
   it("goes on although the process died between the answer and its telling: the keeper tells", async () => {

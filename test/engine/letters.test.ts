@@ -268,6 +268,8 @@ describe("A skip", () => {
       const { instanceId } = await runLab(async ({ instanceId: id }) => void watched.push(await isWatched(id)), { delaySeconds: 600 });
       const message = await envelopeOf(instanceId);
       await deliver("probe-commands", [{ ...message, schema_version: 99 }]);
+      await env.DB.prepare("UPDATE instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
+      await keeperRound();
       expect([await statusOf(instanceId), await isWatched(instanceId)]).toEqual(["dead", false]);
       expect(await deliver("probe-commands", [message], attempts)).toEqual({ acked: 1, retried: 0 });
       expect(await reaches(instanceId, "complete")).toBe("complete");

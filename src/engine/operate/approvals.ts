@@ -104,9 +104,9 @@ export async function decideApproval(
   return { actionId, instanceId };
 }
 
-function tooLate({ state, decidedBy, dueAt, otherwise }: ApprovalRow, { status }: Instance, to: string): MillraceError {
+function tooLate({ state, decidedBy, dueAt, otherwise }: ApprovalRow, { status, undo }: Instance, to: string): MillraceError {
   if (state === "pending" && dueAt > Date.now()) {
-    const gone = `Nobody waits for the answer any more: its instance is ${status}.`;
+    const gone = `Nobody waits for the answer any more: its instance is ${undo === null ? status : "being undone"}.`;
     return new MillraceError("invalid_transition", gone, { from: status, to });
   }
   const over = `Its time was over at ${new Date(dueAt).toISOString()}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its chain says for questions that nobody answers.`;

@@ -106,9 +106,10 @@ export async function knownAnswer(asker: Asker): Promise<Approval | undefined> {
   return found && "approved" in found ? found : undefined;
 }
 
-/** The run that asked could still go on with an answer. */
+/** The run that asked could still go on with an answer: it is neither over nor taken back. */
 export const SOMEBODY_WAITS: Fragment = {
-  fragment: `EXISTS (SELECT 1 FROM instances i WHERE i.id = approvals.instance_id AND i.status NOT IN ('complete', 'terminated', 'skipped'))`,
+  fragment: `EXISTS (SELECT 1 FROM instances i
+    WHERE i.id = approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ('complete', 'terminated', 'skipped'))`,
 };
 
 /** A person's answer, if the question is still open, its time is not over, and its run could still go on. */
