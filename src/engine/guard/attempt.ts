@@ -74,8 +74,13 @@ async function doubtUnwritten(
   const answered = beginning(JSON.stringify(output) ?? "nothing", 300);
   const why = beginning(messageOf(cause), 400);
   const said = `It happened and answered ${answered}, but what is recorded with that could not be: ${why}`;
-  const error = new MillraceError("in_doubt", `${said} Mend the code, then confirm it with that output.`);
-  await run.recorder.giveUp(attempt, "in_doubt", JSON.stringify(describeFailure(place.label, platformAttempt, error)));
+  return putInDoubt(run, place, platformAttempt, attempt, `${said} Mend the code, then confirm it with that output.`);
+}
+
+/** Ends an attempt that holds its entry in doubt, with a sentence for the person who has to look. */
+async function putInDoubt(run: Run, { label }: Place, platformAttempt: number, attempt: Attempt, said: string): Promise<Settled> {
+  const failure = describeFailure(label, platformAttempt, new MillraceError("in_doubt", said));
+  await run.recorder.giveUp(attempt, "in_doubt", JSON.stringify(failure));
   return { inDoubt: formatEntryKey(attempt.key) };
 }
 
@@ -101,12 +106,8 @@ async function adopt<Input, Output>(
     made = writes(output);
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);
-    const error = new MillraceError(
-      "in_doubt",
-      `The output that was confirmed is none of "${place.label}": ${why}. Confirm it with one that is.`,
-    );
-    await run.recorder.giveUp(attempt, "in_doubt", JSON.stringify(describeFailure(place.label, platformAttempt, error)));
-    return { inDoubt: formatEntryKey(attempt.key) };
+    const said = `The output that was confirmed is none of "${place.label}": ${why}. Confirm it with one that is.`;
+    return putInDoubt(run, place, platformAttempt, attempt, said);
   }
   return record(run, place, attempt, output, () => made);
 }

@@ -1,21 +1,18 @@
 import type { WorkflowStep } from "cloudflare:workers";
-import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
-import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { codeOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import { type Left, leftNow } from "../signals/approval.ts";
 import { doubtEventType, isInDoubt } from "./doubt.ts";
-import { asPlatformError, isTerminal, nextDelayMs } from "./failure.ts";
+import { nextDelayMs } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
 import type { Settled } from "./record.ts";
 import type { Place, Run } from "./run.ts";
 import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries } from "./step.ts";
+import { StepAttempts } from "./step-attempts.ts";
 
 /** The platform's time-out leaves this much beyond the effect's own, so that an effect which ends in time can still be recorded. */
 const RECORDING_MARGIN_MS = 15_000;
-
-/** An attempt begins, by its own clock, so much later than the platform's timer at most. */
-const TIMER_MARGIN_MS = 1000;
 
 /** How often in a row a timer of the platform's may be early before its error is taken for another one. */
 const EARLY_TIMERS = 5;
@@ -54,45 +51,28 @@ export class Platform {
     body: (attempt: number) => Promise<T>,
     behind = false,
   ): Promise<T> {
-    if (this.#code !== "runs" && !behind) return new Promise(() => undefined);
-    const run = this.#run;
+    if (this.#code !== "runs" && !behind) return never();
+    const { failures } = this.#run;
     const { label: name, of: label = name, guarded = false } = place;
-    const retries = policy.retries ?? DEFAULT_RETRIES;
-    const timeoutMs = durationMs(policy.timeout ?? DEFAULT_TIMEOUT) + RECORDING_MARGIN_MS;
+    const { retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT } = policy;
+    const timeoutMs = durationMs(timeout) + RECORDING_MARGIN_MS;
+    const attempts = new StepAttempts(failures, label, retries.limit, timeoutMs);
     const isOver = () => !behind && (this.#code === "threw" || (this.#code === "returned" && !guarded));
-    let ran = false;
-    let underWay: { attempt: number; since: number } | undefined;
-    const attempt = this.#steps.do(
+    const step = this.#steps.do(
       name,
       {
         retries: {
           limit: retries.limit,
           // The function says the whole pause: by itself the platform would double it at each attempt.
           backoff: "constant",
-          delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, run.failures.lastOf(label) ?? error),
+          delay: ({ ctx, error }) => nextDelayMs(retries, ctx.attempt, failures.lastOf(label) ?? error),
         },
         timeout: timeoutMs,
       },
-      async ({ attempt }) => {
-        if (isOver()) return new Promise<T>(() => undefined);
-        ran = true;
-        const own = { attempt, since: Date.now() };
-        underWay = own;
-        try {
-          return await this.#hold(timeoutMs, body(attempt));
-        } catch (error) {
-          if (!isSimulatedDeath(error)) run.failures.note(label, attempt, error, isTerminal(error) || attempt > retries.limit);
-          throw asPlatformError(error);
-        } finally {
-          if (underWay === own) underWay = undefined;
-        }
-      },
+      async ({ attempt }) => (isOver() ? never<T>() : attempts.make(attempt, () => this.#hold(timeoutMs, body(attempt)))),
     );
-    const ended = attempt.catch((error) => {
-      // What the platform ends at its time-out hears nothing of that. What it ends sooner it passes by again.
-      const hung = underWay && Date.now() - underWay.since >= timeoutMs - TIMER_MARGIN_MS ? underWay.attempt : 0;
-      if (hung > retries.limit) run.failures.note(label, hung, new MillraceError("step_timeout", messageOf(error)), true);
-      run.failures.noteRejected(label, error);
+    const ended = step.catch((error) => {
+      attempts.noteGivenUp(error);
       throw error;
     });
     if (guarded) {
@@ -101,7 +81,7 @@ export class Platform {
       ended.then(release, release);
     }
     const result = await ended;
-    if (!ran) run.noteReplay();
+    if (!attempts.ran) this.#run.noteReplay();
     return result as T;
   }
 
@@ -200,4 +180,9 @@ export class Platform {
     const packed = settled;
     return (await this.reading(place.label, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;
   }
+}
+
+/** What is begun no more. */
+function never<T>(): Promise<T> {
+  return new Promise(() => undefined);
 }

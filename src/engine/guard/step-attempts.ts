@@ -1,0 +1,49 @@
+import { isSimulatedDeath } from "../contract/crash-points.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import { asPlatformError, isTerminal } from "./failure.ts";
+import type { Failures } from "./failures.ts";
+
+/** An attempt begins, by its own clock, so much later than the platform's timer at most. */
+const TIMER_MARGIN_MS = 1000;
+
+/** The attempts that this pass makes at one platform step, and what they fail with. */
+export class StepAttempts {
+  #ran = false;
+  #underWay: { attempt: number; since: number } | undefined;
+
+  constructor(
+    readonly failures: Failures,
+    readonly label: string,
+    /** How often the platform tries again. */
+    readonly limit: number,
+    readonly timeoutMs: number,
+  ) {}
+
+  /** False for a step whose result the platform remembers. */
+  get ran(): boolean {
+    return this.#ran;
+  }
+
+  /** Makes an attempt. What it throws is noted, and thrown as the platform should see it. */
+  async make<T>(attempt: number, work: () => Promise<T>): Promise<T> {
+    this.#ran = true;
+    const own = { attempt, since: Date.now() };
+    this.#underWay = own;
+    try {
+      return await work();
+    } catch (error) {
+      if (!isSimulatedDeath(error)) this.failures.note(this.label, attempt, error, isTerminal(error) || attempt > this.limit);
+      throw asPlatformError(error);
+    } finally {
+      if (this.#underWay === own) this.#underWay = undefined;
+    }
+  }
+
+  /** The platform gave the step up. An attempt that it ended at its time-out hears nothing of that; what it ends sooner it passes by again. */
+  noteGivenUp(error: unknown): void {
+    const { attempt = 0, since = Date.now() } = this.#underWay ?? {};
+    const hung = Date.now() - since >= this.timeoutMs - TIMER_MARGIN_MS;
+    if (hung && attempt > this.limit) this.failures.note(this.label, attempt, new MillraceError("step_timeout", messageOf(error)), true);
+    this.failures.noteRejected(this.label, error);
+  }
+}
