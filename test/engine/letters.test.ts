@@ -190,20 +190,25 @@ describe("A command whose row is committed", () => {
     expect(await lettersAbout(name)).toEqual([]);
   });
 
-  it("A03 never started, its message exhausted: the keeper starts it", async () => {
-    const name = fresh();
-    dieAt("A03 accept committed, not enqueued");
-    await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
-    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
-    expect(await deliver("probe-commands-dlq", [await envelopeOf(row?.id ?? "")])).toEqual({ acked: 1, retried: 0 });
-    expect(await lettersAbout(name)).toEqual([]);
-    const looked = async () => {
-      await keeperRound();
-      return statusOf(row?.id ?? "");
-    };
-    expect(await until(looked, (status) => status === "complete")).toBe("complete");
-    expect(await happened(`${name}/charge`)).toHaveLength(1);
-  });
+  it.each(["waits for its message", "was believed dead, and died as its message brought it back"])(
+    "A03 never started, its message exhausted: the keeper starts what %s",
+    async (state) => {
+      const name = fresh();
+      dieAt("A03 accept committed, not enqueued");
+      await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
+      const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+      if (state !== "waits for its message")
+        await env.DB.prepare("UPDATE instances SET status = 'queued', check_at = NULL WHERE id = ?1").bind(row?.id).run();
+      expect(await deliver("probe-commands-dlq", [await envelopeOf(row?.id ?? "")])).toEqual({ acked: 1, retried: 0 });
+      expect(await lettersAbout(name)).toEqual([]);
+      const looked = async () => {
+        await keeperRound();
+        return statusOf(row?.id ?? "");
+      };
+      expect(await until(looked, (status) => status === "complete")).toBe("complete");
+      expect(await happened(`${name}/charge`)).toHaveLength(1);
+    },
+  );
 
   it("I16 of a type that nobody performs any more: one letter and a dead row, which a skip ends for good", async () => {
     const name = fresh();

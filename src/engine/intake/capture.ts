@@ -6,7 +6,7 @@ import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { batch as atomic, query } from "../store/retry.ts";
-import { confirm } from "./accept.ts";
+import { confirm, watchAgain } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
 import { isOfOneMessage } from "./hopeless.ts";
 import type { Identity } from "./identity.ts";
@@ -59,15 +59,17 @@ interface End {
   readonly letter: DeadLetter | null;
   /** The row of its command, when that can never start. */
   readonly dead: Identity | null;
+  /** The row that the keeper has to start, by its id. */
+  readonly kept: string | null;
 }
 
 /** Errors: `unavailable` when the platform does not say whether a refused command runs. */
 async function endOf(intake: Intake, { message, error, attempts, refused, envelope }: Seen, row: Owner | undefined): Promise<End> {
   const own = row !== undefined && envelope !== undefined && row.fingerprint === payloadFingerprint(envelope);
-  if (own && !(refused && (await neverStarted(intake, row)))) return { envelope, letter: null, dead: null };
+  if (own && !(refused && (await neverStarted(intake, row)))) return { envelope, letter: null, dead: null, kept: row.id };
   const why = row !== undefined && !own && envelope !== undefined ? keyReused(envelope) : error;
   const given = { queue: intake.queue.name, body: message.body, error: why, attempts, firstAt: message.timestamp.getTime() };
-  return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null };
+  return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null, kept: null };
 }
 
 /** Writes all ends at once; when the database refuses one of them, each half by itself until that one stands alone. Answers those that it refused. */
@@ -86,11 +88,13 @@ async function store(intake: Intake, ends: readonly End[]): Promise<ReadonlyMap<
 
 async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<void> {
   const envelopes = ends.flatMap(({ envelope }) => envelope ?? []);
+  const kept = ends.flatMap(({ kept: id }) => id ?? []);
   await atomic(env.DB, [
     ...rowChunks(ends.flatMap(({ letter }) => letter ?? [])).map((chunk) => insertDeadLetters(chunk)),
     ...markDead(
       ends.flatMap(({ dead, letter }) => (dead && letter ? [{ id: dead.id, fingerprint: dead.fingerprint, letter: letter.id }] : [])),
     ),
+    ...(kept.length > 0 ? [watchAgain(kept)] : []),
     ...confirm(envelopes),
   ]);
   await catalog.confirm(env, envelopes);
