@@ -20,7 +20,7 @@ const WALK = "test/docs/static/write-a-chain.test.ts";
 
 /** What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors, where what waits fills what computes. */
 export const LANES: readonly (readonly Job[])[] = [
-  [tests("app", 2)],
+  [tests("app", 3)],
   [tests("node", 2, "--exclude", WALK)],
   [{ ...tests("node", 1, WALK), name: "walk" }, tests("raw", 1), { name: "check", program: "npm", args: ["run", "--silent", "check"] }],
   [tests("engine", 2)],
