@@ -71,6 +71,15 @@ describe("publishing", () => {
     expect((await ledger({ match: "acme/oolong" })).totals.pages).toMatchObject({ created: 1, replaced: 2 });
   });
 
+  it("says of a repeat what it was, when the process was killed between the store's write and its noting", async () => {
+    const lost = page("acme/shincha", "x");
+    await env.PAGES.put(lost.path, lost.document);
+    await pages(env).put(lost, { key: "k1" });
+    await env.PAGES.delete(lost.path);
+    await pages(env).remove(lost, { key: "k2" });
+    expect((await ledger({ match: lost.path })).calls.map(({ outcome }) => outcome)).toEqual(["created", "removed"]);
+  });
+
   it("keeps pages with unusual names apart", async () => {
     const published = await pages(env).put(page("acme/50% más & 茶", "x"), { key: "k1" });
     expect(published.url).toMatch(/\/pages\/acme\/50%25%20m%C3%A1s%20%26%20%E8%8C%B6$/);

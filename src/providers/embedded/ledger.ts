@@ -61,6 +61,8 @@ const NONE = Object.fromEntries(OUTCOMES.map((outcome) => [outcome, 0])) as Reco
 const RECORD_CALL = `INSERT INTO calls (upstream, key, subject, outcome) VALUES (?, ?, ?, ?)`;
 const FIND_CALLS = `SELECT id, upstream, key, subject, at, outcome FROM calls
   WHERE (?1 IS NULL OR upstream = ?1) AND (?2 IS NULL OR instr(subject, ?2) > 0 OR key = ?2) ORDER BY id`;
+const LAST_CHANGE = `SELECT outcome FROM calls
+  WHERE upstream = ? AND subject = ? AND outcome IN ('created', 'replaced', 'removed') ORDER BY id DESC LIMIT 1`;
 const FIND_ANSWER = `SELECT fingerprint, body FROM answers WHERE key = ?`;
 const STORE_ANSWER = `INSERT INTO answers (key, fingerprint, body) VALUES (?, ?, ?)`;
 const ADD_FAULT = `INSERT INTO faults (upstream, match, status, remaining, retry_after, after_effect) VALUES (?, ?, ?, ?, ?, ?)`;
@@ -90,6 +92,15 @@ export class EmbeddedLedger extends DurableObject {
 
   record(call: Call, outcome: Outcome): void {
     this.#sql.exec(RECORD_CALL, call.upstream, call.key, beginning(call.subject, MAX_SUBJECT_LENGTH), outcome);
+  }
+
+  /** Notes what was done to a page, and answers what that was by what was noted of it before. */
+  recordPage(call: Call, did: "put" | "removed"): Outcome {
+    const [last] = this.#sql.exec<{ outcome: Outcome }>(LAST_CHANGE, call.upstream, beginning(call.subject, MAX_SUBJECT_LENGTH)).toArray();
+    const stands = last?.outcome === "created" || last?.outcome === "replaced";
+    const outcome = did === "put" ? (stands ? "replaced" : "created") : stands ? "removed" : "unchanged";
+    this.record(call, outcome);
+    return outcome;
   }
 
   report(filter: { upstream?: string; match?: string }): LedgerReport {

@@ -42,12 +42,9 @@ export const pages = new Hono<{ Bindings: EmbeddedEnv }>()
     if (!context.req.header("content-type")?.startsWith("text/html")) return context.json(pagesError(415, "Send text/html."), 415);
     const path = context.req.param("path");
     const html = await context.req.text();
-    const httpMetadata = { contentType: CONTENT_TYPE };
-    // Asking R2 to write only where nothing is answers "was it new?" without a race between a look and a write.
-    const created = await context.env.PAGES.put(path, html, { httpMetadata, onlyIf: { etagDoesNotMatch: "*" } });
-    const stored = created ?? (await context.env.PAGES.put(path, html, { httpMetadata }));
-    await record(context, path, created ? "created" : "replaced");
-    return context.json(published(context.env, path, stored), created ? 201 : 200);
+    const stored = await context.env.PAGES.put(path, html, { httpMetadata: { contentType: CONTENT_TYPE } });
+    const outcome = await record(context, path, "put");
+    return context.json(published(context.env, path, stored), outcome === "created" ? 201 : 200);
   })
   .get(PATH, async (context) => {
     const path = context.req.param("path");
@@ -56,9 +53,8 @@ export const pages = new Hono<{ Bindings: EmbeddedEnv }>()
   })
   .delete(PATH, async (context) => {
     const path = context.req.param("path");
-    const found = await context.env.PAGES.head(path);
     await context.env.PAGES.delete(path);
-    await record(context, path, found ? "removed" : "unchanged");
+    await record(context, path, "removed");
     return context.body(null, 204);
   });
 
@@ -66,8 +62,9 @@ function published(env: EmbeddedEnv, path: string, { httpEtag }: R2Object): { ur
   return { url: publicUrl(env, `pages/${path}`), etag: httpEtag };
 }
 
-async function record({ env, req }: Context<{ Bindings: EmbeddedEnv }>, path: string, outcome: Outcome): Promise<void> {
-  await ledgerOf(env).record({ upstream: "pages", key: req.header("idempotency-key") ?? null, subject: path }, outcome);
+/** Whether it was new, or there, is said by the ledger: who is killed behind the store's write comes again, and finds the page there. */
+function record({ env, req }: Context<{ Bindings: EmbeddedEnv }>, path: string, did: "put" | "removed"): Promise<Outcome> {
+  return ledgerOf(env).recordPage({ upstream: "pages", key: req.header("idempotency-key") ?? null, subject: path }, did);
 }
 
 export function pagesError(status: number, detail: string): object {
