@@ -7,12 +7,20 @@ export const FailureSchema = z
     code: z.string(),
     message: z.string(),
     attempts: z.int(),
+    behind: z.string().optional().meta({ description: "Where the code threw between steps: the step whose failure it had just heard of." }),
     upstream_status: z.int().optional(),
   })
   .openapi("Failure");
 
 export function failureView(failure: Instance["error"]): z.infer<typeof FailureSchema> | null {
   if (failure === null) return null;
-  const { step, code, message, attempts, upstreamStatus } = failure;
-  return { step, code, message, attempts, ...(upstreamStatus !== undefined && { upstream_status: upstreamStatus }) };
+  const { step, behind, code, message, attempts, upstreamStatus } = failure;
+  return {
+    step,
+    ...(behind !== undefined && { behind }),
+    code,
+    message,
+    attempts,
+    ...(upstreamStatus !== undefined && { upstream_status: upstreamStatus }),
+  };
 }

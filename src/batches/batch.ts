@@ -1,4 +1,4 @@
-import { type Fragment, keysetPage, now, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
+import { fragment, keysetPage, now, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
 import type { Format, Layout } from "./layout.ts";
 
 export const OPERATIONS = ["import", "export", "reconcile"] as const;
@@ -43,8 +43,7 @@ export interface Batch {
 /** Instances in these states do no more work unless a person moves them on. */
 const STOPPED = "('errored', 'dead', 'terminated', 'skipped')";
 
-const COLUMNS: Fragment = {
-  fragment: `b.tenant_id AS tenantId, b.batch_id AS batchId, b.operation, b.dataset, b.format, b.formulas, b.fingerprint,
+const COLUMNS = fragment(`b.tenant_id AS tenantId, b.batch_id AS batchId, b.operation, b.dataset, b.format, b.formulas, b.fingerprint,
     b.instance_id AS instanceId,
     b.file_key AS fileKey, b.file_etag AS fileEtag, b.layout, b.total_bytes AS totalBytes,
     iif(b.ended_at IS NULL AND i.status IN ${STOPPED}, 'errored', b.state) AS state,
@@ -53,8 +52,7 @@ const COLUMNS: Fragment = {
     iif(b.ended_at IS NULL AND i.status IN ${STOPPED},
       coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.')), NULL) AS error,
     b.created_at AS createdAt, b.started_at AS startedAt, b.updated_at AS updatedAt, b.ended_at AS endedAt
-    FROM batches b LEFT JOIN instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id`,
-};
+    FROM batches b LEFT JOIN instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id`);
 
 /** One batch of the tenant. */
 export async function findBatch(db: D1Database, tenantId: string, batchId: string): Promise<Batch | undefined> {
@@ -134,10 +132,8 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
 
 /** Asks a batch to stop: at its next chunk, or at once where no chunk will come, because its command never started. */
 export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
-  const neverStarts: Fragment = {
-    fragment: `EXISTS (SELECT 1 FROM instances i
-      WHERE i.id = batches.instance_id AND i.tenant_id = batches.tenant_id AND i.status IN ('dead', 'skipped'))`,
-  };
+  const neverStarts = fragment(`EXISTS (SELECT 1 FROM instances i
+      WHERE i.id = batches.instance_id AND i.tenant_id = batches.tenant_id AND i.status IN ('dead', 'skipped'))`);
   return sql`
     UPDATE batches SET state = iif(${neverStarts}, 'cancelled', 'cancelling'), ended_at = iif(${neverStarts}, ${now}, NULL),
       cancel_reason = ${reason}, progress = progress + 1, updated_at = ${now}

@@ -1,5 +1,5 @@
 import { asContact, type Contact, contactSchema, contactsByIds, type StoredContact, writeContacts } from "../contacts/contact.ts";
-import { rowChunks, sql } from "../engine/index.ts";
+import { fragment, rowChunks, sql } from "../engine/index.ts";
 import type { Dataset } from "./dataset.ts";
 import { readJson } from "./jsonl.ts";
 import { pageOf } from "./page.ts";
@@ -34,7 +34,7 @@ export const contacts: Dataset<Contact> = {
       sql`
         SELECT contact_id, email, name, properties, octet_length(properties) AS bytes FROM contacts
         WHERE tenant_id = ${tenantId} AND contact_id > ${after ?? ""}`,
-      { fragment: "contact_id" },
+      fragment("contact_id"),
       ({ contact_id }) => contact_id,
     );
     return { rows: rows.map(asContact), next };

@@ -1,4 +1,4 @@
-import { MillraceError, query, sql } from "../engine/index.ts";
+import { fragment, MillraceError, query, sql } from "../engine/index.ts";
 import { type StatedFact, statedFactSchema } from "../facts/fact.ts";
 import type { Appended } from "../objects/ledger.ts";
 import { appendEach, provenanceOf } from "../objects/ledgers.ts";
@@ -58,7 +58,7 @@ export const facts: Dataset<StatedFact> = {
       sql`
         SELECT fact_id, entity, sequence, type, subtype, occurred_at, payload, octet_length(payload) AS bytes FROM facts
         WHERE tenant_id = ${tenantId} AND (entity, sequence) > (${entity}, ${sequence})`,
-      { fragment: "entity, sequence" },
+      fragment("entity, sequence"),
       (row) => JSON.stringify([row.entity, row.sequence]),
     );
     return { rows: rows.map(asStated), next };

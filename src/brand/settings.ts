@@ -1,4 +1,4 @@
-import { audit, batch, type Duration, now, query, type Statement, sql } from "../engine/index.ts";
+import { audit, batch, type Duration, fragment, now, query, type Statement, sql } from "../engine/index.ts";
 
 /** What people allow a brand. */
 export interface BrandSettings {
@@ -32,7 +32,7 @@ export const DEFAULT_SETTINGS: BrandSettings = {
 /** Bounds of what is put. The slowest rate and the most drafts together stay within the 12 hours that a queue may be asked to hold a message. */
 export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100 } } as const;
 
-const COLUMNS = { fragment: "brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, updated_at, updated_by" };
+const COLUMNS = fragment("brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, updated_at, updated_by");
 
 /** What a brand allows; the defaults for a brand that nobody has set anything for. */
 export async function brandSettings(db: D1Database, tenantId: string, brand: string): Promise<BrandSettings> {

@@ -1,4 +1,4 @@
-import { keysetPage, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
+import { fragment, keysetPage, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
 import type { Article } from "./articles.ts";
 
 /** An article as its tenant's people see it in a list. */
@@ -18,10 +18,9 @@ export interface ArticleFilter extends PageRequest {
   status?: Article["status"] | undefined;
 }
 
-const COLUMNS = {
-  fragment: `id, brand, keyword, slug, title, status, revision, url, post_uri AS postUri, model, input_tokens AS inputTokens, output_tokens AS outputTokens,
-    created_at AS createdAt, published_at AS publishedAt`,
-};
+const COLUMNS =
+  fragment(`id, brand, keyword, slug, title, status, revision, url, post_uri AS postUri, model, input_tokens AS inputTokens, output_tokens AS outputTokens,
+    created_at AS createdAt, published_at AS publishedAt`);
 
 /** A tenant's articles, newest first. */
 export function listArticles(db: D1Database, tenantId: string, { brand, status, ...request }: ArticleFilter): Promise<Page<ArticleRow>> {

@@ -1,5 +1,5 @@
 import { asContact, type Contact, type StoredContact } from "../contacts/contact.ts";
-import { type Fragment, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import { fragment, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
 import type { ContactPatch, Properties } from "./properties.ts";
 
 export const LINK_STATES = ["linked", "none", "merged", "cut"] as const;
@@ -27,10 +27,8 @@ interface Joined extends StoredContact {
   known: string | null;
 }
 
-const JOINED: Fragment = {
-  fragment: `c.contact_id, c.email, c.name, c.properties, c.revision, l.crm_id, l.state, l.revision AS synced, l.known`,
-};
-const LINK_OF: Fragment = { fragment: "LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id" };
+const JOINED = fragment(`c.contact_id, c.email, c.name, c.properties, c.revision, l.crm_id, l.state, l.revision AS synced, l.known`);
+const LINK_OF = fragment("LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id");
 
 /** What a step looks at: at most so many contacts, and only those that begin within so many bytes. */
 const PAGE_ROWS = 500;

@@ -1,4 +1,4 @@
-import { type Fragment, keysetPage, now, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
+import { fragment, keysetPage, now, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
 
 export const SYNC_STATES = ["running", "complete", "errored"] as const;
 
@@ -30,13 +30,12 @@ export interface Sync {
 /** Instances in these states do no more work unless a person moves them on. */
 const STOPPED = "('errored', 'dead', 'terminated', 'skipped')";
 
-const SELECT: Fragment = {
-  fragment: `SELECT s.sync_id AS syncId, s.scope, s.instance_id AS instanceId, iif(s.ended_at IS NULL AND i.status IN ${STOPPED}, 'errored', s.state) AS state,
+const SELECT =
+  fragment(`SELECT s.sync_id AS syncId, s.scope, s.instance_id AS instanceId, iif(s.ended_at IS NULL AND i.status IN ${STOPPED}, 'errored', s.state) AS state,
     s.done, s.failed, s.skipped, s.merged, s.taken, s.chunks, s.started_at AS startedAt, s.updated_at AS updatedAt, s.ended_at AS endedAt,
     (SELECT count(*) FROM crm_failures f WHERE f.tenant_id = s.tenant_id AND f.sync_id = s.sync_id AND f.state = 'waiting') AS waiting,
     iif(s.ended_at IS NULL AND i.status IN ${STOPPED}, coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.')), NULL) AS error
-    FROM crm_syncs s LEFT JOIN instances i ON i.id = s.instance_id AND i.tenant_id = s.tenant_id`,
-};
+    FROM crm_syncs s LEFT JOIN instances i ON i.id = s.instance_id AND i.tenant_id = s.tenant_id`);
 
 /** One sync of the tenant, from its first chunk on. */
 export async function findSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {

@@ -20,7 +20,7 @@ export { INTAKE_LIMITS, parseBounded } from "./contract/limits.ts";
 export { placed } from "./contract/location.ts";
 export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "./contract/message.ts";
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
-export { type Fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
+export { type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { beginning } from "./contract/text.ts";
 export { newTrace, nextHop, traceIdOf } from "./contract/trace.ts";
 export type { ApprovalRequest } from "./guard/approve.ts";

@@ -1,4 +1,4 @@
-import { batch, type Statement, sql } from "../engine/index.ts";
+import { batch, fragment, type Statement, sql } from "../engine/index.ts";
 import type { FactType } from "./fact.ts";
 
 /** A fact as the projection holds it; times in milliseconds. */
@@ -35,8 +35,8 @@ const SCANNED_ROWS = 5000;
 
 const TOP: Position = { recorded_at: Number.MAX_SAFE_INTEGER, entity: "", sequence: 0 };
 /** One entity's rows in the order of their places, which is how they lie; others by the ledgers' clocks. */
-const BY_PLACE = { fragment: "sequence DESC" };
-const BY_TIME = { fragment: "recorded_at DESC, entity DESC, sequence DESC" };
+const BY_PLACE = fragment("sequence DESC");
+const BY_TIME = fragment("recorded_at DESC, entity DESC, sequence DESC");
 
 /** A page of the tenant's facts, newest first. A page may be short, or empty, and still have a next one. Errors: D1's own. */
 export async function listFacts(
@@ -71,7 +71,7 @@ function ofEntity({ entity }: FactFilter): Statement {
 function picks({ entity, type, trace, correlation, before }: FactFilter): Statement | undefined {
   const wanted = { type, trace_id: trace, correlation_id: correlation };
   const conditions = Object.entries(wanted).flatMap(([column, value]) =>
-    value === undefined ? [] : [sql`AND ${{ fragment: column }} = ${value}`],
+    value === undefined ? [] : [sql`AND ${fragment(column)} = ${value}`],
   );
   if (entity !== undefined && before !== undefined) conditions.push(sql`AND recorded_at < ${before}`);
   return conditions.length === 0 ? undefined : conditions.reduce((all, one) => sql`${all} ${one}`, sql`WHERE true`);

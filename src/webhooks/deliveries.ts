@@ -1,4 +1,4 @@
-import { now, query, type RowStatement, type Sent, type Statement, sql } from "../engine/index.ts";
+import { fragment, now, query, type RowStatement, type Sent, type Statement, sql } from "../engine/index.ts";
 import type { WebhookDelivery } from "../messages/webhooks.ts";
 
 export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";
@@ -105,7 +105,7 @@ export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id }: D
   return row && { ...row, generations: JSON.parse(row.generations) as number[] };
 }
 
-const LOGGED = { fragment: "id, config_version, entity, fact_id, fact_type, state, matched_at, tried" };
+const LOGGED = fragment("id, config_version, entity, fact_id, fact_type, state, matched_at, tried");
 
 /** An endpoint's deliveries before a position, newest first, without their attempts. */
 export function listDeliveries(

@@ -1,4 +1,4 @@
-import { now, query, type SqlValue, type Statement, sql } from "../engine/index.ts";
+import { fragment, now, query, type SqlValue, type Statement, sql } from "../engine/index.ts";
 
 export type EndpointState = "enabled" | "disabled" | "deleted";
 
@@ -34,13 +34,10 @@ export interface By {
 /** Endpoints a tenant may have that are not deleted: what one fact can lead to stays bounded. */
 export const MAX_ENDPOINTS = 100;
 
-const COLUMNS = {
-  fragment: "endpoint_id AS id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by",
-};
-const INSERT = {
-  fragment:
-    "INSERT INTO webhook_versions (tenant_id, endpoint_id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by)",
-};
+const COLUMNS = fragment("endpoint_id AS id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by");
+const INSERT = fragment(
+  "INSERT INTO webhook_versions (tenant_id, endpoint_id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by)",
+);
 
 /** A new endpoint's first version. Answers its version, or nothing when the tenant has as many as it may. */
 export function insertEndpoint(by: By, id: string, config: EndpointConfig): Statement {
@@ -64,7 +61,7 @@ type Change = Partial<EndpointConfig> & { state: EndpointState; reason?: string 
 
 /** The version behind the expected one. Nothing is inserted, and nothing answered, where somebody else was faster. */
 function insertNext(by: By, id: string, expected: number, change: Change): Statement {
-  const kept = (value: SqlValue | undefined, column: string) => (value === undefined ? { fragment: column } : value);
+  const kept = (value: SqlValue | undefined, column: string) => (value === undefined ? fragment(column) : value);
   const types = change.fact_types && JSON.stringify(change.fact_types);
   return sql`
     ${INSERT}

@@ -196,6 +196,17 @@ describe("The same work, said by another deployment", () => {
 });
 
 describe("A proof that a row is committed", () => {
+  it("Q02 that somebody made up, as long in characters and not in bytes, holds up no neighbour", async () => {
+    const [odd, good] = [fresh(), fresh()];
+    const forged = { ...command(odd, odd, "charge"), acceptance: "é".repeat(32) };
+    expect(await deliver("probe-commands", [forged, command(good, good, "charge")])).toEqual({ acked: 2, retried: 0 });
+    for (const name of [odd, good])
+      await until(
+        () => charged(name, "charge"),
+        (count) => count === 1,
+      );
+  });
+
   it.each([
     ["61 seconds old", 61_000, 1],
     ["at a second delivery", 0, 2],

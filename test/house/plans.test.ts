@@ -39,7 +39,7 @@ function planner(): (written: Written) => Step[] {
 function growing(plan: readonly Step[]): string[] {
   return plan
     .filter(({ detail, parent }) => {
-      if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN (pair|\(subquery)/.test(detail);
+      if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN (pair|entries|told|\(subquery)/.test(detail);
       const searched = plan.filter((one) => one.parent === parent && one.detail.startsWith("SEARCH ")).map((one) => one.detail);
       return (
         detail.startsWith("USE TEMP B-TREE") && !searched.every((search) => /\((\w+_)?id=\?/.test(search) && !/\(tenant_id=\?/.test(search))

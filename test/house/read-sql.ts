@@ -70,9 +70,9 @@ class Reader {
     const code = hole.trim();
     const name = /^[A-Za-z_$]+/.exec(code)?.[0] ?? "";
     if (name === "now") return [NOW];
-    if (name === "andEquals") return ["", `AND ${/fragment: "(\w+)"/.exec(code)?.[1]} = ?`];
-    const fragments = [...code.matchAll(/fragment: "([^"]*)"/g)].map(([, text]) => text ?? "");
-    if (code.startsWith("{") && fragments.length > 0) return fragments;
+    if (name === "andEquals") return ["", `AND ${/fragment\("(\w+)"/.exec(code)?.[1]} = ?`];
+    const fragments = [...code.matchAll(/fragment\("([^"]*)"/g)].map(([, text]) => text ?? "");
+    if (code.startsWith("fragment(") && fragments.length > 0) return fragments;
     const inner = [...code.matchAll(/sql`([^`$]*)`/g)].map(([, text]) => text ?? "");
     if (code.includes("?") && inner.length > 0) return inner;
     const named = this.#named(template, name);
@@ -88,13 +88,13 @@ class Reader {
   #named(template: Template, name: string): string[] {
     if (name === "") return [];
     const source = this.#sources.get(template.file) ?? "";
-    const local = new RegExp(`const ${name}: Fragment =([^;]*);`).exec(source)?.[1];
-    const texts = [...(local ?? "").matchAll(/fragment: "([^"]*)"/g)].map(([, text]) => text ?? "");
+    const local = new RegExp(`const ${name} = (fragment\\([^;]*);`).exec(source)?.[1];
+    const texts = [...(local ?? "").matchAll(/fragment\("([^"]*)"/g)].map(([, text]) => text ?? "");
     const plain = new RegExp(`const ${name} = "([^"]*)";`).exec(source)?.[1];
     if (texts.length > 0) return texts;
     if (plain !== undefined && /fragment/.test(template.holes.find((hole) => hole.includes(name)) ?? "")) return [plain];
     const called = new RegExp(`const ${name} = (\\w+)\\(`).exec(source)?.[1];
-    if (called !== undefined && called !== name) return this.#named(template, called);
+    if (called !== undefined && called !== name && called !== "fragment") return this.#named(template, called);
     const all = this.#templates.filter((one) => one.isSql && one.owner === name && one !== template);
     const near = all.filter((one) => one.file === template.file);
     const imported = new RegExp(`import[^;]*\\b${name}\\b`).test(source) ? all : [];
@@ -106,7 +106,7 @@ class Reader {
     const call = new RegExp(`\\b${template.owner}\\(([^;]*)$`);
     const callers = this.#templates.filter((one) => one.isSql && isOpen(call.exec(one.before)?.[1]));
     if (/\b(FROM|INTO|UPDATE)\s*$/.test(before))
-      return callers.flatMap((one) => /fragment: "(\w+)"/.exec(call.exec(one.before)?.[1] ?? "")?.[1] ?? []);
+      return callers.flatMap((one) => /fragment\("(\w+)"/.exec(call.exec(one.before)?.[1] ?? "")?.[1] ?? []);
     return callers.flatMap((one) => this.forms(one));
   }
 
@@ -163,8 +163,8 @@ function read(file: string, source: string, start: number, found: Template[]): n
   }
   texts.push(text);
   const before = source.slice(Math.max(0, start - 300), start);
-  const constant = /const (\w+)(?:: \w+)? = (?:\{\s*fragment:\s*)?(?:sql)?$/.exec(before)?.[1];
-  const isSql = /(\bsql|fragment:\s*)$/.test(before) || (constant !== undefined && STATEMENT.test(texts[0] ?? ""));
+  const constant = /const (\w+)(?:: \w+)? = (?:fragment\(\s*)?(?:sql)?$/.exec(before)?.[1];
+  const isSql = /(\bsql|fragment\(\s*)$/.test(before) || (constant !== undefined && STATEMENT.test(texts[0] ?? ""));
   found.push({ file, owner: constant ?? ownerOf(source.slice(0, start)), texts, holes, before, isSql });
   return at;
 }

@@ -1,5 +1,6 @@
 import { type Envelope, parseEnvelope } from "./envelope.ts";
 import { MillraceError } from "./errors.ts";
+import { assertBounded } from "./limits.ts";
 import type { Draft } from "./message.ts";
 import { packPayload } from "./payload.ts";
 import { beginning } from "./text.ts";
@@ -21,8 +22,12 @@ export interface Address {
   owner: string;
 }
 
-/** Puts a message in its envelope; a payload too large to travel goes to R2. Errors: `invalid_payload` when the derived key is empty or too long, `invalid_envelope` for any other field that does not hold. */
+/**
+ * Puts a message in its envelope; a payload too large to travel goes to R2. Errors: `invalid_payload` when the derived key is empty or too
+ * long, and for a payload that no consumer would take; `invalid_envelope` for any other field that does not hold.
+ */
 export async function address(bucket: R2Bucket, draft: Draft, to: Address): Promise<Envelope> {
+  assertBounded(draft.payload);
   return parseEnvelope({
     schema_version: draft.version,
     message_type: draft.type,

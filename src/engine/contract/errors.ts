@@ -98,16 +98,37 @@ export function isDefiniteRefusal(error: unknown): boolean {
   return codeOf(error) === "retry_after" || codeOf(error) === "upstream_refused" || codeOf(error) === "not_retryable";
 }
 
-/** The code of any error, also after it crossed an RPC boundary; undefined for errors that are not ours. */
+/**
+ * The code of any error, also after it crossed an RPC boundary; undefined for errors that are not ours. It never throws itself, as
+ * `messageOf` does not.
+ */
 export function codeOf(error: unknown): ErrorCode | undefined {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? (error.code as ErrorCode) : undefined;
+  try {
+    return error instanceof Error && "code" in error && typeof error.code === "string" ? (error.code as ErrorCode) : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What users' code threw, or an error that says so where what it threw cannot even be looked at. */
+export function readable(thrown: unknown): unknown {
+  try {
+    void (thrown instanceof Error);
+    return thrown;
+  } catch {
+    return new Error(messageOf(thrown));
+  }
 }
 
 /** Milliseconds that an error asks to wait before the next try, also after it crossed an RPC boundary. */
 export function askedDelayMs(error: unknown): number | undefined {
   if (codeOf(error) === undefined) return undefined;
-  const delayMs = (error as { detail?: ErrorDetail }).detail?.delayMs;
-  return typeof delayMs === "number" ? delayMs : undefined;
+  try {
+    const delayMs = (error as { detail?: ErrorDetail }).detail?.delayMs;
+    return typeof delayMs === "number" ? delayMs : undefined;
+  } catch {
+    return undefined;
+  }
 }
 
 /** The message of anything thrown. It never throws itself: an object without a prototype has no text, and code of users may throw that too. */

@@ -48,29 +48,41 @@ export function mergeRows(statements: readonly RowStatement[]): Statement[] {
 
 export type SqlValue = string | number | null;
 
-/** A piece of SQL written by us, such as `now`: the only thing that enters a statement as text. */
+/** A piece of SQL written by us, such as `now`: with other statements the only thing that enters a statement as text. */
 export interface Fragment {
   readonly fragment: string;
 }
 
-/** The database's clock in milliseconds: the one clock that leases and due times are measured by. */
-export const now: Fragment = { fragment: "CAST(unixepoch('subsec') * 1000 AS INTEGER)" };
+/** What was made here, so that nothing that came as data (an upstream's answer, what an operator confirmed) is taken for it. */
+const ours = new WeakSet<object>();
 
-/** Writes a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. A statement may hold others, such as a condition that is only sometimes asked for. Errors: `config_invalid` for a Date, bytes or any other object. */
+/** A piece of SQL, to be put into statements as text. Never made from data. */
+export function fragment(text: string): Fragment {
+  const made = { fragment: text };
+  ours.add(made);
+  return made;
+}
+
+/** The database's clock in milliseconds: the one clock that leases and due times are measured by. */
+export const now = fragment("CAST(unixepoch('subsec') * 1000 AS INTEGER)");
+
+/** Writes a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. A statement may hold others, such as a condition that is only sometimes asked for. Errors: `config_invalid` for a Date, bytes or any other object, also one that looks like a statement and is none. */
 export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragment | Statement)[]): Statement {
   const params: SqlValue[] = [];
   let text = strings[0] ?? "";
   values.forEach((value, index) => {
     if (typeof value !== "object" || value === null) text += `?${params.push(value)}`;
+    else if (!ours.has(value)) throw notBindable(value, text);
     else if ("fragment" in value) text += value.fragment;
-    else if (typeof value.text !== "string" || !Array.isArray(value.params)) throw notBindable(value, text);
     else {
       text += value.text.replace(/\?(\d+)/g, (_, place) => `?${Number(place) + params.length}`);
       params.push(...value.params);
     }
     text += strings[index + 1];
   });
-  return { text, params };
+  const statement = { text, params };
+  ours.add(statement);
+  return statement;
 }
 
 function notBindable(value: object, text: string): MillraceError {

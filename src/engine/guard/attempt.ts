@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { durationMs } from "../contract/duration.ts";
+import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { formatEntryKey, upstreamKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
@@ -10,7 +10,8 @@ import { describeFailure } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
 import { record, type Settled, stored } from "./record.ts";
 import type { Place, Run } from "./run.ts";
-import { type Commit, DEFAULT_TIMEOUT, type EffectCall, type StepDefinition, type Writes } from "./step.ts";
+import { type Commit, DEFAULT_TIMEOUT, type EffectCall, platformTimeoutMs, type StepDefinition, type Writes } from "./step.ts";
+import { asWrites } from "./writes.ts";
 
 /** One attempt at a guarded effect, by its class: look whether it is done, take the key if the class asks for that, run the effect, record. */
 export async function attemptEffect<Input, Output>(
@@ -23,6 +24,7 @@ export async function attemptEffect<Input, Output>(
 ): Promise<Settled> {
   const earlier = await run.earlier(place, platformAttempt);
   if (earlier?.state === "done") return stored(earlier);
+  run.assertNotComplete();
   const attempt = run.attempt(place, definition.effect, earlier?.generation);
   if (earlier?.state === "in_doubt") return { inDoubt: formatEntryKey(attempt.key) };
   if (earlier?.state === "confirmed") return adopt(run, place, platformAttempt, attempt, earlier, definition, writes);
@@ -112,17 +114,25 @@ async function adopt<Input, Output>(
   return record(run, place, attempt, output, () => made);
 }
 
-/** One attempt at a commit: the rows, the messages and the output in one write. It needs no claim, because the write is the effect; whatever `make` reads before it may be read again. */
+/**
+ * One attempt at a commit: the rows, the messages and the output in one write. It needs no claim, because the write is the effect; whatever
+ * `make` reads before it may be read again. One that the platform has given up meanwhile writes nothing: somebody may have gone on without.
+ */
 export async function attemptCommit<Output>(
   run: Run,
   place: Place,
   platformAttempt: number,
   make: () => Commit<Output> | Promise<Commit<Output>>,
+  timeout: Duration = DEFAULT_TIMEOUT,
 ): Promise<Settled> {
+  const since = Date.now();
   const earlier = await run.earlier(place, platformAttempt);
   if (earlier?.state === "done") return stored(earlier);
-  const { output, ...writes } = await make();
-  return record(run, place, run.attempt(place, "commit", earlier?.generation), output, () => writes);
+  run.assertNotComplete();
+  const { output, ...writes } = asWrites(await make(), place.label);
+  if (Date.now() - since > platformTimeoutMs(timeout))
+    throw new MillraceError("step_timeout", `The commit was not made within ${timeout}.`);
+  return record(run, place, run.attempt(place, "commit", earlier?.generation), output as Output, () => writes);
 }
 
 function effectCall<Input>(run: Run, attempt: Attempt, input: Input, signal: AbortSignal): EffectCall<Input> {

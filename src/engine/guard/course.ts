@@ -1,4 +1,4 @@
-import { type Basis, caughtOf, type History, type Progress, packBefore, type Settlement } from "./history.ts";
+import { type Basis, type Caught, caughtOf, type History, type Progress, packBefore, type Settlement } from "./history.ts";
 
 /** Where a step stands in the course of its pass: how much had settled when the code named it, and which entry already says how much of that. */
 export interface Start {
@@ -22,6 +22,8 @@ export class Course implements Progress {
   readonly #settled: Settlement[] = [];
   readonly #failed = new Map<string, boolean>();
   readonly #held: { settlement: Settlement; release: () => void }[] = [];
+  /** What the entries that this pass has written build on. */
+  readonly #bases = new Map<string, Basis | null>();
   #history: History | undefined;
   #expected: string[] = [];
   #basis: Told = { by: null, at: 0 };
@@ -33,6 +35,17 @@ export class Course implements Progress {
 
   hasSettled(label: string, failed: boolean): boolean {
     return this.#failed.get(label) === failed;
+  }
+
+  /** The step that the code heard of last, if it failed. */
+  get lastFailed(): string | undefined {
+    const last = this.#settled.at(-1);
+    return last?.failure && last.label;
+  }
+
+  /** With what errors steps failed that the code has heard of. */
+  get failures(): Readonly<Record<string, Caught>> {
+    return Object.fromEntries(this.#settled.flatMap(({ label, failure }) => (failure ? [[label, failure]] : [])));
   }
 
   /** What earlier passes wrote down, once that is known. */
@@ -51,9 +64,11 @@ export class Course implements Progress {
     return start;
   }
 
-  /** What had settled before a step was begun, as its entry keeps it. */
-  before({ at, basis }: Start): { after: string | null; caught: string | null } {
-    return packBefore(basis.by, this.#settled.slice(basis.at, at));
+  /** What had settled before a step was begun, as its entry keeps it: all of that where its basis leads back to the entry itself. */
+  before(label: string, { at, basis }: Start): { after: string | null; caught: string | null } {
+    const by = this.#leadsTo(label, basis.by) ? null : basis.by;
+    this.#bases.set(label, by);
+    return packBefore(by, this.#settled.slice(by === null ? 0 : basis.at, at));
   }
 
   /** An entry of the step is in the inbox: those behind it need not say again what it says. */
@@ -73,6 +88,16 @@ export class Course implements Progress {
   /** A recorded step that the code should have named by now. */
   missed(): string | undefined {
     return this.#history?.missedBy(this);
+  }
+
+  /** An entry that a later pass writes anew may build on others by now, which built on it. */
+  #leadsTo(label: string, basis: Basis | null): boolean {
+    const seen = new Set<string>();
+    for (let one = basis; one && !seen.has(one.label); one = this.#bases.get(one.label) ?? this.#history?.baseOf(one) ?? null) {
+      if (one.label === label) return true;
+      seen.add(one.label);
+    }
+    return false;
   }
 
   #turnOf(settlement: Settlement): Promise<void> | undefined {

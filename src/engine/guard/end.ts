@@ -18,7 +18,7 @@ export async function tellEnd(run: Run, platform: Platform, status: End["status"
     const error = failure && JSON.stringify(failure);
     const end = { id: run.instanceId, run: await run.number(), status, error };
     if (run.isKnownToRun && Date.now() - Date.parse(run.envelope.created_at) < YOUNG_MS) await run.recorder.finish(end);
-    else await platform.reading("end", () => run.recorder.finish(end, true), true);
+    else await platform.reading("end", () => run.recorder.finish(end, true), "always");
   } catch (error) {
     console.warn(JSON.stringify({ log: "end", instance_id: run.instanceId, status, error: messageOf(error) }));
   }

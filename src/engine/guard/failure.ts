@@ -2,12 +2,17 @@ import { NonRetryableError } from "cloudflare:workflows";
 import { backoffMs, durationMs } from "../contract/duration.ts";
 import { askedDelayMs, codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
+import type { Caught } from "./history.ts";
 import type { Retries } from "./step.ts";
 
 /** Why a step, and with it an instance, stopped: what the operator reads. */
 export interface Failure {
   /** The step as the platform names it; empty when the workflow's own code threw between steps. */
   step: string;
+  /** Where the code threw between steps: the step whose failure it had heard last, if that was a failure. */
+  behind?: string | undefined;
+  /** The other steps whose failures the code had caught: a retry is told of them again. Not shown to people. */
+  caught?: Readonly<Record<string, Caught>> | undefined;
   code: ErrorCode;
   message: string;
   attempts: number;

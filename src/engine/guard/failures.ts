@@ -47,7 +47,7 @@ export class Failures {
    * or the workflow's own code. Undefined when the platform gave a step up for reasons of its own (an eviction, a deploy): it will pass
    * here again, and if it does not, the keeper asks it.
    */
-  behind(error: unknown): Failure | undefined {
+  reasonFor(error: unknown): Failure | undefined {
     const own = causesOf(error).find((cause) => this.#heard.has(cause));
     const label = this.#heard.get(own);
     if (label === undefined) return describeFailure("", 1, error);
@@ -61,11 +61,18 @@ export class Failures {
 /** An error, what it says to be its cause, and so on; of several errors in one all of them. */
 function causesOf(error: unknown): readonly unknown[] {
   const causes = new Set<unknown>([error]);
-  for (const one of causes) {
-    if (!(one instanceof Error)) continue;
-    for (const cause of one instanceof AggregateError ? one.errors : [one.cause]) if (causes.size < MAX_CAUSES) causes.add(cause);
-  }
+  for (const one of causes) for (const cause of saidBy(one)) if (causes.size < MAX_CAUSES) causes.add(cause);
   return [...causes];
+}
+
+/** Errors of users may be anything: one that throws when it is read says nothing. */
+function saidBy(error: unknown): readonly unknown[] {
+  try {
+    if (!(error instanceof Error)) return [];
+    return error instanceof AggregateError ? [...error.errors] : [error.cause];
+  } catch {
+    return [];
+  }
 }
 
 const MAX_CAUSES = 20;

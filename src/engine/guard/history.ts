@@ -19,6 +19,8 @@ export interface Caught {
   name: string;
   code?: ErrorCode | undefined;
   message: string;
+  /** Set where an operator has had the step tried anew since: then it says nothing, unless the step fails so again. */
+  forgotten?: true;
 }
 
 /** Remembers what the code heard of an error. */
@@ -63,9 +65,10 @@ interface Past {
   position: number;
   updatedAt: number;
   state: Seen["state"];
+  isUndone: boolean;
   basis: Basis | null;
   settled: { label: string; failed: boolean }[];
-  caught: string | null;
+  caught: Readonly<Record<string, Caught>>;
 }
 
 /** How far a pass has come. */
@@ -81,10 +84,13 @@ export class History {
   readonly #newest = new Map<string, Past>();
   readonly #generations = new Map<string, Past>();
   readonly #caught = new Map<string, Caught>();
+  readonly #forgotten = new Map<string, Caught>();
   readonly #told = new Map<Past, number>();
   readonly #due = new Set<Past>();
 
-  constructor(entries: readonly Seen[]) {
+  /** `caught`: what the code of the run before had caught, which nothing recorded need remember. */
+  constructor(entries: readonly Seen[], caught: Readonly<Record<string, Caught>> = {}) {
+    for (const [failed, error] of Object.entries(caught)) this.#caught.set(failed, error);
     for (const entry of entries) {
       if (entry.position < 0) continue;
       const past = pastOf(entry);
@@ -96,10 +102,9 @@ export class History {
     for (const past of this.#behind(newest)) for (const { label } of past.settled) order.add(label);
     for (const { label, state } of newest) if (state === "done") order.add(label);
     this.order = [...order];
-    for (const { caught } of this.#behind(newest.filter(({ state }) => state !== "failed"))) {
-      if (caught === null) continue;
-      for (const [failed, error] of Object.entries(JSON.parse(caught) as Record<string, Caught>)) this.#caught.set(failed, error);
-    }
+    const happened = [...this.#generations.values()].filter(mayHaveHappened).toSorted(inOrderOfRuns(entries));
+    for (const { caught } of this.#behind(happened))
+      for (const [failed, error] of Object.entries(caught)) (error.forgotten ? this.#forgotten : this.#caught).set(failed, error);
   }
 
   /**
@@ -108,6 +113,17 @@ export class History {
    */
   failureOf(label: string): Caught | undefined {
     return this.#caught.get(label);
+  }
+
+  /** What a recorded entry builds on. */
+  baseOf(entry: Basis): Basis | null {
+    return this.#generations.get(keyOf(entry))?.basis ?? null;
+  }
+
+  /** True for a step that is tried anew and fails as it did when recorded steps went on from that. */
+  failsAgain(label: string, error: Caught): boolean {
+    const before = this.#forgotten.get(label);
+    return before !== undefined && before.name === error.name && before.message === error.message;
   }
 
   /** The entry of a recorded step when it says of all that has settled in this pass (`count`) that it had, and how: those behind it need not say so again. */
@@ -128,8 +144,9 @@ export class History {
     const chain = this.#chain(step, this.#due);
     if (!this.#isWhole(chain, this.#due)) return false;
     for (const past of chain) {
-      // A generation that is free to be taken has not said yet when that is.
-      if (past.state === "failed" || !past.settled.every((one) => pass.hasSettled(one.label, one.failed))) return false;
+      // A generation that is free to be taken has not said yet when that is; nor is it due behind a failure that is forgotten.
+      const isAsItWas = past.settled.every(({ label, failed }) => pass.hasSettled(label, failed) && !past.caught[label]?.forgotten);
+      if (past.state === "failed" || !isAsItWas) return false;
       this.#due.add(past);
     }
     return true;
@@ -140,7 +157,7 @@ export class History {
     for (const past of this.#chain(step, this.#told)) {
       const basis = this.#basisOf(past);
       const before = past.basis === null ? 0 : ((basis && this.#told.get(basis)) ?? Number.NaN);
-      const known = past.settled.every((one) => !one.failed || this.#caught.has(one.label));
+      const known = past.settled.every(({ label, failed }) => !failed || (this.#caught.has(label) && !past.caught[label]?.forgotten));
       this.#told.set(past, known ? before + past.settled.length : Number.NaN);
     }
     return this.#told.get(step) ?? Number.NaN;
@@ -173,7 +190,7 @@ export class History {
   }
 }
 
-function pastOf({ step, item, generation, position, state, after, caught, updated_at }: Seen): Past {
+function pastOf({ step, item, generation, position, state, token, after, caught, updated_at }: Seen): Past {
   const [base = null, ...marks] = after === null ? [] : (JSON.parse(after) as [BasisMark, ...Mark[]]);
   const [label, of] = typeof base === "string" ? [base, 1] : (base ?? []);
   return {
@@ -182,10 +199,16 @@ function pastOf({ step, item, generation, position, state, after, caught, update
     position,
     updatedAt: updated_at,
     state,
+    isUndone: state === "superseded" && token === UNDONE,
     basis: label === undefined || of === undefined ? null : { label, generation: of },
     settled: marks.map((mark) => ({ label: String(mark), failed: typeof mark !== "string" })),
-    caught,
+    caught: caught === null ? {} : (JSON.parse(caught) as Record<string, Caught>),
   };
+}
+
+/** Also an effect that a person had done once more, because nobody knew. */
+function mayHaveHappened({ state, isUndone }: Past): boolean {
+  return state !== "failed" && !isUndone;
 }
 
 function keyOf({ label, generation }: Basis): string {

@@ -1,18 +1,15 @@
 import type { WorkflowStep } from "cloudflare:workers";
 import { type Duration, durationMs } from "../contract/duration.ts";
-import { codeOf } from "../contract/errors.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import { type Left, leftNow } from "../signals/approval.ts";
 import { doubtEventType, isInDoubt } from "./doubt.ts";
-import { nextDelayMs } from "./failure.ts";
+import { describeFailure, nextDelayMs } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
 import type { Settled } from "./record.ts";
 import type { Place, Run } from "./run.ts";
-import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, type Retries } from "./step.ts";
+import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, platformTimeoutMs, type Retries } from "./step.ts";
 import { StepAttempts } from "./step-attempts.ts";
-
-/** The platform's time-out leaves this much beyond the effect's own, so that an effect which ends in time can still be recorded. */
-const RECORDING_MARGIN_MS = 15_000;
 
 /** How often in a row a timer of the platform's may be early before its error is taken for another one. */
 const EARLY_TIMERS = 5;
@@ -34,7 +31,7 @@ export class Platform {
   readonly #guarded = new Set<Promise<unknown>>();
   /** Attempts that are under way, and when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();
-  #code: "runs" | "returned" | "threw" = "runs";
+  #code: "runs" | "returned" | "threw" | "over" = "runs";
 
   constructor(run: Run, steps: WorkflowStep) {
     this.#run = run;
@@ -43,21 +40,23 @@ export class Platform {
 
   /**
    * One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. Behind
-   * the end of the code none begins any more but those of the engine's own (`behind`).
+   * the end of the code none begins any more but those `while` the run goes on, for an effect that was begun, and the engine's own, `always`.
    */
   async do<T extends Rpc.Serializable<T>>(
-    place: Pick<Place, "label" | "of" | "guarded">,
+    place: Pick<Place, "label" | "of" | "guarded"> & Partial<Pick<Place, "name" | "item">>,
     policy: Policy,
     body: (attempt: number) => Promise<T>,
-    behind = false,
+    begins: "in code" | "while" | "always" = "in code",
   ): Promise<T> {
-    if (this.#code !== "runs" && !behind) return never();
+    const behind = begins === "always";
+    const mayBegin = behind || this.#code === "runs" || (begins === "while" && this.#code === "returned");
+    if (!mayBegin) return never();
     const { failures } = this.#run;
     const { label: name, of: label = name, guarded = false } = place;
     const { retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT } = policy;
-    const timeoutMs = durationMs(timeout) + RECORDING_MARGIN_MS;
+    const timeoutMs = platformTimeoutMs(timeout);
     const attempts = new StepAttempts(failures, label, retries.limit, timeoutMs);
-    const isOver = () => !behind && (this.#code === "threw" || (this.#code === "returned" && !guarded));
+    const isOver = () => !behind && this.#code !== "runs" && !(this.#code === "returned" && guarded);
     const step = this.#steps.do(
       name,
       {
@@ -71,8 +70,8 @@ export class Platform {
       },
       async ({ attempt }) => (isOver() ? never<T>() : attempts.make(attempt, () => this.#hold(timeoutMs, body(attempt)))),
     );
-    const ended = step.catch((error) => {
-      attempts.noteGivenUp(error);
+    const ended = step.catch(async (error) => {
+      if (attempts.noteGivenUp(error) && guarded) await this.#doubtHung(place, failures.lastOf(label));
       throw error;
     });
     if (guarded) {
@@ -92,6 +91,7 @@ export class Platform {
   async whenDone(): Promise<void> {
     this.#code = "returned";
     while (this.#guarded.size > 0) await Promise.allSettled(this.#guarded);
+    this.#code = "over";
   }
 
   /** The workflow's code has thrown: until no attempt is under way any more. None is made again before an operator retries. */
@@ -102,6 +102,14 @@ export class Platform {
       if (leftMs <= 0) return;
       await Promise.race([Promise.allSettled(this.#attempts.keys()), scheduler.wait(leftMs)]);
     }
+  }
+
+  /** What a `once` effect did whose last attempt hangs, nobody knows. Should that not be written now, its claim says as much. */
+  async #doubtHung({ name, item, label }: { name?: string; item?: string; label: string }, error: unknown): Promise<void> {
+    if (name === undefined || item === undefined) return;
+    const key = { instanceId: this.#run.instanceId, step: name, item };
+    const failure = describeFailure(label, 1, new MillraceError("in_doubt", messageOf(error)));
+    await this.#run.recorder.doubtHung(key, JSON.stringify(failure)).catch(() => undefined);
   }
 
   #hold<T>(timeoutMs: number, attempt: Promise<T>): Promise<T> {
@@ -115,13 +123,13 @@ export class Platform {
    * Reads what a pass needs between its steps. While all is well that costs nothing; when the database or R2 is out of reach, the read is made again
    * by a step of its own, with that step's patience, because what is thrown between steps ends the instance at once.
    */
-  async reading<T>(what: string, read: () => Promise<T>, behind = false): Promise<T> {
+  async reading<T>(what: string, read: () => Promise<T>, begins: "in code" | "always" = "in code"): Promise<T> {
     for (let round = 1; ; round++) {
       try {
         return await read();
       } catch (error) {
         if (codeOf(error) !== "unavailable" || round > MOST_ROUNDS) throw error;
-        await this.do({ label: `${beginning(what, 230)} · read again ${round}` }, {}, async () => void (await read()), behind);
+        await this.do({ label: `${beginning(what, 230)} · read again ${round}` }, {}, async () => void (await read()), begins);
       }
     }
   }
@@ -175,7 +183,7 @@ export class Platform {
         await this.waitFor(`${place.label} · in doubt ${round}`, doubtEventType(key), "365 days");
       }
       const after = { ...place, label: `${place.label} · after doubt ${round}`, of: place.label };
-      settled = await this.do(after, policy, (number) => attempt(number + 1));
+      settled = await this.do(after, policy, (number) => attempt(number + 1), "while");
     }
     const packed = settled;
     return (await this.reading(place.label, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;

@@ -6,6 +6,7 @@ import { addressEmitted } from "./emit.ts";
 import { type PackedOutput, packOutput } from "./output.ts";
 import type { Place, Run } from "./run.ts";
 import type { Writes } from "./step.ts";
+import { asWrites } from "./writes.ts";
 
 /** How an attempt ended: with an output, or with a doubt that a person must resolve, named by its entry. */
 export type Settled = PackedOutput | { readonly inDoubt: string };
@@ -23,7 +24,7 @@ export async function record<Output>(
 ): Promise<Settled> {
   await crashPoint("W03 effect done, not recorded", run.instanceId);
   const { packed, problem } = await pack(run, attempt, output);
-  const { statements = [], emit = [] } = problem ? {} : writes(output);
+  const { statements = [], emit = [] } = problem ? {} : asWrites(writes(output), place.label);
   const messages = await addressEmitted(run.env.PAYLOADS, run.envelope, `workflow:${run.workflow}`, attempt.key, emit);
   await crashPoint("W06 about to record", run.instanceId);
   const error = problem ? JSON.stringify({ step: place.label, code: codeOf(problem), message: messageOf(problem) }) : null;

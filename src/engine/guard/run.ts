@@ -6,9 +6,10 @@ import { attemptToken } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass, Seen } from "../recorder/entry.ts";
 import { Course, type Start } from "./course.ts";
+import type { Failure } from "./failure.ts";
 import { Failures } from "./failures.ts";
 import { isFirstPass } from "./fresh.ts";
-import { errorOf, History, labelOf } from "./history.ts";
+import { caughtOf, errorOf, History, labelOf } from "./history.ts";
 import { assertNameable } from "./name.ts";
 
 /** One call of a guarded step: where it stands in the run. */
@@ -45,6 +46,7 @@ export class Run {
   #announced = false;
   #over = false;
   #undone = false;
+  #complete = false;
   #history: History | undefined;
   #entries: Promise<Seen[]> | undefined;
   #number: Promise<number> | undefined;
@@ -81,8 +83,9 @@ export class Run {
   /** Which run of the instance this pass belongs to: what its first write found, or its first look. */
   number(): Promise<number> {
     this.#number ??= this.recorder.runOf(this.instanceId).then(
-      ({ number, undone }) => {
+      ({ number, undone, complete }) => {
         this.#undone = undone;
+        this.#complete = complete;
         return number;
       },
       (error) => {
@@ -91,6 +94,11 @@ export class Run {
       },
     );
     return this.#number;
+  }
+
+  /** Refuses to begin an effect in a pass that the platform makes of a complete run: what failed in it, and was caught, fails again. */
+  assertNotComplete(): void {
+    if (this.#complete) throw new MillraceError("not_retryable", "The run is complete: it does nothing any more.");
   }
 
   /** Takes the next place in the run. Errors: `nondeterministic_steps` when one call is made twice; `config_invalid` for a name that the platform would refuse. */
@@ -123,6 +131,10 @@ export class Run {
         const error = errorOf(caught);
         this.failures.noteEnd(place.label, error);
         throw error;
+      } catch (error) {
+        if (this.#history?.failsAgain(place.label, caughtOf(error)))
+          await pRetry(() => this.recorder.remember(this.instanceId, place.label), LOOK);
+        throw error;
       } finally {
         await this.#knowHistory();
       }
@@ -143,6 +155,18 @@ export class Run {
   noteOther(): void {
     this.#replayed = true;
     this.#entries = undefined;
+  }
+
+  /**
+   * Why the run ended with this error: see `Failures`. Where the code threw one of its own, also which failure it had heard of last; and
+   * what else had failed before, and was caught: nothing may be recorded that remembers it.
+   */
+  reasonFor(error: unknown): Failure | undefined {
+    const failure = this.failures.reasonFor(error);
+    if (failure === undefined) return undefined;
+    const behind = failure.step === "" ? this.#course.lastFailed : undefined;
+    const { [failure.step]: _ended, [behind ?? ""]: _last, ...caught } = this.#course.failures;
+    return { ...failure, ...(behind !== undefined && { behind }), ...(Object.keys(caught).length > 0 && { caught }) };
   }
 
   /** True when its row says that it runs: it has written since it began, and since it waited. */
@@ -179,9 +203,9 @@ export class Run {
   /** Everything recorded for the instance but the outputs, newest generation last: looked up once in a pass, or anew. */
   entries(anew = false): Promise<Seen[]> {
     if (anew) this.#entries = undefined;
-    this.#entries ??= this.recorder.entries(this.instanceId).then(
-      (entries) => {
-        this.#history = new History(entries);
+    this.#entries ??= Promise.all([this.recorder.entries(this.instanceId), this.recorder.caughtBefore(this.instanceId)]).then(
+      ([entries, caught]) => {
+        this.#history = new History(entries, caught === null ? {} : JSON.parse(caught));
         this.#course.learn(this.#history);
         this.#recorded = entries.reduce((most, { position }) => Math.max(most, position + 1), this.#recorded);
         return entries;
@@ -218,7 +242,7 @@ export class Run {
       epoch: 1,
       startsRun: !this.#announced,
       undoable,
-      ...(start ? this.#course.before(start) : { after: null, caught: null }),
+      ...(start ? this.#course.before(place.label, start) : { after: null, caught: null }),
       aloneAs: this.#entries ? null : this.#pass,
     };
   }
@@ -245,7 +269,7 @@ export class Run {
 const LOOK = { retries: 20, minTimeout: 100, maxTimeout: 30_000, randomize: true };
 
 /** Code that does something between two steps besides going on may name a step so much later. */
-const NAMING_MS = 500;
+const NAMING_MS = 2000;
 
 /** How many characters of an attempt's token say which pass it belongs to. */
 const PASS_CHARACTERS = 8;

@@ -6,6 +6,9 @@ import type { Failures } from "./failures.ts";
 /** An attempt begins, by its own clock, so much later than the platform's timer at most. */
 const TIMER_MARGIN_MS = 1000;
 
+/** The local platform's word for a pass that it ends itself. */
+const ABORTED = /^Aborting engine/;
+
 /** The attempts that this pass makes at one platform step, and what they fail with. */
 export class StepAttempts {
   #ran = false;
@@ -39,11 +42,16 @@ export class StepAttempts {
     }
   }
 
-  /** The platform gave the step up. An attempt that it ended at its time-out hears nothing of that; what it ends sooner it passes by again. */
-  noteGivenUp(error: unknown): void {
+  /**
+   * The platform gave the step up: in a pass before, which it remembers, or now. An attempt that it ended at its time-out hears nothing of
+   * that; what it ends sooner it passes by again. Answers whether the last attempt hung.
+   */
+  noteGivenUp(error: unknown): boolean {
     const { attempt = 0, since = Date.now() } = this.#underWay ?? {};
-    const hung = Date.now() - since >= this.timeoutMs - TIMER_MARGIN_MS;
-    if (hung && attempt > this.limit) this.failures.note(this.label, attempt, new MillraceError("step_timeout", messageOf(error)), true);
+    const hung = attempt > this.limit && Date.now() - since >= this.timeoutMs - TIMER_MARGIN_MS;
+    if (hung) this.failures.note(this.label, attempt, new MillraceError("step_timeout", messageOf(error)), true);
+    else if (!this.#ran && !ABORTED.test(messageOf(error))) this.failures.note(this.label, this.limit + 1, error, true);
     this.failures.noteRejected(this.label, error);
+    return hung;
   }
 }

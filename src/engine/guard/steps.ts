@@ -87,7 +87,7 @@ export class Steps {
     const place = { ...this.#place(name, options.key, options.undo !== undefined), guarded: true };
     return this.#take(
       place,
-      () => this.#platform.settle(place, options, (attempt) => attemptCommit(this.#run, place, attempt, make)),
+      () => this.#platform.settle(place, options, (attempt) => attemptCommit(this.#run, place, attempt, make, options.timeout)),
       (walk) => walk.commit(place, options.undo),
     );
   }

@@ -63,11 +63,13 @@ export class Walk {
     undo: ((output: Output) => Writes) | undefined,
   ): Promise<Output> {
     const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
-    const output = await this.#recorded<Output>(place, () =>
-      this.#platform.settle(place, definition, (attempt) =>
-        attemptEffect(this.#run, place, attempt, asking, input, record).catch(nothingIfItDidNotHappen),
-      ),
-    );
+    const output = await this.#recorded<Output>(place, ({ position }) => {
+      // Whatever is found happened when it was begun: it is taken back in that order.
+      const at = { ...place, position };
+      return this.#platform.settle(at, definition, (attempt) =>
+        attemptEffect(this.#run, at, attempt, asking, input, record).catch(nothingIfItDidNotHappen),
+      );
+    });
     if (definition.undo || undo) {
       const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
       this.#undoable.push({ place, done: { input, output }, definition: back, writes: () => undo?.(output) ?? {} });
@@ -101,10 +103,10 @@ export class Walk {
     return held;
   }
 
-  async #recorded<Output>(place: Place, ask?: () => Promise<unknown>): Promise<Output> {
+  async #recorded<Output>(place: Place, ask?: (entry: Seen) => Promise<unknown>): Promise<Output> {
     let entry = await this.#local(place, async () => newest(await this.#run.entries(), place));
     if (ask && entry && UNKNOWN.has(entry.state)) {
-      await ask().catch((error) => this.#break(error));
+      await ask(entry).catch((error) => this.#break(error));
       entry = await this.#local(place, async () => newest(await this.#run.entries(true), place));
     }
     if (!entry || !isOutcome(entry)) return end(place);
@@ -179,11 +181,15 @@ export class Walk {
 /** Positions of what the engine itself records stand below those of the code's steps, one for each of them. */
 const FIRST_UNDO_POSITION = -2;
 
-/** The step that takes an effect back: at its first generation, at the one that is under way, or at a new one when the effect was undone and done again. */
+/**
+ * The step that takes an effect back: at its first generation, at the one that is under way (also when it happened, and only its answer
+ * could not be kept), or at a new one when the effect was undone and done again.
+ */
 function undoPlace({ name, item, label }: Place, position: number, entries: readonly Seen[]): Place {
   const step = UNDO_PREFIX + name;
   const last = entries.findLast((entry) => entry.step === step && entry.item === item);
-  const since = last === undefined ? 1 : last.state === "done" ? last.generation + 1 : last.generation;
+  const isOver = last?.state === "done" && last.error === null;
+  const since = last === undefined ? 1 : isOver ? last.generation + 1 : last.generation;
   return { name: step, item, label: UNDO_PREFIX + label, position: FIRST_UNDO_POSITION - position, since };
 }
 

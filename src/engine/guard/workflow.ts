@@ -95,7 +95,7 @@ async function pass<Payload>(
     return output;
   } catch (error) {
     await platform.whenQuiet();
-    const failure = run.failures.behind(error);
+    const failure = run.reasonFor(error);
     if (failure) await tellEnd(run, platform, "errored", failure);
     throw asPlatformError(error);
   }

@@ -2,7 +2,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { instanceId, messageId, outboxId } from "../contract/ids.ts";
 import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
-import { type Fragment, now, type Statement, sql, textChunks } from "../contract/sql.ts";
+import { fragment, now, type Statement, sql, textChunks } from "../contract/sql.ts";
 import type { Outgoing } from "../recorder/entry.ts";
 import type { Identity } from "./identity.ts";
 import { prove } from "./proof.ts";
@@ -53,16 +53,13 @@ export function acceptanceChunks(all: readonly Acceptance[]): string[] {
 }
 
 /** Columns of an acceptance as `json_each` hands it over. */
-const ROWS: Fragment = {
-  fragment: `value->>'id', value->'envelope'->>'tenant_id', value->>'workflow', value->'envelope'->>'message_type',
+const ROWS = fragment(`value->>'id', value->'envelope'->>'tenant_id', value->>'workflow', value->'envelope'->>'message_type',
     value->'envelope'->>'idempotency_key', value->'envelope'->>'correlation_id', value->'envelope'->>'causation_id',
-    value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue'`,
-};
+    value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue'`);
 
-const COLUMNS: Fragment = {
-  fragment: `id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue,
-      status, deliveries, accepted_at, updated_at, check_at`,
-};
+const COLUMNS =
+  fragment(`id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue,
+      status, deliveries, accepted_at, updated_at, check_at`);
 
 /**
  * Commits commands before their messages are sent, counting the delivery that each will have. Answers the rows that are new; known and

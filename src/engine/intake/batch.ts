@@ -1,5 +1,5 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { codeOf, messageOf } from "../contract/errors.ts";
+import { codeOf, messageOf, readable } from "../contract/errors.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { leaveBehind } from "./leave.ts";
@@ -23,9 +23,10 @@ export async function handleBatch(
       outcomes,
     );
   } catch (error) {
-    if (isSimulatedDeath(error)) outcomes.clear();
+    if (isSimulatedDeath(readable(error))) outcomes.clear();
     for (const message of batch.messages) if (!outcomes.has(message)) outcomes.set(message, { did: "retried", error });
   }
+  for (const [message, outcome] of outcomes) if ("error" in outcome) outcomes.set(message, { ...outcome, error: readable(outcome.error) });
   const delays = await leaveBehind(intake, outcomes);
   settle(batch, intake.queue, outcomes, delays);
 }

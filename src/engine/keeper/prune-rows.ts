@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { type Fragment, fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { query } from "../store/retry.ts";
 import type { Slice } from "./rule.ts";
 
@@ -10,7 +10,7 @@ const SIGNALS_WALKED = 1000;
 export function pruneSettledLetters(env: EngineEnv, keepMs: number): Promise<number> {
   return removeFrom(
     env,
-    { fragment: "dead_letters" },
+    fragment("dead_letters"),
     sql`state IN ('replayed', 'skipped') AND captured_at <= ${now} - ${keepMs} AND coalesce(settled_at, captured_at) <= ${now} - ${keepMs}`,
   );
 }
@@ -19,7 +19,7 @@ export function pruneSettledLetters(env: EngineEnv, keepMs: number): Promise<num
 export function pruneOpenLetters(env: EngineEnv, keepMs: number): Promise<number> {
   return removeFrom(
     env,
-    { fragment: "dead_letters" },
+    fragment("dead_letters"),
     sql`
       state = 'open' AND captured_at <= ${now} - ${keepMs}
       AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.id = dead_letters.instance_id AND instances.status = 'dead')`,
@@ -28,12 +28,12 @@ export function pruneOpenLetters(env: EngineEnv, keepMs: number): Promise<number
 
 /** The audit. What the platform has not heard of yet stays, however old. Reads a table that grows with people's actions. */
 export function pruneActions(env: EngineEnv, keepMs: number): Promise<number> {
-  return removeFrom(env, { fragment: "actions" }, sql`at <= ${now} - ${keepMs} AND applied_at IS NOT NULL`);
+  return removeFrom(env, fragment("actions"), sql`at <= ${now} - ${keepMs} AND applied_at IS NOT NULL`);
 }
 
 /** Tokens that expired long ago: until then their names explain the audit. Reads a small table. */
 export function pruneTokens(env: EngineEnv, keepMs: number): Promise<number> {
-  return removeFrom(env, { fragment: "tokens" }, sql`expires_at <= ${now} - ${keepMs}`);
+  return removeFrom(env, fragment("tokens"), sql`expires_at <= ${now} - ${keepMs}`);
 }
 
 /** What became of times long ago. Reads the table. */

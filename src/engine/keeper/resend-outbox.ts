@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { CONFIRM_WITHIN_MS, type Portion } from "../contract/patience.ts";
-import { type Fragment, now, sql } from "../contract/sql.ts";
+import { fragment, now, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Outgoing } from "../recorder/entry.ts";
 import { relay } from "../recorder/relay.ts";
@@ -23,7 +23,7 @@ interface OutboxRow {
 }
 
 /** A message that nobody has looked at was sent when it was committed. The time of a look says nothing of it. */
-const SENT_AT: Fragment = { fragment: `coalesce(sent_at, due_at - ${CONFIRM_WITHIN_MS})` };
+const SENT_AT = fragment(`coalesce(sent_at, due_at - ${CONFIRM_WITHIN_MS})`);
 
 /**
  * Sends committed messages that no consumer has confirmed. Each row backs off by itself, so that one no queue will take holds

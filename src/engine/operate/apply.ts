@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
 import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
-import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure } from "../guard/failure.ts";
 import { batch, query } from "../store/retry.ts";
@@ -20,7 +20,7 @@ const MAX_PAUSE_MS = 3_600_000;
  * answer to a question or a doubt never ends so, because nobody could give it again: it is tried once a day.
  */
 const GIVE_UP_MS = 86_400_000;
-const BEGINS_RUN: Fragment = { fragment: "verb IN ('retry', 'undo')" };
+const BEGINS_RUN = fragment("verb IN ('retry', 'undo')");
 /** Pauses of the one who promised, in milliseconds: the platform ends a run some moments after the run has said so itself. */
 const SOON_MS = [0, 50, 100, 200, 400, 800];
 

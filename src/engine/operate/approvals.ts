@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { andEquals, now, type Statement, sql } from "../contract/sql.ts";
+import { andEquals, fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { answerQuestion, askerOf, markAnswered, SOMEBODY_WAITS } from "../signals/approval.ts";
 import { batch, query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
@@ -45,7 +45,7 @@ export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilt
         env.DB,
         sql`
           SELECT * FROM approvals ${whereTheyAre(by, filter)}
-            ${andEquals({ fragment: "state" }, filter.state)} ${andEquals({ fragment: "workflow" }, filter.workflow)}
+            ${andEquals(fragment("state"), filter.state)} ${andEquals(fragment("workflow"), filter.workflow)}
             AND (asked_at, id) < (${before.at}, ${before.id})
           ORDER BY asked_at DESC, id DESC LIMIT ${limit}`,
       );

@@ -40,7 +40,8 @@ export interface Action {
 }
 
 /**
- * Audits an action, right behind the statement that carries it out: whether that one changed its row is the action's result.
+ * Audits an action, right behind the statement that carries it out: whether that one changed its row is the action's result. Repeated,
+ * because the database's answer was lost, it finds what it wrote.
  * An applied action that the platform must still hear of stays open (`applied_at` is empty) until it has; the keeper comes for it when whoever promised it had time to.
  */
 export function audit(by: Operator, action: Action, tellsPlatform: boolean): Statement {
@@ -48,7 +49,8 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean): Sta
     INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at, applied_at)
     SELECT ${action.id}, ${by.tenantId}, ${by.actor}, ${action.verb}, ${action.target}, ${action.instanceId}, ${action.reason},
       ${action.detail ? JSON.stringify(action.detail) : null}, iif(changes() = 1, 'applied', 'no_change'), ${now}, ${now} + ${KEEPER_PATIENCE_MS},
-      iif(changes() = 1 AND ${tellsPlatform ? 1 : 0}, NULL, ${now})`;
+      iif(changes() = 1 AND ${tellsPlatform ? 1 : 0}, NULL, ${now})
+    WHERE true ON CONFLICT (id) DO NOTHING`;
 }
 
 /** Whether the action changed anything: the last statement of its batch. */

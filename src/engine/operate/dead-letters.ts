@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Issue, MillraceError } from "../contract/errors.ts";
-import { andEquals, type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { andEquals, fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { batch, query } from "../store/retry.ts";
 import type { Operator } from "./audit.ts";
@@ -31,9 +31,9 @@ export interface DeadLetterReader extends Operator {
   seesUnattributed: boolean;
 }
 
-const COLUMNS: Fragment = {
-  fragment: `id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, reason, error, issues, attempts, first_at, captured_at, state`,
-};
+const COLUMNS = fragment(
+  `id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, reason, error, issues, attempts, first_at, captured_at, state`,
+);
 
 export interface DeadLetterFilter extends PageRequest {
   /** Default `open`. */
@@ -52,7 +52,7 @@ export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: De
       const of = (tenantId: string | null) => sql`
         SELECT ${COLUMNS} FROM dead_letters
         WHERE tenant_id IS ${tenantId} AND state = ${filter.state ?? "open"}
-          ${andEquals({ fragment: "queue" }, filter.queue)} ${andEquals({ fragment: "reason" }, filter.reason)}
+          ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("reason"), filter.reason)}
           AND (captured_at, id) < (${before.at}, ${before.id})
         ORDER BY captured_at DESC, id DESC LIMIT ${limit}`;
       const found = await batch(env.DB, by.seesUnattributed ? [of(by.tenantId), of(null)] : [of(by.tenantId)]);

@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { formatEntryKey, messageId, platformId } from "../contract/ids.ts";
-import { andEquals, type Statement, sql } from "../contract/sql.ts";
+import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure } from "../guard/failure.ts";
 import { askPlatform } from "../intake/platform.ts";
@@ -42,10 +42,9 @@ export interface InstanceFilter extends PageRequest {
   since?: number | undefined;
 }
 
-const COLUMNS = {
-  fragment: `id, workflow, status, message_type, idempotency_key, correlation_id, causation_id, subject, deliveries, error, undo, run, accepted_at, updated_at,
-    (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step`,
-};
+const COLUMNS =
+  fragment(`id, workflow, status, message_type, idempotency_key, correlation_id, causation_id, subject, deliveries, error, undo, run, accepted_at, updated_at,
+    (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step`);
 
 /** The tenant's instances, newest first. */
 export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
@@ -57,8 +56,8 @@ export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilt
         env.DB,
         sql`
         SELECT ${COLUMNS} FROM instances ${whereTheyAre(filter)} AND tenant_id = ${by.tenantId}
-          ${andEquals({ fragment: "status" }, filter.status)} ${andEquals({ fragment: "workflow" }, filter.workflow)}
-          ${andEquals({ fragment: "subject" }, filter.subject)}
+          ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
+          ${andEquals(fragment("subject"), filter.subject)}
           AND accepted_at >= ${filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
         ORDER BY accepted_at DESC, id DESC LIMIT ${limit}`,
       );
@@ -114,9 +113,9 @@ export interface Effect {
   updatedAt: number;
 }
 
-const EFFECT = {
-  fragment: `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch, e.input, e.output, e.output_ref, e.error, e.updated_at`,
-};
+const EFFECT = fragment(
+  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch, e.input, e.output, e.output_ref, e.error, e.updated_at`,
+);
 
 /** The effects of an instance in the order of its steps; behind them the steps that took them back, in theirs. */
 export async function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {

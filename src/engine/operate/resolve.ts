@@ -3,7 +3,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { formatEntryKey, parseEntryKey } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { nextGeneration } from "../recorder/inbox.ts";
 import { batch } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
@@ -12,7 +12,7 @@ import { applied, audit, type Operator } from "./audit.ts";
 /**
  * A person's answer to a doubt.
  * `confirm`: it happened, with this output · `reject`: it did not happen, run it · `retry_anyway`: run it again as a new generation, knowing that it
- * may happen twice. If its run is over, nothing runs: the first two say what happened, the third is refused.
+ * may happen twice. If its run is over, or is being undone, nothing runs: the first two say what happened, the third is refused.
  */
 export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject" } | { verb: "retry_anyway" };
 
@@ -36,7 +36,7 @@ export async function resolveDoubt(
   const actionId = crypto.randomUUID();
   const found = await batch(env.DB, [
     sql`
-      SELECT e.state, i.status FROM inbox e JOIN instances i ON i.id = e.instance_id
+      SELECT e.state, iif(i.undo IS NULL, i.status, 'being undone') AS status FROM inbox e JOIN instances i ON i.id = e.instance_id
       WHERE e.instance_id = ${instanceId} AND e.step = ${step} AND e.item = ${item} AND e.generation = ${generation}
         AND i.tenant_id = ${by.tenantId}`,
   ]);
@@ -88,18 +88,17 @@ function settle({ instanceId, step, item, generation }: Key, resolution: Resolut
         OR (${resolution.verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${ENDED}))))`;
 }
 
-const OUTPUT_LOST: Fragment = { fragment: "(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)" };
-const WRITTEN_AS_GIVEN: Fragment = { fragment: "(state = 'done' AND token = 'operator')" };
-const GIVEN: Fragment = { fragment: `(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})` };
+const OUTPUT_LOST = fragment("(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)");
+const WRITTEN_AS_GIVEN = fragment("(state = 'done' AND token = 'operator')");
+const GIVEN = fragment(`(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})`);
 /** While its instance runs, the first answer holds: a second click changes nothing. */
-const ENDED: Fragment = {
-  fragment: "EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ('errored', 'terminated'))",
-};
+const ENDED = fragment(
+  "EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ('errored', 'terminated'))",
+);
 
-/** No operator's retry can begin another run of it. */
-const OVER: Fragment = {
-  fragment: "EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ('complete', 'skipped'))",
-};
+/** Nobody would run an effect of it again: no operator's retry can begin another run, or it is being undone. */
+const OVER = fragment(`EXISTS (SELECT 1 FROM instances i
+    WHERE i.id = inbox.instance_id AND (i.status IN ('complete', 'skipped') OR (i.undo IS NOT NULL AND inbox.position >= 0)))`);
 
 function notFound(): MillraceError {
   return new MillraceError("effect_not_found", "There is no such effect. List those in doubt with GET /v1/effects?state=in_doubt.");

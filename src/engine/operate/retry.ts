@@ -6,7 +6,8 @@ import { now, sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
 import { FRESH_MS } from "../guard/fresh.ts";
 import { labelOf } from "../guard/history.ts";
-import { forgetFailure, markInDoubt, wentOnFrom } from "../recorder/inbox.ts";
+import { forgetFailure, wentOnFrom } from "../recorder/caught.ts";
+import { markInDoubt } from "../recorder/inbox.ts";
 import { forgetTold, reopenWait } from "../signals/wait.ts";
 import { batch, query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
@@ -23,10 +24,10 @@ export interface RetryPlan {
 /** Says what a retry would do, and does nothing. Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded. */
 export async function planRetry(env: EngineEnv, by: Operator, instanceId: string, from?: string): Promise<RetryPlan> {
   const instance = await getInstance(env, by, instanceId);
-  const start = startOf(instance, from);
   const recorded = await effectsOf(env, by, instanceId);
   await assertRecorded(env, instance, recorded, from);
-  const goesOnUndoing = instance.undo !== null && !isUndone(instance);
+  const { start } = await beginningOf(env, instance, from);
+  const goesOnUndoing = isBeingUndone(instance);
   const effects = recorded
     .filter(({ state, undo }) => state !== "superseded" && (undo === "is") === goesOnUndoing)
     .map((effect) => ({ step: effect.step, item: effect.item, verdict: verdictOn(effect) }));
@@ -46,7 +47,8 @@ const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done
  * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts from.
  * One whose undo failed goes on with the undo; one that is undone starts from its beginning, and does again what was taken back.
  * A step whose failure the code caught is tried anew when the run ended with that failure, or when it is named and nothing that was done
- * depends on it; with `anyway` also where something does: what was done instead stays done.
+ * depends on it; with `anyway` also where something does: what was done instead stays done. An effect whose output a person has mended since
+ * is where the run goes on.
  * Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded, `invalid_transition` (audited as no change) when the
  * instance is not stopped, or when something depends on the named failure.
  */
@@ -58,18 +60,18 @@ export async function retryInstance(
 ): Promise<{ actionId: string; from: string | null }> {
   const instance = await getInstance(env, by, instanceId);
   if (options.from !== undefined) await assertRecorded(env, instance, await effectsOf(env, by, instanceId), options.from);
-  const from = startOf(instance, options.from);
-  // The code that throws what it caught goes no other way: done anew, that step makes nothing happen twice.
+  const { failed, start: from } = await beginningOf(env, instance, options.from);
   const anyway = options.anyway === true;
-  const named = anyway || from === instance.error?.step ? null : from;
+  // The code that throws what it caught goes no other way: done anew, that step makes nothing happen twice.
+  const named = anyway || failed === instance.error?.step ? null : failed;
   const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   const actionId = crypto.randomUUID();
   const results = await batch(env.DB, [
     sql`
-      UPDATE instances SET status = 'running', run = ${run}, error = NULL, undo = iif(status = 'terminated', NULL, undo),
-        updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+      UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${stillCaught(instance, failed)},
+        undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated') AND run < ${run}
         AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,
     audit(
@@ -84,8 +86,10 @@ export async function retryInstance(
       },
       true,
     ),
-    ...(from === null ? [] : [forgetFailure(instanceId, from, actionId)]),
-    reopenWait(instanceId, from, actionId),
+    // An undo finds what there was by what the code had caught.
+    ...(failed === null || isBeingUndone(instance)
+      ? []
+      : [forgetFailure(instanceId, failed, actionId), reopenWait(instanceId, failed, actionId)]),
     forgetTold(instanceId, actionId),
     markInDoubt(instanceId),
     applied(actionId),
@@ -104,9 +108,48 @@ async function refusal(env: EngineEnv, { id, status }: Instance, named: string |
   return new MillraceError("invalid_transition", why, { from: status, to: "running" });
 }
 
-/** The platform remembers the results of what was taken back: an undone instance starts from its beginning whatever is asked for. */
-function startOf(instance: Instance, from: string | undefined): string | null {
-  return isUndone(instance) ? null : (from ?? (instance.error?.step || null));
+/** Where a retry begins. */
+interface Beginning {
+  /** The step whose failure is forgotten: the one that is named, or the one that the run ended with. */
+  readonly failed: string | null;
+  /** The step that the platform starts from; null for the beginning. */
+  readonly start: string | null;
+}
+
+/**
+ * The platform remembers the results of what was taken back: an undone instance starts from its beginning whatever is asked for. It also
+ * remembers an output that a person has given anew since the run ended: then it starts from that effect.
+ */
+async function beginningOf(env: EngineEnv, instance: Instance, from: string | undefined): Promise<Beginning> {
+  if (isUndone(instance)) return { failed: null, start: null };
+  const failed = from ?? (instance.error?.step || (await lastFailed(env, instance)));
+  const [mended] = await query<{ step: string; item: string }>(
+    env.DB,
+    sql`
+      SELECT step, item FROM inbox
+      WHERE instance_id = ${instance.id} AND state = 'done' AND token = 'operator' AND updated_at >= ${instance.updatedAt} AND position >= 0
+      ORDER BY position LIMIT 1`,
+  );
+  return { failed, start: from === undefined && mended ? labelOf(mended.step, mended.item) : failed };
+}
+
+/** What the code heard last when it threw an error of its own, if that was a failure on which nothing depends that was done. */
+async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<string | null> {
+  const behind = error?.behind;
+  if (behind === undefined) return null;
+  return (await query(env.DB, wentOnFrom(id, behind))).length === 0 ? behind : null;
+}
+
+/** What the code had caught, but the step that is tried anew. One that is undone begins anew with all. */
+function stillCaught(instance: Instance, failed: string | null): string | null {
+  if (isUndone(instance) || instance.error?.caught === undefined) return null;
+  const { [failed ?? ""]: _, ...caught } = instance.error.caught;
+  return JSON.stringify(caught);
+}
+
+/** Its undo has failed: a retry goes on with that. */
+function isBeingUndone(instance: Instance): boolean {
+  return instance.undo !== null && !isUndone(instance);
 }
 
 function isUndone({ status, undo }: Instance): boolean {
@@ -115,7 +158,7 @@ function isUndone({ status, undo }: Instance): boolean {
 
 /** The platform, asked for a step that it does not know, would begin at the beginning: a name that is misspelled is told instead. */
 async function assertRecorded(env: EngineEnv, instance: Instance, effects: readonly Effect[], from: string | undefined): Promise<void> {
-  const own = [...effects.map(({ step, item }) => labelOf(step, item)), ...(instance.error?.step ? [instance.error.step] : [])];
+  const own = [...effects.map(({ step, item }) => labelOf(step, item)), instance.error?.step, instance.error?.behind].filter(Boolean);
   if (from === undefined || own.includes(from)) return;
   // Steps that only read are known to the platform alone.
   const { steps, truncated } = await historyOf(env, instance);

@@ -24,7 +24,7 @@ export type UndoVerdict = "undone" | "stays" | "asked" | "nothing" | "in_doubt" 
 export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
   const instance = await getInstance(env, by, instanceId);
   const effects = (await effectsOf(env, by, instanceId)).filter(({ state, undo }) => undo !== "is" && state !== "superseded");
-  const failed = instance.undo === null ? instance.error?.step : undefined;
+  const failed = instance.undo === null ? instance.error?.step || instance.error?.behind : undefined;
   const plan = effects.map((effect) => ({ label: labelOf(effect.step, effect.item), effect })).toReversed();
   const verdicts = plan.map(({ label, effect }) => ({
     step: effect.step,
@@ -55,9 +55,10 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   const instance = await getInstance(env, by, instanceId);
   const actionId = crypto.randomUUID();
   const run = instance.run + 1;
+  const caught = instance.error?.caught === undefined ? null : JSON.stringify(instance.error.caught);
   const results = await batch(env.DB, [
     sql`
-      UPDATE instances SET status = 'running', run = ${run}, error = NULL, undo = ${actionId}, updated_at = ${now},
+      UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${caught}, undo = ${actionId}, updated_at = ${now},
         check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('complete', 'errored', 'terminated') AND undo IS NULL AND run < ${run}
         AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')

@@ -7,7 +7,19 @@ import type { Recorder } from "./recorder.ts";
 /** A recorder as its callers see it. Every call may be repeated: the recorder's statements name their row and fence themselves. */
 export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
 
-const METHODS = ["entries", "output", "runOf", "claim", "extend", "giveUp", "record", "finish"] as const satisfies (keyof Recorder)[];
+const METHODS = [
+  "entries",
+  "caughtBefore",
+  "output",
+  "runOf",
+  "claim",
+  "extend",
+  "giveUp",
+  "doubtHung",
+  "record",
+  "remember",
+  "finish",
+] as const satisfies (keyof Recorder)[];
 
 /** Long enough for an object to restart, short enough for the step that waits: its time-out leaves 15 s for what is recorded behind an effect. */
 const RESTART = { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true, maxRetryTime: 10_000 };

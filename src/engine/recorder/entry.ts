@@ -9,6 +9,7 @@ export type RecordedClass = "commit" | "keyed" | "lookup" | "natural" | "once";
  * claimed → in_doubt    a `once` effect whose outcome nobody knows; only a person moves it on
  * in_doubt → failed     rejected by a person: it did not happen
  * in_doubt → confirmed  a person gave its output; confirmed → done when an attempt has recorded it with the step's rows and messages
+ * in_doubt → done       the attempt that hung said itself how it ended, before a person did
  * in_doubt → superseded retried anyway by a person, as the next generation
  * done → superseded     taken back; the next generation is free to be claimed
  */

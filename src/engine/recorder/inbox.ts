@@ -1,12 +1,10 @@
 import type { EntryKey } from "../contract/ids.ts";
 import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { type Fragment, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
+import { fragment, now, type RowStatement, type Statement, sql } from "../contract/sql.ts";
 import type { Attempt, Outgoing } from "./entry.ts";
 
-const SEEN: Fragment = {
-  fragment: `step, item, generation, position, after, caught, state, epoch, token, repeats, undoable,
-    lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`,
-};
+const SEEN = fragment(`step, item, generation, position, after, caught, state, epoch, token, repeats, undoable,
+    lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`);
 
 /** An entry of which a person has said what became of its effect. */
 export interface ResolvedEntry {
@@ -90,7 +88,17 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
 }
 
 /**
- * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed or confirmed one moves to done only for the
+ * The last attempt at a `once` effect hangs, and nobody waits for it: what comes of it is unknown. Its token stays, so that it may still say
+ * so itself, before a person does.
+ */
+export function doubtHung(key: Omit<EntryKey, "generation">, error: string): Statement {
+  return sql`
+    UPDATE inbox SET state = 'in_doubt', error = ${error}, updated_at = ${now}
+    WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND class = 'once' AND state = 'claimed'`;
+}
+
+/**
+ * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed, confirmed or doubted one moves to done only for the
  * holder of its token and epoch; one that is free again, or was claimed by a `lookup` before a deployment made it another class, for the
  * first who records; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole batch (the app's statements and
  * the messages with it) is undone. The same refusal meets a pass that believes to be the first and finds what another pass has written: it
@@ -157,7 +165,7 @@ const RECORD = `
   FROM json_each(?1) r WHERE true
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
     state = CASE
-      WHEN inbox.state IN ('claimed', 'confirmed') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
+      WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
       WHEN excluded.class IN ('commit', 'keyed', 'natural')
         AND (inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class = 'lookup' AND inbox.lease_until <= ${now.fragment}))
       THEN 'done' END,
@@ -183,25 +191,6 @@ export function nextGeneration({ instanceId, step, item, generation }: EntryKey)
     FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}
       AND state = 'superseded'
     ON CONFLICT DO NOTHING`;
-}
-
-/**
- * An operator wants a failed step tried anew: no later pass is told any more that it failed. Behind the statement that carries the action
- * out.
- */
-export function forgetFailure(instanceId: string, label: string, actionId: string): Statement {
-  return sql`
-    UPDATE inbox SET caught = (SELECT json_group_object(key, json(value)) FROM json_each(inbox.caught) WHERE key <> ${label})
-    WHERE instance_id = ${instanceId} AND caught IS NOT NULL
-      AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
-}
-
-/** Entries of what happened, or may have, because the code caught that a step failed. */
-export function wentOnFrom(instanceId: string, label: string | null): Statement {
-  return sql`
-    SELECT step FROM inbox, json_each(inbox.caught) failure
-    WHERE instance_id = ${instanceId} AND state IN ('claimed', 'in_doubt', 'confirmed', 'done') AND failure.key = ${label}
-    ORDER BY position LIMIT 1`;
 }
 
 /** Keeps a message until its consumer confirms it. */
@@ -248,6 +237,16 @@ export function markInDoubt(instanceId: string): Statement {
       AND EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
 }
 
+/** The instance waits for nobody any more, if none of its effects is in doubt. */
+export function markResolved(id: string): RowStatement {
+  return { text: MARK_RESOLVED, row: { id } };
+}
+
+const MARK_RESOLVED = `
+  UPDATE instances SET status = 'running', updated_at = ${now.fragment}
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status = 'in_doubt'
+    AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt')`;
+
 /** How a run of an instance ended. */
 export interface End {
   readonly id: string;
@@ -278,12 +277,13 @@ const FINISH = `
       OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
 
-/** Which run an instance is in, and whether that undoes it, asked for many instances at once: each row says whose it is. */
+/** Which run an instance is in, whether that undoes it and whether it is complete, asked for many instances at once: each row says whose it is. */
 export function selectRun(id: string): RowStatement {
   return { text: SELECT_RUN, row: { id } };
 }
 
-const SELECT_RUN = "SELECT id, run, undo IS NOT NULL AS undone FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))";
+const SELECT_RUN = `
+  SELECT id, run, undo IS NOT NULL AS undone, status = 'complete' AS complete FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
 
 /** True for the refusal that `claim` and `recordOutcome` provoke. */
 export function isFenceRefusal(error: unknown): boolean {

@@ -5,6 +5,7 @@ import type { EntryKey } from "../contract/ids.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
 import type { Row } from "../store/retry.ts";
+import { rememberFailure, selectCaughtBefore } from "./caught.ts";
 import type { Attempt, Entry, Outgoing, Seen } from "./entry.ts";
 import * as inbox from "./inbox.ts";
 import { relay } from "./relay.ts";
@@ -40,6 +41,14 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** Everything recorded for an instance, but for the outputs: an instance may have more of them than one answer carries (32 MiB). */
   entries(instanceId: string): Promise<Seen[]> {
     return this.#commits.commit({ statements: [inbox.selectEntries(instanceId)], read: ([rows]) => rows as unknown as Seen[] });
+  }
+
+  /** What the code of the run before had caught, as JSON; null for a first run, and where there was nothing. */
+  caughtBefore(instanceId: string): Promise<string | null> {
+    return this.#commits.commit({
+      statements: [selectCaughtBefore(instanceId)],
+      read: ([rows]) => (rows?.[0]?.caught as string | undefined) ?? null,
+    });
   }
 
   /** The output of one entry, as JSON; null when it has none, or one that is kept in R2. */
@@ -86,6 +95,11 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: [inbox.giveUpClaim(attempt, ending, error), ...doubt], read: () => undefined });
   }
 
+  /** The last attempt at an effect hangs, and its step was given up. */
+  async doubtHung(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
+    return this.#commits.commit({ statements: [inbox.doubtHung(key, error), inbox.markInDoubt(key.instanceId)], read: () => undefined });
+  }
+
   /** Commits an outcome with its rows and messages, then relays the messages. When another attempt was first, answers with what that one stored. */
   async record(attempt: Attempt, outcome: Outcome): Promise<Answer> {
     const statements = [
@@ -93,6 +107,7 @@ export class Recorder extends DurableObject<EngineEnv> {
       ...outcome.statements,
       ...outcome.messages.map(inbox.insertOutgoing),
       ...this.#running(attempt),
+      ...(attempt.class === "once" ? [inbox.markResolved(attempt.key.instanceId)] : []),
     ];
     const already = { look: inbox.selectEntry(attempt.key), read: (rows: Row[]) => recorded(attempt, onlyEntry(rows)) };
     let run: number | undefined;
@@ -116,12 +131,20 @@ export class Recorder extends DurableObject<EngineEnv> {
     return { mine: true, entry: doneEntry(attempt, outcome), run };
   }
 
-  /** Which run an instance is in, 0 when it has no row; and whether it is undone, or being undone. */
-  runOf(instanceId: string): Promise<{ number: number; undone: boolean }> {
+  /** Which run an instance is in, 0 when it has no row; whether it is undone, or being undone; and whether it is complete. */
+  runOf(instanceId: string): Promise<{ number: number; undone: boolean; complete: boolean }> {
     return this.#commits.commit({
       statements: [inbox.selectRun(instanceId)],
-      read: ([rows]) => ({ number: runOf(instanceId, rows) ?? 0, undone: rows?.find(({ id }) => id === instanceId)?.undone === 1 }),
+      read: ([rows]) => {
+        const row = rows?.find(({ id }) => id === instanceId);
+        return { number: Number(row?.run ?? 0), undone: row?.undone === 1, complete: row?.complete === 1 };
+      },
     });
+  }
+
+  /** A step that was tried anew failed as it had before. */
+  remember(instanceId: string, label: string): Promise<void> {
+    return this.#commits.commit({ statements: [rememberFailure(instanceId, label)], read: () => undefined });
   }
 
   /** Notes that a run ended. Answered before it is committed, unless it must be `certain`: if it is lost, the keeper asks the platform and writes it again. */

@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { type Fragment, type Statement, sql } from "../contract/sql.ts";
+import { fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Operator } from "../operate/audit.ts";
 import { keysetPage, type Page, type PageRequest } from "../operate/paging.ts";
@@ -41,16 +41,15 @@ export interface ScheduleRun {
   notedAt: number;
 }
 
-const RUN: Fragment = {
-  fragment: `json_object('dueAt', due_at, 'state', state, 'untilAt', until_at, 'times', times, 'instanceId', instance_id, 'reason', reason, 'notedAt', noted_at)`,
-};
+const RUN = fragment(
+  `json_object('dueAt', due_at, 'state', state, 'untilAt', until_at, 'times', times, 'instanceId', instance_id, 'reason', reason, 'notedAt', noted_at)`,
+);
 
 /** Columns under the names of `Schedule`; the newest run as JSON. */
-const COLUMNS: Fragment = {
-  fragment: `tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload, late_ms AS lateMs, state, next_at AS nextAt, revision,
+const COLUMNS =
+  fragment(`tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload, late_ms AS lateMs, state, next_at AS nextAt, revision,
     changed_at AS changedAt, changed_by AS changedBy,
-    (SELECT ${RUN.fragment} FROM schedule_runs r WHERE r.tenant_id = schedules.tenant_id AND r.name = schedules.name ORDER BY due_at DESC LIMIT 1) AS lastRun`,
-};
+    (SELECT ${RUN.fragment} FROM schedule_runs r WHERE r.tenant_id = schedules.tenant_id AND r.name = schedules.name ORDER BY due_at DESC LIMIT 1) AS lastRun`);
 
 /** The schedules that this condition names. */
 export async function selectSchedules(db: D1Database, where: Statement): Promise<Schedule[]> {

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
-import { type Fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { batch } from "../store/retry.ts";
 
 /** Names a question: its instance, and which of its steps asks. */
@@ -107,10 +107,8 @@ export async function knownAnswer(asker: Asker): Promise<Approval | undefined> {
 }
 
 /** The run that asked could still go on with an answer: it is neither over nor taken back. */
-export const SOMEBODY_WAITS: Fragment = {
-  fragment: `EXISTS (SELECT 1 FROM instances i
-    WHERE i.id = approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ('complete', 'terminated', 'skipped'))`,
-};
+export const SOMEBODY_WAITS = fragment(`EXISTS (SELECT 1 FROM instances i
+    WHERE i.id = approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ('complete', 'terminated', 'skipped'))`);
 
 /** A person's answer, if the question is still open, its time is not over, and its run could still go on. */
 export function answerQuestion(tenantId: string, id: string, { approved, by, reason }: Approval): Statement {
@@ -128,9 +126,7 @@ export function markAnswered(tenantId: string, instanceId: string): Statement {
       AND NOT EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL)`;
 }
 
-const UNANSWERED: Fragment = {
-  fragment: `EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending')`,
-};
+const UNANSWERED = fragment(`EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending')`);
 
 function settleOverdue({ tenantId, instanceId, label }: Asker, skewMs: number): Statement {
   return sql`

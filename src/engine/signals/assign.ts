@@ -3,7 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { signalId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
-import { type Fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
+import { fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { batch, query } from "../store/retry.ts";
 
@@ -31,7 +31,7 @@ export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
   );
 }
 
-/** Of these events, those under whose key another payload is kept. */
+/** Of these events, those under whose key another payload is kept, or the same about another subject. */
 export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): Promise<ReadonlySet<Envelope>> {
   if (events.length === 0) return new Set();
   const ids = JSON.stringify(events.map(signalId));
@@ -39,8 +39,9 @@ export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): 
     env.DB,
     sql`SELECT id, envelope FROM signals WHERE id IN (SELECT value FROM json_each(${ids}))`,
   );
-  const kept = new Map(rows.map(({ id, envelope }) => [id, payloadFingerprint(JSON.parse(envelope) as Envelope)]));
-  return new Set(events.filter((event) => (kept.get(signalId(event)) ?? payloadFingerprint(event)) !== payloadFingerprint(event)));
+  const saying = (event: Envelope) => `${payloadFingerprint(event)} ${event.subject}`;
+  const kept = new Map(rows.map(({ id, envelope }) => [id, saying(JSON.parse(envelope) as Envelope)]));
+  return new Set(events.filter((event) => (kept.get(signalId(event)) ?? saying(event)) !== saying(event)));
 }
 
 /**
@@ -75,16 +76,12 @@ export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
 }
 
 /** An event and a wait that may take it: about its subject, not older than its instance, not taken by another wait of the same instance. */
-const FITS: Fragment = {
-  fragment: `s.tenant_id = waits.tenant_id AND s.type = waits.type AND s.subject = waits.subject
+const FITS = fragment(`s.tenant_id = waits.tenant_id AND s.type = waits.type AND s.subject = waits.subject
       AND s.received_at >= (SELECT accepted_at FROM instances WHERE id = waits.instance_id)
-      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)`,
-};
+      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)`);
 
 /** The event a wait may take now. */
-export const OLDEST_FITTING: Fragment = {
-  fragment: `(SELECT s.id FROM signals s WHERE ${FITS.fragment} ORDER BY s.received_at, s.id LIMIT 1)`,
-};
+export const OLDEST_FITTING = fragment(`(SELECT s.id FROM signals s WHERE ${FITS.fragment} ORDER BY s.received_at, s.id LIMIT 1)`);
 
 /** How many instances are told at a time. */
 const TOLD_AT_ONCE = 100;

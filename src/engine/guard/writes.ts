@@ -1,0 +1,42 @@
+import { MillraceError } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
+import type { Commit, Writes } from "./step.ts";
+
+/**
+ * What `record`, or a commit, gave to be written. Errors: `config_invalid` for anything else than lists of statements and messages, so that
+ * nothing is left out in silence: a promise, a single statement, a name that is misspelled.
+ */
+export function asWrites<Output>(given: Commit<Output>, label: string): Writes & { output?: Output } {
+  const { statements = [], emit = [], output, ...others } = isPlain(given) ? given : refuse(label, given);
+  const [misspelled] = Object.keys(others);
+  if (misspelled !== undefined) throw refused(label, `"${misspelled}"`);
+  if (!Array.isArray(statements)) return refuse(label, statements);
+  if (!Array.isArray(emit)) return refuse(label, emit);
+  const odd = emit.find((draft) => typeof draft?.type !== "string" || typeof draft.queue?.name !== "string");
+  if (odd !== undefined || emit.includes(undefined as never))
+    throw refused(label, `a message ${shown(odd)}, which is none (Event.from(payload) makes one)`);
+  return output === undefined ? { statements, emit } : { statements, emit, output };
+}
+
+function isPlain(value: unknown): boolean {
+  return typeof value === "object" && value !== null && !Array.isArray(value) && !("then" in value) && !("text" in value);
+}
+
+function refuse(label: string, given: unknown): never {
+  throw refused(label, given instanceof Promise ? "a promise" : shown(given));
+}
+
+function refused(label: string, what: string): MillraceError {
+  return new MillraceError(
+    "config_invalid",
+    `What "${label}" is to write must be { statements: [sql\`…\`], emit: [Event.from(…)] }; it gave ${what}.`,
+  );
+}
+
+function shown(value: unknown): string {
+  try {
+    return beginning(JSON.stringify(value) ?? String(value), 60);
+  } catch {
+    return `a ${typeof value}`;
+  }
+}

@@ -1,0 +1,54 @@
+import { fragment, type Statement, sql } from "../contract/sql.ts";
+
+/** The label of the entry that an entry builds on (see `packBefore`), and its generation. */
+const BASE_LABEL = fragment("iif(json_type(told.after, '$[0]') = 'array', told.after->>'$[0][0]', told.after->>'$[0]')");
+const BASE_GENERATION = fragment("iif(json_type(told.after, '$[0]') = 'array', told.after->>'$[0][1]', 1)");
+
+/**
+ * Steps that happened, or may have, because the code caught that another one failed: their entries say so, or those that these build on.
+ * Each entry is read once: outputs make them large.
+ */
+export function wentOnFrom(instanceId: string, label: string | null): Statement {
+  return sql`
+    WITH RECURSIVE entries AS MATERIALIZED (
+      SELECT step, iif(item = '', step, step || ' [' || item || ']') AS label, generation, position, state, after, caught
+      FROM inbox WHERE instance_id = ${instanceId} AND ${label} IS NOT NULL
+    ), told(step, position, after, caught) AS (
+      SELECT step, position, after, caught FROM entries WHERE state IN ('claimed', 'in_doubt', 'confirmed', 'done')
+      UNION
+      SELECT told.step, told.position, base.after, base.caught FROM told
+      JOIN entries base ON base.label = ${BASE_LABEL} AND base.generation = ${BASE_GENERATION}
+    )
+    SELECT told.step FROM told, json_each(told.caught) failure
+    WHERE failure.key = ${label} AND failure.value->>'forgotten' IS NULL
+    ORDER BY told.position LIMIT 1`;
+}
+
+/**
+ * An operator wants a failed step tried anew: no later pass is told any more that it failed, unless it fails in the same way again. Behind
+ * the statement that carries the action out.
+ */
+export function forgetFailure(instanceId: string, label: string, actionId: string): Statement {
+  return sql`
+    UPDATE inbox SET caught = ${caughtWith(label, sql`json_set(failure.value, '$.forgotten', json('true'))`)}
+    WHERE instance_id = ${instanceId} AND EXISTS (SELECT 1 FROM json_each(inbox.caught) WHERE key = ${label})
+      AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
+}
+
+/** Tried anew, the step failed as it had before: what the code did about that stands for the same reason. */
+export function rememberFailure(instanceId: string, label: string): Statement {
+  return sql`
+    UPDATE inbox SET caught = ${caughtWith(label, sql`json_remove(failure.value, '$.forgotten')`)}
+    WHERE instance_id = ${instanceId}
+      AND EXISTS (SELECT 1 FROM json_each(inbox.caught) WHERE key = ${label} AND value->>'forgotten' IS NOT NULL)`;
+}
+
+/** What an entry remembers, but for one step. */
+function caughtWith(label: string, value: Statement): Statement {
+  return sql`(SELECT json_group_object(failure.key, json(iif(failure.key = ${label}, ${value}, failure.value))) FROM json_each(inbox.caught) failure)`;
+}
+
+/** What the code of the run before had caught, as the retry or undo keeps it that began the present one. */
+export function selectCaughtBefore(instanceId: string): Statement {
+  return sql`SELECT caught FROM instances WHERE id = ${instanceId}`;
+}

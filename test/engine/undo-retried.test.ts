@@ -1,0 +1,130 @@
+import { describe, expect, it } from "vitest";
+import { defineStep, planUndo } from "../../src/engine/index.ts";
+import { operator, probeEnv } from "./harness.ts";
+import { errorOf, runLab } from "./lab.ts";
+import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
+
+/** What has no JSON. */
+function cyclic(): object {
+  const answer: Record<string, unknown> = {};
+  answer.self = answer;
+  return answer;
+}
+
+/** A look-up effect that acts, and whose answer is lost; the upstream can be asked later. */
+function booking(world: string[], upstream: { away: boolean; found: boolean }) {
+  return defineStep({
+    effect: "lookup",
+    ...ONCE,
+    timeout: 5000,
+    run: async (): Promise<string> => {
+      if (upstream.found) world.push("booked");
+      throw new Error("No answer.");
+    },
+    lookup: async () => {
+      if (upstream.away) throw new Error("The courier is away.");
+      return upstream.found ? "booking-1" : undefined;
+    },
+    undo: back(async () => world.push("booking back")) as never,
+  });
+}
+
+const van = (world: string[], name = "van") =>
+  effect("keyed", async () => world.push(name), { undo: back(async () => world.push(`${name} back`)) });
+
+describe("An undo that fails and is retried", () => {
+  it.each(["keyed", "once", "natural"] as const)("W19 I15 takes back once, by a %s step whose answer cannot be kept", async (of) => {
+    const refunds: string[] = [];
+    const refund = effect(of, async ({ key }) => {
+      refunds.push(key);
+      return cyclic();
+    });
+    const { instanceId } = await runLab(({ step }) =>
+      step.effect(
+        "pay",
+        effect("keyed", async () => 1, { undo: refund as never }),
+        null,
+      ),
+    );
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ code: "output_not_serializable" });
+    await resolve(instanceId, "undo pay", { verb: "confirm", output: "refund-1" });
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(refunds).toHaveLength(1);
+  });
+
+  it.each([true, false])("W20 W25 goes on where it asks about an effect that the code had caught (it happened: %s)", async (found) => {
+    const world: string[] = [];
+    const upstream = { away: true, found };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("book", booking(world, upstream), null).catch((error: Error) => {
+        if (error.message !== "No answer.") throw error;
+        return step.effect("van", van(world), null);
+      });
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "book" });
+    upstream.away = false;
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(world.toSorted()).toEqual(found ? ["booked", "booking back", "van", "van back"] : ["van", "van back"]);
+  });
+});
+
+describe("An undo", () => {
+  it("W25 I15 of a run that was retried in vain finds what its code did about that failure", async () => {
+    const world: string[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      const pay = effect("once", async () => Promise.reject(Object.assign(new Error("No funds."), { code: "not_retryable" })));
+      await step.effect("pay", pay, null).catch(async (cause: Error) => {
+        if (!/No funds/.test(cause.message)) throw cause;
+        await step.effect("hold", van(world, "hold"), null);
+        throw new Error("Not paid.", { cause });
+      });
+    });
+    expect(await ended(instanceId)).toBe("errored");
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(world).toEqual(["hold", "hold back"]);
+  });
+
+  it("W20 I15 takes back what it asks about in its turn, as the dry run says", async () => {
+    const world: string[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("book", booking(world, { away: false, found: true }), null).catch(() => undefined);
+      await step.effect("van", van(world), null);
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    expect((await planUndo(probeEnv, operator, instanceId)).effects.map(({ step }) => step)).toEqual(["van", "book"]);
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(world).toEqual(["booked", "van", "van back", "booking back"]);
+  });
+
+  it("W10 is not followed by a commit that had been given up before", async () => {
+    let released = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("van", van([]), null);
+      const slow = async () => {
+        while (!released) await scheduler.wait(20);
+        return {};
+      };
+      await step.commit("book", slow, { ...ONCE, timeout: 10 });
+    });
+    expect(await ended(instanceId)).toBe("errored");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    released = true;
+    await scheduler.wait(500);
+    expect(await stateOf(instanceId, "book")).toBeUndefined();
+  });
+});
