@@ -40,16 +40,16 @@ export class Platform {
 
   /**
    * One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. Behind
-   * the end of the code none begins any more but those `while` the run goes on, for an effect that was begun, and the engine's own, `always`.
+   * the end of the code none begins any more but those for an effect that was begun, `until complete`, and the engine's own, `always`.
    */
   async do<T extends Rpc.Serializable<T>>(
     place: Pick<Place, "label" | "of" | "guarded"> & Partial<Pick<Place, "name" | "item">>,
     policy: Policy,
     body: (attempt: number) => Promise<T>,
-    begins: "in code" | "while" | "always" = "in code",
+    begins: "in code" | "until complete" | "always" = "in code",
   ): Promise<T> {
     const behind = begins === "always";
-    const mayBegin = behind || this.#code === "runs" || (begins === "while" && this.#code === "returned");
+    const mayBegin = behind || this.#code === "runs" || (begins === "until complete" && this.#code === "returned");
     if (!mayBegin) return never();
     const { failures } = this.#run;
     const { label: name, of: label = name, guarded = false } = place;
@@ -183,7 +183,7 @@ export class Platform {
         await this.waitFor(`${place.label} · in doubt ${round}`, doubtEventType(key), "365 days");
       }
       const after = { ...place, label: `${place.label} · after doubt ${round}`, of: place.label };
-      settled = await this.do(after, policy, (number) => attempt(number + 1), "while");
+      settled = await this.do(after, policy, (number) => attempt(number + 1), "until complete");
     }
     const packed = settled;
     return (await this.reading(place.label, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;

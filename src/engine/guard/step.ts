@@ -83,6 +83,8 @@ export interface Commit<Output> extends Writes {
 export const DEFAULT_RETRIES: Retries = { limit: 5, delay: "10 seconds", backoff: "exponential" };
 export const DEFAULT_TIMEOUT: Duration = "30 seconds";
 
+const MAX_TIMEOUT_MS = 600_000;
+
 /** The platform's time-out leaves this much beyond the step's own, so that an effect which ends in time can still be recorded. */
 const RECORDING_MARGIN_MS = 15_000;
 
@@ -90,7 +92,6 @@ const RECORDING_MARGIN_MS = 15_000;
 export function platformTimeoutMs(timeout: Duration): number {
   return durationMs(timeout) + RECORDING_MARGIN_MS;
 }
-const MAX_TIMEOUT_MS = 600_000;
 
 /** How long a claim holds without a sign of life from its attempt, and how often that sign is given. */
 export const LEASE_MS = 15_000;
