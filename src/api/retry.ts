@@ -18,6 +18,7 @@ const retrySchema = reasoned.extend({
 const PlanSchema = z
   .object({
     from: z.string().nullable(),
+    refused: z.string().nullable().meta({ description: "Why it would be refused now; null when it would be done." }),
     effects: z.array(z.object({ step: z.string(), item: z.string(), verdict: z.enum(["kept", "runs", "in_doubt"]) })),
   })
   .openapi("RetryPlan");
@@ -40,7 +41,7 @@ export function retry() {
   return new OpenAPIHono<ApiEnv>().openapi(retryRoute, async (context) => {
     const { id } = context.req.valid("param");
     const { from, anyway, reason, dry_run } = await readBody(context.req, retrySchema);
-    if (dry_run) return context.json(await planRetry(context.env, context.var.caller, id, from), 200);
+    if (dry_run) return context.json(await planRetry(context.env, context.var.caller, id, { from, anyway }), 200);
     const done = await retryInstance(context.env, context.var.caller, id, { from, anyway, reason });
     return context.json({ action_id: done.actionId, from: done.from }, 202);
   });

@@ -13,6 +13,7 @@ const undoSchema = reasoned.extend({
 
 const PlanSchema = z
   .object({
+    refused: z.string().nullable().meta({ description: "Why it would be refused now; null when it would be done." }),
     effects: z.array(
       z.object({
         step: z.string(),

@@ -1,6 +1,6 @@
 import { distance } from "fastest-levenshtein";
 import * as z from "zod";
-import { type Issue, issuesOf, MillraceError } from "../engine/index.ts";
+import { assertBounded, type Issue, issuesOf, MillraceError } from "../engine/index.ts";
 
 /** Names of things in the caller's world: accounts, partners, contacts, entities. */
 const names = (max: number) =>
@@ -126,8 +126,10 @@ export function keptByMillrace(path: string): MillraceError {
   return invalidFact([{ path, message: `must be a ledger of yours: Millrace keeps ${kept} itself` }]);
 }
 
-/** Reads a fact that somebody states. Errors: `invalid_payload` with the issues; for an unknown type, with the types there are and the nearest. */
+/** Reads a fact that somebody states. Errors: `invalid_payload` with the issues, also for one that no message could carry; for an unknown type, with the types there are and the nearest. */
 export function readFact(value: unknown, path = "fact"): StatedFact {
+  // It travels as the payload of its messages.
+  assertBounded(value, { within: 1, at: path });
   const parsed = statedFactSchema.safeParse(value);
   if (parsed.success) return parsed.data;
   const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;

@@ -79,6 +79,9 @@ describe("A dead letter", () => {
     expectProblem(await replay({ ...envelopeFor(caller.tenantId, key), message_type: "nobody.knows" }), 404, "unknown_message_type");
     expectProblem(await replay(envelopeFor("globex", key)), 403, "forbidden");
     expectProblem(await replay({ ...envelopeFor(caller.tenantId, key), payload_inline: "x".repeat(130_000) }), 413, "payload_too_large");
+    const { payload_inline: _, ...bare } = envelopeFor(caller.tenantId, key);
+    const missing = await replay({ ...bare, payload_ref: `r2://payloads/${caller.tenantId}/nobody/knows` });
+    expect(expectProblem(missing, 422, "invalid_envelope").issues).toMatchObject([{ path: "payload_ref" }]);
     expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("open");
 
     const { status, body } = await replay(envelopeFor(caller.tenantId, key));

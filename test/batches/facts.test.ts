@@ -47,6 +47,16 @@ it("a fact in a ledger that Millrace keeps itself is a problem of its row, as it
   expect(await ledgerOf(env, caller.tenantId, kept.entity).state()).toMatchObject({ last: 0 });
 });
 
+it("a fact nested so deep that no message could carry it is a problem of its row, and lies in no ledger", async () => {
+  const caller = await callerWith();
+  const nested = (levels: number): object => ({ about: "x", more: JSON.parse(`${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`) });
+  const deep = (levels: number) => ({ ...outcome(`f${levels}`, "order/1", 1), type: "reconciliation", payload: nested(levels) });
+  const done = await completed(caller, lines([deep(60), deep(61), deep(62)]), jsonl);
+  expect(done.rows).toMatchObject({ done: 2, failed: 1 });
+  expect(await problemsOf(caller, done.batch_id)).toMatchObject([{ row: 3, problem: expect.stringContaining("nested deeper") }]);
+  expect(await projected(caller, 2)).toBe(2);
+});
+
 const projected = (caller: Caller, count: number) =>
   until(
     () => env.DB.prepare("SELECT count(*) AS n FROM facts WHERE tenant_id = ?1").bind(caller.tenantId).first<number>("n"),

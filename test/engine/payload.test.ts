@@ -1,8 +1,14 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
+import * as z from "zod";
 import {
+  type Accepted,
+  catalog,
+  defineCommand,
   defineStep,
+  defineWorkflow,
   type EffectCall,
+  enqueue,
   fingerprintOf,
   historyOf,
   retryInstance,
@@ -10,9 +16,10 @@ import {
   undoInstance,
   upstreamRefused,
 } from "../../src/engine/index.ts";
+import { readMessage } from "../../src/engine/intake/read.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import { LabEvent } from "../probe/lab.ts";
-import { ProbeSignal } from "../probe/messages.ts";
+import { ProbeSignal, probeCommands } from "../probe/messages.ts";
 import { deliver, event, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
 import { errorOf, LAB, platformOf, platformReaches, restartLab, runLab } from "./lab.ts";
 
@@ -369,4 +376,24 @@ describe("A message", () => {
     expect(await rows("SELECT 1 FROM signals WHERE subject = ?1", about)).toHaveLength(100);
     await env.DB.prepare("DELETE FROM signals WHERE subject = ?1").bind(about).run();
   });
+});
+
+it("Q02 A payload as deep as a message bears is accepted and runs; one deeper is refused where it is asked for, and kept nowhere", async () => {
+  const nested = (levels: number): unknown => (levels === 0 ? 1 : { a: nested(levels - 1) });
+  const Deep = defineCommand({
+    type: "lab.deep",
+    payload: z.object({ name: z.string(), data: z.unknown() }),
+    key: ({ name }) => name,
+    subject: ({ name }) => name,
+    queue: probeCommands,
+  });
+  const deep = catalog({ workflows: [defineWorkflow({ name: "lab", on: Deep, run: async () => 1 })], routes: [] });
+  // Its envelope is one level, the payload another.
+  const ask = (data: unknown) =>
+    enqueue(probeEnv, deep, { tenantId: "acme", source: "test" }, [{ type: Deep.type, payload: { name: fresh(), data } }]);
+  const [refused] = await ask(nested(63));
+  expect(refused).toMatchObject({ code: "invalid_payload", message: expect.stringContaining("nested deeper than 64") });
+  const [accepted] = (await ask(nested(62))) as [Accepted];
+  const [row] = await rows<{ envelope: string }>("SELECT envelope FROM instances WHERE id = ?1", accepted.instanceId);
+  expect(() => readMessage(JSON.parse(row?.envelope ?? ""), () => Deep as never)).not.toThrow();
 });

@@ -5,6 +5,7 @@ import { finishInstance, selectRun } from "../../src/engine/recorder/inbox.ts";
 import { GroupCommit } from "../../src/engine/store/group-commit.ts";
 import { operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";
 import { errorOf, held, outputOf, platformOf, platformReaches, runLab } from "./lab.ts";
+import { effect, retry } from "./operating.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
 
@@ -138,6 +139,48 @@ describe("The end of a run", () => {
       expect(await reaches(instanceId, "complete")).toBe("complete");
     },
   );
+
+  it.each(["while the code runs", "behind its end"])(
+    "is a failure where an effect that the code did not wait for fails for good %s; the retry does that one alone",
+    async (when) => {
+      const state = { broken: true, failed: false, did: 0 };
+      const behind = effect("keyed", async () => {
+        if (when === "behind its end") await scheduler.wait(300);
+        state.failed = true;
+        if (state.broken) throw new Error("The printer is out of paper.");
+        return 1;
+      });
+      const { instanceId } = await runLab(async ({ step }) => {
+        void step.effect("print", behind, {});
+        await step.commit("act", () => {
+          state.did++;
+          return {};
+        });
+        if (when !== "behind its end") await step.read("later", () => held(() => state.failed));
+        return "done";
+      });
+      expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+      expect(await errorOf(instanceId)).toMatchObject({ step: "print", message: "The printer is out of paper." });
+      await platformReaches(instanceId, "errored");
+      state.broken = false;
+      await retry(instanceId);
+      expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+      expect([await outputOf(instanceId), state.did]).toEqual(["done", 1]);
+    },
+  );
+
+  it("is none where the code looks at the failure later, or leaves it to a race", async () => {
+    const bad = effect("keyed", async () => Promise.reject(new Error("Bad.")));
+    const { instanceId } = await runLab(async ({ step }) => {
+      const late = step.effect("late", bad, {});
+      const raced = Promise.race([step.effect("raced", bad, {}).finally(() => scheduler.wait(500)), step.commit("act", () => ({}))]);
+      await step.read("meanwhile", () => scheduler.wait(200).then(() => 1));
+      await raced;
+      return late.catch((error: Error) => error.message);
+    });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputOf(instanceId)).toBe("Bad.");
+  });
 
   it("W11 with a result that is an object of a class: the row and the platform agree, and the platform has it as plain data", async () => {
     class Receipt {

@@ -214,7 +214,7 @@ describe("A retry from a step", () => {
     await platformReaches(instanceId, "errored");
     const wrong = { code: "invalid_payload", message: expect.stringContaining('no step "loook" to start from. It has: "look", "write".') };
     await expect(retryInstance(probeEnv, operator, instanceId, { from: "loook", reason: "again" })).rejects.toMatchObject(wrong);
-    await expect(planRetry(probeEnv, operator, instanceId, "loook")).rejects.toMatchObject(wrong);
+    await expect(planRetry(probeEnv, operator, instanceId, { from: "loook" })).rejects.toMatchObject(wrong);
     expect(await statusOf(instanceId)).toBe("errored");
     state.broken = false;
     await retryInstance(probeEnv, operator, instanceId, { from: "look", reason: "again" });

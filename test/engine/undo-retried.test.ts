@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { defineStep, planUndo } from "../../src/engine/index.ts";
+import { defineStep, planUndo, sql } from "../../src/engine/index.ts";
 import { operator, probeEnv } from "./harness.ts";
 import { errorOf, runLab } from "./lab.ts";
 import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
@@ -33,6 +33,24 @@ const van = (world: string[], name = "van") =>
   effect("keyed", async () => world.push(name), { undo: back(async () => world.push(`${name} back`)) });
 
 describe("An undo that fails and is retried", () => {
+  it.each([
+    ["a promise", async () => ({})],
+    ["a single statement", () => ({ statements: sql`SELECT 1` })],
+  ])("W19 writes what it says, or says that it cannot: of %s it takes back nothing", async (_, wrong) => {
+    const state = { wrong: true };
+    const { instanceId } = await runLab(({ step }) =>
+      step.commit("write", () => ({}), { undo: (() => (state.wrong ? wrong() : {})) as never }),
+    );
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ code: "config_invalid", step: "undo write", attempts: 1 });
+    expect(await stateOf(instanceId, "write")).toBe("done");
+    state.wrong = false;
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+  });
+
   it.each(["keyed", "once", "natural"] as const)("W19 I15 takes back once, by a %s step whose answer cannot be kept", async (of) => {
     const refunds: string[] = [];
     const refund = effect(of, async ({ key }) => {

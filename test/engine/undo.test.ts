@@ -322,6 +322,7 @@ describe("W19 a crash inside an undo", () => {
 
     expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
       from: "undo first",
+      refused: null,
       effects: [
         { step: "undo last", item: "", verdict: "kept" },
         { step: "undo first", item: "", verdict: "runs" },

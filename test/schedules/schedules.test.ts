@@ -102,6 +102,17 @@ describe("A time that has come", () => {
     expect(await runs()).toHaveLength(1);
   });
 
+  it("is stated as refused alone when other work has its key", async () => {
+    const { caller, path, runs } = await scheduled();
+    const due = thisHour();
+    const key = `schedule/${path.split("/").at(-1)}/${new Date(due).toISOString()}`;
+    const { status } = await caller.call("POST", "/v1/commands", research("hot tea"), { "idempotency-key": key });
+    expect(status).toBe(202);
+    await dueSince(caller, due);
+    await platformCron();
+    expect(await runs()).toMatchObject([{ state: "refused", instance_id: null, reason: expect.stringContaining("another payload") }]);
+  });
+
   it("is stated as refused when its command is not valid any more, and the next one comes", async () => {
     const { caller, path, runs } = await scheduled();
     await env.DB.prepare(`UPDATE schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`).bind(caller.tenantId).run();

@@ -27,7 +27,7 @@ export interface Address {
  * long, and for a payload that no consumer would take; `invalid_envelope` for any other field that does not hold.
  */
 export async function address(bucket: R2Bucket, draft: Draft, to: Address): Promise<Envelope> {
-  assertBounded(draft.payload);
+  assertBounded(draft.payload, { within: 1 });
   return parseEnvelope({
     schema_version: draft.version,
     message_type: draft.type,

@@ -34,10 +34,12 @@ export function parseBounded(text: string, maxBytes: number = INTAKE_LIMITS.maxB
 
 /**
  * Refuses values nested deeper, or holding more keys, than the limits, keys that could reach a prototype, and what has no JSON of its own: half
- * characters, and numbers that are not finite (JSON's 1e999 is read as one). Iterative, so depth cannot overflow it. Errors: `invalid_payload` with the path.
+ * characters, and numbers that are not finite (JSON's 1e999 is read as one). `within`: how many levels the value will stand below the body
+ * that carries it, because that is what the next door measures; `at`: what it is called. Iterative, so depth cannot overflow it.
+ * Errors: `invalid_payload` with the path.
  */
-export function assertBounded(root: unknown): void {
-  const pending: { value: unknown; path: string; depth: number }[] = [{ value: root, path: "", depth: 0 }];
+export function assertBounded(root: unknown, { within = 0, at: path = "" } = {}): void {
+  const pending: { value: unknown; path: string; depth: number }[] = [{ value: root, path, depth: within }];
   let keys = 0;
   for (let at = pending.pop(); at; at = pending.pop()) {
     if (typeof at.value === "string" && !at.value.isWellFormed())

@@ -33,14 +33,25 @@ export function askerAt({ env, envelope, instanceId }: Run, { label }: Place): A
 export function questionOf(workflow: string, { label }: Place, request: ApprovalRequest): Question {
   const { question, details, timeout = DEFAULT_TIMEOUT, otherwise = "reject" } = request;
   const refused = (why: string) => new MillraceError("invalid_payload", `"${label}" cannot ask: ${why}.`);
-  if (question.length === 0 || question.length > MAX_QUESTION_CHARACTERS) {
-    throw refused(`its question has ${question.length} characters; ask in 1 to ${MAX_QUESTION_CHARACTERS}, and put the rest into details`);
+  if (typeof question !== "string" || question.length === 0 || question.length > MAX_QUESTION_CHARACTERS) {
+    throw refused(
+      `its question has ${question?.length ?? 0} characters; ask in 1 to ${MAX_QUESTION_CHARACTERS}, and put the rest into details`,
+    );
   }
-  const packed = details === undefined ? null : JSON.stringify(details);
+  const packed = packedDetails(details, refused);
   if (packed !== null && byteLength(packed) > MAX_DETAILS_BYTES) {
     throw refused(`its details are larger than ${MAX_DETAILS_BYTES} bytes; give a link instead`);
   }
   const timeoutMs = durationMs(timeout);
   if (timeoutMs > MAX_TIMEOUT_MS) throw refused("its timeout is longer than 365 days, the platform's longest wait");
   return { workflow, question, details: packed, otherwise, timeoutMs };
+}
+
+function packedDetails(details: unknown, refused: (why: string) => MillraceError): string | null {
+  if (details === undefined) return null;
+  try {
+    return JSON.stringify(details) ?? null;
+  } catch {
+    throw refused("its details are not JSON (a cycle or a BigInt); give plain data");
+  }
 }

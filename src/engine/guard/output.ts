@@ -43,17 +43,19 @@ export async function packOutput(bucket: R2Bucket, path: string, value: unknown)
 export function asResult(value: unknown): unknown {
   if (value === undefined) return undefined;
   const text = serialize(value, "workflow's result");
+  if (byteLength(text) > MAX_RESULT_BYTES) {
+    throw new MillraceError(
+      "output_too_large",
+      `The workflow's result has ${byteLength(text)} bytes, and at most ${MAX_RESULT_BYTES} (1 MiB) are kept: store it in a step and return where it is.`,
+    );
+  }
   if (isDeeperThan(MAX_RESULT_DEPTH, text)) {
     throw new MillraceError(
       "output_not_serializable",
       `The workflow's result is nested more than ${MAX_RESULT_DEPTH} levels deep: return plain data.`,
     );
   }
-  if (byteLength(text) <= MAX_RESULT_BYTES) return JSON.parse(text);
-  throw new MillraceError(
-    "output_too_large",
-    `The workflow's result has ${byteLength(text)} bytes, and at most ${MAX_RESULT_BYTES} (1 MiB) are kept: store it in a step and return where it is.`,
-  );
+  return JSON.parse(text);
 }
 
 /** The value again. Errors: `payload_missing` when a referred output is gone, `unavailable` when R2 goes on failing. */

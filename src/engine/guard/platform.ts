@@ -29,6 +29,8 @@ export class Platform {
   readonly #steps: WorkflowStep;
   /** Guarded steps that are under way, whole. */
   readonly #guarded = new Set<Promise<unknown>>();
+  /** Those that failed for good. */
+  readonly #failed = new Map<string, unknown>();
   /** Attempts that are under way, and when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();
   #code: "runs" | "returned" | "threw" | "over" = "runs";
@@ -77,7 +79,10 @@ export class Platform {
     if (guarded) {
       this.#guarded.add(ended);
       const release = () => void this.#guarded.delete(ended);
-      ended.then(release, release);
+      ended.then(release, (error) => {
+        release();
+        this.#failed.set(label, error);
+      });
     }
     const result = await ended;
     if (!attempts.ran) this.#run.noteReplay();
@@ -86,12 +91,13 @@ export class Platform {
 
   /**
    * The workflow's code has returned: until every effect that it began has its outcome, or was given up. Nobody could retry it once the
-   * run is complete, and an undo must find what happened.
+   * run is complete, and an undo must find what happened. Throws what one of them failed of, if the code waited for no answer of it.
    */
   async whenDone(): Promise<void> {
     this.#code = "returned";
     while (this.#guarded.size > 0) await Promise.allSettled(this.#guarded);
     this.#code = "over";
+    for (const [label, error] of this.#failed) if (!this.#run.isAwaited(label)) throw error;
   }
 
   /** The workflow's code has thrown: until no attempt is under way any more. None is made again before an operator retries. */

@@ -41,6 +41,7 @@ export class Run {
   readonly #course = new Course();
   /** Told apart from other passes by the tokens of its attempts. */
   readonly #pass = attemptToken().slice(0, PASS_CHARACTERS);
+  readonly #awaited = new Set<string>();
   #recorded = 0;
   #replayed: boolean;
   #announced = false;
@@ -139,6 +140,15 @@ export class Run {
         await this.#knowHistory();
       }
     });
+  }
+
+  /** The code waits for this step, or has something wait for it: it hears of its failure. */
+  noteAwaited({ label }: Place): void {
+    this.#awaited.add(label);
+  }
+
+  isAwaited(label: string): boolean {
+    return this.#awaited.has(label);
   }
 
   /** The workflow's code has ended. A branch that is still under way goes no further: whether it came so far would depend on time. */

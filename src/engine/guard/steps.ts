@@ -6,6 +6,7 @@ import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
 import { closeWait, registerWait, type WaitEnd, waitEventType } from "../signals/wait.ts";
+import { Answer } from "./answer.ts";
 import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
 import { attemptCommit, attemptEffect } from "./attempt.ts";
 import { packOutput } from "./output.ts";
@@ -23,6 +24,9 @@ export interface StepOptions {
   retries?: Retries;
   timeout?: Duration;
 }
+
+/** As long as an envelope's subject may be. */
+const MAX_SUBJECT_CHARACTERS = 500;
 
 /** Items of a `map` that are under way at a time. */
 const DEFAULT_CONCURRENCY = 10;
@@ -54,7 +58,7 @@ export class Steps {
   }
 
   /** Runs a guarded effect, with the promise of its class. `record` says which rows and messages are written with its outcome. */
-  async effect<Name extends string, Input, Output>(
+  effect<Name extends string, Input, Output>(
     name: Literal<Name>,
     definition: StepDefinition<Input, Output>,
     input: NoInfer<Input>,
@@ -67,7 +71,7 @@ export class Steps {
   ): Promise<Output> {
     const { key, undo, record = () => ({}) } = options;
     const place = { ...this.#place(name, key, definition.undo !== undefined || undo !== undefined), guarded: true };
-    return this.#take(
+    return this.#guarded(
       place,
       () => this.#platform.settle(place, definition, (attempt) => attemptEffect(this.#run, place, attempt, definition, input, record)),
       (walk) => walk.effect(place, definition, input, record, undo),
@@ -78,14 +82,14 @@ export class Steps {
    * Writes rows of our own and emits messages, exactly once, in one atomic write. `make` may read before it answers what to write;
    * it runs again at every attempt, so anything else it does must bear repetition.
    */
-  async commit<Name extends string, Output = undefined>(
+  commit<Name extends string, Output = undefined>(
     name: Literal<Name>,
     make: () => Commit<Output> | Promise<Commit<Output>>,
     /** `undo`: what is written when the commit is taken back. One without it stays. */
     options: StepOptions & { undo?: () => Writes } = {},
   ): Promise<Output> {
     const place = { ...this.#place(name, options.key, options.undo !== undefined), guarded: true };
-    return this.#take(
+    return this.#guarded(
       place,
       () => this.#platform.settle(place, options, (attempt) => attemptCommit(this.#run, place, attempt, make, options.timeout)),
       (walk) => walk.commit(place, options.undo),
@@ -151,7 +155,7 @@ export class Steps {
 
   /**
    * Runs a function for each item, `concurrency` (default 10) at a time; each item's steps carry its key. Answers in the items' order.
-   * Errors: `config_invalid` for a concurrency that is no whole number from 1.
+   * Errors: `config_invalid` for items that are no array, and for a concurrency that is no whole number from 1.
    */
   async map<Item, Output>(
     items: readonly Item[],
@@ -159,6 +163,8 @@ export class Steps {
     each: (item: Item, step: Steps) => Promise<Output>,
   ): Promise<Output[]> {
     const { concurrency = DEFAULT_CONCURRENCY } = options;
+    if (!Array.isArray(items))
+      throw new MillraceError("config_invalid", "map takes an array of items: make one of a Set or a Map first, [...items].");
     if (!Number.isInteger(concurrency) || concurrency < 1) {
       throw new MillraceError(
         "config_invalid",
@@ -195,6 +201,11 @@ export class Steps {
     return walk.hold(() => this.#run.through(place, found, () => found().catch(unlessNothingCame)));
   }
 
+  /** The same for a step whose failure ends the run though its code should wait for nothing. */
+  #guarded<T>(place: Place, doing: () => Promise<T>, walking: (walk: Walk) => Promise<T>): Promise<T> {
+    return Answer.of(this.#take(place, doing, walking), () => this.#run.noteAwaited(place));
+  }
+
   /** An event that no route signals reaches no wait: better said now than after the wait's whole time. Once it is mended, the retried step waits. */
   #assertSignalled(type: string): void {
     const { signalled } = this.#run;
@@ -215,6 +226,7 @@ export class Steps {
     const timeoutMs = durationMs(timeout);
     const registered = await this.#platform.do(place, {}, async () => {
       this.#assertSignalled(type);
+      assertSubject(place.label, subject);
       return registerWait(run, place.label, type, subject, timeoutMs);
     });
     const stands =
@@ -231,6 +243,16 @@ export class Steps {
     run.failures.noteEnd(place.label, error);
     throw error;
   }
+}
+
+/** No event has such a subject: the wait would last for nothing. */
+function assertSubject(label: string, subject: string): void {
+  if (typeof subject === "string" && subject.length > 0 && subject.length <= MAX_SUBJECT_CHARACTERS) return;
+  const has = typeof subject === "string" ? `${subject.length} characters` : `the type ${typeof subject}`;
+  throw new MillraceError(
+    "invalid_payload",
+    `"${label}" cannot wait: its subject has ${has}. Give the text that the event's subject will be, 1 to ${MAX_SUBJECT_CHARACTERS} characters.`,
+  );
 }
 
 function unlessNothingCame(error: unknown): void {

@@ -11,6 +11,7 @@ import type { Platform } from "./platform.ts";
 import { type Settled, stored } from "./record.ts";
 import type { Place, Run } from "./run.ts";
 import type { Done, StepDefinition, Writes } from "./step.ts";
+import { asWrites } from "./writes.ts";
 
 /** Thrown at the first step that did nothing: there is nothing behind it to take back. It unwinds the workflow's code; code that catches it is walked on. */
 export class WalkEnd extends Error {
@@ -142,8 +143,8 @@ export class Walk {
       const key = { instanceId: this.#run.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
       const back = undoPlace(place, effect.position, entries);
       const all = (): Writes => {
-        const own = writes();
-        return { ...own, statements: [...(own.statements ?? []), takenBack(key), nextGeneration(key)] };
+        const { statements = [], emit = [] } = asWrites(writes(), back.label);
+        return { emit, statements: [...statements, takenBack(key), nextGeneration(key)] };
       };
       await this.#platform.settle(back, definition ?? {}, (attempt) =>
         definition ? attemptEffect(this.#run, back, attempt, definition, done, all) : attemptCommit(this.#run, back, attempt, all),

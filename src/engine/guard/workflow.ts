@@ -32,7 +32,7 @@ export interface WorkflowDefinition<Payload = unknown> {
   readonly on: MessageDefinition<Payload>;
   /**
    * What it returns is the run's result: plain data of at most 1 MiB. Its run ends when every effect that it began has its outcome, also
-   * those that it did not wait for.
+   * those that it did not wait for; one of these that fails for good is what the run failed of.
    */
   readonly run: (call: WorkflowCall<Payload>) => Promise<unknown>;
 }

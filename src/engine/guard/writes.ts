@@ -3,7 +3,7 @@ import { beginning } from "../contract/text.ts";
 import type { Commit, Writes } from "./step.ts";
 
 /**
- * What `record`, or a commit, gave to be written. Errors: `config_invalid` for anything else than lists of statements and messages, so that
+ * What `record`, `undo` or a commit gave to be written. Errors: `config_invalid` for anything else than lists of statements and messages, so that
  * nothing is left out in silence: a promise, a single statement, a name that is misspelled.
  */
 export function asWrites<Output>(given: Commit<Output>, label: string): Writes & { output?: Output } {

@@ -100,8 +100,10 @@ async function repeatsAmong(
   const others: Acceptance[] = [];
   for (const [index, one] of prepared.entries()) {
     if (one instanceof MillraceError) continue;
-    const stored = rows.get(one.id)?.fingerprint;
-    const isRepeat = stored === one.fingerprint || stored === fingerprintOf(requests[index]?.payload);
+    const row = rows.get(one.id);
+    // Of a pruned one no payload is left that could be read by today's definition.
+    const isRepeat =
+      row?.fingerprint === one.fingerprint || (row?.status === "pruned" && row.fingerprint === fingerprintOf(requests[index]?.payload));
     if (isRepeat) repeats.add(one);
     else others.push(one);
   }

@@ -59,7 +59,7 @@ type StepEvent = Extract<WorkflowInstanceEvent, { type: (typeof WANTED)[number] 
 
 type Remembered = Pick<Instance, "id" | "workflow"> & Partial<Pick<Instance, "undo">>;
 
-/** The instance's steps as the platform remembers them, oldest first; behind them those of its undo. An instance it has forgotten, or never had, has none. */
+/** The instance's steps as the platform remembers them, oldest first; behind them those of its undo. An instance that it has forgotten, or whose workflow is not bound any more, has none. */
 export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: Remembered): Promise<History> {
   const names = undo === null ? [id] : [id, platformId(id, undo)];
   const parts = await Promise.all(names.map((name) => partOf(env, workflow, name)));
@@ -77,11 +77,7 @@ async function partOf(env: EngineEnv, workflow: string, name: string): Promise<H
 }
 
 async function* past(env: EngineEnv, workflow: string, id: string): AsyncGenerator<StepEvent> {
-  const binding = workflowBinding(env, workflow);
-  const subscription = await binding
-    .get(id)
-    .then((instance) => instance.subscribe({ filter: [...WANTED] }))
-    .catch(() => undefined);
+  const subscription = await subscribe(env, workflow, id).catch(() => undefined);
   if (!subscription) return;
   try {
     for (let quietMs = FIRST_EVENT_MS; ; quietMs = QUIET_MS) {
@@ -93,6 +89,11 @@ async function* past(env: EngineEnv, workflow: string, id: string): AsyncGenerat
   } finally {
     subscription[Symbol.dispose]();
   }
+}
+
+async function subscribe(env: EngineEnv, workflow: string, id: string) {
+  const instance = await workflowBinding(env, workflow).get(id);
+  return instance.subscribe({ filter: [...WANTED] });
 }
 
 function fold(steps: Map<string, StepRecord>, event: StepEvent): void {

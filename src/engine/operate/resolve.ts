@@ -1,9 +1,10 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { formatEntryKey, parseEntryKey } from "../contract/ids.ts";
+import { digest, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { type PackedOutput, packOutput } from "../guard/output.ts";
 import { nextGeneration } from "../recorder/inbox.ts";
 import { batch } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
@@ -19,7 +20,7 @@ export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject"
 /**
  * Resolves a doubt and wakes its instance. `confirm` also gives an output to an effect whose own could not be kept, and a better one to an
  * effect that a person had confirmed, once its instance has ended of that.
- * Errors: `effect_not_found`; `invalid_transition` when the effect is not in doubt (any more), or nobody would run it again.
+ * Errors: `effect_not_found`; `output_too_large` above 4 MiB; `invalid_transition` when the effect is not in doubt (any more), or nobody would run it again.
  */
 export async function resolveDoubt(
   env: EngineEnv,
@@ -43,8 +44,10 @@ export async function resolveDoubt(
   const [before] = found[0] ?? [];
   if (before === undefined) throw notFound();
 
+  const path = `${by.tenantId}/${instanceId}/${digest("operator", actionId)}`;
+  const output = await packOutput(env.PAYLOADS, path, resolution.verb === "confirm" ? resolution.output : undefined);
   const results = await batch(env.DB, [
-    settle(key, resolution),
+    settle(key, resolution, output),
     audit(by, { id: actionId, verb: resolution.verb, target, instanceId, reason }, true),
     ...(resolution.verb === "retry_anyway" ? [nextGeneration(key)] : []),
     sql`
@@ -76,13 +79,11 @@ type Key = NonNullable<ReturnType<typeof parseEntryKey>>;
  * step's next attempt, together with the rows and messages that belong to it; where those were written with what a person had said before,
  * they stay.
  */
-function settle({ instanceId, step, item, generation }: Key, resolution: Resolution): Statement {
+function settle({ instanceId, step, item, generation }: Key, resolution: Resolution, { output, outputRef }: PackedOutput): Statement {
   const state = resolution.verb === "confirm" ? "confirmed" : resolution.verb === "reject" ? "failed" : "superseded";
-  const output = resolution.verb === "confirm" ? (JSON.stringify(resolution.output) ?? null) : null;
   return sql`
-    UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = NULL, error = NULL,
-      epoch = epoch + 1,
-      token = 'operator', lease_until = NULL, updated_at = ${now}
+    UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef}, error = NULL,
+      epoch = epoch + 1, token = 'operator', lease_until = NULL, updated_at = ${now}
     WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}
       AND ((state = 'in_doubt' AND (${resolution.verb} <> 'retry_anyway' OR NOT ${OVER}))
         OR (${resolution.verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${ENDED}))))`;

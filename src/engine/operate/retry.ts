@@ -18,22 +18,30 @@ import { type Effect, effectsOf, getInstance, type Instance } from "./instances.
 /** What a retry would do with each guarded effect. */
 export interface RetryPlan {
   from: string | null;
+  /** Why it would be refused now; null when it would be done. */
+  refused: string | null;
   effects: { step: string; item: string; verdict: "kept" | "runs" | "in_doubt" }[];
 }
 
 /** Says what a retry would do, and does nothing. Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded. */
-export async function planRetry(env: EngineEnv, by: Operator, instanceId: string, from?: string): Promise<RetryPlan> {
+export async function planRetry(
+  env: EngineEnv,
+  by: Operator,
+  instanceId: string,
+  { from, anyway = false }: { from?: string | undefined; anyway?: boolean | undefined } = {},
+): Promise<RetryPlan> {
   const instance = await getInstance(env, by, instanceId);
   const recorded = await effectsOf(env, by, instanceId);
   await assertRecorded(env, instance, recorded, from);
-  const { start } = await beginningOf(env, instance, from);
+  const { failed, start } = await beginningOf(env, instance, from);
+  const refused = await whyRefused(env, instance, mustBeFree(instance, failed, anyway));
   const goesOnUndoing = isBeingUndone(instance);
   const effects = recorded
     .filter(({ state, undo }) => state !== "superseded" && (undo === "is") === goesOnUndoing)
     .map((effect) => ({ step: effect.step, item: effect.item, verdict: verdictOn(effect) }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const listed = effects.some(({ step, item }) => start === labelOf(step, item));
-  return { from: start, effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }] };
+  return { from: start, refused, effects: start === null || listed ? effects : [...effects, { step: start, item: "", verdict: "runs" }] };
 }
 
 /** A `once` effect that is claimed was under way when its run ended: the next attempt parks it. */
@@ -62,8 +70,7 @@ export async function retryInstance(
   if (options.from !== undefined) await assertRecorded(env, instance, await effectsOf(env, by, instanceId), options.from);
   const { failed, start: from } = await beginningOf(env, instance, options.from);
   const anyway = options.anyway === true;
-  // The code that throws what it caught goes no other way: done anew, that step makes nothing happen twice.
-  const named = anyway || failed === instance.error?.step ? null : failed;
+  const named = mustBeFree(instance, failed, anyway);
   const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
@@ -94,18 +101,28 @@ export async function retryInstance(
     markInDoubt(instanceId),
     applied(actionId),
   ]);
-  if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance, named);
+  if (results.at(-1)?.[0]?.result !== "applied") {
+    const why = (await whyRefused(env, instance, named)) ?? "Somebody else was faster: look at it again.";
+    throw new MillraceError("invalid_transition", why, { from: instance.status, to: "running" });
+  }
   await crashPoint("retry promised, not applied");
   await applyAction(env, actionId);
   return { actionId, from };
 }
 
-async function refusal(env: EngineEnv, { id, status }: Instance, named: string | null): Promise<MillraceError> {
+/** The step on whose failure nothing may depend that was done; null when none has to be free. The code that throws what it caught goes no other way: done anew, that step makes nothing happen twice. */
+function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean): string | null {
+  return anyway || failed === error?.step ? null : failed;
+}
+
+async function whyRefused(env: EngineEnv, { id, status }: Instance, named: string | null): Promise<string | null> {
   const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
-  const why = behind
-    ? `"${named}" failed, and the code went on without it: "${behind.step}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step; or undo the instance and then retry it; or, if both may stand, say "anyway": true.`
+  if (behind) {
+    return `"${named}" failed, and the code went on without it: "${behind.step}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step; or undo the instance and then retry it; or, if both may stand, say "anyway": true.`;
+  }
+  return status === "errored" || status === "terminated"
+    ? null
     : `The instance is ${status}: only an errored or terminated one can be retried.`;
-  return new MillraceError("invalid_transition", why, { from: status, to: "running" });
 }
 
 /** Where a retry begins. */

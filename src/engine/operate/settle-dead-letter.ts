@@ -1,7 +1,7 @@
 import { address } from "../contract/address.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
-import { MillraceError } from "../contract/errors.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { messageId, outboxId } from "../contract/ids.ts";
 import type { Draft } from "../contract/message.ts";
 import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
@@ -55,7 +55,7 @@ export async function replayDeadLetter(
   const read = readMessage(body, (type) => carried(catalog, letter.queue, parseEnvelope(body).kind, type));
   assertSameIdentity(catalog, by, letter, read.envelope);
   // A payload that is not there, or is none, is better said now than by the run: its key would be taken.
-  if (read.envelope.payload_ref !== undefined) await unpackPayload(env.PAYLOADS, read.definition, read.envelope);
+  await assertPayload(env, read);
   // Whoever kept the message has let it go when it was captured: from now on it is in our outbox, and older copies of it are not it.
   const { outbox: _, ...kept } = read.envelope;
   const envelope: Envelope = { ...kept, replay: actionId };
@@ -188,6 +188,16 @@ async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Accept
   const [row] = await query<{ fingerprint: string; status: string }>(env.DB, selectKnown([command.id]));
   if (row === undefined || row.status === "pruned" || row.fingerprint === command.fingerprint || row.fingerprint === before) return;
   if (!(await sameWork(env, catalog, [command])).has(command)) throw keyReused(command.envelope);
+}
+
+/** Errors: `invalid_envelope` for a reference to what is not there, `invalid_payload`. */
+async function assertPayload(env: EngineEnv, { definition, envelope }: ReturnType<typeof readMessage>): Promise<void> {
+  if (envelope.payload_ref === undefined) return;
+  await unpackPayload(env.PAYLOADS, definition, envelope).catch((error) => {
+    if (codeOf(error) !== "payload_missing") throw error;
+    const issues = [{ path: "payload_ref", message: "names nothing that is kept for this tenant" }];
+    throw new MillraceError("invalid_envelope", messageOf(error), { issues });
+  });
 }
 
 /** A command that never started is given up with its letter, unless the row is that of another message. */

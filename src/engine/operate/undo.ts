@@ -11,6 +11,8 @@ import { type Effect, effectsOf, getInstance, type Instance } from "./instances.
 
 /** What an undo would do with each guarded effect. */
 export interface UndoPlan {
+  /** Why it would be refused now; null when it would be done. */
+  refused: string | null;
   effects: { step: string; item: string; verdict: UndoVerdict }[];
 }
 
@@ -34,7 +36,10 @@ export async function planUndo(env: EngineEnv, by: Operator, instanceId: string)
   }));
   // A step that failed before it recorded anything has no entry: a reading one, or one whose answer was lost each time.
   const listed = failed === undefined || plan.some(({ label }) => label === failed);
-  return { effects: [...(failed && !listed ? [{ step: failed, item: "", verdict: "unknown" as const }] : []), ...verdicts] };
+  return {
+    refused: await whyRefused(env, instance),
+    effects: [...(failed && !listed ? [{ step: failed, item: "", verdict: "unknown" as const }] : []), ...verdicts],
+  };
 }
 
 const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);
@@ -66,7 +71,10 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
     audit(by, { id: actionId, verb: "undo", target: instanceId, instanceId, reason, detail: { run } }, true),
     applied(actionId),
   ]);
-  if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance);
+  if (results.at(-1)?.[0]?.result !== "applied") {
+    const why = (await whyRefused(env, instance)) ?? "Somebody else was faster: look at it again.";
+    throw new MillraceError("invalid_transition", why, { from: instance.status, to: "running" });
+  }
   await crashPoint("undo promised, not applied");
   await applyAction(env, actionId);
   return { actionId };
@@ -77,15 +85,13 @@ function canBeTakenBack(instanceId: string): Statement {
   return sql`instance_id = ${instanceId} AND undoable = 1 AND position >= 0 AND state IN ('done', 'claimed', 'confirmed')`;
 }
 
-async function refusal(env: EngineEnv, { id, status, undo }: Instance): Promise<MillraceError> {
-  const detail = { from: status, to: "running" };
-  const because = (why: string) => new MillraceError("invalid_transition", why, detail);
-  if (undo !== null && status === "terminated") return because("The instance is undone already: there is nothing left to undo.");
-  if (undo !== null && status === "errored") return because("An undo of the instance has failed: retry it, and it goes on from there.");
-  if (status === "complete" || status === "errored" || status === "terminated") {
-    const [doubt] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE instance_id = ${id} AND state = 'in_doubt' LIMIT 1`);
-    if (!doubt) return because("The instance has done nothing that could be taken back: a dry run says what stays.");
-    return because("An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.");
-  }
-  return because(`The instance is ${status}: only one that has ended can be undone.`);
+async function whyRefused(env: EngineEnv, { id, status, undo }: Instance): Promise<string | null> {
+  if (undo !== null && status === "terminated") return "The instance is undone already: there is nothing left to undo.";
+  if (undo !== null && status === "errored") return "An undo of the instance has failed: retry it, and it goes on from there.";
+  if (status !== "complete" && status !== "errored" && status !== "terminated")
+    return `The instance is ${status}: only one that has ended can be undone.`;
+  const [doubt] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE instance_id = ${id} AND state = 'in_doubt' LIMIT 1`);
+  if (doubt) return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";
+  const [effect] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)} LIMIT 1`);
+  return effect ? null : "The instance has done nothing that could be taken back: a dry run says what stays.";
 }

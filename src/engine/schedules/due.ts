@@ -7,7 +7,7 @@ import { enqueue } from "../intake/enqueue.ts";
 import { batch } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { nextAfter, type Passed, passedSince } from "./cron.ts";
-import { insertRun, type Schedule, selectSchedules } from "./schedule.ts";
+import { deleteRun, insertRun, type Schedule, selectSchedules } from "./schedule.ts";
 
 /** Schedules of one look. */
 const LOOK = 100;
@@ -65,6 +65,8 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at
   const request = { type: schedule.command, payload: schedule.payload, idempotencyKey: key, causationId: key };
   const refuse = (error: MillraceError) =>
     batch(env.DB, [
+      // A key that other work has is refused behind the note that was committed with it.
+      deleteRun(schedule, { dueAt: run.dueAt, state: "started" }),
       insertRun(schedule, { ...run, state: "refused", instanceId: null, reason: beginning(error.message, 500) }, at),
       ...notes,
     ]);

@@ -106,3 +106,11 @@ export function insertRun(
     SELECT ${tenantId}, ${name}, ${dueAt}, ${state}, ${untilAt}, ${times}, ${instanceId}, ${reason}, ${at} WHERE ${so}
     ON CONFLICT (tenant_id, name, due_at, state) DO NOTHING`;
 }
+
+/** Takes a note back that turned out otherwise. */
+export function deleteRun(
+  { tenantId, name }: Pick<Schedule, "tenantId" | "name">,
+  { dueAt, state }: Pick<ScheduleRun, "dueAt" | "state">,
+): Statement {
+  return sql`DELETE FROM schedule_runs WHERE tenant_id = ${tenantId} AND name = ${name} AND due_at = ${dueAt} AND state = ${state}`;
+}
