@@ -1,41 +1,43 @@
 /** Every failure the engine can name. The literal is the identity: it survives RPC and the platform's own error wrapping. */
-export type ErrorCode =
-  | "invalid_json"
-  | "invalid_envelope"
-  | "invalid_payload"
-  | "payload_too_large"
-  | "payload_missing"
-  | "unknown_message_type"
-  | "idempotency_key_reused"
-  | "route_timeout"
-  | "instance_not_found"
-  | "effect_not_found"
-  | "dead_letter_not_found"
-  | "approval_not_found"
-  | "schedule_not_found"
-  | "invalid_transition"
-  | "lease_lost"
-  | "in_doubt"
-  | "step_failed"
-  | "step_timeout"
-  | "wait_timeout"
-  | "retry_after"
-  | "upstream_refused"
-  | "in_progress"
-  | "not_retryable"
-  | "answer_truncated"
-  | "answer_refused"
-  | "answer_empty"
-  | "answer_malformed"
-  | "output_too_large"
-  | "output_not_serializable"
-  | "nondeterministic_steps"
-  | "unauthorized"
-  | "forbidden"
-  | "rate_limited"
-  | "unavailable"
-  | "config_invalid"
-  | "invariant";
+export const ERROR_CODES = [
+  "invalid_json",
+  "invalid_envelope",
+  "invalid_payload",
+  "payload_too_large",
+  "payload_missing",
+  "unknown_message_type",
+  "idempotency_key_reused",
+  "route_timeout",
+  "instance_not_found",
+  "effect_not_found",
+  "dead_letter_not_found",
+  "approval_not_found",
+  "schedule_not_found",
+  "invalid_transition",
+  "lease_lost",
+  "in_doubt",
+  "step_failed",
+  "step_timeout",
+  "wait_timeout",
+  "retry_after",
+  "upstream_refused",
+  "in_progress",
+  "not_retryable",
+  "answer_truncated",
+  "answer_refused",
+  "answer_empty",
+  "answer_malformed",
+  "output_too_large",
+  "output_not_serializable",
+  "nondeterministic_steps",
+  "unauthorized",
+  "forbidden",
+  "rate_limited",
+  "unavailable",
+  "config_invalid",
+  "invariant",
+] as const;
+export type ErrorCode = (typeof ERROR_CODES)[number];
 
 /** One thing wrong with one field of the input. `path` is dotted, such as `payload.keyword`. */
 export interface Issue {

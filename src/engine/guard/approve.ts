@@ -2,7 +2,8 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
 import type { Asker, Question } from "../signals/approval.ts";
-import type { Place, Run } from "./run.ts";
+import type { Place } from "./place.ts";
+import type { Run } from "./run.ts";
 
 /** A question to a person. */
 export interface ApprovalRequest {

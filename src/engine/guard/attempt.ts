@@ -8,8 +8,9 @@ import type { Attempt, Entry } from "../recorder/entry.ts";
 import { claim, underLease } from "./claim.ts";
 import { describeFailure } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
+import type { Place } from "./place.ts";
 import { record, type Settled, stored } from "./record.ts";
-import type { Place, Run } from "./run.ts";
+import type { Run } from "./run.ts";
 import { type Commit, DEFAULT_TIMEOUT, type EffectCall, platformTimeoutMs, type StepDefinition, type Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 

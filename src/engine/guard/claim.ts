@@ -6,8 +6,9 @@ import { beginning } from "../contract/text.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { describeFailure } from "./failure.ts";
+import type { Place } from "./place.ts";
 import { type Settled, stored } from "./record.ts";
-import type { Place, Run } from "./run.ts";
+import type { Run } from "./run.ts";
 import { DEFAULT_TIMEOUT, HEARTBEAT_MS, LEASE_MS, type StepDefinition } from "./step.ts";
 
 /** How much of a claimed effect's input is kept for the operator's eyes. */

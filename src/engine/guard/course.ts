@@ -28,6 +28,7 @@ export class Course implements Progress {
   #expected: string[] = [];
   #basis: Told = { by: null, at: 0 };
   #telling = false;
+  #over = false;
 
   hasBegun(label: string): boolean {
     return this.#begun.has(label);
@@ -41,6 +42,16 @@ export class Course implements Progress {
   get lastFailed(): string | undefined {
     const last = this.#settled.at(-1);
     return last?.failure && last.label;
+  }
+
+  /** Steps that the code has begun and not heard of. */
+  get unheard(): readonly string[] {
+    return [...this.#underWay];
+  }
+
+  /** The code has ended: it hears of nothing any more. */
+  end(): void {
+    this.#over = true;
   }
 
   /** With what errors steps failed that the code has heard of. */
@@ -80,6 +91,7 @@ export class Course implements Progress {
   async settle<T>(label: string, work: () => Promise<T>): Promise<T> {
     const [outcome] = await Promise.allSettled([work()]);
     const settlement = outcome.status === "fulfilled" ? { label } : { label, failure: caughtOf(outcome.reason) };
+    if (this.#over) return new Promise(() => undefined);
     await this.#turnOf(settlement);
     if (outcome.status === "rejected") throw outcome.reason;
     return outcome.value;
@@ -122,7 +134,7 @@ export class Course implements Progress {
     for (;;) {
       // By then the code has named whatever it goes on with from what it heard last.
       await scheduler.wait(0);
-      const [next] = this.#held.splice(this.#nextHeld(), 1);
+      const [next] = this.#over ? [] : this.#held.splice(this.#nextHeld(), 1);
       if (!next) break;
       this.#tell(next.settlement);
       next.release();

@@ -1,6 +1,6 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import { backoffMs, durationMs } from "../contract/duration.ts";
-import { askedDelayMs, codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { askedDelayMs, codeOf, ERROR_CODES, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import type { Caught } from "./history.ts";
 import type { Retries } from "./step.ts";
@@ -13,6 +13,8 @@ export interface Failure {
   behind?: string | undefined;
   /** The other steps whose failures the code had caught: a retry is told of them again. Not shown to people. */
   caught?: Readonly<Record<string, Caught>> | undefined;
+  /** The steps that were under way, or whose outcome the code had not heard yet: a retry tries them anew. Not shown to people. */
+  unheard?: readonly string[] | undefined;
   code: ErrorCode;
   message: string;
   attempts: number;
@@ -52,6 +54,24 @@ export function describeFailure(step: string, attempts: number, error: unknown):
 export function asPlatformError(error: unknown): unknown {
   return isTerminal(error) && !(error instanceof NonRetryableError) ? new NonRetryableError(messageOf(error)) : error;
 }
+
+/** The same for a step's error, which later passes hear again: the platform keeps its message alone, so its code goes with that. */
+export function asStepError(error: unknown): unknown {
+  const code = codeOf(error);
+  if (code === undefined) return asPlatformError(error);
+  const text = `${messageOf(error)} [${code}]`;
+  return isTerminal(error) ? new NonRetryableError(text) : new Error(text);
+}
+
+/** A step's error as the platform gives it back, with its code again: the same in the pass that made it and in every later one. */
+export function fromStepError(error: unknown): unknown {
+  const [, message = "", said] = STEP_ERROR.exec(messageOf(error)) ?? [];
+  const code = ERROR_CODES.find((one) => one === said);
+  return code === undefined ? error : new MillraceError(code, message);
+}
+
+/** Before its message the platform puts the error's name, or not. */
+const STEP_ERROR = /^(?:[A-Za-z]*Error: )?(.*) \[([a-z_]+)\]$/s;
 
 /**
  * Milliseconds before the next attempt: what the upstream asked for, or else the policy's own back-off, capped at an hour. What is out

@@ -23,6 +23,12 @@ export interface Caught {
   forgotten?: true;
 }
 
+/**
+ * What a run leaves to the next about a step, where nothing recorded remembers it: with what error it failed, if the code caught that; or
+ * that it ended before the code heard of the step, which is tried anew from run `open` on.
+ */
+export type Left = Caught | { open: number };
+
 /** Remembers what the code heard of an error. */
 export function caughtOf(error: unknown): Caught {
   return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message: beginning(messageOf(error), 1000) };
@@ -88,9 +94,13 @@ export class History {
   readonly #told = new Map<Past, number>();
   readonly #due = new Set<Past>();
 
-  /** `caught`: what the code of the run before had caught, which nothing recorded need remember. */
-  constructor(entries: readonly Seen[], caught: Readonly<Record<string, Caught>> = {}) {
-    for (const [failed, error] of Object.entries(caught)) this.#caught.set(failed, error);
+  readonly #open = new Map<string, number>();
+
+  constructor(entries: readonly Seen[], left: Readonly<Record<string, Left>> = {}) {
+    for (const [label, one] of Object.entries(left)) {
+      if ("open" in one) this.#open.set(label, one.open);
+      else this.#caught.set(label, one);
+    }
     for (const entry of entries) {
       if (entry.position < 0) continue;
       const past = pastOf(entry);
@@ -99,7 +109,10 @@ export class History {
     }
     const newest = [...this.#newest.values()].toSorted(inOrderOfRuns(entries));
     const order = new Set<string>();
-    for (const past of this.#behind(newest)) for (const { label } of past.settled) order.add(label);
+    for (const past of this.#behind(newest)) {
+      // Tried anew, a step has no turn yet: it may wait for what was begun behind it.
+      for (const { label } of past.settled) if (!past.caught[label]?.forgotten) order.add(label);
+    }
     for (const { label, state } of newest) if (state === "done") order.add(label);
     this.order = [...order];
     const happened = [...this.#generations.values()].filter(mayHaveHappened).toSorted(inOrderOfRuns(entries));
@@ -113,6 +126,11 @@ export class History {
    */
   failureOf(label: string): Caught | undefined {
     return this.#caught.get(label);
+  }
+
+  /** The run from which on a step is tried anew, because no code heard what came of it before. */
+  openSince(label: string): number | undefined {
+    return this.#open.get(label);
   }
 
   /** What a recorded entry builds on. */

@@ -4,10 +4,11 @@ import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import { type Left, leftNow } from "../signals/approval.ts";
 import { doubtEventType, isInDoubt } from "./doubt.ts";
-import { describeFailure, nextDelayMs } from "./failure.ts";
+import { describeFailure, fromStepError, nextDelayMs } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
+import type { Place } from "./place.ts";
 import type { Settled } from "./record.ts";
-import type { Place, Run } from "./run.ts";
+import type { Run } from "./run.ts";
 import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, platformTimeoutMs, type Retries } from "./step.ts";
 import { StepAttempts } from "./step-attempts.ts";
 
@@ -72,7 +73,10 @@ export class Platform {
       },
       async ({ attempt }) => (isOver() ? never<T>() : attempts.make(attempt, () => this.#hold(timeoutMs, body(attempt)))),
     );
-    const ended = step.catch(async (error) => {
+    const ended = step.catch(async (told) => {
+      const anew = attempts.ran || name !== label ? undefined : this.#run.anewAs(label);
+      if (anew) return this.do({ ...place, label: anew, of: label }, policy, body, guarded && !behind ? "until complete" : begins);
+      const error = fromStepError(told);
       if (attempts.noteGivenUp(error) && guarded) await this.#doubtHung(place, failures.lastOf(label));
       throw error;
     });

@@ -4,7 +4,8 @@ import { digest } from "../contract/ids.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { addressEmitted } from "./emit.ts";
 import { type PackedOutput, packOutput } from "./output.ts";
-import type { Place, Run } from "./run.ts";
+import type { Place } from "./place.ts";
+import type { Run } from "./run.ts";
 import type { Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 

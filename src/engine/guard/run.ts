@@ -5,34 +5,13 @@ import { MillraceError } from "../contract/errors.ts";
 import { attemptToken } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass, Seen } from "../recorder/entry.ts";
-import { Course, type Start } from "./course.ts";
+import { Course } from "./course.ts";
 import type { Failure } from "./failure.ts";
 import { Failures } from "./failures.ts";
 import { isFirstPass } from "./fresh.ts";
 import { caughtOf, errorOf, History, labelOf } from "./history.ts";
 import { assertNameable } from "./name.ts";
-
-/** One call of a guarded step: where it stands in the run. */
-export interface Place {
-  /** The step's name in the code. */
-  name: string;
-  /** Tells parallel calls of one step apart; "" for a step that runs once. */
-  item: string;
-  /** The name on the platform. */
-  label: string;
-  /** The label of the step that it belongs to, where the engine takes one more of its own for that: what failures are called by. */
-  of?: string;
-  /** True for a step with an inbox entry. */
-  guarded?: boolean;
-  /** Where the code names it; undefined for steps of the engine's own, which take others back. */
-  start?: Start;
-  /** Said by such a step itself. */
-  position?: number;
-  /** Whether the code could take it back. */
-  undoable?: boolean;
-  /** The first generation that counts here; default 1. */
-  since?: number;
-}
+import type { Place } from "./place.ts";
 
 /** One pass of the platform through a workflow's code: from its start, or again after a crash, a sleep or a restart. */
 export class Run {
@@ -142,6 +121,12 @@ export class Run {
     });
   }
 
+  /** What a step is called when the platform remembers a failure of it that no code has heard: undefined when it may tell. */
+  anewAs(label: string): string | undefined {
+    const run = this.#history?.openSince(label);
+    return run === undefined ? undefined : `${label} · run ${run}`;
+  }
+
   /** The code waits for this step, or has something wait for it: it hears of its failure. */
   noteAwaited({ label }: Place): void {
     this.#awaited.add(label);
@@ -154,6 +139,7 @@ export class Run {
   /** The workflow's code has ended. A branch that is still under way goes no further: whether it came so far would depend on time. */
   noteOver(): void {
     this.#over = true;
+    this.#course.end();
   }
 
   /** An earlier step was answered without running, by the platform or by the inbox: this pass is not the first, and what was believed fresh is not. */
@@ -169,14 +155,20 @@ export class Run {
 
   /**
    * Why the run ended with this error: see `Failures`. Where the code threw one of its own, also which failure it had heard of last; and
-   * what else had failed before, and was caught: nothing may be recorded that remembers it.
+   * what else had failed before, and was caught, or was under way: nothing may be recorded that remembers it.
    */
   reasonFor(error: unknown): Failure | undefined {
     const failure = this.failures.reasonFor(error);
     if (failure === undefined) return undefined;
     const behind = failure.step === "" ? this.#course.lastFailed : undefined;
     const { [failure.step]: _ended, [behind ?? ""]: _last, ...caught } = this.#course.failures;
-    return { ...failure, ...(behind !== undefined && { behind }), ...(Object.keys(caught).length > 0 && { caught }) };
+    const unheard = this.#course.unheard.filter((label) => label !== failure.step);
+    return {
+      ...failure,
+      ...(behind !== undefined && { behind }),
+      ...(Object.keys(caught).length > 0 && { caught }),
+      ...(unheard.length > 0 && { unheard }),
+    };
   }
 
   /** True when its row says that it runs: it has written since it began, and since it waited. */
@@ -213,9 +205,9 @@ export class Run {
   /** Everything recorded for the instance but the outputs, newest generation last: looked up once in a pass, or anew. */
   entries(anew = false): Promise<Seen[]> {
     if (anew) this.#entries = undefined;
-    this.#entries ??= Promise.all([this.recorder.entries(this.instanceId), this.recorder.caughtBefore(this.instanceId)]).then(
-      ([entries, caught]) => {
-        this.#history = new History(entries, caught === null ? {} : JSON.parse(caught));
+    this.#entries ??= Promise.all([this.recorder.entries(this.instanceId), this.recorder.leftBefore(this.instanceId)]).then(
+      ([entries, left]) => {
+        this.#history = new History(entries, left === null ? {} : JSON.parse(left));
         this.#course.learn(this.#history);
         this.#recorded = entries.reduce((most, { position }) => Math.max(most, position + 1), this.#recorded);
         return entries;

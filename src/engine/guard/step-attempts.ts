@@ -1,6 +1,6 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
-import { asPlatformError, isTerminal } from "./failure.ts";
+import { asStepError, isTerminal } from "./failure.ts";
 import type { Failures } from "./failures.ts";
 
 /** An attempt begins, by its own clock, so much later than the platform's timer at most. */
@@ -36,7 +36,7 @@ export class StepAttempts {
       return await work();
     } catch (error) {
       if (!isSimulatedDeath(error)) this.failures.note(this.label, attempt, error, isTerminal(error) || attempt > this.limit);
-      throw asPlatformError(error);
+      throw asStepError(error);
     } finally {
       if (this.#underWay === own) this.#underWay = undefined;
     }

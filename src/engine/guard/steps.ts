@@ -10,8 +10,9 @@ import { Answer } from "./answer.ts";
 import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
 import { attemptCommit, attemptEffect } from "./attempt.ts";
 import { packOutput } from "./output.ts";
+import type { Place } from "./place.ts";
 import type { Platform } from "./platform.ts";
-import type { Place, Run } from "./run.ts";
+import type { Run } from "./run.ts";
 import type { Commit, Retries, StepDefinition, Writes } from "./step.ts";
 import { type Walk, WalkEnd } from "./undo.ts";
 

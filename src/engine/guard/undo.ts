@@ -7,9 +7,10 @@ import { askerAt } from "./approve.ts";
 import { attemptCommit, attemptEffect } from "./attempt.ts";
 import { UNDO_PREFIX } from "./name.ts";
 import { unpackOutput } from "./output.ts";
+import type { Place } from "./place.ts";
 import type { Platform } from "./platform.ts";
 import { type Settled, stored } from "./record.ts";
-import type { Place, Run } from "./run.ts";
+import type { Run } from "./run.ts";
 import type { Done, StepDefinition, Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 

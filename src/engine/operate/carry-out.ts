@@ -87,7 +87,8 @@ async function begin(env: EngineEnv, instance: WorkflowInstance, action: OpenAct
 
 /** Sends an event to an instance that waits for it. One that has ended meanwhile is told by the retry that restarts it. */
 async function tell(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
-  const { instance, status } = await existing(env, action);
+  // One that has ended, and that the platform has forgotten since, is nobody's to begin but an operator's who retries it.
+  const { instance, status } = ENDED.has(action.status) ? await reached(env, action) : await existing(env, action);
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));
   return "kept";
 }
@@ -96,8 +97,7 @@ const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]
 
 /** The instance, or its undo, on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is done. */
 async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo }: OpenAction): Promise<PlatformAnswer> {
-  const answer = await askPlatform(env, workflow, platformId(instance_id, undo));
-  if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
+  const answer = await reached(env, { workflow, instance_id, undo });
   if (answer.status === "unknown") {
     const { failed } = await startInstances(
       env,
@@ -106,5 +106,15 @@ async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo 
     );
     for (const why of failed.values()) throw new MillraceError("unavailable", why);
   }
+  return answer;
+}
+
+/** What the platform says of the instance. Errors: `unavailable` when it does not answer. */
+async function reached(
+  env: EngineEnv,
+  { workflow, instance_id, undo }: Pick<OpenAction, "workflow" | "instance_id" | "undo">,
+): Promise<PlatformAnswer> {
+  const answer = await askPlatform(env, workflow, platformId(instance_id, undo));
+  if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");
   return answer;
 }

@@ -7,13 +7,14 @@ import { shortened } from "../contract/text.ts";
 import { FRESH_MS } from "../guard/fresh.ts";
 import { labelOf } from "../guard/history.ts";
 import { forgetFailure, wentOnFrom } from "../recorder/caught.ts";
-import { markInDoubt } from "../recorder/inbox.ts";
+import { leaveDoubts, markInDoubt } from "../recorder/doubts.ts";
 import { forgetTold, reopenWait } from "../signals/wait.ts";
 import { batch, query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { historyOf } from "./history.ts";
 import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
+import { leftTo } from "./left.ts";
 
 /** What a retry would do with each guarded effect. */
 export interface RetryPlan {
@@ -75,9 +76,11 @@ export async function retryInstance(
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   const actionId = crypto.randomUUID();
+  // What is undone begins anew with all.
+  const left = isUndone(instance) ? null : await leftTo(env, instance, run, failed);
   const results = await batch(env.DB, [
     sql`
-      UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${stillCaught(instance, failed)},
+      UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left},
         undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated') AND run < ${run}
         AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,
@@ -98,6 +101,7 @@ export async function retryInstance(
       ? []
       : [forgetFailure(instanceId, failed, actionId), reopenWait(instanceId, failed, actionId)]),
     forgetTold(instanceId, actionId),
+    leaveDoubts(instanceId, actionId),
     markInDoubt(instanceId),
     applied(actionId),
   ]);
@@ -155,13 +159,6 @@ async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<stri
   const behind = error?.behind;
   if (behind === undefined) return null;
   return (await query(env.DB, wentOnFrom(id, behind))).length === 0 ? behind : null;
-}
-
-/** What the code had caught, but the step that is tried anew. One that is undone begins anew with all. */
-function stillCaught(instance: Instance, failed: string | null): string | null {
-  if (isUndone(instance) || instance.error?.caught === undefined) return null;
-  const { [failed ?? ""]: _, ...caught } = instance.error.caught;
-  return JSON.stringify(caught);
 }
 
 /** Its undo has failed: a retry goes on with that. */

@@ -9,7 +9,7 @@ export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
 
 const METHODS = [
   "entries",
-  "caughtBefore",
+  "leftBefore",
   "output",
   "runOf",
   "claim",

@@ -60,6 +60,7 @@ export function claim(attempt: Attempt, leaseMs: number, input: string | null): 
       state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),
       repeats = max(inbox.repeats, inbox.state = 'claimed'),
       position = excluded.position, after = excluded.after, caught = excluded.caught,
+      input = iif(inbox.state = 'claimed' AND inbox.class = 'once', inbox.input, excluded.input),
       epoch = inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, updated_at = excluded.updated_at
     WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.lease_until <= ${now} AND inbox.token <> excluded.token)`;
 }
@@ -85,16 +86,6 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
     WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND generation = ${key.generation}
       AND token = ${attempt.token} AND epoch = ${attempt.epoch}
       AND (state = 'claimed' OR (state = 'confirmed' AND ${ending} = 'in_doubt'))`;
-}
-
-/**
- * The last attempt at a `once` effect hangs, and nobody waits for it: what comes of it is unknown. Its token stays, so that it may still say
- * so itself, before a person does.
- */
-export function doubtHung(key: Omit<EntryKey, "generation">, error: string): Statement {
-  return sql`
-    UPDATE inbox SET state = 'in_doubt', error = ${error}, updated_at = ${now}
-    WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND class = 'once' AND state = 'claimed'`;
 }
 
 /**
@@ -228,24 +219,6 @@ export function markAwake(id: string): RowStatement {
 const MARK_AWAKE = `
   UPDATE instances SET status = 'running', updated_at = ${now.fragment}, seen = 1, check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('waiting', 'dead', 'skipped')`;
-
-/** The instance waits for a person, if one of its effects is in doubt. */
-export function markInDoubt(instanceId: string): Statement {
-  return sql`
-    UPDATE instances SET status = 'in_doubt', updated_at = ${now}
-    WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running', 'waiting')
-      AND EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
-}
-
-/** The instance waits for nobody any more, if none of its effects is in doubt. */
-export function markResolved(id: string): RowStatement {
-  return { text: MARK_RESOLVED, row: { id } };
-}
-
-const MARK_RESOLVED = `
-  UPDATE instances SET status = 'running', updated_at = ${now.fragment}
-  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status = 'in_doubt'
-    AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt')`;
 
 /** How a run of an instance ended. */
 export interface End {

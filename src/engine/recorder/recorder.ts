@@ -5,7 +5,8 @@ import type { EntryKey } from "../contract/ids.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
 import type { Row } from "../store/retry.ts";
-import { rememberFailure, selectCaughtBefore } from "./caught.ts";
+import { rememberFailure, selectLeftBefore } from "./caught.ts";
+import { doubtHung, markInDoubt, markResolved } from "./doubts.ts";
 import type { Attempt, Entry, Outgoing, Seen } from "./entry.ts";
 import * as inbox from "./inbox.ts";
 import { relay } from "./relay.ts";
@@ -43,10 +44,10 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: [inbox.selectEntries(instanceId)], read: ([rows]) => rows as unknown as Seen[] });
   }
 
-  /** What the code of the run before had caught, as JSON; null for a first run, and where there was nothing. */
-  caughtBefore(instanceId: string): Promise<string | null> {
+  /** What the runs before have left to the present one (see `Left`), as JSON; null for a first run, and where there was nothing. */
+  leftBefore(instanceId: string): Promise<string | null> {
     return this.#commits.commit({
-      statements: [selectCaughtBefore(instanceId)],
+      statements: [selectLeftBefore(instanceId)],
       read: ([rows]) => (rows?.[0]?.caught as string | undefined) ?? null,
     });
   }
@@ -61,7 +62,7 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   /** Takes a key before its effect runs, if it may be taken. */
   async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
-    const doubt = attempt.class === "once" ? [inbox.markInDoubt(attempt.key.instanceId)] : [];
+    const doubt = attempt.class === "once" ? [markInDoubt(attempt.key.instanceId)] : [];
     const statements = [inbox.claim(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, inbox.selectEntry(attempt.key)];
     try {
       return await this.#commits.commit({
@@ -91,13 +92,13 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   /** Ends a claim whose effect threw. */
   giveUp(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Promise<void> {
-    const doubt = ending === "in_doubt" ? [inbox.markInDoubt(attempt.key.instanceId)] : [];
+    const doubt = ending === "in_doubt" ? [markInDoubt(attempt.key.instanceId)] : [];
     return this.#commits.commit({ statements: [inbox.giveUpClaim(attempt, ending, error), ...doubt], read: () => undefined });
   }
 
   /** The last attempt at an effect hangs, and its step was given up. */
   async doubtHung(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
-    return this.#commits.commit({ statements: [inbox.doubtHung(key, error), inbox.markInDoubt(key.instanceId)], read: () => undefined });
+    return this.#commits.commit({ statements: [doubtHung(key, error), markInDoubt(key.instanceId)], read: () => undefined });
   }
 
   /** Commits an outcome with its rows and messages, then relays the messages. When another attempt was first, answers with what that one stored. */
@@ -107,7 +108,7 @@ export class Recorder extends DurableObject<EngineEnv> {
       ...outcome.statements,
       ...outcome.messages.map(inbox.insertOutgoing),
       ...this.#running(attempt),
-      ...(attempt.class === "once" ? [inbox.markResolved(attempt.key.instanceId)] : []),
+      ...(attempt.class === "once" ? [markResolved(attempt.key.instanceId)] : []),
     ];
     const already = { look: inbox.selectEntry(attempt.key), read: (rows: Row[]) => recorded(attempt, onlyEntry(rows)) };
     let run: number | undefined;
