@@ -60,7 +60,7 @@ describe("A failure that the code caught, and threw as an error of its own", () 
     expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
   });
 
-  it("W25 is its first step's where no branch came through", async () => {
+  it("W25 is that step's of which it heard last, where no branch came through", async () => {
     const refuse = (what: string) => async () => {
       throw notRetryable(`No ${what}.`);
     };
@@ -69,9 +69,9 @@ describe("A failure that the code caught, and threw as an error of its own", () 
     );
     expect(await reaches(instanceId, "errored")).toBe("errored");
     expect(await errorOf(instanceId)).toMatchObject({
-      step: "by rail",
+      step: "by road",
       code: "not_retryable",
-      message: expect.stringContaining("No train."),
+      message: expect.stringContaining("No lorry."),
     });
   });
 

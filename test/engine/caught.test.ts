@@ -224,8 +224,8 @@ it("W25 A caught failure stays caught when the entry that remembers it is claime
     (step) => step === "ship",
   );
   state.ship = true;
-  // As if the platform had forgotten how the steps came out.
-  await probeEnv.DB.prepare("UPDATE instances SET error = json_set(error, '$.step', '', '$.caught', json('{}')) WHERE id = ?1")
+  // As if the platform had forgotten how the steps came out, and nobody had heard how the run ended.
+  await probeEnv.DB.prepare("UPDATE instances SET error = json_set(error, '$.step', ''), caught = NULL WHERE id = ?1")
     .bind(instanceId)
     .run();
   await retry(instanceId);

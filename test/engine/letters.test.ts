@@ -351,7 +351,8 @@ describe("A replay", () => {
     const { payload_inline: _, ...rest } = refused;
     const body = { ...rest, payload_ref: `r2://payloads/acme/${name}/mistyped` };
     await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended", body })).rejects.toMatchObject({
-      code: "payload_missing",
+      code: "invalid_envelope",
+      detail: { issues: [{ path: "payload_ref" }] },
     });
     expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
     const mended = { ...refused, payload_inline: { name, steps: [] } };

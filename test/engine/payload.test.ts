@@ -333,7 +333,7 @@ describe("Outputs", () => {
     expect(await reaches(instanceId, "complete")).toBe("complete");
 
     const recorder = recorderOf(probeEnv, instanceId);
-    expect(await recorder.entries(instanceId)).toHaveLength(301);
+    expect((await recorder.history(instanceId)).entries).toHaveLength(301);
     const key = (item: string) => ({ instanceId, step: "make", item, generation: 1 });
     const outputs = await Promise.all(items.map((item) => recorder.output(key(item))));
     expect(outputs.every((output) => output?.length === 120_002)).toBe(true);

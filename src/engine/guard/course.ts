@@ -29,6 +29,7 @@ export class Course implements Progress {
   #basis: Told = { by: null, at: 0 };
   #telling = false;
   #over = false;
+  #lastBegun = 0;
 
   hasBegun(label: string): boolean {
     return this.#begun.has(label);
@@ -38,10 +39,10 @@ export class Course implements Progress {
     return this.#failed.get(label) === failed;
   }
 
-  /** The step that the code heard of last, if it failed. */
+  /** The step that the code heard of last, if it failed and the code has begun nothing since. */
   get lastFailed(): string | undefined {
     const last = this.#settled.at(-1);
-    return last?.failure && last.label;
+    return this.#lastBegun < this.#settled.length ? last?.failure && last.label : undefined;
   }
 
   /** Steps that the code has begun and not heard of. */
@@ -54,7 +55,7 @@ export class Course implements Progress {
     this.#over = true;
   }
 
-  /** With what errors steps failed that the code has heard of. */
+  /** With what errors steps failed that the code has heard of, in that order. */
   get failures(): Readonly<Record<string, Caught>> {
     return Object.fromEntries(this.#settled.flatMap(({ label, failure }) => (failure ? [[label, failure]] : [])));
   }
@@ -69,6 +70,7 @@ export class Course implements Progress {
   begin(label: string): Start {
     const start = { at: this.#settled.length, basis: this.#basis };
     this.#begun.add(label);
+    this.#lastBegun = start.at;
     this.#underWay.add(label);
     const recorded = this.#history?.basisAt(label, this, start.at);
     if (recorded) this.noteRecorded(recorded, start);
@@ -87,9 +89,9 @@ export class Course implements Progress {
     if (at >= this.#basis.at) this.#basis = { by: { label, generation }, at };
   }
 
-  /** Runs a step, and lets the code hear how it came out when it is its turn. */
-  async settle<T>(label: string, work: () => Promise<T>): Promise<T> {
-    const [outcome] = await Promise.allSettled([work()]);
+  /** Lets the code hear how a step came out when it is its turn. */
+  async settle<T>(label: string, taken: Promise<T>): Promise<T> {
+    const [outcome] = await Promise.allSettled([taken]);
     const settlement = outcome.status === "fulfilled" ? { label } : { label, failure: caughtOf(outcome.reason) };
     if (this.#over) return new Promise(() => undefined);
     await this.#turnOf(settlement);

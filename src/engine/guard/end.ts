@@ -16,7 +16,8 @@ const YOUNG_MS = 60_000;
 export async function tellEnd(run: Run, platform: Platform, status: End["status"], failure: Failure | null = null): Promise<void> {
   try {
     const error = failure && JSON.stringify(failure);
-    const end = { id: run.instanceId, run: await run.number(), status, error };
+    const number = await run.number();
+    const end = { id: run.instanceId, run: number, status, error, left: run.leftTo(number + 1) };
     if (run.isKnownToRun && Date.now() - Date.parse(run.envelope.created_at) < YOUNG_MS) await run.recorder.finish(end);
     else await platform.reading("end", () => run.recorder.finish(end, true), "always");
   } catch (error) {

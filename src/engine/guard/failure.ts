@@ -2,7 +2,6 @@ import { NonRetryableError } from "cloudflare:workflows";
 import { backoffMs, durationMs } from "../contract/duration.ts";
 import { askedDelayMs, codeOf, ERROR_CODES, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
-import type { Caught } from "./history.ts";
 import type { Retries } from "./step.ts";
 
 /** Why a step, and with it an instance, stopped: what the operator reads. */
@@ -11,10 +10,6 @@ export interface Failure {
   step: string;
   /** Where the code threw between steps: the step whose failure it had heard last, if that was a failure. */
   behind?: string | undefined;
-  /** The other steps whose failures the code had caught: a retry is told of them again. Not shown to people. */
-  caught?: Readonly<Record<string, Caught>> | undefined;
-  /** The steps that were under way, or whose outcome the code had not heard yet: a retry tries them anew. Not shown to people. */
-  unheard?: readonly string[] | undefined;
   code: ErrorCode;
   message: string;
   attempts: number;

@@ -44,11 +44,14 @@ export class Failures {
 
   /**
    * Why the run ended with this error: its step's last attempt, also where the code threw an error of its own with that one as its `cause`;
-   * or the workflow's own code. Undefined when the platform gave a step up for reasons of its own (an eviction, a deploy): it will pass
+   * of several the one that the code heard of last (`heard`: in that order), because it may have gone on from the others; or the workflow's
+   * own code. Undefined when the platform gave a step up for reasons of its own (an eviction, a deploy): it will pass
    * here again, and if it does not, the keeper asks it.
    */
-  reasonFor(error: unknown): Failure | undefined {
-    const own = causesOf(error).find((cause) => this.#heard.has(cause));
+  reasonFor(error: unknown, heard: readonly string[] = []): Failure | undefined {
+    const causes = causesOf(error).filter((cause) => this.#heard.has(cause));
+    const turn = (cause: unknown) => heard.indexOf(this.#heard.get(cause) ?? "");
+    const own = causes.reduce<unknown>((last, cause) => (last === undefined || turn(cause) > turn(last) ? cause : last), undefined);
     const label = this.#heard.get(own);
     if (label === undefined) return describeFailure("", 1, error);
     const seen = this.#attempts.get(label);

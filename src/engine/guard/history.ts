@@ -24,8 +24,8 @@ export interface Caught {
 }
 
 /**
- * What a run leaves to the next about a step, where nothing recorded remembers it: with what error it failed, if the code caught that; or
- * that it ended before the code heard of the step, which is tried anew from run `open` on.
+ * What a run leaves to later passes about a step, where nothing recorded remembers it: with what error it failed, if the code heard that; or
+ * that it is tried anew from run `open` on, whatever the platform remembers, because no code heard of it, or an operator wants that.
  */
 export type Left = Caught | { open: number };
 
@@ -60,9 +60,20 @@ export function packBefore(basis: Basis | null, settled: readonly Settlement[]):
   const failures = settled.flatMap(({ label, failure }) => (failure ? [[label, failure]] : []));
   return {
     after: JSON.stringify([base, ...marks]),
-    caught: failures.length > 0 ? JSON.stringify(Object.fromEntries(failures)) : null,
+    caught: failures.length > 0 ? packLeft(Object.fromEntries(failures)) : null,
   };
 }
+
+/** What steps failed of, as it is kept: where that is too much for a row, each says how it begins. */
+export function packLeft(left: Readonly<Record<string, Left>>): string {
+  const whole = JSON.stringify(left);
+  if (whole.length <= MAX_LEFT_CHARACTERS) return whole;
+  const cut = (one: Left) => ("open" in one ? one : { ...one, message: beginning(one.message, 40) });
+  return JSON.stringify(Object.fromEntries(Object.entries(left).map(([label, one]) => [label, cut(one)])));
+}
+
+/** A row takes 2 MB, of characters that have up to three bytes each; the entry holds other things as well. */
+const MAX_LEFT_CHARACTERS = 300_000;
 
 /** One recorded step of the workflow's code, in one of its generations. */
 interface Past {
@@ -96,7 +107,11 @@ export class History {
 
   readonly #open = new Map<string, number>();
 
-  constructor(entries: readonly Seen[], left: Readonly<Record<string, Left>> = {}) {
+  constructor(
+    entries: readonly Seen[],
+    /** What the runs before had left. */
+    readonly left: Readonly<Record<string, Left>> = {},
+  ) {
     for (const [label, one] of Object.entries(left)) {
       if ("open" in one) this.#open.set(label, one.open);
       else this.#caught.set(label, one);
@@ -128,7 +143,7 @@ export class History {
     return this.#caught.get(label);
   }
 
-  /** The run from which on a step is tried anew, because no code heard what came of it before. */
+  /** The run from which on a step is tried anew. */
   openSince(label: string): number | undefined {
     return this.#open.get(label);
   }
@@ -156,14 +171,14 @@ export class History {
     return undefined;
   }
 
-  /** True for what happened when all that had settled before it was begun has settled in this pass, and in the same way. */
+  /** True for what happened when all that had settled before it was begun has settled in this pass. */
   #isDue(step: Past, pass: Progress): boolean {
     if (!HAPPENED.has(step.state)) return false;
     const chain = this.#chain(step, this.#due);
     if (!this.#isWhole(chain, this.#due)) return false;
     for (const past of chain) {
       // A generation that is free to be taken has not said yet when that is; nor is it due behind a failure that is forgotten.
-      const isAsItWas = past.settled.every(({ label, failed }) => pass.hasSettled(label, failed) && !past.caught[label]?.forgotten);
+      const isAsItWas = past.settled.every(({ label, failed }) => hasComeOut(pass, label, failed) && !past.caught[label]?.forgotten);
       if (past.state === "failed" || !isAsItWas) return false;
       this.#due.add(past);
     }
@@ -206,6 +221,11 @@ export class History {
   #basisOf({ basis }: Past): Past | undefined {
     return basis === null ? undefined : this.#generations.get(keyOf(basis));
   }
+}
+
+/** As it was, or worse: what had answered before, and fails now, leads to no other way than that which was gone. */
+function hasComeOut(pass: Progress, label: string, failed: boolean): boolean {
+  return pass.hasSettled(label, failed) || (!failed && pass.hasSettled(label, true));
 }
 
 function pastOf({ step, item, generation, position, state, token, after, caught, updated_at }: Seen): Past {

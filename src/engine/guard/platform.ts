@@ -28,8 +28,6 @@ interface Policy {
 export class Platform {
   readonly #run: Run;
   readonly #steps: WorkflowStep;
-  /** Guarded steps that are under way, whole. */
-  readonly #guarded = new Set<Promise<unknown>>();
   /** Those that failed for good. */
   readonly #failed = new Map<string, unknown>();
   /** Attempts that are under way, and when the platform gives each up. */
@@ -43,19 +41,18 @@ export class Platform {
 
   /**
    * One platform step: failures are noted for the operator, terminal ones end it, and its retries wait as long as the upstream asks. Behind
-   * the end of the code none begins any more but those for an effect that was begun, `until complete`, and the engine's own, `always`.
+   * the end of the code none begins any more but those of a guarded step that it had begun, and the engine's own, `always`.
    */
   async do<T extends Rpc.Serializable<T>>(
     place: Pick<Place, "label" | "of" | "guarded"> & Partial<Pick<Place, "name" | "item">>,
     policy: Policy,
     body: (attempt: number) => Promise<T>,
-    begins: "in code" | "until complete" | "always" = "in code",
+    begins: "in code" | "always" = "in code",
   ): Promise<T> {
     const behind = begins === "always";
-    const mayBegin = behind || this.#code === "runs" || (begins === "until complete" && this.#code === "returned");
-    if (!mayBegin) return never();
-    const { failures } = this.#run;
     const { label: name, of: label = name, guarded = false } = place;
+    if (!behind && this.#code !== "runs" && !(this.#code === "returned" && guarded)) return never();
+    const { failures } = this.#run;
     const { retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT } = policy;
     const timeoutMs = platformTimeoutMs(timeout);
     const attempts = new StepAttempts(failures, label, retries.limit, timeoutMs);
@@ -74,20 +71,13 @@ export class Platform {
       async ({ attempt }) => (isOver() ? never<T>() : attempts.make(attempt, () => this.#hold(timeoutMs, body(attempt)))),
     );
     const ended = step.catch(async (told) => {
-      const anew = attempts.ran || name !== label ? undefined : this.#run.anewAs(label);
-      if (anew) return this.do({ ...place, label: anew, of: label }, policy, body, guarded && !behind ? "until complete" : begins);
+      const anew = attempts.ran || name !== label ? undefined : await this.#run.anewAs(label);
+      if (anew) return this.do({ ...place, label: anew, of: label }, policy, body, begins);
       const error = fromStepError(told);
       if (attempts.noteGivenUp(error) && guarded) await this.#doubtHung(place, failures.lastOf(label));
+      if (guarded) this.#failed.set(label, error);
       throw error;
     });
-    if (guarded) {
-      this.#guarded.add(ended);
-      const release = () => void this.#guarded.delete(ended);
-      ended.then(release, (error) => {
-        release();
-        this.#failed.set(label, error);
-      });
-    }
     const result = await ended;
     if (!attempts.ran) this.#run.noteReplay();
     return result as T;
@@ -99,7 +89,8 @@ export class Platform {
    */
   async whenDone(): Promise<void> {
     this.#code = "returned";
-    while (this.#guarded.size > 0) await Promise.allSettled(this.#guarded);
+    const { guarded } = this.#run;
+    while (guarded.size > 0) await Promise.allSettled(guarded);
     this.#code = "over";
     for (const [label, error] of this.#failed) if (!this.#run.isAwaited(label)) throw error;
   }
@@ -193,7 +184,7 @@ export class Platform {
         await this.waitFor(`${place.label} · in doubt ${round}`, doubtEventType(key), "365 days");
       }
       const after = { ...place, label: `${place.label} · after doubt ${round}`, of: place.label };
-      settled = await this.do(after, policy, (number) => attempt(number + 1), "until complete");
+      settled = await this.do(after, policy, (number) => attempt(number + 1));
     }
     const packed = settled;
     return (await this.reading(place.label, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;

@@ -9,7 +9,7 @@ import { Course } from "./course.ts";
 import type { Failure } from "./failure.ts";
 import { Failures } from "./failures.ts";
 import { isFirstPass } from "./fresh.ts";
-import { caughtOf, errorOf, History, labelOf } from "./history.ts";
+import { caughtOf, errorOf, History, labelOf, packLeft } from "./history.ts";
 import { assertNameable } from "./name.ts";
 import type { Place } from "./place.ts";
 
@@ -17,6 +17,8 @@ import type { Place } from "./place.ts";
 export class Run {
   readonly recorder: RecorderClient;
   readonly failures = new Failures();
+  /** Guarded steps that the code has begun, until their outcome is there. */
+  readonly guarded = new Set<Promise<unknown>>();
   readonly #course = new Course();
   /** Told apart from other passes by the tokens of its attempts. */
   readonly #pass = attemptToken().slice(0, PASS_CHARACTERS);
@@ -40,6 +42,8 @@ export class Run {
     createdAt: Date | undefined,
     /** The events that a route signals to waiting runs; undefined when no catalog has said. */
     readonly signalled?: ReadonlySet<string>,
+    /** True for a pass that undoes. */
+    readonly undoes = false,
   ) {
     this.recorder = recorderOf(env, instanceId);
     this.#replayed = !isFirstPass(instanceId, createdAt);
@@ -101,30 +105,35 @@ export class Run {
    */
   async through<T>(place: Place, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
     if (this.#over) return new Promise(() => undefined);
-    await this.#knowHistory();
-    if (this.#over) return new Promise(() => undefined);
-    const caught = this.#history?.failureOf(place.label);
-    return this.#course.settle(place.label, async () => {
-      try {
-        if (!caught) return await work();
-        await look?.();
-        const error = errorOf(caught);
-        this.failures.noteEnd(place.label, error);
-        throw error;
-      } catch (error) {
-        if (this.#history?.failsAgain(place.label, caughtOf(error)))
-          await pRetry(() => this.recorder.remember(this.instanceId, place.label), LOOK);
-        throw error;
-      } finally {
-        await this.#knowHistory();
-      }
-    });
+    const taken = this.#take(place, work, look);
+    if (place.guarded) this.guarded.add(taken);
+    const release = () => void this.guarded.delete(taken);
+    taken.then(release, release);
+    return this.#course.settle(place.label, taken);
   }
 
-  /** What a step is called when the platform remembers a failure of it that no code has heard: undefined when it may tell. */
-  anewAs(label: string): string | undefined {
+  async #take<T>(place: Place, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
+    await this.#knowHistory();
+    const caught = this.#history?.failureOf(place.label);
+    try {
+      if (!caught) return await work();
+      await look?.();
+      const error = errorOf(caught);
+      this.failures.noteEnd(place.label, error);
+      throw error;
+    } catch (error) {
+      if (this.#history?.failsAgain(place.label, caughtOf(error)))
+        await pRetry(() => this.recorder.remember(this.instanceId, place.label), LOOK);
+      throw error;
+    } finally {
+      await this.#knowHistory();
+    }
+  }
+
+  /** What a step is called that is tried anew though the platform remembers a failure of it: undefined where the code hears that one. */
+  async anewAs(label: string): Promise<string | undefined> {
     const run = this.#history?.openSince(label);
-    return run === undefined ? undefined : `${label} · run ${run}`;
+    return run === undefined || run > (await this.number()) ? undefined : `${label} · run ${run}`;
   }
 
   /** The code waits for this step, or has something wait for it: it hears of its failure. */
@@ -153,22 +162,22 @@ export class Run {
     this.#entries = undefined;
   }
 
-  /**
-   * Why the run ended with this error: see `Failures`. Where the code threw one of its own, also which failure it had heard of last; and
-   * what else had failed before, and was caught, or was under way: nothing may be recorded that remembers it.
-   */
+  /** Why the run ended with this error: see `Failures`. Where the code threw one of its own, also which failure it had just heard of. */
   reasonFor(error: unknown): Failure | undefined {
-    const failure = this.failures.reasonFor(error);
-    if (failure === undefined) return undefined;
-    const behind = failure.step === "" ? this.#course.lastFailed : undefined;
-    const { [failure.step]: _ended, [behind ?? ""]: _last, ...caught } = this.#course.failures;
-    const unheard = this.#course.unheard.filter((label) => label !== failure.step);
-    return {
-      ...failure,
-      ...(behind !== undefined && { behind }),
-      ...(Object.keys(caught).length > 0 && { caught }),
-      ...(unheard.length > 0 && { unheard }),
-    };
+    const failure = this.failures.reasonFor(error, Object.keys(this.#course.failures));
+    const behind = failure?.step === "" ? this.#course.lastFailed : undefined;
+    return failure && { ...failure, ...(behind !== undefined && { behind }) };
+  }
+
+  /**
+   * What this pass leaves to the next run, as JSON: what the code had heard of failures, what was under way, and what it was told itself.
+   * Null for nothing, and for one that undoes: its own failures say nothing of what there is to undo.
+   */
+  leftTo(next: number): string | null {
+    if (this.undoes) return null;
+    const open = Object.fromEntries(this.#course.unheard.map((label) => [label, { open: next }]));
+    const left = { ...this.#history?.left, ...open, ...this.#course.failures };
+    return Object.keys(left).length > 0 ? packLeft(left) : null;
   }
 
   /** True when its row says that it runs: it has written since it began, and since it waited. */
@@ -205,8 +214,8 @@ export class Run {
   /** Everything recorded for the instance but the outputs, newest generation last: looked up once in a pass, or anew. */
   entries(anew = false): Promise<Seen[]> {
     if (anew) this.#entries = undefined;
-    this.#entries ??= Promise.all([this.recorder.entries(this.instanceId), this.recorder.leftBefore(this.instanceId)]).then(
-      ([entries, left]) => {
+    this.#entries ??= this.recorder.history(this.instanceId).then(
+      ({ entries, left }) => {
         this.#history = new History(entries, left === null ? {} : JSON.parse(left));
         this.#course.learn(this.#history);
         this.#recorded = entries.reduce((most, { position }) => Math.max(most, position + 1), this.#recorded);

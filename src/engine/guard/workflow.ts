@@ -74,7 +74,15 @@ async function pass<Payload>(
 ): Promise<unknown> {
   const { envelope: message, createdAt, undoes } = openParams(event.payload);
   const envelope = parseEnvelope(message);
-  const run = new Run(env, definition.name, undoes ?? event.instanceId, envelope, createdAt, signalled.get(definition));
+  const run = new Run(
+    env,
+    definition.name,
+    undoes ?? event.instanceId,
+    envelope,
+    createdAt,
+    signalled.get(definition),
+    undoes !== undefined,
+  );
   const { instanceId } = run;
   run.begin();
   if (undoes === undefined) await run.assertNotUndone().catch((error) => Promise.reject(asPlatformError(error)));

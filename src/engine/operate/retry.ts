@@ -76,8 +76,10 @@ export async function retryInstance(
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   const actionId = crypto.randomUUID();
-  // What is undone begins anew with all.
-  const left = isUndone(instance) ? null : await leftTo(env, instance, run, failed);
+  // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
+  const left = isUndone(instance)
+    ? null
+    : await leftTo(env, instanceId, run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
   const results = await batch(env.DB, [
     sql`
       UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left},

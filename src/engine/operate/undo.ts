@@ -8,7 +8,6 @@ import { batch, query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
-import { leftTo } from "./left.ts";
 
 /** What an undo would do with each guarded effect. */
 export interface UndoPlan {
@@ -61,10 +60,9 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   const instance = await getInstance(env, by, instanceId);
   const actionId = crypto.randomUUID();
   const run = instance.run + 1;
-  const left = await leftTo(env, instance, run);
   const results = await batch(env.DB, [
     sql`
-      UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left}, undo = ${actionId}, updated_at = ${now},
+      UPDATE instances SET status = 'running', run = ${run}, error = NULL, undo = ${actionId}, updated_at = ${now},
         check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('complete', 'errored', 'terminated') AND undo IS NULL AND run < ${run}
         AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')

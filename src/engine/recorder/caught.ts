@@ -48,7 +48,7 @@ function caughtWith(label: string, value: Statement): Statement {
   return sql`(SELECT json_group_object(failure.key, json(iif(failure.key = ${label}, ${value}, failure.value))) FROM json_each(inbox.caught) failure)`;
 }
 
-/** What the runs before have left, as the retry or undo keeps it that began the present one. */
-export function selectLeftBefore(instanceId: string): Statement {
+/** What the runs of an instance have left, by the end of the last one or the retry that began the present one. */
+export function selectLeft(instanceId: string): Statement {
   return sql`SELECT caught FROM instances WHERE id = ${instanceId}`;
 }

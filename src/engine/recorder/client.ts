@@ -8,8 +8,7 @@ import type { Recorder } from "./recorder.ts";
 export type RecorderClient = Pick<Recorder, (typeof METHODS)[number]>;
 
 const METHODS = [
-  "entries",
-  "leftBefore",
+  "history",
   "output",
   "runOf",
   "claim",

@@ -228,6 +228,8 @@ export interface End {
   readonly status: "complete" | "errored" | "terminated";
   /** Why, as JSON; null unless it errored. */
   readonly error: string | null;
+  /** What it leaves to the next run (see `Left`), as JSON; nothing where nobody knows, and what it was told itself still holds. */
+  readonly left?: string | null;
 }
 
 /**
@@ -240,7 +242,7 @@ export function finishInstance(end: End): RowStatement {
 }
 
 const FINISH = `
-  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', updated_at = ${now.fragment}, seen = 1,
+  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', caught = coalesce(r.value->>'left', caught), updated_at = ${now.fragment}, seen = 1,
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
   FROM json_each(?1) r
   WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'

@@ -5,7 +5,7 @@ import type { EntryKey } from "../contract/ids.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
 import type { Row } from "../store/retry.ts";
-import { rememberFailure, selectLeftBefore } from "./caught.ts";
+import { rememberFailure, selectLeft } from "./caught.ts";
 import { doubtHung, markInDoubt, markResolved } from "./doubts.ts";
 import type { Attempt, Entry, Outgoing, Seen } from "./entry.ts";
 import * as inbox from "./inbox.ts";
@@ -39,16 +39,14 @@ export interface Answer {
 export class Recorder extends DurableObject<EngineEnv> {
   readonly #commits = new GroupCommit(this.env.DB);
 
-  /** Everything recorded for an instance, but for the outputs: an instance may have more of them than one answer carries (32 MiB). */
-  entries(instanceId: string): Promise<Seen[]> {
-    return this.#commits.commit({ statements: [inbox.selectEntries(instanceId)], read: ([rows]) => rows as unknown as Seen[] });
-  }
-
-  /** What the runs before have left to the present one (see `Left`), as JSON; null for a first run, and where there was nothing. */
-  leftBefore(instanceId: string): Promise<string | null> {
+  /**
+   * Everything recorded for an instance, but for the outputs, because an instance may have more of them than one answer carries (32 MiB);
+   * and what its runs have left to the present one (see `Left`), as JSON, null for nothing.
+   */
+  history(instanceId: string): Promise<{ entries: Seen[]; left: string | null }> {
     return this.#commits.commit({
-      statements: [selectLeftBefore(instanceId)],
-      read: ([rows]) => (rows?.[0]?.caught as string | undefined) ?? null,
+      statements: [inbox.selectEntries(instanceId), selectLeft(instanceId)],
+      read: ([entries, left]) => ({ entries: entries as unknown as Seen[], left: (left?.[0]?.caught as string | undefined) ?? null }),
     });
   }
 
