@@ -6,7 +6,7 @@ import { DATASETS } from "../batches/datasets.ts";
 import { findFile, type StoredFile, storeUpload } from "../batches/file.ts";
 import { FORMATS } from "../batches/layout.ts";
 import { MAX_FILE_BYTES } from "../batches/limits.ts";
-import { beginning, MillraceError } from "../engine/index.ts";
+import { beginning, byteLength, MillraceError } from "../engine/index.ts";
 import { mediaTypeOf, parseWith, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
@@ -23,8 +23,15 @@ const format = z.enum(FORMATS).default("csv");
 const formulas = z.enum(["escape", "keep"]).default("escape").meta({
   description: "What becomes of CSV cells that a spreadsheet would run: they get an apostrophe in front, or are kept to the letter.",
 });
+/** R2's longest name. */
+const MAX_KEY_BYTES = 1024;
 const manifest = z.strictObject({
-  key: z.string().min(1).max(500).meta({ description: "In the bucket, below `files/{tenant}/`." }),
+  key: z
+    .string()
+    .min(1)
+    .max(500)
+    .refine((key) => byteLength(key) <= MAX_KEY_BYTES, `must have at most ${MAX_KEY_BYTES} bytes`)
+    .meta({ description: "In the bucket, below `files/{tenant}/`." }),
   format,
 });
 

@@ -20,7 +20,7 @@ const PlanSchema = z
         item: z.string(),
         verdict: z.enum(["undone", "stays", "asked", "nothing", "in_doubt", "unknown"]).openapi({
           description:
-            "`undone`: it is taken back; `stays`: its code has no way to; `asked`: the upstream is asked first whether it happened; `nothing`: it did not happen; `in_doubt`: resolve it first; `unknown`: it failed without a record: retry first if it may have happened.",
+            "`undone`: it is taken back; `stays`: its code has no way to; `asked`: the upstream is asked first whether it happened; `nothing`: it did not happen; `in_doubt`: resolve it first; `unknown`: it failed without a record (retry first if it may have happened), or somebody had it done once more because nobody knew.",
         }),
       }),
     ),

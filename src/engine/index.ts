@@ -16,7 +16,7 @@ export {
   upstreamRefused,
 } from "./contract/errors.ts";
 export { digest, fingerprintOf, formatEntryKey, instanceId, messageId } from "./contract/ids.ts";
-export { assertBounded, INTAKE_LIMITS, parseBounded } from "./contract/limits.ts";
+export { assertBounded, byteLength, INTAKE_LIMITS, parseBounded } from "./contract/limits.ts";
 export { placed } from "./contract/location.ts";
 export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "./contract/message.ts";
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";

@@ -11,8 +11,9 @@ import {
   upstreamRefused,
 } from "../../src/engine/index.ts";
 import { ProbeSignal } from "../probe/messages.ts";
-import { deliver, dieAt, fresh, operator, pauseAt, probeEnv, reaches, rows, statusOf } from "./harness.ts";
+import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";
 import { errorOf, held, outputOf, platformReaches, restartLab, runLab } from "./lab.ts";
+import { resolve } from "./operating.ts";
 import { openWaits, say } from "./waiting.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
@@ -85,30 +86,29 @@ describe("A doubt that was answered", () => {
     });
   });
 
-  it("W17 after its run is complete runs nothing, also while the pass is still in its last moments", async () => {
-    const { world, definition } = mail();
-    const name = fresh("lab");
-    const end = pauseAt("W33 end told, pass not over", name);
-    const { instanceId } = await runLab(
-      async ({ step, instanceId: id }) => {
+  it.each(["reject", "retry_anyway", "confirm"] as const)(
+    "W17 is carried out (%s) though the code had ended: a run with a doubt is not complete, whoever awaits it",
+    async (verb) => {
+      const { world, definition } = mail();
+      const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
         void step.effect("mail", definition, {}).catch(() => undefined);
         await step.read("until it is in doubt", () => held(async () => (await stateOf(id, "mail")) === "in_doubt"));
-      },
-      { name },
-    );
-    expect(await reaches(instanceId, "complete")).toBe("complete");
-    await held(() => end.reached());
-    world.lost = false;
-    await reject(instanceId, "mail");
-    await scheduler.wait(500);
-    end.release();
-    expect(await platformReaches(instanceId, "complete")).toBe("complete");
-    expect([world.sent, await statusOf(instanceId)]).toEqual([0, "complete"]);
-  });
+      });
+      expect(await reaches(instanceId, "in_doubt", "complete")).toBe("in_doubt");
+      await scheduler.wait(300);
+      expect(await statusOf(instanceId)).toBe("in_doubt");
+      world.lost = false;
+      dieAt("resolved, not told");
+      await expect(resolve(instanceId, "mail", verb === "confirm" ? { verb, output: 7 } : { verb })).rejects.toThrow("Died");
+      await keeperRound();
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      expect([world.sent, await stateOf(instanceId, "mail")]).toEqual([verb === "confirm" ? 0 : 1, "done"]);
+    },
+  );
 });
 
 describe("A once effect", () => {
-  it("W03 that the code did not wait for, and that died before its record, is in doubt before the run is complete", async () => {
+  it("W03 that the code did not wait for, and that died before its record, is in doubt, and its run is not complete", async () => {
     const name = fresh("lab");
     let sent = 0;
     const { died } = dieAt("W03 effect done, not recorded", name);
@@ -120,7 +120,7 @@ describe("A once effect", () => {
       },
       { name },
     );
-    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await reaches(instanceId, "in_doubt", "complete")).toBe("in_doubt");
     expect([died(), sent, await stateOf(instanceId, "mail")]).toEqual([true, 1, "in_doubt"]);
   });
 

@@ -5,15 +5,16 @@ export type Duration = `${number} ${"second" | "minute" | "hour" | "day" | "week
 
 const UNIT_MS: Record<string, number> = { second: 1000, minute: 60_000, hour: 3_600_000, day: 86_400_000, week: 604_800_000 };
 
-/** Milliseconds in a duration. Errors: `config_invalid` for a unit it does not know. */
+/** Milliseconds in a duration. Errors: `config_invalid` for a unit it does not know, and for what is no length of time. */
 export function durationMs(duration: Duration): number {
-  if (typeof duration === "number") return duration;
-  const [amount, unit = ""] = duration.split(" ");
-  const unitMs = UNIT_MS[unit.replace(/s$/, "")];
-  if (unitMs === undefined || !(Number(amount) >= 0)) {
-    throw new MillraceError("config_invalid", `"${duration}" is not a duration. Write it like "30 seconds" or "5 minutes".`);
-  }
-  return Number(amount) * unitMs;
+  const [amount, unit = ""] = typeof duration === "number" ? [duration, "ms"] : String(duration).split(" ");
+  const unitMs = unit === "ms" ? 1 : UNIT_MS[unit.replace(/s$/, "")];
+  const ms = Number(amount) * (unitMs ?? Number.NaN);
+  if (ms >= 0 && Number.isFinite(ms)) return ms;
+  throw new MillraceError(
+    "config_invalid",
+    `"${duration}" is not a duration. Write it like "30 seconds" or "5 minutes", or as milliseconds.`,
+  );
 }
 
 /** Exponential back-off with jitter: `min(initial × 2^(attempt-1), max)`, then up to 10% more so that retries do not march in step. `attempt` is 1-based. */

@@ -6,13 +6,14 @@ import { shortened } from "./text.ts";
 /** R2 takes names of 1,024 bytes. */
 const MAX_REF_BYTES = 1024 + "r2://".length;
 
-/** Names a person or a system chose: bounded, and without NUL, where SQL's functions take a text to end. */
+/** Names a person or a system chose: bounded, of whole characters, and without NUL, where SQL's functions take a text to end. */
 const name = (max: number) =>
   z
     .string()
     .min(1)
     .max(max)
-    .refine((text) => !text.includes("\0"), "must not contain the character NUL");
+    .refine((text) => !text.includes("\0"), "must not contain the character NUL")
+    .refine((text) => text.isWellFormed(), "must not contain half of a surrogate pair: it was cut within a character");
 
 /** What every message carries, on every hop. See docs/messages.md for each field's rule. */
 export const envelopeSchema = z

@@ -1,3 +1,5 @@
+import { beginning } from "./text.ts";
+
 /** Every failure the engine can name. The literal is the identity: it survives RPC and the platform's own error wrapping. */
 export const ERROR_CODES = [
   "invalid_json",
@@ -106,21 +108,27 @@ export function isDefiniteRefusal(error: unknown): boolean {
  */
 export function codeOf(error: unknown): ErrorCode | undefined {
   try {
-    return error instanceof Error && "code" in error && typeof error.code === "string" ? (error.code as ErrorCode) : undefined;
+    // Errors of others have codes as well, and some the same words.
+    return error instanceof Error && error.name === "MillraceError" && "code" in error ? (error.code as ErrorCode) : undefined;
   } catch {
     return undefined;
   }
 }
 
-/** What users' code threw, or an error that says so where what it threw cannot even be looked at. */
+/** What users' code threw, or an error that says the same where what it threw cannot be looked at, or not be kept. */
 export function readable(thrown: unknown): unknown {
   try {
-    void (thrown instanceof Error);
-    return thrown;
+    if (!(thrown instanceof Error)) return thrown;
+    const { name, message, cause: _, stack: __ } = thrown;
+    const size = name.length + message.length + String("code" in thrown ? thrown.code : "").length;
+    if (size <= MAX_ERROR_CHARACTERS) return thrown;
   } catch {
-    return new Error(messageOf(thrown));
+    // Its getters throw.
   }
+  return new Error(beginning(messageOf(thrown), MAX_ERROR_CHARACTERS));
 }
+
+const MAX_ERROR_CHARACTERS = 100_000;
 
 /** Milliseconds that an error asks to wait before the next try, also after it crossed an RPC boundary. */
 export function askedDelayMs(error: unknown): number | undefined {

@@ -93,7 +93,8 @@ function define<Payload>(
     from(raw, { delaySeconds = 0 } = {}) {
       const { kind, type, version, queue } = definition;
       const payload = decodePayload(definition, version, raw);
-      return { kind, type, version, payload, key: definition.key?.(payload), subject: definition.subject(payload), queue, delaySeconds };
+      const subject = definition.subject(payload);
+      return { kind, type, version, payload, key: definition.key?.(payload), subject, queue, delaySeconds: checkedDelay(delaySeconds) };
     },
   };
   for (let version = 1; version < definition.version; version++) {
@@ -105,6 +106,18 @@ function define<Payload>(
     }
   }
   return definition;
+}
+
+/** The queue's longest delay. */
+const MAX_DELAY_SECONDS = 43_200;
+
+/** Whole seconds that a queue takes. Errors: `invalid_payload` for what is none, or more than 12 hours. */
+export function checkedDelay(seconds: number): number {
+  if (typeof seconds === "number" && seconds >= 0 && seconds <= MAX_DELAY_SECONDS) return Math.ceil(seconds);
+  const message = `must be 0 to ${MAX_DELAY_SECONDS} seconds (12 hours)`;
+  throw new MillraceError("invalid_payload", `delaySeconds ${message}; it is ${shortened(String(seconds), 40)}.`, {
+    issues: [{ path: "delay_seconds", message }],
+  });
 }
 
 /** Upcasts a payload to the definition's version and validates it. Errors: `invalid_envelope` for a newer version, `invalid_payload` with the issues. */

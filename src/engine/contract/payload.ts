@@ -2,7 +2,7 @@ import { getJson, putJson } from "./bucket.ts";
 import type { Envelope } from "./envelope.ts";
 import { MillraceError } from "./errors.ts";
 import { fingerprintOf } from "./ids.ts";
-import { byteLength } from "./limits.ts";
+import { assertBounded, byteLength } from "./limits.ts";
 import { decodePayload, type MessageDefinition } from "./message.ts";
 
 /** Payloads above this many bytes travel by reference. Queues cap a message at 128 KB; small messages are the cheap ones. */
@@ -12,7 +12,11 @@ type PayloadFields = Pick<Envelope, "payload_inline"> | Pick<Envelope, "payload_
 
 /** Puts a payload where the envelope can carry it: inline when small, otherwise in R2 under the owner's name, once written never changed. */
 export async function packPayload(bucket: R2Bucket, tenantId: string, owner: string, payload: unknown): Promise<PayloadFields> {
-  const text = JSON.stringify(payload);
+  const text = JSON.stringify(payload) as string | undefined;
+  if (text === undefined) {
+    const message = `is ${typeof payload === "undefined" ? "undefined" : `a ${typeof payload}`}, which no message carries: give plain data, or null`;
+    throw new MillraceError("invalid_payload", `The payload ${message}.`, { issues: [{ path: "payload", message }] });
+  }
   if (byteLength(text) <= INLINE_PAYLOAD_BYTES) return { payload_inline: payload };
   const path = `payloads/${tenantId}/${owner}/${fingerprintOf(payload)}`;
   await putJson(bucket, path, text);
@@ -39,6 +43,7 @@ async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown
       `The payload at ${envelope.payload_ref} is gone: put it back, or replay the message with a new one.`,
     );
   }
+  assertBounded(payload, { within: 1, at: "payload" });
   return payload;
 }
 

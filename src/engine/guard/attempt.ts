@@ -1,3 +1,4 @@
+import pRetry from "p-retry";
 import * as z from "zod";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
@@ -7,11 +8,11 @@ import { beginning } from "../contract/text.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { claim, underLease } from "./claim.ts";
 import { describeFailure } from "./failure.ts";
-import { unpackOutput } from "./output.ts";
+import { type PackedOutput, unpackOutput } from "./output.ts";
 import type { Place } from "./place.ts";
 import { record, type Settled, stored } from "./record.ts";
-import type { Run } from "./run.ts";
-import { type Commit, DEFAULT_TIMEOUT, type EffectCall, platformTimeoutMs, type StepDefinition, type Writes } from "./step.ts";
+import { LOOK, type Run } from "./run.ts";
+import { assertNotGivenUp, type Commit, DEFAULT_TIMEOUT, type EffectCall, type StepDefinition, type Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 
 /** One attempt at a guarded effect, by its class: look whether it is done, take the key if the class asks for that, run the effect, record. */
@@ -23,6 +24,7 @@ export async function attemptEffect<Input, Output>(
   input: Input,
   writes: (output: Output) => Writes,
 ): Promise<Settled> {
+  const since = Date.now();
   const earlier = await run.earlier(place, platformAttempt);
   if (earlier?.state === "done") return stored(earlier);
   run.assertNotComplete();
@@ -31,6 +33,7 @@ export async function attemptEffect<Input, Output>(
   if (earlier?.state === "confirmed") return adopt(run, place, platformAttempt, attempt, earlier, definition, writes);
 
   if (definition.effect === "keyed" || definition.effect === "natural") {
+    assertNotGivenUp(since, definition.timeout);
     const output = await inTime(definition, (signal) => definition.run(effectCall(run, attempt, input, signal)));
     return record(run, place, attempt, output, writes);
   }
@@ -38,7 +41,7 @@ export async function attemptEffect<Input, Output>(
   const claimed = await claim(run, place, attempt, input);
   if ("settled" in claimed) return claimed.settled;
   if ("confirmed" in claimed) return adopt(run, place, platformAttempt, attempt, claimed.confirmed, definition, writes);
-  const done = await underLease(run, place, platformAttempt, claimed, definition, (lease) =>
+  const done = await underLease(run, place, platformAttempt, { ...claimed, since }, definition, (lease) =>
     inTime(definition, async (signal) => {
       const call = effectCall(run, claimed.attempt, input, AbortSignal.any([signal, lease.lost]));
       if (claimed.repeats && definition.effect === "lookup") {
@@ -117,7 +120,8 @@ async function adopt<Input, Output>(
 
 /**
  * One attempt at a commit: the rows, the messages and the output in one write. It needs no claim, because the write is the effect; whatever
- * `make` reads before it may be read again. One that the platform has given up meanwhile writes nothing: somebody may have gone on without.
+ * `make` reads before it may be read again. One that the platform has given up meanwhile writes nothing: somebody may have gone on without
+ * (see `fenceCommit`).
  */
 export async function attemptCommit<Output>(
   run: Run,
@@ -131,9 +135,23 @@ export async function attemptCommit<Output>(
   if (earlier?.state === "done") return stored(earlier);
   run.assertNotComplete();
   const { output, ...writes } = asWrites(await make(), place.label);
-  if (Date.now() - since > platformTimeoutMs(timeout))
-    throw new MillraceError("step_timeout", `The commit was not made within ${timeout}.`);
-  return record(run, place, run.attempt(place, "commit", earlier?.generation), output as Output, () => writes);
+  assertNotGivenUp(since, timeout);
+  const attempt = { ...run.attempt(place, "commit", earlier?.generation), epoch: earlier?.epoch ?? 1 };
+  return record(run, place, attempt, output as Output, () => writes);
+}
+
+/**
+ * What a commit wrote that the platform has given up, and did not hear of. If its last attempt still hangs, nothing of it is written any
+ * more from now on.
+ */
+export async function writtenBy(run: Run, place: Place, hangs: boolean): Promise<PackedOutput | undefined> {
+  const look = async () => {
+    const seen = (await run.entries(true)).findLast(({ step, item }) => step === place.name && item === place.item);
+    if (hangs) return run.recorder.fence({ ...run.attempt(place, "commit", seen?.generation), aloneAs: null });
+    return seen && run.whole(seen);
+  };
+  const entry = await pRetry(look, LOOK);
+  return entry?.state === "done" ? stored(entry) : undefined;
 }
 
 function effectCall<Input>(run: Run, attempt: Attempt, input: Input, signal: AbortSignal): EffectCall<Input> {

@@ -1,6 +1,6 @@
 import { crashPoint, isSimulatedDeath } from "../contract/crash-points.ts";
 import { durationMs } from "../contract/duration.ts";
-import { isDefiniteRefusal, MillraceError } from "../contract/errors.ts";
+import { isDefiniteRefusal, MillraceError, readable } from "../contract/errors.ts";
 import { formatEntryKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import type { RecorderClient } from "../recorder/client.ts";
@@ -9,7 +9,7 @@ import { describeFailure } from "./failure.ts";
 import type { Place } from "./place.ts";
 import { type Settled, stored } from "./record.ts";
 import type { Run } from "./run.ts";
-import { DEFAULT_TIMEOUT, HEARTBEAT_MS, LEASE_MS, type StepDefinition } from "./step.ts";
+import { assertNotGivenUp, DEFAULT_TIMEOUT, HEARTBEAT_MS, LEASE_MS, type StepDefinition } from "./step.ts";
 
 /** How much of a claimed effect's input is kept for the operator's eyes. */
 const SHOWN_INPUT_CHARACTERS = 4096;
@@ -59,7 +59,7 @@ export async function underLease<Input, Output>(
   run: Run,
   place: Place,
   platformAttempt: number,
-  { attempt, askedAt }: { attempt: Attempt; askedAt: number },
+  { attempt, askedAt, since }: { attempt: Attempt; askedAt: number; since: number },
   definition: StepDefinition<Input, Output>,
   effect: (lease: Lease) => Promise<Output>,
 ): Promise<{ output: Output } | { settled: Settled }> {
@@ -68,11 +68,13 @@ export async function underLease<Input, Output>(
   let acts = false;
   const goOn = async (to: "ask" | "act") => {
     await heartbeat.hold();
+    assertNotGivenUp(since, definition.timeout);
     acts = to === "act";
   };
   try {
     return { output: await effect({ lost: heartbeat.lost, goOn }) };
-  } catch (error) {
+  } catch (thrown) {
+    const error = readable(thrown);
     if (isSimulatedDeath(error)) throw error;
     const ending = endingOf(definition, error, acts);
     await run.recorder.giveUp(attempt, ending, JSON.stringify(describeFailure(place.label, platformAttempt, error)));

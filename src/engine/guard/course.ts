@@ -6,6 +6,9 @@ export interface Start {
   readonly basis: Told;
 }
 
+/** Code that does something between two steps besides going on may name a step so much later. */
+export const NAMING_MS = 2000;
+
 interface Told {
   readonly by: Basis | null;
   readonly at: number;
@@ -29,7 +32,8 @@ export class Course implements Progress {
   #basis: Told = { by: null, at: 0 };
   #telling = false;
   #over = false;
-  #lastBegun = 0;
+  readonly #unnamed = new Set<string>();
+  readonly #attempted = new Map<string, number>();
 
   hasBegun(label: string): boolean {
     return this.#begun.has(label);
@@ -39,10 +43,10 @@ export class Course implements Progress {
     return this.#failed.get(label) === failed;
   }
 
-  /** The step that the code heard of last, if it failed and the code has begun nothing since. */
+  /** The step that the code heard of last, if it failed and the code has done nothing since. */
   get lastFailed(): string | undefined {
     const last = this.#settled.at(-1);
-    return this.#lastBegun < this.#settled.length ? last?.failure && last.label : undefined;
+    return this.#doneSince(this.#settled.length) === undefined ? last?.failure && last.label : undefined;
   }
 
   /** Steps that the code has begun and not heard of. */
@@ -57,7 +61,20 @@ export class Course implements Progress {
 
   /** With what errors steps failed that the code has heard of, in that order. */
   get failures(): Readonly<Record<string, Caught>> {
-    return Object.fromEntries(this.#settled.flatMap(({ label, failure }) => (failure ? [[label, failure]] : [])));
+    const failed = this.#settled.flatMap(({ label, failure }, index): [string, Caught][] => {
+      const wentOn = this.#doneSince(index + 1);
+      return failure ? [[label, { ...failure, ...(wentOn !== undefined && { wentOn }) }]] : [];
+    });
+    return Object.fromEntries(failed);
+  }
+
+  /** A guarded step that the code had begun, after it had heard of so many, makes an attempt. */
+  noteAttempt(label: string, { at }: Start): void {
+    this.#attempted.set(label, at);
+  }
+
+  #doneSince(settled: number): string | undefined {
+    return [...this.#attempted].find(([, at]) => at >= settled)?.[0];
   }
 
   /** What earlier passes wrote down, once that is known. */
@@ -70,7 +87,6 @@ export class Course implements Progress {
   begin(label: string): Start {
     const start = { at: this.#settled.length, basis: this.#basis };
     this.#begun.add(label);
-    this.#lastBegun = start.at;
     this.#underWay.add(label);
     const recorded = this.#history?.basisAt(label, this, start.at);
     if (recorded) this.noteRecorded(recorded, start);
@@ -136,12 +152,22 @@ export class Course implements Progress {
     for (;;) {
       // By then the code has named whatever it goes on with from what it heard last.
       await scheduler.wait(0);
+      await this.#untilNamed();
       const [next] = this.#over ? [] : this.#held.splice(this.#nextHeld(), 1);
       if (!next) break;
       this.#tell(next.settlement);
       next.release();
     }
     this.#telling = false;
+  }
+
+  /** In an earlier pass the code named a step before it heard anything more: so it does now, however long its own work takes. */
+  async #untilNamed(): Promise<void> {
+    const startedAt = Date.now();
+    for (let missed = this.missed(); missed !== undefined && !this.#unnamed.has(missed); missed = this.missed()) {
+      if (Date.now() - startedAt > NAMING_MS) this.#unnamed.add(missed);
+      else await scheduler.wait(20);
+    }
   }
 
   /** Which of the held ones is next; behind the last while the one that was next in the pass before is still under way. */

@@ -1,4 +1,5 @@
 import { address } from "../contract/address.ts";
+import { type EngineEnv, queueBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { type EntryKey, eventKey, fingerprintOf, messageId } from "../contract/ids.ts";
 import type { Draft } from "../contract/message.ts";
@@ -8,7 +9,7 @@ import { labelOf } from "./history.ts";
 
 /** Addresses what a step emits: correlation carried on, the step as the cause, ids that are the same at every attempt. */
 export function addressEmitted(
-  bucket: R2Bucket,
+  env: EngineEnv,
   cause: Envelope,
   source: string,
   entry: EntryKey,
@@ -17,7 +18,9 @@ export function addressEmitted(
   const causes = causesOf(entry, drafts);
   return Promise.all(
     drafts.map(async (draft, index) => {
-      const envelope = await address(bucket, draft, {
+      // What no queue would ever take is better said to its author than kept in the outbox.
+      queueBinding(env, draft.queue.name);
+      const envelope = await address(env.PAYLOADS, draft, {
         tenantId: cause.tenant_id,
         source,
         correlationId: cause.correlation_id,

@@ -17,7 +17,7 @@ export async function tellEnd(run: Run, platform: Platform, status: End["status"
   try {
     const error = failure && JSON.stringify(failure);
     const number = await run.number();
-    const end = { id: run.instanceId, run: number, status, error, left: run.leftTo(number + 1) };
+    const end = { id: run.instanceId, run: number, status, error, left: run.leftTo(number + 1, failure) };
     if (run.isKnownToRun && Date.now() - Date.parse(run.envelope.created_at) < YOUNG_MS) await run.recorder.finish(end);
     else await platform.reading("end", () => run.recorder.finish(end, true), "always");
   } catch (error) {

@@ -21,6 +21,8 @@ export interface Caught {
   message: string;
   /** Set where an operator has had the step tried anew since: then it says nothing, unless the step fails so again. */
   forgotten?: true;
+  /** An effect that may have happened because of it, also where nothing is recorded of that. */
+  wentOn?: string;
 }
 
 /**
@@ -102,6 +104,7 @@ export class History {
   readonly #generations = new Map<string, Past>();
   readonly #caught = new Map<string, Caught>();
   readonly #forgotten = new Map<string, Caught>();
+  readonly #over = new Set<string>();
   readonly #told = new Map<Past, number>();
   readonly #due = new Set<Past>();
 
@@ -131,8 +134,10 @@ export class History {
     for (const { label, state } of newest) if (state === "done") order.add(label);
     this.order = [...order];
     const happened = [...this.#generations.values()].filter(mayHaveHappened).toSorted(inOrderOfRuns(entries));
-    for (const { caught } of this.#behind(happened))
+    for (const { caught, settled } of this.#behind(happened)) {
       for (const [failed, error] of Object.entries(caught)) (error.forgotten ? this.#forgotten : this.#caught).set(failed, error);
+      for (const { label, failed } of settled) if (!failed) this.#over.add(label);
+    }
   }
 
   /**
@@ -141,6 +146,11 @@ export class History {
    */
   failureOf(label: string): Caught | undefined {
     return this.#caught.get(label);
+  }
+
+  /** True for a step that had come out well before something was done that stands. */
+  wasOver(label: string): boolean {
+    return this.#over.has(label);
   }
 
   /** The run from which on a step is tried anew. */

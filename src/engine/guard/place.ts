@@ -12,6 +12,8 @@ export interface Place {
   of?: string;
   /** True for a step with an inbox entry. */
   guarded?: boolean;
+  /** True for one whose effect is its write. */
+  commits?: boolean;
   /** Where the code names it; undefined for steps of the engine's own, which take others back. */
   start?: Start;
   /** Said by such a step itself. */

@@ -3,6 +3,7 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import { type Left, leftNow } from "../signals/approval.ts";
+import { writtenBy } from "./attempt.ts";
 import { doubtEventType, isInDoubt } from "./doubt.ts";
 import { describeFailure, fromStepError, nextDelayMs } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
@@ -44,7 +45,7 @@ export class Platform {
    * the end of the code none begins any more but those of a guarded step that it had begun, and the engine's own, `always`.
    */
   async do<T extends Rpc.Serializable<T>>(
-    place: Pick<Place, "label" | "of" | "guarded"> & Partial<Pick<Place, "name" | "item">>,
+    place: Pick<Place, "label" | "of" | "guarded" | "commits"> & Partial<Place>,
     policy: Policy,
     body: (attempt: number) => Promise<T>,
     begins: "in code" | "always" = "in code",
@@ -53,8 +54,7 @@ export class Platform {
     const { label: name, of: label = name, guarded = false } = place;
     if (!behind && this.#code !== "runs" && !(this.#code === "returned" && guarded)) return never();
     const { failures } = this.#run;
-    const { retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT } = policy;
-    const timeoutMs = platformTimeoutMs(timeout);
+    const { retries, timeoutMs } = this.#checked(policy, label);
     const attempts = new StepAttempts(failures, label, retries.limit, timeoutMs);
     const isOver = () => !behind && this.#code !== "runs" && !(this.#code === "returned" && guarded);
     const step = this.#steps.do(
@@ -74,7 +74,11 @@ export class Platform {
       const anew = attempts.ran || name !== label ? undefined : await this.#run.anewAs(label);
       if (anew) return this.do({ ...place, label: anew, of: label }, policy, body, begins);
       const error = fromStepError(told);
-      if (attempts.noteGivenUp(error) && guarded) await this.#doubtHung(place, failures.lastOf(label));
+      const hung = attempts.noteGivenUp(error);
+      if (place.commits && (hung || !attempts.ran)) {
+        const written = await writtenBy(this.#run, place as Place, hung);
+        if (written) return written as unknown as T;
+      } else if (hung && guarded) await this.#doubtHung(place, failures.lastOf(label));
       if (guarded) this.#failed.set(label, error);
       throw error;
     });
@@ -92,7 +96,7 @@ export class Platform {
     const { guarded } = this.#run;
     while (guarded.size > 0) await Promise.allSettled(guarded);
     this.#code = "over";
-    for (const [label, error] of this.#failed) if (!this.#run.isAwaited(label)) throw error;
+    for (const [label, error] of this.#failed) if (!this.#run.awaited.has(label)) throw error;
   }
 
   /** The workflow's code has thrown: until no attempt is under way any more. None is made again before an operator retries. */
@@ -102,6 +106,23 @@ export class Platform {
       const leftMs = Math.max(0, ...this.#attempts.values()) - Date.now();
       if (leftMs <= 0) return;
       await Promise.race([Promise.allSettled(this.#attempts.keys()), scheduler.wait(leftMs)]);
+    }
+  }
+
+  /** A policy that the platform cannot take is that step's failure, and not one between steps. */
+  #checked({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT }: Policy, label: string): { retries: Retries; timeoutMs: number } {
+    try {
+      if (!Number.isInteger(retries.limit) || retries.limit < 0) {
+        throw new MillraceError(
+          "config_invalid",
+          `A step is retried a whole number of times, 0 or more; retries.limit is ${String(retries.limit)}.`,
+        );
+      }
+      durationMs(retries.delay);
+      return { retries, timeoutMs: platformTimeoutMs(timeout) };
+    } catch (error) {
+      this.#run.failures.noteEnd(label, error);
+      throw error;
     }
   }
 
@@ -136,6 +157,7 @@ export class Platform {
   }
 
   async sleep(place: Place, duration: Duration): Promise<void> {
+    if (this.#run.wasOver(place.label)) return;
     await this.#steps.sleep(place.label, durationMs(duration));
     this.#run.noteWaited();
   }

@@ -26,7 +26,7 @@ export async function record<Output>(
   await crashPoint("W03 effect done, not recorded", run.instanceId);
   const { packed, problem } = await pack(run, attempt, output);
   const { statements = [], emit = [] } = problem ? {} : asWrites(writes(output), place.label);
-  const messages = await addressEmitted(run.env.PAYLOADS, run.envelope, `workflow:${run.workflow}`, attempt.key, emit);
+  const messages = await addressEmitted(run.env, run.envelope, `workflow:${run.workflow}`, attempt.key, emit);
   await crashPoint("W06 about to record", run.instanceId);
   const error = problem ? JSON.stringify({ step: place.label, code: codeOf(problem), message: messageOf(problem) }) : null;
   const outcome = { ...packed, statements, messages, error };

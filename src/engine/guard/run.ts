@@ -5,7 +5,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { attemptToken } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass, Seen } from "../recorder/entry.ts";
-import { Course } from "./course.ts";
+import { Course, NAMING_MS } from "./course.ts";
 import type { Failure } from "./failure.ts";
 import { Failures } from "./failures.ts";
 import { isFirstPass } from "./fresh.ts";
@@ -19,10 +19,11 @@ export class Run {
   readonly failures = new Failures();
   /** Guarded steps that the code has begun, until their outcome is there. */
   readonly guarded = new Set<Promise<unknown>>();
+  /** Those for which the code waits, or has something wait: it hears of their failure. */
+  readonly awaited = new Set<string>();
   readonly #course = new Course();
   /** Told apart from other passes by the tokens of its attempts. */
   readonly #pass = attemptToken().slice(0, PASS_CHARACTERS);
-  readonly #awaited = new Set<string>();
   #recorded = 0;
   #replayed: boolean;
   #announced = false;
@@ -130,19 +131,15 @@ export class Run {
     }
   }
 
+  /** True for a step of an earlier pass on which something builds that was done: what was slept once is not slept again. */
+  wasOver(label: string): boolean {
+    return this.#history?.wasOver(label) ?? false;
+  }
+
   /** What a step is called that is tried anew though the platform remembers a failure of it: undefined where the code hears that one. */
   async anewAs(label: string): Promise<string | undefined> {
-    const run = this.#history?.openSince(label);
-    return run === undefined || run > (await this.number()) ? undefined : `${label} · run ${run}`;
-  }
-
-  /** The code waits for this step, or has something wait for it: it hears of its failure. */
-  noteAwaited({ label }: Place): void {
-    this.#awaited.add(label);
-  }
-
-  isAwaited(label: string): boolean {
-    return this.#awaited.has(label);
+    const run = this.#history?.openSince(label) ?? Number.POSITIVE_INFINITY;
+    return run > (await this.number()) ? undefined : `${label} · run ${run}`;
   }
 
   /** The workflow's code has ended. A branch that is still under way goes no further: whether it came so far would depend on time. */
@@ -170,13 +167,16 @@ export class Run {
   }
 
   /**
-   * What this pass leaves to the next run, as JSON: what the code had heard of failures, what was under way, and what it was told itself.
-   * Null for nothing, and for one that undoes: its own failures say nothing of what there is to undo.
+   * What this pass leaves to later ones, as JSON: of what failures but its last the code had heard, what was under way, and what it was told
+   * itself. Null for nothing, and for one that undoes: its own failures say nothing of what there is to undo.
    */
-  leftTo(next: number): string | null {
+  leftTo(next: number, failure: Failure | null): string | null {
     if (this.undoes) return null;
     const open = Object.fromEntries(this.#course.unheard.map((label) => [label, { open: next }]));
-    const left = { ...this.#history?.left, ...open, ...this.#course.failures };
+    const { [failure?.step ?? ""]: _, [failure?.behind ?? ""]: __, ...heard } = this.#course.failures;
+    // What had answered before, with something done behind that, does not fail for good.
+    const past = Object.keys(heard).filter((label) => this.wasOver(label));
+    const left = { ...this.#history?.left, ...open, ...heard, ...Object.fromEntries(past.map((label) => [label, { open: next }])) };
     return Object.keys(left).length > 0 ? packLeft(left) : null;
   }
 
@@ -245,6 +245,7 @@ export class Run {
   /** A new attempt at a step's effect, with a token of its own. */
   attempt(place: Place, effectClass: RecordedClass, generation = place.since ?? 1): Attempt {
     const { start, undoable = false } = place;
+    if (start) this.#course.noteAttempt(place.label, start);
     return {
       key: { instanceId: this.instanceId, step: place.name, item: place.item, generation },
       position: this.nextPosition(place),
@@ -277,10 +278,8 @@ export class Run {
   }
 }
 
-const LOOK = { retries: 20, minTimeout: 100, maxTimeout: 30_000, randomize: true };
-
-/** Code that does something between two steps besides going on may name a step so much later. */
-const NAMING_MS = 2000;
+/** Patience with the database between steps. */
+export const LOOK = { retries: 20, minTimeout: 100, maxTimeout: 30_000, randomize: true };
 
 /** How many characters of an attempt's token say which pass it belongs to. */
 const PASS_CHARACTERS = 8;

@@ -1,5 +1,5 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { MillraceError, messageOf } from "../contract/errors.ts";
+import { MillraceError, messageOf, readable } from "../contract/errors.ts";
 import { asStepError, isTerminal } from "./failure.ts";
 import type { Failures } from "./failures.ts";
 
@@ -34,7 +34,8 @@ export class StepAttempts {
     this.#underWay = own;
     try {
       return await work();
-    } catch (error) {
+    } catch (thrown) {
+      const error = readable(thrown);
       if (!isSimulatedDeath(error)) this.failures.note(this.label, attempt, error, isTerminal(error) || attempt > this.limit);
       throw asStepError(error);
     } finally {

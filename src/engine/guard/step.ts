@@ -93,6 +93,12 @@ export function platformTimeoutMs(timeout: Duration): number {
   return durationMs(timeout) + RECORDING_MARGIN_MS;
 }
 
+/** Refuses to begin what the platform has given up, in a process that was paused: its code may have gone on without. Errors: `step_timeout`. */
+export function assertNotGivenUp(since: number, timeout: Duration = DEFAULT_TIMEOUT): void {
+  if (Date.now() - since <= platformTimeoutMs(timeout)) return;
+  throw new MillraceError("step_timeout", `The attempt came to its effect only after the ${timeout} that it has: nothing was done.`);
+}
+
 /** How long a claim holds without a sign of life from its attempt, and how often that sign is given. */
 export const LEASE_MS = 15_000;
 export const HEARTBEAT_MS = 5_000;

@@ -89,7 +89,7 @@ export class Steps {
     /** `undo`: what is written when the commit is taken back. One without it stays. */
     options: StepOptions & { undo?: () => Writes } = {},
   ): Promise<Output> {
-    const place = { ...this.#place(name, options.key, options.undo !== undefined), guarded: true };
+    const place = { ...this.#place(name, options.key, options.undo !== undefined), guarded: true, commits: true };
     return this.#guarded(
       place,
       () => this.#platform.settle(place, options, (attempt) => attemptCommit(this.#run, place, attempt, make, options.timeout)),
@@ -204,7 +204,7 @@ export class Steps {
 
   /** The same for a step whose failure ends the run though its code should wait for nothing. */
   #guarded<T>(place: Place, doing: () => Promise<T>, walking: (walk: Walk) => Promise<T>): Promise<T> {
-    return Answer.of(this.#take(place, doing, walking), () => this.#run.noteAwaited(place));
+    return Answer.of(this.#take(place, doing, walking), () => void this.#run.awaited.add(place.label));
   }
 
   /** An event that no route signals reaches no wait: better said now than after the wait's whole time. Once it is mended, the retried step waits. */

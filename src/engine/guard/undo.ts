@@ -5,6 +5,7 @@ import { type Approval, knownAnswer } from "../signals/approval.ts";
 import { heldSignal } from "../signals/wait.ts";
 import { askerAt } from "./approve.ts";
 import { attemptCommit, attemptEffect } from "./attempt.ts";
+import { NAMING_MS } from "./course.ts";
 import { UNDO_PREFIX } from "./name.ts";
 import { unpackOutput } from "./output.ts";
 import type { Place } from "./place.ts";
@@ -51,6 +52,10 @@ export class Walk {
     await this.#quiet();
     if (this.#broken) throw this.#broken.error;
     const entries = await this.#run.entries(true);
+    const startedAt = Date.now();
+    // A branch may be at work of its own between two steps.
+    while (!this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#quiet(20);
+    if (this.#broken) throw this.#broken.error;
     const missed = this.#missedOf(entries);
     if (missed) throw this.#whyMissed(missed, walked);
     return this.#takeBack(entries);
@@ -156,10 +161,10 @@ export class Walk {
   }
 
   /** Until no branch of the code is under way. One that goes on behind a step does so within a moment. */
-  async #quiet(): Promise<void> {
+  async #quiet(ms = 1): Promise<void> {
     do {
       await Promise.allSettled(this.#underWay);
-      await scheduler.wait(1);
+      await scheduler.wait(ms);
     } while (this.#underWay.size > 0);
   }
 
@@ -216,11 +221,9 @@ function end({ label }: Place): never {
 }
 
 /** Said instead of an effect: what did not happen before does not happen while it is undone. */
-class DidNotHappen extends Error {
-  readonly code = "not_retryable";
-
+class DidNotHappen extends MillraceError {
   constructor() {
-    super("Asked before an undo, the upstream said that it did not happen.");
+    super("not_retryable", "Asked before an undo, the upstream said that it did not happen.");
   }
 }
 

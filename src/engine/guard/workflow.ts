@@ -1,7 +1,7 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
-import { MillraceError } from "../contract/errors.ts";
+import { MillraceError, readable } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
@@ -17,8 +17,8 @@ import { Walk } from "./undo.ts";
 export interface WorkflowCall<Payload> {
   readonly payload: Payload;
   readonly step: Steps;
-  /** The message that started the instance. */
-  readonly envelope: Envelope;
+  /** The message that started the instance; to be read. */
+  readonly envelope: Readonly<Envelope>;
   /** This instance's id: 32 hex characters. */
   readonly instanceId: string;
   readonly env: Cloudflare.Env;
@@ -91,7 +91,8 @@ async function pass<Payload>(
   try {
     const payload = await platform.reading("open payload", () => unpackPayload(env.PAYLOADS, definition.on, envelope));
     const step = new Steps(run, platform, walk);
-    const code = () => definition.run({ payload, step, envelope, instanceId, env: env as unknown as Cloudflare.Env });
+    const call = { payload, step, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env };
+    const code = () => definition.run(call);
     if (walk) {
       const undone = await walk.undo(code);
       await tellEnd(run, platform, "terminated");
@@ -101,7 +102,8 @@ async function pass<Payload>(
     await platform.whenDone();
     await tellEnd(run, platform, "complete");
     return output;
-  } catch (error) {
+  } catch (thrown) {
+    const error = readable(thrown);
     await platform.whenQuiet();
     const failure = run.reasonFor(error);
     if (failure) await tellEnd(run, platform, "errored", failure);

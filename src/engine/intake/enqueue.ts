@@ -3,7 +3,7 @@ import { type EngineEnv, queueBinding, workflowBinding } from "../contract/bindi
 import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
-import { type DraftOptions, decodePayload } from "../contract/message.ts";
+import { checkedDelay, type DraftOptions, decodePayload } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
@@ -129,7 +129,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
     idempotencyKey: key,
     owner: name,
   });
-  return acceptance(workflow.name, envelope, definition.queue.name, request.delaySeconds);
+  return acceptance(workflow.name, envelope, definition.queue.name, checkedDelay(request.delaySeconds ?? 0));
 }
 
 interface KnownRow extends Identity {

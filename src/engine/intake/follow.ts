@@ -26,7 +26,13 @@ export async function follow(
   const readsPayload = targets.some((target) => target.do !== "start");
   const fetches = readsPayload && envelope.payload_ref !== undefined;
   const payload = fetches ? await unpackPayload(env.PAYLOADS, definition, envelope) : inline;
-  const event: Routed<unknown> = { payload, envelope, env: env as unknown as Cloudflare.Env, once };
+  // One route's code changes nothing for the others.
+  const event: Routed<unknown> = {
+    payload: frozen(payload),
+    envelope: Object.freeze({ ...envelope }),
+    env: env as unknown as Cloudflare.Env,
+    once,
+  };
   const followed = await Promise.all(targets.map((target) => inTime(followTarget(intake, target, event), target, envelope.message_type)));
   const all = followed.flatMap(({ instances = [] }) => instances);
   const rows = followed.flatMap(({ rows = [] }) => rows);
@@ -104,4 +110,10 @@ export function memo(): Routed<unknown>["once"] {
     making.catch(() => made.delete(name));
     return making;
   };
+}
+
+function frozen<T>(value: T): T {
+  if (typeof value !== "object" || value === null || Object.isFrozen(value)) return value;
+  for (const inner of Object.values(value)) frozen(inner);
+  return Object.freeze(value);
 }

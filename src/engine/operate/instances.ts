@@ -6,6 +6,7 @@ import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure } from "../guard/failure.ts";
 import { askPlatform } from "../intake/platform.ts";
+import { UNDONE } from "../recorder/inbox.ts";
 import { query } from "../store/retry.ts";
 import type { Operator } from "./audit.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
@@ -103,6 +104,8 @@ export interface Effect {
   state: string;
   /** What it is to an undo: an effect that the code, as it was then, could take back; one that stays; or one that took another back. */
   undo: "can" | "stays" | "is";
+  /** True for one that was taken back; another that is superseded was done once more, and may have happened. */
+  takenBack: boolean;
   epoch: number;
   /** What was sent, cut to 4 KB; kept for `lookup` and `once` effects only. */
   input: string | null;
@@ -114,7 +117,7 @@ export interface Effect {
 }
 
 const EFFECT = fragment(
-  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch, e.input, e.output, e.output_ref, e.error, e.updated_at`,
+  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch, e.token, e.input, e.output, e.output_ref, e.error, e.updated_at`,
 );
 
 /** The effects of an instance in the order of its steps; behind them the steps that took them back, in theirs. */
@@ -198,6 +201,7 @@ function asEffect(row: Record<string, unknown>): Effect {
     class: String(row.class),
     state: String(row.state),
     undo: Number(row.position) < 0 ? "is" : row.undoable === 1 ? "can" : "stays",
+    takenBack: row.state === "superseded" && row.token === UNDONE,
     epoch: Number(row.epoch),
     input: row.input as string | null,
     output: row.output as string | null,

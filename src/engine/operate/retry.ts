@@ -14,7 +14,7 @@ import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { historyOf } from "./history.ts";
 import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
-import { leftTo } from "./left.ts";
+import { leftOf, leftTo } from "./left.ts";
 
 /** What a retry would do with each guarded effect. */
 export interface RetryPlan {
@@ -72,6 +72,7 @@ export async function retryInstance(
   const { failed, start: from } = await beginningOf(env, instance, options.from);
   const anyway = options.anyway === true;
   const named = mustBeFree(instance, failed, anyway);
+  if ((await leftOf(env, instanceId, named))?.wentOn !== undefined) throw await refusal(env, instance, named);
   const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
@@ -107,10 +108,7 @@ export async function retryInstance(
     markInDoubt(instanceId),
     applied(actionId),
   ]);
-  if (results.at(-1)?.[0]?.result !== "applied") {
-    const why = (await whyRefused(env, instance, named)) ?? "Somebody else was faster: look at it again.";
-    throw new MillraceError("invalid_transition", why, { from: instance.status, to: "running" });
-  }
+  if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance, named);
   await crashPoint("retry promised, not applied");
   await applyAction(env, actionId);
   return { actionId, from };
@@ -121,10 +119,16 @@ function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean)
   return anyway || failed === error?.step ? null : failed;
 }
 
+async function refusal(env: EngineEnv, instance: Instance, named: string | null): Promise<MillraceError> {
+  const why = (await whyRefused(env, instance, named)) ?? "Somebody else was faster: look at it again.";
+  return new MillraceError("invalid_transition", why, { from: instance.status, to: "running" });
+}
+
 async function whyRefused(env: EngineEnv, { id, status }: Instance, named: string | null): Promise<string | null> {
   const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
-  if (behind) {
-    return `"${named}" failed, and the code went on without it: "${behind.step}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step; or undo the instance and then retry it; or, if both may stand, say "anyway": true.`;
+  const depends = behind?.step ?? (await leftOf(env, id, named))?.wentOn;
+  if (depends !== undefined) {
+    return `"${named}" failed, and the code went on without it: "${depends}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step; or undo the instance and then retry it; or, if both may stand, say "anyway": true.`;
   }
   return status === "errored" || status === "terminated"
     ? null

@@ -8,6 +8,7 @@ import { batch, query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
+import { leftToUndo } from "./left.ts";
 
 /** What an undo would do with each guarded effect. */
 export interface UndoPlan {
@@ -18,14 +19,14 @@ export interface UndoPlan {
 
 /**
  * `undone`: it is taken back · `stays`: its code has no way to · `asked`: nobody recorded what came of it, so the upstream is asked first ·
- * `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, and may have happened all the same.
+ * `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, or a person had it done once more, and may have happened all the same.
  */
 export type UndoVerdict = "undone" | "stays" | "asked" | "nothing" | "in_doubt" | "unknown";
 
 /** Says what an undo would do, as far as it is recorded, in the order in which it would; and does nothing. Errors: `instance_not_found`. */
 export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
   const instance = await getInstance(env, by, instanceId);
-  const effects = (await effectsOf(env, by, instanceId)).filter(({ state, undo }) => undo !== "is" && state !== "superseded");
+  const effects = (await effectsOf(env, by, instanceId)).filter(({ takenBack, undo }) => undo !== "is" && !takenBack);
   const failed = instance.undo === null ? instance.error?.step || instance.error?.behind : undefined;
   const plan = effects.map((effect) => ({ label: labelOf(effect.step, effect.item), effect })).toReversed();
   const verdicts = plan.map(({ label, effect }) => ({
@@ -45,6 +46,7 @@ export async function planUndo(env: EngineEnv, by: Operator, instanceId: string)
 const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);
 
 function verdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
+  if (state === "superseded") return "unknown";
   if (state === "in_doubt" || (state === "claimed" && effectClass === "once")) return "in_doubt";
   if (state === "failed") return "nothing";
   if (undo === "stays") return "stays";
@@ -60,9 +62,10 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   const instance = await getInstance(env, by, instanceId);
   const actionId = crypto.randomUUID();
   const run = instance.run + 1;
+  const left = await leftToUndo(env, instance);
   const results = await batch(env.DB, [
     sql`
-      UPDATE instances SET status = 'running', run = ${run}, error = NULL, undo = ${actionId}, updated_at = ${now},
+      UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left}, undo = ${actionId}, updated_at = ${now},
         check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('complete', 'errored', 'terminated') AND undo IS NULL AND run < ${run}
         AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')

@@ -1,4 +1,5 @@
 import { fragment, type Statement, sql } from "../contract/sql.ts";
+import { UNDONE } from "./inbox.ts";
 
 /** The label of the entry that an entry builds on (see `packBefore`), and its generation. */
 const BASE_LABEL = fragment("iif(json_type(told.after, '$[0]') = 'array', told.after->>'$[0][0]', told.after->>'$[0]')");
@@ -11,10 +12,11 @@ const BASE_GENERATION = fragment("iif(json_type(told.after, '$[0]') = 'array', t
 export function wentOnFrom(instanceId: string, label: string | null): Statement {
   return sql`
     WITH RECURSIVE entries AS MATERIALIZED (
-      SELECT step, iif(item = '', step, step || ' [' || item || ']') AS label, generation, position, state, after, caught
+      SELECT step, iif(item = '', step, step || ' [' || item || ']') AS label, generation, position, state, token, after, caught
       FROM inbox WHERE instance_id = ${instanceId} AND ${label} IS NOT NULL
     ), told(step, position, after, caught) AS (
-      SELECT step, position, after, caught FROM entries WHERE state IN ('claimed', 'in_doubt', 'confirmed', 'done')
+      SELECT step, position, after, caught FROM entries
+      WHERE state IN ('claimed', 'in_doubt', 'confirmed', 'done') OR (state = 'superseded' AND token <> ${UNDONE})
       UNION
       SELECT told.step, told.position, base.after, base.caught FROM told
       JOIN entries base ON base.label = ${BASE_LABEL} AND base.generation = ${BASE_GENERATION}

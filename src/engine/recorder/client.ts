@@ -1,5 +1,6 @@
 import pRetry from "p-retry";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import { asUnavailable, comeBackMs, troubleOf } from "../store/trouble.ts";
 import type { Recorder } from "./recorder.ts";
@@ -15,6 +16,7 @@ const METHODS = [
   "extend",
   "giveUp",
   "doubtHung",
+  "fence",
   "record",
   "remember",
   "finish",
@@ -49,10 +51,18 @@ export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
           },
         });
       } catch (error) {
+        if (TOO_LARGE.test(messageOf(error))) throw tooLarge();
         throw asUnavailable(error, "The recorder");
       }
     };
   return Object.fromEntries(METHODS.map((name) => [name, call(name)])) as unknown as RecorderClient;
+}
+
+/** The platform's words for a call of more than 32 MiB. */
+const TOO_LARGE = /serialized rpc (arguments|return)/i;
+
+function tooLarge(): MillraceError {
+  return new MillraceError("payload_too_large", "What the step writes is larger than 32 MiB: write it in several commits.");
 }
 
 /**

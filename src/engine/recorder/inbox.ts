@@ -59,7 +59,7 @@ export function claim(attempt: Attempt, leaseMs: number, input: string | null): 
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
       state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),
       repeats = max(inbox.repeats, inbox.state = 'claimed'),
-      position = excluded.position, after = excluded.after, caught = excluded.caught,
+      position = excluded.position, after = excluded.after, caught = excluded.caught, error = NULL,
       input = iif(inbox.state = 'claimed' AND inbox.class = 'once', inbox.input, excluded.input),
       epoch = inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, updated_at = excluded.updated_at
     WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.lease_until <= ${now} AND inbox.token <> excluded.token)`;
@@ -86,6 +86,19 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
     WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND generation = ${key.generation}
       AND token = ${attempt.token} AND epoch = ${attempt.epoch}
       AND (state = 'claimed' OR (state = 'confirmed' AND ${ending} = 'in_doubt'))`;
+}
+
+/**
+ * The platform has given a commit up, and its code goes on without: whatever still writes it, with the epoch it has, comes too late. One that is
+ * written stays.
+ */
+export function fenceCommit({ key, position, after, caught, token, undoable }: Attempt): Statement {
+  return sql`
+    INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, undoable, updated_at)
+    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${position}, ${after}, ${caught}, 'commit', 'failed', 2, ${token},
+      ${undoable ? 1 : 0}, ${now})
+    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET epoch = inbox.epoch + 1, updated_at = excluded.updated_at
+    WHERE inbox.state <> 'done'`;
 }
 
 /**
@@ -120,15 +133,18 @@ export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement
 }
 
 /**
- * Characters of the messages that an entry keeps a copy of, for people to read; of larger ones it keeps the envelopes. The outbox holds
- * each whole.
+ * Characters of the messages that an entry keeps a copy of, for people to read; of larger ones it keeps the envelopes, as many as that
+ * takes. The outbox holds each whole.
  */
 const MAX_COPIED_CHARACTERS = 250_000;
 
 function copies(messages: readonly Outgoing[]): string {
   const bodies = messages.map(({ body }) => body);
   const small = bodies.reduce((sum, body) => sum + body.length, 0) <= MAX_COPIED_CHARACTERS;
-  return `[${(small ? bodies : bodies.map(withoutPayload)).join(",")}]`;
+  if (small) return `[${bodies.join(",")}]`;
+  const envelopes = bodies.map(withoutPayload);
+  const most = Math.max(...envelopes.map(({ length }) => length));
+  return `[${envelopes.slice(0, Math.floor(MAX_COPIED_CHARACTERS / most)).join(",")}]`;
 }
 
 function withoutPayload(body: string): string {
@@ -157,7 +173,7 @@ const RECORD = `
   ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
     state = CASE
       WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
-      WHEN excluded.class IN ('commit', 'keyed', 'natural')
+      WHEN excluded.class IN ('commit', 'keyed', 'natural') AND (excluded.class <> 'commit' OR inbox.epoch <= excluded.epoch)
         AND (inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class = 'lookup' AND inbox.lease_until <= ${now.fragment}))
       THEN 'done' END,
     class = excluded.class, position = excluded.position, after = excluded.after, caught = excluded.caught,

@@ -94,6 +94,14 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: [inbox.giveUpClaim(attempt, ending, error), ...doubt], read: () => undefined });
   }
 
+  /** The last attempt at a commit was given up. Answers what it has written all the same, before nothing of it can be written any more. */
+  fence(attempt: Attempt): Promise<Entry | null> {
+    return this.#commits.commit({
+      statements: [inbox.fenceCommit(attempt), inbox.selectEntry(attempt.key)],
+      read: ([, rows]) => onlyEntry(rows),
+    });
+  }
+
   /** The last attempt at an effect hangs, and its step was given up. */
   async doubtHung(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
     return this.#commits.commit({ statements: [doubtHung(key, error), markInDoubt(key.instanceId)], read: () => undefined });

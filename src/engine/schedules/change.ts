@@ -1,8 +1,10 @@
+import { address } from "../contract/address.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
-import { decodePayload } from "../contract/message.ts";
+import { type Draft, decodePayload } from "../contract/message.ts";
 import { type Statement, sql } from "../contract/sql.ts";
+import { newTrace } from "../contract/trace.ts";
 import { type Action, applied, audit, type Operator } from "../operate/audit.ts";
 import { batch, query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -33,6 +35,7 @@ export async function putSchedule(
   const { on: definition } = catalog.performer(request.command);
   const payload = decodePayload(definition, definition.version, request.payload);
   assertSmall(payload);
+  await assertSendable(env, by, definition.from(payload), name);
   const { cron, timeZone, command } = request;
   const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
   if (before === undefined) await assertRoom(env, by);
@@ -47,6 +50,13 @@ export async function putSchedule(
     audit(by, { ...action("schedule", name, reason), detail: { cron, time_zone: timeZone, command } }, false),
   ]);
   return getSchedule(env, by, name);
+}
+
+/** Refuses what its runs would be refused for. Small payloads travel within their messages: nothing is stored. */
+async function assertSendable(env: EngineEnv, { tenantId }: Operator, draft: Draft, name: string): Promise<void> {
+  const key = `schedule/${name}/${new Date(0).toISOString()}`;
+  const by = { tenantId, source: `schedule:${name}`, correlationId: key, causationId: key, traceparent: newTrace() };
+  await address(env.PAYLOADS, draft, { ...by, idempotencyKey: key, owner: key });
 }
 
 function assertSmall(payload: unknown): void {

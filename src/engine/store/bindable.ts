@@ -2,7 +2,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
 import type { RowStatement, SqlValue, Statement } from "../contract/sql.ts";
 import { beginning, isBeyondJson } from "../contract/text.ts";
-import { statementsIn } from "./one-statement.ts";
+import { shapeOf } from "./one-statement.ts";
 
 /** Largest value that is bound, in bytes. D1 refuses more than 2,000,000 for a text or a row once it is deployed; locally it takes more, so we refuse. */
 const MAX_VALUE_BYTES = 1_900_000;
@@ -21,7 +21,7 @@ const NOTHING: Bindable = { text: "SELECT 1 WHERE 0", params: [], bytes: 0 };
 
 /**
  * Looks at a statement before it can do harm to others. Errors: `config_invalid` for what is no statement (`condition && sql\`…\`` with a
- * false condition), for several in one text, and for numbers that no column can hold, `payload_too_large` for a value that D1 would refuse.
+ * false condition), for several in one text, for one that takes more or fewer values than it is given, and for numbers that no column can hold, `payload_too_large` for a value that D1 would refuse.
  */
 export function bindable(statement: Statement | RowStatement): Bindable {
   const { text, row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
@@ -31,9 +31,11 @@ export function bindable(statement: Statement | RowStatement): Bindable {
       `Among the statements to write is one that is none (${beginning(String(statement), 40)}): use sql\`…\`, and leave a conditional one out of the list.`,
     );
   }
-  const count = statementsIn(text);
-  if (count > 1) throw notOne(text, count);
-  if (count === 0) return NOTHING;
+  const { statements, parameters } = shapeOf(text);
+  if (statements > 1) throw notOne(text, statements);
+  if (statements === 0) return NOTHING;
+  const given = row === undefined ? (params ?? []).length : 1;
+  if (parameters !== given) throw notAsMany(text, parameters, given);
   if (row !== undefined) {
     const beyond = Object.entries(row).find(([, value]) => isBeyondJson(value));
     if (beyond) throw notANumber(beyond[1], text, beyond[0]);
@@ -63,6 +65,13 @@ function weight(value: SqlValue, text: string): number {
 
 function notOne(text: string, count: number): MillraceError {
   return new MillraceError("config_invalid", `A text holds ${count} statements (${shown(text)}): write each as a sql\`…\` of its own.`);
+}
+
+function notAsMany(text: string, parameters: number, given: number): MillraceError {
+  return new MillraceError(
+    "config_invalid",
+    `A statement takes ${parameters} values and is given ${given} (${shown(text)}): write it with sql\`…\`, or a row's as … FROM json_each(?1).`,
+  );
 }
 
 function notANumber(value: unknown, text: string, field?: string): MillraceError {
