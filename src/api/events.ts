@@ -10,7 +10,9 @@ import { timestamp } from "./time.ts";
 const EmittedMessageSchema = z
   .looseObject({
     step: z.string(),
-    confirmed: z.boolean().openapi({ description: "True once its consumer has taken it." }),
+    confirmed: z
+      .boolean()
+      .openapi({ description: "True once its consumer has taken it, also as a dead letter: GET /v1/dead-letters lists those." }),
     schema_version: z.int(),
     message_type: z.string(),
     kind: z.enum(["command", "event"]),

@@ -7,6 +7,10 @@ import { emptyFolder } from "./folder.ts";
 it.each([
   ['{"log":"batch","queue":"brand-events","messages":3,"routed":2,"retried":1}', "brand-events: 3 messages, 2 routed, 1 retried"],
   ['{"log":"delivery","queue":"q","message_type":"a.b","subject":"s","outcome":"retried","error":"No."}', "q: a.b s retried: No."],
+  [
+    '▲ [WARNING] {"log":"delivery","queue":"q","message_type":"a.b","subject":"s","outcome":"retried","error":"No."}',
+    "q: a.b s retried: No.",
+  ],
   ['{"log":"keeper","applied":0,"resent":2,"checked":1,"pruned":0}', "keeper: 2 resent, 1 checked"],
   ['{"log":"keeper","part":"outbox","error":"Error: gone"}', "keeper: outbox failed: Error: gone"],
   ['{"log":"api","code":"invariant","message":"Oh.","method":"GET","path":"/v1/x"}', "GET /v1/x: invariant: Oh."],

@@ -295,7 +295,11 @@ describe("Trouble of the recorder", () => {
 
   it.each([
     ["NaN", () => sql`INSERT INTO probe_rows (id) VALUES (${Number.NaN})`, "The value NaN was to be written (INSERT INTO probe_rows"],
-    ["Infinity in a row", () => ({ text: "INSERT", row: { id: 1 / 0 } }), 'The value Infinity was to be written (INSERT…, field "id")'],
+    [
+      "Infinity in a row",
+      () => ({ text: "INSERT … json_each(?1)", row: { id: 1 / 0 } }),
+      'The value Infinity was to be written (INSERT … json_each(?1)…, field "id")',
+    ],
     ["a Date", () => sql`INSERT INTO probe_rows (id) VALUES (${new Date() as never})`, "A value that is of the type Date was put into"],
     ["bytes", () => sql`INSERT INTO probe_rows (id) VALUES (${new Uint8Array(4) as never})`, "of the type Uint8Array"],
     ["an object", () => sql`INSERT INTO probe_rows (id) VALUES (${{ a: 1 } as never})`, "of the type Object"],

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { defineStep, planUndo, sql } from "../../src/engine/index.ts";
+import { defineStep, notRetryable, planUndo, sql } from "../../src/engine/index.ts";
 import { operator, probeEnv } from "./harness.ts";
 import { errorOf, runLab } from "./lab.ts";
 import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
@@ -100,7 +100,7 @@ describe("An undo", () => {
   it("W25 I15 of a run that was retried in vain finds what its code did about that failure", async () => {
     const world: string[] = [];
     const { instanceId } = await runLab(async ({ step }) => {
-      const pay = effect("once", async () => Promise.reject(Object.assign(new Error("No funds."), { code: "not_retryable" })));
+      const pay = effect("once", async () => Promise.reject(notRetryable("No funds.")));
       await step.effect("pay", pay, null).catch(async (cause: Error) => {
         if (!/No funds/.test(cause.message)) throw cause;
         await step.effect("hold", van(world, "hold"), null);
@@ -143,6 +143,6 @@ describe("An undo", () => {
     expect(await ended(instanceId)).toBe("terminated");
     released = true;
     await scheduler.wait(500);
-    expect(await stateOf(instanceId, "book")).toBeUndefined();
+    expect(await stateOf(instanceId, "book")).toBe("failed");
   });
 });

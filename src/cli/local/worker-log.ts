@@ -35,7 +35,10 @@ function sizeOf(file: string): number {
 
 /** What a line of the log says to people; undefined for those that only a search needs. */
 export function humanLine(line: string): string | undefined {
-  const plain = stripVTControlCharacters(line).trim();
+  // Warnings and errors come with wrangler's own mark in front.
+  const plain = stripVTControlCharacters(line)
+    .trim()
+    .replace(/^\S* ?\[(?:WARNING|ERROR)\] (?=\{"log":)/, "");
   if (plain.startsWith('{"log":')) return eventLine(plain);
   if (plain.includes("[ERROR]")) return plain.replace(/^.*\[ERROR\]\s*/, "error: ");
   if (plain.includes("Reloading local server")) return "a source changed: the Worker is loaded anew";

@@ -35,14 +35,21 @@ export function runWrangler(folder: string, doing: string, args: readonly string
   });
 }
 
-/** The last thing wrangler called an error, or else its last words. */
+/** What the Worker threw as it was loaded, or else the last thing that wrangler called an error, or its last words. */
 export function lastError(output: string): string {
   const lines = stripVTControlCharacters(output)
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "" && !line.startsWith("🪵"));
-  return (lines.findLast((line) => line.includes("[ERROR]")) ?? lines.at(-1) ?? "wrangler said nothing").replace(/^.*\[ERROR\]\s*/, "");
+  const errors = lines.slice(-RECENT_LINES).filter((line) => line.includes("[ERROR]"));
+  const thrown = errors.findLast((line) => LOADING.test(line));
+  return (thrown ?? errors.at(-1) ?? lines.at(-1) ?? "wrangler said nothing").replace(/^.*\[ERROR\]\s*/, "").replace(LOADING, "");
 }
+
+/** Of a log that is written on from start to start. */
+const RECENT_LINES = 200;
+/** What a Worker's own code threw before it could serve anything: wrangler lists behind it what is missing because of that. */
+const LOADING = /service core:user:\S+ Uncaught (?:Error: )?(?:\w+Error: )?/;
 
 /** A path as people of this checkout write it. */
 export function shown(path: string): string {

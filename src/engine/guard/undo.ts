@@ -50,12 +50,12 @@ export class Walk {
   async undo(code: () => Promise<unknown>): Promise<number> {
     const [walked] = await Promise.allSettled([code()]);
     await this.#quiet();
-    if (this.#broken) throw this.#broken.error;
+    this.#assertWhole();
     const entries = await this.#run.entries(true);
     const startedAt = Date.now();
     // A branch may be at work of its own between two steps.
     while (!this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#quiet(20);
-    if (this.#broken) throw this.#broken.error;
+    this.#assertWhole();
     const missed = this.#missedOf(entries);
     if (missed) throw this.#whyMissed(missed, walked);
     return this.#takeBack(entries);
@@ -177,6 +177,10 @@ export class Walk {
       this.#run.failures.noteRejected(place.label, error);
       return this.#break(error);
     }
+  }
+
+  #assertWhole(): void {
+    if (this.#broken) throw this.#broken.error;
   }
 
   #break(error: unknown): never {
