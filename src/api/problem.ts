@@ -190,8 +190,9 @@ function unnamedCode(error: unknown): keyof typeof UNNAMED {
   return isTransient(error) || databaseTrouble ? "unavailable" : "invariant";
 }
 
-/** True for our own errors: by their code, which must be one of ours, since Node's errors carry codes too. */
+/** True for our own errors; the engine's also where they come from an object, as plain errors with a code. */
 function isNamed(error: unknown): error is Error & { code: ProblemCode } {
+  if (error instanceof HttpRefusal) return true;
   const code = codeOf(error);
   return code !== undefined && Object.hasOwn(PROBLEMS, code);
 }

@@ -13,6 +13,7 @@ describe("Undoing over HTTP", () => {
     expect([plan.status, plan.body]).toEqual([
       200,
       {
+        refused: null,
         effects: [
           { step: "put page", item: "", verdict: "undone" },
           { step: "see who must agree", item: "", verdict: "stays" },
@@ -36,7 +37,10 @@ describe("Undoing over HTTP", () => {
     const id = await seedInstance(caller.tenantId, { status: "errored" });
     await seedEffect(id, { step: "send mail", state: "done" });
     const plan = await caller.post(`/v1/instances/${id}/undo`, { reason: "called off", dry_run: true });
-    expect(plan.body).toEqual({ effects: [{ step: "send mail", item: "", verdict: "stays" }] });
+    expect(plan.body).toEqual({
+      refused: expect.stringContaining("nothing that could be taken back"),
+      effects: [{ step: "send mail", item: "", verdict: "stays" }],
+    });
     const refused = expectProblem(await caller.post(`/v1/instances/${id}/undo`, { reason: "called off" }), 409, "invalid_transition");
     expect(refused.detail).toContain("nothing that could be taken back");
     expect((await caller.get(`/v1/instances/${id}`)).body).toMatchObject({ status: "errored", undo: null });
