@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { defineStep, instanceId as idOf, planUndo, sql, upstreamRefused } from "../../src/engine/index.ts";
 import { dieAt, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "./harness.ts";
-import { errorOf, held, platformReaches, restartLab, runLab } from "./lab.ts";
+import { errorOf, held, LAB, platformReaches, restartLab, runLab } from "./lab.ts";
 import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
 
 const failed = async (id: string) => {
@@ -59,6 +59,26 @@ describe("What the code had heard stays the way that it went", () => {
     world.broken = false;
     expect(await restartLab(instanceId)).toBe("complete");
     expect([world.sent, await statusOf(instanceId)]).toEqual([0, "complete"]);
+  });
+
+  it("W15 I17 in a complete run that the platform makes anew, where a race with nothing behind it comes out otherwise now", async () => {
+    const did: string[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      const slow = step.effect(
+        "slow",
+        effect("keyed", () => scheduler.wait(1500).then(() => "slow")),
+        {},
+      );
+      const first = await Promise.race([slow, step.sleep("limit", 300).then(() => "limit")]);
+      if (first === "slow")
+        await step.effect(
+          "celebrate",
+          effect("keyed", async () => did.push("celebrated")),
+          {},
+        );
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    expect([await restartLab(instanceId), await statusOf(instanceId), did]).toEqual(["complete", "complete", []]);
   });
 
   it.each(["retry", "restart"])(
@@ -430,4 +450,22 @@ it("W14 A sleep that was over before something was done is not slept again by a 
   world.missing = false;
   await retry(instanceId);
   expect(await ended(instanceId)).toBe("complete");
+});
+
+it("W14 Code hears nothing of a pause: a sleep that the platform pauses goes on when it is resumed", async () => {
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.commit("before", () => ({}));
+    await step.sleep("nap", 1500).catch(() => step.commit("instead", () => ({})));
+    await step.commit("behind", () => ({}));
+  });
+  await until(
+    () => stateOf(instanceId, "before"),
+    (state) => state === "done",
+  );
+  const instance = await LAB.get(instanceId);
+  await instance.pause();
+  await platformReaches(instanceId, "paused");
+  await instance.resume();
+  expect(await ended(instanceId)).toBe("complete");
+  expect(await stateOf(instanceId, "instead")).toBeUndefined();
 });

@@ -1,5 +1,5 @@
-import { describe, expect, it } from "vitest";
-import { decideApproval, listEffects, notRetryable } from "../../src/engine/index.ts";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { decideApproval, listEffects, notRetryable, Recorder } from "../../src/engine/index.ts";
 import { approvalId } from "../../src/engine/signals/approval.ts";
 import { operator, probeEnv, reaches, rows, statusOf, until } from "./harness.ts";
 import { errorOf, held, platformReaches, runLab } from "./lab.ts";
@@ -194,3 +194,27 @@ function loseAnswerOf(statement: RegExp): () => boolean {
   } as typeof own;
   return () => lost;
 }
+
+it("W02 W17 A once effect that happened, and could not be recorded at its last attempt, is in doubt, whoever catches that", async () => {
+  const { record } = Recorder.prototype;
+  onTestFinished(() => {
+    Recorder.prototype.record = record;
+  });
+  let sent = 0;
+  Recorder.prototype.record = function (...args: Parameters<typeof record>) {
+    if (args[0].key.step !== "mail in vain") return record.apply(this, args);
+    throw new Error("Network connection lost.");
+  };
+  const { instanceId } = await runLab(async ({ step }) => {
+    const mail = effect("once", async () => ++sent, { timeout: 20_000 });
+    await step.effect("mail in vain", mail, {}).catch(() => step.commit("instead", () => ({})));
+  });
+  expect(await reaches(instanceId, "complete", "in_doubt", "errored")).not.toBe("errored");
+  expect([
+    sent,
+    await until(
+      () => stateOf(instanceId, "mail in vain"),
+      (state) => state === "in_doubt",
+    ),
+  ]).toEqual([1, "in_doubt"]);
+});

@@ -79,6 +79,31 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(await outputOf(instanceId)).toBe("slow");
   });
 
+  it("W17 W25 tries a doubtful effect anew whose second refusal no code had heard of", async () => {
+    const state = { tries: 0, broken: true, threw: false };
+    const { instanceId } = await runLab(async ({ step }) => {
+      const mail = effect("once", async () => {
+        if (++state.tries === 1) throw new Error("Lost.");
+        await held(() => state.threw || !state.broken);
+        if (state.broken) throw upstreamRefused("Not now.");
+        return "sent";
+      });
+      const check = async () => {
+        await step.read("until it is tried again", () => held(() => state.tries > 1));
+        state.threw = state.broken;
+        await step.read("check", async () => (state.broken ? Promise.reject(notRetryable("Broken.")) : 1), ONCE);
+      };
+      return (await Promise.all([step.effect("mail", mail, {}), check()]))[0];
+    });
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    await resolve(instanceId, "mail", { verb: "reject" });
+    await failed(instanceId);
+    Object.assign(state, { broken: false, threw: false });
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("complete");
+    expect(await outputOf(instanceId)).toBe("sent");
+  });
+
   it("W27 holds nobody up behind the wait that is tried anew: its neighbour may be who causes the event", async () => {
     const state = { asks: false };
     const { instanceId } = await runLab(async ({ step, payload: { name } }) => {

@@ -11,6 +11,7 @@ import {
   enqueue,
   fingerprintOf,
   historyOf,
+  instanceId as instanceIdOf,
   retryInstance,
   sql,
   undoInstance,
@@ -143,6 +144,23 @@ describe("Trouble of R2", () => {
     expect(reading?.failed()).toBe(5);
     const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
     expect(steps.map((step) => step.name)).toEqual(["large", "large · read again 1", "small"]);
+  });
+
+  it("W31 for longer than a blip, behind the end of the code, of an effect that it did not wait for: the run ends all the same", async () => {
+    const name = fresh("large");
+    const large = defineStep({ effect: "keyed", run: async () => "x".repeat(200_000) });
+    let failing: { failed: () => number } | undefined;
+    const id = instanceIdOf("acme", "lab", name);
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        void step.effect("large", large, {});
+        failing = r2Fails("get", id, 6);
+      },
+      { name },
+    );
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(failing?.failed()).toBe(6);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
   it("W31 while something would be cleaned up: the end of a run removes nothing, so nothing of it can fail", async () => {

@@ -4,7 +4,7 @@ import { type Done, defineStep, effectsOf, resolveDoubt, retryInstance, undoInst
 import { finishInstance, selectRun } from "../../src/engine/recorder/inbox.ts";
 import { GroupCommit } from "../../src/engine/store/group-commit.ts";
 import { operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";
-import { errorOf, held, outputOf, platformOf, platformReaches, runLab } from "./lab.ts";
+import { errorOf, held, outputOf, platformOf, platformReaches, restartLab, runLab } from "./lab.ts";
 import { effect, retry } from "./operating.ts";
 
 const ONCE = { retries: { limit: 0, delay: 10 } } as const;
@@ -166,6 +166,33 @@ describe("The end of a run", () => {
       await retry(instanceId);
       expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
       expect([await outputOf(instanceId), state.did]).toEqual(["done", 1]);
+    },
+  );
+
+  it.each(["retried", "made anew by the platform"])(
+    "is no less so in a run that is %s, though another step failed behind it",
+    async (how) => {
+      const state = { broken: true, did: 0 };
+      const behind = effect("keyed", async () => (state.broken ? Promise.reject(new Error("No paper.")) : ++state.did));
+      const { instanceId } = await runLab(async ({ step }) => {
+        void step.effect("print", behind, {});
+        await step.read("a moment", () => scheduler.wait(200).then(() => 1));
+        await step.commit("act", () => ({}));
+        if (how === "retried") await step.read("check", async () => (state.broken ? Promise.reject(new Error("Broken.")) : 1), { ...ONCE });
+      });
+      expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+      await platformReaches(instanceId, "errored");
+      if (how === "retried") {
+        state.broken = false;
+        await retry(instanceId);
+        await reaches(instanceId, "complete", "errored");
+        if ((await statusOf(instanceId)) === "errored") await platformReaches(instanceId, "errored").then(() => retry(instanceId));
+        expect(await reaches(instanceId, "complete")).toBe("complete");
+        expect(state.did).toBe(1);
+      } else {
+        expect(await restartLab(instanceId)).toBe("errored");
+        expect(await statusOf(instanceId)).toBe("errored");
+      }
     },
   );
 

@@ -1,7 +1,8 @@
 import { describe, expect, it } from "vitest";
+import { platformId } from "../../src/engine/contract/ids.ts";
 import { defineStep, notRetryable, planUndo, sql } from "../../src/engine/index.ts";
-import { operator, probeEnv } from "./harness.ts";
-import { errorOf, runLab } from "./lab.ts";
+import { keeperRound, operator, probeEnv, until } from "./harness.ts";
+import { errorOf, held, LAB, runLab } from "./lab.ts";
 import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
 
 /** What has no JSON. */
@@ -113,6 +114,61 @@ describe("An undo", () => {
     await undo(instanceId);
     expect(await ended(instanceId)).toBe("terminated");
     expect(world).toEqual(["hold", "hold back"]);
+  });
+
+  it("W18 I13 that is over, and that the platform makes anew, takes back nothing that a retry has done again since", async () => {
+    const world: string[] = [];
+    let over = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("van", van(world), null);
+      await step.read("until it is over", () => held(() => over || world.length < 3));
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    const { actionId } = await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    await retry(instanceId);
+    await until(
+      async () => world.length,
+      (length) => length === 3,
+    );
+    const undoing = await LAB.get(platformId(instanceId, actionId));
+    await undoing.restart();
+    await until(
+      async () => (await undoing.status()).status,
+      (status) => status === "errored",
+    );
+    over = true;
+    expect(await ended(instanceId)).toBe("complete");
+    expect(world).toEqual(["van", "van back", "van"]);
+  });
+
+  it("W33 W10 waits until the platform has ended the run: what that still does is not behind the undo", async () => {
+    const world: string[] = [];
+    let released = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("van", van(world), null);
+      await step.read("goes on", () => held(() => released));
+      await step.effect("late van", van(world, "late van"), null);
+    });
+    await until(
+      async () => world.length,
+      (length) => length === 1,
+    );
+    // What the row may say for moments: an earlier pass has failed, and the platform makes another.
+    await probeEnv.DB.prepare("UPDATE instances SET status = 'errored', error = '{}' WHERE id = ?1").bind(instanceId).run();
+    const asked = undo(instanceId);
+    await scheduler.wait(300);
+    expect(world).toEqual(["van"]);
+    released = true;
+    await asked;
+    await keeperRound();
+    expect(
+      await until(
+        async () => world.length,
+        (length) => length === 4,
+      ),
+    ).toBe(4);
+    expect(world).toEqual(["van", "late van", "late van back", "van back"]);
   });
 
   it("W20 I15 takes back what it asks about in its turn, as the dry run says", async () => {

@@ -1,4 +1,3 @@
-import pRetry from "p-retry";
 import * as z from "zod";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
@@ -9,9 +8,10 @@ import type { Attempt, Entry } from "../recorder/entry.ts";
 import { claim, underLease } from "./claim.ts";
 import { describeFailure } from "./failure.ts";
 import { type PackedOutput, unpackOutput } from "./output.ts";
+import { patiently } from "./patiently.ts";
 import type { Place } from "./place.ts";
 import { record, type Settled, stored } from "./record.ts";
-import { LOOK, type Run } from "./run.ts";
+import type { Run } from "./run.ts";
 import { assertNotGivenUp, type Commit, DEFAULT_TIMEOUT, type EffectCall, type StepDefinition, type Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 
@@ -27,7 +27,7 @@ export async function attemptEffect<Input, Output>(
   const since = Date.now();
   const earlier = await run.earlier(place, platformAttempt);
   if (earlier?.state === "done") return stored(earlier);
-  run.assertNotComplete();
+  run.which.assertNotComplete();
   const attempt = run.attempt(place, definition.effect, earlier?.generation);
   if (earlier?.state === "in_doubt") return { inDoubt: formatEntryKey(attempt.key) };
   if (earlier?.state === "confirmed") return adopt(run, place, platformAttempt, attempt, earlier, definition, writes);
@@ -133,7 +133,7 @@ export async function attemptCommit<Output>(
   const since = Date.now();
   const earlier = await run.earlier(place, platformAttempt);
   if (earlier?.state === "done") return stored(earlier);
-  run.assertNotComplete();
+  run.which.assertNotComplete();
   const { output, ...writes } = asWrites(await make(), place.label);
   assertNotGivenUp(since, timeout);
   const attempt = { ...run.attempt(place, "commit", earlier?.generation), epoch: earlier?.epoch ?? 1 };
@@ -150,7 +150,7 @@ export async function writtenBy(run: Run, place: Place, hangs: boolean): Promise
     if (hangs) return run.recorder.fence({ ...run.attempt(place, "commit", seen?.generation), aloneAs: null });
     return seen && run.whole(seen);
   };
-  const entry = await pRetry(look, LOOK);
+  const entry = await patiently(look);
   return entry?.state === "done" ? stored(entry) : undefined;
 }
 

@@ -16,10 +16,10 @@ const YOUNG_MS = 60_000;
 export async function tellEnd(run: Run, platform: Platform, status: End["status"], failure: Failure | null = null): Promise<void> {
   try {
     const error = failure && JSON.stringify(failure);
-    const number = await run.number();
+    const number = await run.which.number();
     const end = { id: run.instanceId, run: number, status, error, left: run.leftTo(number + 1, failure) };
     if (run.isKnownToRun && Date.now() - Date.parse(run.envelope.created_at) < YOUNG_MS) await run.recorder.finish(end);
-    else await platform.reading("end", () => run.recorder.finish(end, true), "always");
+    else await platform.reading({ label: "end" }, () => run.recorder.finish(end, true), "always");
   } catch (error) {
     console.warn(JSON.stringify({ log: "end", instance_id: run.instanceId, status, error: messageOf(error) }));
   }

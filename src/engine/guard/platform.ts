@@ -7,11 +7,12 @@ import { writtenBy } from "./attempt.ts";
 import { doubtEventType, isInDoubt } from "./doubt.ts";
 import { describeFailure, fromStepError, nextDelayMs } from "./failure.ts";
 import { unpackOutput } from "./output.ts";
+import { patiently } from "./patiently.ts";
 import type { Place } from "./place.ts";
 import type { Settled } from "./record.ts";
 import type { Run } from "./run.ts";
 import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, platformTimeoutMs, type Retries } from "./step.ts";
-import { StepAttempts } from "./step-attempts.ts";
+import { isAborted, StepAttempts } from "./step-attempts.ts";
 
 /** How often in a row a timer of the platform's may be early before its error is taken for another one. */
 const EARLY_TIMERS = 5;
@@ -29,8 +30,8 @@ interface Policy {
 export class Platform {
   readonly #run: Run;
   readonly #steps: WorkflowStep;
-  /** Those that failed for good. */
-  readonly #failed = new Map<string, unknown>();
+  /** Rejected when the platform ends the pass, to make another: what it says of a step then is not how that came out, and no code hears it. */
+  readonly #ending = Promise.withResolvers<never>();
   /** Attempts that are under way, and when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();
   #code: "runs" | "returned" | "threw" | "over" = "runs";
@@ -71,15 +72,15 @@ export class Platform {
       async ({ attempt }) => (isOver() ? never<T>() : attempts.make(attempt, () => this.#hold(timeoutMs, body(attempt)))),
     );
     const ended = step.catch(async (told) => {
-      const anew = attempts.ran || name !== label ? undefined : await this.#run.anewAs(label);
+      if (isAborted(told)) return this.#end(told);
+      const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#run.anewAs(label, name);
       if (anew) return this.do({ ...place, label: anew, of: label }, policy, body, begins);
       const error = fromStepError(told);
-      const hung = attempts.noteGivenUp(error);
-      if (place.commits && (hung || !attempts.ran)) {
-        const written = await writtenBy(this.#run, place as Place, hung);
+      const isUnsaid = attempts.noteGivenUp(error) || !attempts.ran || codeOf(failures.lastOf(label)) === "unavailable";
+      if (isUnsaid && place.commits) {
+        const written = await writtenBy(this.#run, place as Place, attempts.ran);
         if (written) return written as unknown as T;
-      } else if (hung && guarded) await this.#doubtHung(place, failures.lastOf(label));
-      if (guarded) this.#failed.set(label, error);
+      } else if (isUnsaid && guarded) await this.#doubtOpen(place, failures.lastOf(label));
       throw error;
     });
     const result = await ended;
@@ -96,7 +97,7 @@ export class Platform {
     const { guarded } = this.#run;
     while (guarded.size > 0) await Promise.allSettled(guarded);
     this.#code = "over";
-    for (const [label, error] of this.#failed) if (!this.#run.awaited.has(label)) throw error;
+    for (const [label, error] of this.#run.failed) if (!this.#run.awaited.has(label)) throw error;
   }
 
   /** The workflow's code has thrown: until no attempt is under way any more. None is made again before an operator retries. */
@@ -107,6 +108,21 @@ export class Platform {
       if (leftMs <= 0) return;
       await Promise.race([Promise.allSettled(this.#attempts.keys()), scheduler.wait(leftMs)]);
     }
+  }
+
+  /** Runs a pass to its end, or until the platform ends it. */
+  async untilEnded<T>(pass: Promise<T>): Promise<T> {
+    return Promise.race([pass, this.#ending.promise]);
+  }
+
+  #unlessAborted(error: unknown): Promise<never> {
+    return isAborted(error) ? this.#end(error) : Promise.reject(error);
+  }
+
+  #end(error: unknown): Promise<never> {
+    this.#ending.promise.catch(() => undefined);
+    this.#ending.reject(error);
+    return never();
   }
 
   /** A policy that the platform cannot take is that step's failure, and not one between steps. */
@@ -126,12 +142,12 @@ export class Platform {
     }
   }
 
-  /** What a `once` effect did whose last attempt hangs, nobody knows. Should that not be written now, its claim says as much. */
-  async #doubtHung({ name, item, label }: { name?: string; item?: string; label: string }, error: unknown): Promise<void> {
+  /** What a `once` effect did whose last attempt hangs, or could not be recorded, nobody knows: its claim says as much. */
+  async #doubtOpen({ name, item, label }: { name?: string; item?: string; label: string }, error: unknown): Promise<void> {
     if (name === undefined || item === undefined) return;
-    const key = { instanceId: this.#run.instanceId, step: name, item };
+    const { instanceId, recorder } = this.#run;
     const failure = describeFailure(label, 1, new MillraceError("in_doubt", messageOf(error)));
-    await this.#run.recorder.doubtHung(key, JSON.stringify(failure)).catch(() => undefined);
+    await patiently(() => recorder.doubtOpen({ instanceId, step: name, item }, JSON.stringify(failure)));
   }
 
   #hold<T>(timeoutMs: number, attempt: Promise<T>): Promise<T> {
@@ -145,26 +161,33 @@ export class Platform {
    * Reads what a pass needs between its steps. While all is well that costs nothing; when the database or R2 is out of reach, the read is made again
    * by a step of its own, with that step's patience, because what is thrown between steps ends the instance at once.
    */
-  async reading<T>(what: string, read: () => Promise<T>, begins: "in code" | "always" = "in code"): Promise<T> {
+  async reading<T>(
+    { label, guarded = false }: Pick<Place, "label" | "guarded">,
+    read: () => Promise<T>,
+    begins: "in code" | "always" = "in code",
+  ): Promise<T> {
     for (let round = 1; ; round++) {
       try {
         return await read();
       } catch (error) {
         if (codeOf(error) !== "unavailable" || round > MOST_ROUNDS) throw error;
-        await this.do({ label: `${beginning(what, 230)} · read again ${round}` }, {}, async () => void (await read()), begins);
+        const again = { label: `${beginning(label, 230)} · read again ${round}`, guarded };
+        await this.do(again, {}, async () => void (await read()), begins);
       }
     }
   }
 
   async sleep(place: Place, duration: Duration): Promise<void> {
     if (this.#run.wasOver(place.label)) return;
-    await this.#steps.sleep(place.label, durationMs(duration));
+    await this.#steps.sleep(place.label, durationMs(duration)).catch((error) => this.#unlessAborted(error));
     this.#run.noteWaited();
   }
 
   /** Waits for an event and answers its payload. Throws the platform's error when none comes in time. */
   async waitFor<T extends Rpc.Serializable<T>>(label: string, type: string, timeout: Duration): Promise<T> {
-    const event = await this.#steps.waitForEvent<T>(label, { type, timeout: durationMs(timeout) });
+    const event = await this.#steps
+      .waitForEvent<T>(label, { type, timeout: durationMs(timeout) })
+      .catch((error) => this.#unlessAborted(error));
     this.#run.noteWaited();
     return event.payload;
   }
@@ -202,14 +225,14 @@ export class Platform {
     for (let round = 1; "inDoubt" in settled; round++) {
       const key = settled.inDoubt;
       // The platform remembers the doubt, and may have forgotten its answer: the database knows.
-      if (isInDoubt(await this.reading(place.label, () => this.#run.entries(true)), key)) {
+      if (isInDoubt(await this.reading(place, () => this.#run.entries(true)), key)) {
         await this.waitFor(`${place.label} · in doubt ${round}`, doubtEventType(key), "365 days");
       }
       const after = { ...place, label: `${place.label} · after doubt ${round}`, of: place.label };
       settled = await this.do(after, policy, (number) => attempt(number + 1));
     }
     const packed = settled;
-    return (await this.reading(place.label, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;
+    return (await this.reading(place, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;
   }
 }
 

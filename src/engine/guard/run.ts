@@ -1,4 +1,3 @@
-import pRetry from "p-retry";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
@@ -11,16 +10,21 @@ import { Failures } from "./failures.ts";
 import { isFirstPass } from "./fresh.ts";
 import { caughtOf, errorOf, History, labelOf, packLeft } from "./history.ts";
 import { assertNameable } from "./name.ts";
+import { patiently } from "./patiently.ts";
 import type { Place } from "./place.ts";
+import { WhichRun } from "./which-run.ts";
 
 /** One pass of the platform through a workflow's code: from its start, or again after a crash, a sleep or a restart. */
 export class Run {
   readonly recorder: RecorderClient;
+  readonly which: WhichRun;
   readonly failures = new Failures();
   /** Guarded steps that the code has begun, until their outcome is there. */
   readonly guarded = new Set<Promise<unknown>>();
   /** Those for which the code waits, or has something wait: it hears of their failure. */
   readonly awaited = new Set<string>();
+  /** Those that failed for good. */
+  readonly failed = new Map<string, unknown>();
   readonly #course = new Course();
   /** Told apart from other passes by the tokens of its attempts. */
   readonly #pass = attemptToken().slice(0, PASS_CHARACTERS);
@@ -28,11 +32,8 @@ export class Run {
   #replayed: boolean;
   #announced = false;
   #over = false;
-  #undone = false;
-  #complete = false;
   #history: History | undefined;
   #entries: Promise<Seen[]> | undefined;
-  #number: Promise<number> | undefined;
 
   constructor(
     readonly env: EngineEnv,
@@ -47,6 +48,7 @@ export class Run {
     readonly undoes = false,
   ) {
     this.recorder = recorderOf(env, instanceId);
+    this.which = new WhichRun(this.recorder, instanceId);
     this.#replayed = !isFirstPass(instanceId, createdAt);
   }
 
@@ -55,35 +57,12 @@ export class Run {
    * is paused, and wakes up when an operator has begun another run, it must not take itself for that.
    */
   begin(): void {
-    if (this.#replayed) this.number().catch(() => undefined);
+    if (this.#replayed) this.which.number().catch(() => undefined);
   }
 
   /** Refuses a pass that would do again what was taken back, because the platform makes it anew though no operator wants that. */
   async assertNotUndone(): Promise<void> {
-    if (this.#replayed) await pRetry(() => this.number(), LOOK);
-    if (!this.#undone) return;
-    throw new MillraceError("not_retryable", "The instance is undone: retry it, and it is done again.");
-  }
-
-  /** Which run of the instance this pass belongs to: what its first write found, or its first look. */
-  number(): Promise<number> {
-    this.#number ??= this.recorder.runOf(this.instanceId).then(
-      ({ number, undone, complete }) => {
-        this.#undone = undone;
-        this.#complete = complete;
-        return number;
-      },
-      (error) => {
-        this.#number = undefined;
-        throw error;
-      },
-    );
-    return this.#number;
-  }
-
-  /** Refuses to begin an effect in a pass that the platform makes of a complete run: what failed in it, and was caught, fails again. */
-  assertNotComplete(): void {
-    if (this.#complete) throw new MillraceError("not_retryable", "The run is complete: it does nothing any more.");
+    if (this.#replayed) await this.which.assertNotUndone();
   }
 
   /** Takes the next place in the run. Errors: `nondeterministic_steps` when one call is made twice; `config_invalid` for a name that the platform would refuse. */
@@ -123,8 +102,9 @@ export class Run {
       this.failures.noteEnd(place.label, error);
       throw error;
     } catch (error) {
+      if (place.guarded) this.failed.set(place.label, error);
       if (this.#history?.failsAgain(place.label, caughtOf(error)))
-        await pRetry(() => this.recorder.remember(this.instanceId, place.label), LOOK);
+        await patiently(() => this.recorder.remember(this.instanceId, place.label));
       throw error;
     } finally {
       await this.#knowHistory();
@@ -137,9 +117,10 @@ export class Run {
   }
 
   /** What a step is called that is tried anew though the platform remembers a failure of it: undefined where the code hears that one. */
-  async anewAs(label: string): Promise<string | undefined> {
+  async anewAs(label: string, name: string): Promise<string | undefined> {
     const run = this.#history?.openSince(label) ?? Number.POSITIVE_INFINITY;
-    return run > (await this.number()) ? undefined : `${label} · run ${run}`;
+    const suffix = ` · run ${run}`;
+    return run > (await this.which.number()) || name.endsWith(suffix) ? undefined : name + suffix;
   }
 
   /** The workflow's code has ended. A branch that is still under way goes no further: whether it came so far would depend on time. */
@@ -174,8 +155,8 @@ export class Run {
     if (this.undoes) return null;
     const open = Object.fromEntries(this.#course.unheard.map((label) => [label, { open: next }]));
     const { [failure?.step ?? ""]: _, [failure?.behind ?? ""]: __, ...heard } = this.#course.failures;
-    // What had answered before, with something done behind that, does not fail for good.
-    const past = Object.keys(heard).filter((label) => this.wasOver(label));
+    // What nobody heard fail, or had answered before, with something done behind that, does not fail for good.
+    const past = Object.keys(heard).filter((label) => this.wasOver(label) || (this.failed.has(label) && !this.awaited.has(label)));
     const left = { ...this.#history?.left, ...open, ...heard, ...Object.fromEntries(past.map((label) => [label, { open: next }])) };
     return Object.keys(left).length > 0 ? packLeft(left) : null;
   }
@@ -267,19 +248,16 @@ export class Run {
   /** An entry of the step is in the inbox, and the instance was in this run then. */
   noteRecorded({ label, start }: Place, generation: number, number?: number): void {
     this.#announced = true;
-    if (number !== undefined) this.#number ??= Promise.resolve(number);
+    if (number !== undefined) this.which.note(number);
     if (start) this.#course.noteRecorded({ label, generation }, start);
   }
 
   /** Asks patiently, because it is no step of the platform's that would be tried again: no run ends of a database that is away for minutes. */
   async #knowHistory(): Promise<void> {
     if (this.#history && this.#entries) return;
-    if (this.#replayed) await pRetry(() => this.entries(), LOOK);
+    if (this.#replayed) await patiently(() => this.entries());
   }
 }
-
-/** Patience with the database between steps. */
-export const LOOK = { retries: 20, minTimeout: 100, maxTimeout: 30_000, randomize: true };
 
 /** How many characters of an attempt's token say which pass it belongs to. */
 const PASS_CHARACTERS = 8;

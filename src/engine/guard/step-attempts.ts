@@ -9,6 +9,10 @@ const TIMER_MARGIN_MS = 1000;
 /** The local platform's word for a pass that it ends itself. */
 const ABORTED = /^Aborting engine/;
 
+export function isAborted(error: unknown): boolean {
+  return ABORTED.test(messageOf(error));
+}
+
 /** The attempts that this pass makes at one platform step, and what they fail with. */
 export class StepAttempts {
   #ran = false;
@@ -51,7 +55,7 @@ export class StepAttempts {
     const { attempt = 0, since = Date.now() } = this.#underWay ?? {};
     const hung = attempt > this.limit && Date.now() - since >= this.timeoutMs - TIMER_MARGIN_MS;
     if (hung) this.failures.note(this.label, attempt, new MillraceError("step_timeout", messageOf(error)), true);
-    else if (!this.#ran && !ABORTED.test(messageOf(error))) this.failures.note(this.label, this.limit + 1, error, true);
+    else if (!this.#ran) this.failures.note(this.label, this.limit + 1, error, true);
     this.failures.noteRejected(this.label, error);
     return hung;
   }

@@ -119,7 +119,7 @@ export class Steps {
     const place = this.#place(name, options.key);
     // Opened before the code hears of it: how long a bucket takes must not decide a race.
     const open = (taken: string) =>
-      this.#platform.reading(place.label, () => unpackPayload(this.#run.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken))));
+      this.#platform.reading(place, () => unpackPayload(this.#run.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken))));
     return this.#take(
       place,
       async () => open(await this.#awaitSignal(place, event.type, options.subject, options.timeout ?? "7 days")),

@@ -171,7 +171,7 @@ export class Walk {
   /** Something of the walk's own that is no platform step: where it fails, the undo fails, also when the workflow's code catches it. */
   async #local<T>(place: Place, look: () => Promise<T>): Promise<T> {
     try {
-      return await this.#platform.reading(`${UNDO_PREFIX}${place.label}`, look);
+      return await this.#platform.reading({ label: `${UNDO_PREFIX}${place.label}` }, look);
     } catch (error) {
       this.#run.failures.note(place.label, 1, error, true);
       this.#run.failures.noteRejected(place.label, error);

@@ -10,6 +10,7 @@ import { asPlatformError } from "./failure.ts";
 import { asResult } from "./output.ts";
 import { Platform } from "./platform.ts";
 import { Run } from "./run.ts";
+import { isAborted } from "./step-attempts.ts";
 import { Steps } from "./steps.ts";
 import { Walk } from "./undo.ts";
 
@@ -85,26 +86,30 @@ async function pass<Payload>(
   );
   const { instanceId } = run;
   run.begin();
-  if (undoes === undefined) await run.assertNotUndone().catch((error) => Promise.reject(asPlatformError(error)));
+  const allowed = undoes === undefined ? run.assertNotUndone() : run.which.assertUndoes(event.instanceId);
+  await allowed.catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(run, steps);
   const walk = undoes === undefined ? undefined : new Walk(run, platform);
   try {
-    const payload = await platform.reading("open payload", () => unpackPayload(env.PAYLOADS, definition.on, envelope));
+    const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
     const step = new Steps(run, platform, walk);
     const call = { payload, step, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env };
     const code = () => definition.run(call);
     if (walk) {
-      const undone = await walk.undo(code);
+      const undone = await platform.untilEnded(walk.undo(code));
       await tellEnd(run, platform, "terminated");
       return { undone };
     }
-    const output = asResult(await code().finally(() => run.noteOver()));
+    const output = asResult(await platform.untilEnded(code()).finally(() => run.noteOver()));
     await platform.whenDone();
     await tellEnd(run, platform, "complete");
     return output;
   } catch (thrown) {
     const error = readable(thrown);
+    if (isAborted(error)) throw error;
     await platform.whenQuiet();
+    // Made anew by the platform, a complete run does nothing, and stays complete: also where its code would go another way now.
+    if (run.which.isComplete) return undefined;
     const failure = run.reasonFor(error);
     if (failure) await tellEnd(run, platform, "errored", failure);
     throw asPlatformError(error);

@@ -46,8 +46,7 @@ const TRIES_UNTIL_ALIVE = 5;
 export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
   switch (action.verb) {
     case "undo":
-      await existing(env, action);
-      return "kept";
+      return undo(env, action);
     case "retry":
       return restart(env, action);
     case "approve":
@@ -58,6 +57,17 @@ export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept
     default:
       return tell(env, action, doubtEventType(action.target), { resolved: action.verb });
   }
+}
+
+/** Begins an undo, once the run that it takes back is over on the platform too: one that lives behind its row's end is ended. */
+async function undo(env: EngineEnv, action: OpenAction): Promise<Kept> {
+  const { instance, status } = await reached(env, { ...action, undo: null });
+  if (instance && !ENDED.has(status)) {
+    if (action.attempts < TRIES_UNTIL_ALIVE) return "not yet";
+    await within(instance.terminate());
+  }
+  await existing(env, action);
+  return "kept";
 }
 
 /** Runs an instance again from the step that failed, and tells it what came for its other branches. */

@@ -15,7 +15,7 @@ const METHODS = [
   "claim",
   "extend",
   "giveUp",
-  "doubtHung",
+  "doubtOpen",
   "fence",
   "record",
   "remember",

@@ -5,7 +5,7 @@ import { now, type RowStatement, type Statement, sql } from "../contract/sql.ts"
  * The last attempt at a `once` effect hangs, and nobody waits for it: what comes of it is unknown. Its token stays, so that it may still say
  * so itself, before a person does.
  */
-export function doubtHung(key: Omit<EntryKey, "generation">, error: string): Statement {
+export function doubtOpen(key: Omit<EntryKey, "generation">, error: string): Statement {
   return sql`
     UPDATE inbox SET state = 'in_doubt', error = ${error}, updated_at = ${now}
     WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND class = 'once' AND state = 'claimed'`;

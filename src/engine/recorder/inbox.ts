@@ -268,13 +268,13 @@ const FINISH = `
       OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
 
-/** Which run an instance is in, whether that undoes it and whether it is complete, asked for many instances at once: each row says whose it is. */
+/** Which run an instance is in, which action has had it undone, and whether it is complete, asked for many instances at once: each row says whose it is. */
 export function selectRun(id: string): RowStatement {
   return { text: SELECT_RUN, row: { id } };
 }
 
 const SELECT_RUN = `
-  SELECT id, run, undo IS NOT NULL AS undone, status = 'complete' AS complete FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
+  SELECT id, run, undo, status = 'complete' AS complete FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
 
 /** True for the refusal that `claim` and `recordOutcome` provoke. */
 export function isFenceRefusal(error: unknown): boolean {

@@ -6,7 +6,7 @@ import type { RowStatement, Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
 import type { Row } from "../store/retry.ts";
 import { rememberFailure, selectLeft } from "./caught.ts";
-import { doubtHung, markInDoubt, markResolved } from "./doubts.ts";
+import { doubtOpen, markInDoubt, markResolved } from "./doubts.ts";
 import type { Attempt, Entry, Outgoing, Seen } from "./entry.ts";
 import * as inbox from "./inbox.ts";
 import { relay } from "./relay.ts";
@@ -103,8 +103,8 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /** The last attempt at an effect hangs, and its step was given up. */
-  async doubtHung(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
-    return this.#commits.commit({ statements: [doubtHung(key, error), markInDoubt(key.instanceId)], read: () => undefined });
+  async doubtOpen(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
+    return this.#commits.commit({ statements: [doubtOpen(key, error), markInDoubt(key.instanceId)], read: () => undefined });
   }
 
   /** Commits an outcome with its rows and messages, then relays the messages. When another attempt was first, answers with what that one stored. */
@@ -138,13 +138,13 @@ export class Recorder extends DurableObject<EngineEnv> {
     return { mine: true, entry: doneEntry(attempt, outcome), run };
   }
 
-  /** Which run an instance is in, 0 when it has no row; whether it is undone, or being undone; and whether it is complete. */
-  runOf(instanceId: string): Promise<{ number: number; undone: boolean; complete: boolean }> {
+  /** Which run an instance is in, 0 when it has no row; the action by which it is undone, or being undone; and whether it is complete. */
+  runOf(instanceId: string): Promise<{ number: number; undo: string | null; complete: boolean }> {
     return this.#commits.commit({
       statements: [inbox.selectRun(instanceId)],
       read: ([rows]) => {
         const row = rows?.find(({ id }) => id === instanceId);
-        return { number: Number(row?.run ?? 0), undone: row?.undone === 1, complete: row?.complete === 1 };
+        return { number: Number(row?.run ?? 0), undo: (row?.undo as string | undefined) ?? null, complete: row?.complete === 1 };
       },
     });
   }
