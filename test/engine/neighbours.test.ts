@@ -37,6 +37,8 @@ describe("A row that the database refuses", () => {
     ["a BigInt", { text: "SELECT 1 FROM json_each(?1)", row: { id: 1n } }],
     ["no row at all", false],
     ["of several statements", { text: "SELECT 1; SELECT 2", row: {} }],
+    ["of a statement that takes no rows", { text: "UPDATE probe_rows SET kind = 'x' WHERE id = 'y'", row: {} }],
+    ["of a statement that takes more", { text: "SELECT ?2 FROM json_each(?1)", row: {} }],
   ])("Q08 that is %s is the trouble of its own event alone", async (_, row) => {
     const name = fresh();
     const rowOf = project<{ name: string }>(({ payload, envelope }) =>
@@ -305,3 +307,30 @@ function doubled(): unknown {
   for (let level = 0; level < 30; level++) one = [one, one];
   return one;
 }
+
+it.each(["hangs", "has put away more than is read"])(
+  "Q09 A bucket that %s for one event's payload holds up that event alone",
+  async (how) => {
+    const name = fresh("ref");
+    const ref = `payloads/acme/outside/${name}`;
+    await env.PAYLOADS.put(ref, JSON.stringify({ about: name, value: how === "hangs" ? "v" : "v".repeat(5_000_000) }));
+    const prototype = Object.getPrototypeOf(env.PAYLOADS);
+    const { get } = prototype;
+    onTestFinished(() => {
+      prototype.get = get;
+    });
+    if (how === "hangs")
+      prototype.get = function (path: string, ...rest: unknown[]) {
+        return path === ref ? new Promise(() => undefined) : get.call(this, path, ...rest);
+      };
+    const { payload_inline: _, ...bare } = event("probe.signal", name, {});
+    const neighbour = fresh("near");
+    const settled = await deliver("probe-events", [
+      { ...bare, payload_ref: `r2://${ref}` },
+      event("probe.done", neighbour, { name: neighbour, step: "s" }),
+    ]);
+    expect(settled).toEqual(how === "hangs" ? { acked: 1, retried: 1 } : { acked: 2, retried: 0 });
+    const letters = await rows<{ reason: string }>("SELECT reason FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+    expect(letters).toEqual(how === "hangs" ? [] : [{ reason: "payload_too_large" }]);
+  },
+);

@@ -1,5 +1,9 @@
 import pRetry from "p-retry";
-import { MillraceError, messageOf } from "./errors.ts";
+import { codeOf, MillraceError, messageOf } from "./errors.ts";
+import { within } from "./within.ts";
+
+/** What does not answer for so long is given up, and its message or step tried again. */
+const CALL_LIMIT_MS = 10_000;
 
 /** R2 has single failures ("We encountered an internal error. Please try again."): both calls may be repeated, because an object's name is made from what it holds. */
 const BLIP = { retries: 4, minTimeout: 40, maxTimeout: 600, randomize: true };
@@ -9,9 +13,12 @@ export function putJson(bucket: R2Bucket, path: string, text: string): Promise<u
   return steadily(`write ${path}`, () => bucket.put(path, text, { httpMetadata: { contentType: "application/json" } }));
 }
 
+/** Largest object that is read, in bytes: what is let in and put out has no more. It is parsed in memory that a whole isolate shares (128 MB). */
+const MAX_BYTES = 4 * 1024 * 1024;
+
 /**
  * The value that is stored under a name, repeating over blips; undefined when there is none, or no such name could be. Errors: `invalid_payload`
- * when it is not JSON, `unavailable` when R2 goes on failing.
+ * when it is not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 goes on failing, or does not answer.
  */
 export async function getJson(bucket: R2Bucket, path: string): Promise<unknown> {
   const text = await steadily(`read ${path}`, () => textAt(bucket, path));
@@ -26,7 +33,13 @@ export async function getJson(bucket: R2Bucket, path: string): Promise<unknown> 
 
 async function textAt(bucket: R2Bucket, path: string): Promise<string | undefined> {
   try {
-    return await (await bucket.get(path))?.text();
+    const object = await bucket.get(path);
+    if (object === null || object.size <= MAX_BYTES) return await object?.text();
+    await object.body.cancel();
+    throw new MillraceError(
+      "payload_too_large",
+      `What R2 holds at ${path} has ${object.size} bytes, and at most ${MAX_BYTES} (4 MiB) are read: split it.`,
+    );
   } catch (error) {
     if (IMPOSSIBLE_NAME.test(messageOf(error))) return undefined;
     throw error;
@@ -38,8 +51,9 @@ const IMPOSSIBLE_NAME = /object name is not valid|\(10020\)/;
 
 async function steadily<T>(what: string, call: () => Promise<T>): Promise<T> {
   try {
-    return await pRetry(call, BLIP);
+    return await pRetry(() => within(call(), CALL_LIMIT_MS), { ...BLIP, shouldRetry: ({ error }) => codeOf(error) === undefined });
   } catch (cause) {
+    if (codeOf(cause) !== undefined) throw cause;
     throw new MillraceError("unavailable", `R2 could not ${what}: ${messageOf(cause)} Try again in a few seconds.`, {
       cause,
       delayMs: 5000,

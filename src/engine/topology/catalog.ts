@@ -4,6 +4,7 @@ import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { Draft, MessageDefinition } from "../contract/message.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import { beginning } from "../contract/text.ts";
+import { within } from "../contract/within.ts";
 import { type AnyWorkflow, declareSignals } from "../guard/workflow.ts";
 import type { Route, Target } from "./routes.ts";
 
@@ -20,6 +21,9 @@ export interface Catalog {
   /** What is to be said when an operator gives a dead letter up. */
   said(skipped: SkippedLetter): readonly Draft[];
 }
+
+/** Senders that do not answer hold up no other message: they will hear it when they send again. */
+const CONFIRM_LIMIT_MS = 10_000;
 
 /** A dead letter that an operator has given up. */
 export interface SkippedLetter {
@@ -71,8 +75,8 @@ export function catalog(definition: Definition): Catalog {
       (routes.get(type) as { event: MessageDefinition; targets: readonly Target[] } | undefined) ?? unknown("event", type, routes.keys()),
     confirm: async (env, taken) => {
       const kept = taken.filter(({ outbox }) => outbox === "sender");
-      if (kept.length === 0) return;
-      await onConfirmed?.(env as Cloudflare.Env, kept).catch((error) =>
+      if (kept.length === 0 || onConfirmed === undefined) return;
+      await within(onConfirmed(env as Cloudflare.Env, kept), CONFIRM_LIMIT_MS).catch((error) =>
         console.warn(JSON.stringify({ log: "confirm", messages: kept.length, error: messageOf(error) })),
       );
     },
