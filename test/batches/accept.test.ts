@@ -74,6 +74,12 @@ describe("POST /v1/batches", () => {
     expect(await batchIn(caller, id, "complete")).toMatchObject({ rows: { done: 1 } });
   });
 
+  it("refuses a name that no file can have", async () => {
+    const caller = await callerWith();
+    const refused = await caller.post("/v1/batches", asked(`files/${caller.tenantId}/${"漢".repeat(400)}`));
+    expect(expectProblem(refused, 422, "invalid_payload").issues).toMatchObject([{ path: "manifest.key" }]);
+  });
+
   it("takes a file that lies in the tenant's own folder, and no other", async () => {
     const caller = await callerWith();
     const other = await callerWith();

@@ -274,6 +274,11 @@ describe("A schedule", () => {
       const answer = await caller.call("PUT", "/v1/schedules/weekly", { ...good, ...wrong });
       expect(expectProblem(answer, 422, "invalid_payload").issues).toMatchObject([{ path }]);
     }
+    // What its runs would be refused for.
+    const sync = { type: "contact.sync", payload: { contact_id: "a\u0000b", occasion: "x" } };
+    expect(
+      expectProblem(await caller.call("PUT", "/v1/schedules/weekly", { ...good, command: sync }), 422, "invalid_envelope").issues,
+    ).toMatchObject([{ path: "subject" }]);
     const early = await caller.call("PUT", "/v1/schedules/weekly", { ...good, late_seconds: 1 });
     expect(early.body.issues).toEqual([{ path: "late_seconds", message: "must be at least 60" }]);
     const unknown = await caller.call("PUT", "/v1/schedules/weekly", { ...good, command: { type: "research.request", payload: {} } });
