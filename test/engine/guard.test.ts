@@ -24,7 +24,7 @@ import {
   statusOf,
   until,
 } from "./harness.ts";
-import { platformReaches, runLab } from "./lab.ts";
+import { platformReaches, restartLab, runLab } from "./lab.ts";
 
 const entry = (id: string) =>
   rows<{ state: string; epoch: number; output: string }>(
@@ -248,15 +248,28 @@ describe("A guarded effect", () => {
   });
 
   it("W12 a step name that depends on chance is refused when the run passes again", async () => {
+    let acted = 0;
+    const act = defineStep({ effect: "once", retries: { limit: 0, delay: 10 }, run: async () => ++acted });
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.commit("first", () => ({}));
+      await step.effect(`act ${crypto.randomUUID()}` as "act", act, {});
+      await step.read("check", () => Promise.reject(new Error("Broken.")), { retries: { limit: 0, delay: 10 } });
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await restartLab(instanceId)).toBe("errored");
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    expect(steps.at(-1)?.attempts[0]?.error?.message).toContain("Step names must be the same on every pass");
+    expect(acted).toBe(1);
+  });
+
+  it("W12 W15 a complete run whose step name depends on chance does nothing more, however often it passes again", async () => {
     const name = fresh();
     const { instanceId } = await start(name, [
       { do: "commit", name: "first" },
       { do: "once", name: "act $RANDOM", subject: `${name}/act` },
     ]);
     await reaches(instanceId, "complete");
-    expect(await restarted(instanceId)).toBe("errored");
-    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "probe" });
-    expect(steps.at(-1)?.attempts[0]?.error?.message).toContain("Step names must be the same on every pass");
+    expect(await restarted(instanceId)).toBe("complete");
     expect(await happened(`${name}/act`)).toHaveLength(1);
   });
 

@@ -226,6 +226,35 @@ describe("An undo", () => {
     expect(world.did).toEqual(["pay", "refund"]);
   });
 
+  it("W19 takes nothing back with another input than went in, while a read fails whose answer that came from", async () => {
+    const world = { away: false, did: [] as unknown[] };
+    const { instanceId } = await runLab(async ({ step }) => {
+      const region = await step
+        .read(
+          "region",
+          refuse(
+            () => world.away,
+            () => "us",
+          ),
+          ONCE,
+        )
+        .catch(() => "eu");
+      const create = effect("keyed", async ({ input }) => world.did.push(input), {
+        undo: back(async ({ input }) => world.did.push(input.input)),
+      });
+      await step.effect("create", create, region);
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    world.away = true;
+    await undo(instanceId);
+    expect(await reaches(instanceId, "errored", "terminated")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "region" });
+    world.away = false;
+    await retry(instanceId);
+    expect(await reaches(instanceId, "errored", "terminated")).toBe("terminated");
+    expect(world.did).toEqual(["us", "us"]);
+  });
+
   it("W19 goes the way of the last run, where that failed in other words than the one before", async () => {
     const world = { broken: true, asked: 0, did: [] as string[] };
     const { instanceId } = await runLab(async ({ step }) => {

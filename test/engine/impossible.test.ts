@@ -13,8 +13,26 @@ it.each([
     "600 characters",
     (step) => step.waitFor("wait", ProbeSignal, { subject: "x".repeat(600) }),
   ],
+  [
+    "a subject cut through a character",
+    "invalid_payload",
+    "half a character",
+    (step) => step.waitFor("wait", ProbeSignal, { subject: "\ud83d" }),
+  ],
+  ["an answer that is none", "invalid_payload", "neither", (step) => step.approve("ask", { question: "Go?", otherwise: "no" as never })],
+  [
+    "a back-off that is none",
+    "config_invalid",
+    "exponential",
+    (step) => step.read("look", async () => 1, { retries: { limit: 1, delay: 1, backoff: "odd" as never } }),
+  ],
   ["no subject at all", "invalid_payload", "undefined", (step) => step.waitFor("wait", ProbeSignal, { subject: undefined as never })],
-  ["details that are no JSON", "invalid_payload", "BigInt", (step) => step.approve("ask", { question: "Go?", details: { big: 1n } })],
+  [
+    "details that are no JSON",
+    "invalid_payload",
+    "plain, small data",
+    (step) => step.approve("ask", { question: "Go?", details: { big: 1n } }),
+  ],
   ["no question", "invalid_payload", "ask in 1 to 500", (step) => step.approve("ask", { question: undefined as never })],
   ["a result far too large", "output_too_large", "1 MiB", async () => "[".repeat(20_000_000)],
 ] as [string, string, string, (step: Steps) => Promise<unknown>][])(

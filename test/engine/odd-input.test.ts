@@ -10,6 +10,7 @@ import {
   enqueue,
   MillraceError,
   type Steps,
+  sql,
 } from "../../src/engine/index.ts";
 import { LabEvent } from "../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../probe/messages.ts";
@@ -178,4 +179,12 @@ it("A02 The same key and the same text in another version of the payload is anot
   const [other] = await ask(1);
   expect(other).toBeInstanceOf(MillraceError);
   expect(other).toMatchObject({ code: "idempotency_key_reused" });
+});
+
+it("R02 A statement that cannot be written is its author's trouble, whatever words of a troubled database it holds", async () => {
+  const { instanceId } = await runLab(({ step }) =>
+    step.commit("note", () => ({ statements: [sql`UPDATE probe_rows SET kind = 'daily limit overloaded' WHERE name = ${Number.NaN}`] })),
+  );
+  expect(await ended(instanceId)).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({ step: "note", code: "config_invalid", attempts: 1 });
 });

@@ -377,10 +377,12 @@ describe("Branches side by side, each of several steps", () => {
   it("W25 W12 a name that depends on chance is still refused, beside a branch that is not at fault: both names are said, nothing happens twice", async () => {
     const { done, waits, chain } = world();
     waits.b1 = () => done.length === 2;
-    const { instanceId } = await runLab(({ step }) =>
-      Promise.all([chain(step, "a1", `a2 ${crypto.randomUUID()}`), chain(step, "b1", "b2")]),
-    );
-    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const { instanceId } = await runLab(async ({ step }) => {
+      await Promise.all([chain(step, "a1", `a2 ${crypto.randomUUID()}`), chain(step, "b1", "b2")]);
+      await step.read("check", () => Promise.reject(new Error("Broken.")), { retries: { limit: 0, delay: 10 } });
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
     expect(await restartLab(instanceId)).toBe("errored");
     const [, a2] = done.toSorted();
     expect(done).toHaveLength(4);

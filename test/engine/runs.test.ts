@@ -260,7 +260,7 @@ describe("A retry that is carried out by several", () => {
     expect(restarts).toBe(1);
   });
 
-  it("W18 W33 of an undone run whose first run is still in its last moments: it is restarted all the same, and does again what was taken back", async () => {
+  it("W18 W33 of a run that is still in its last moments: its undo begins behind them, and what was taken back is done again", async () => {
     const name = fresh();
     const back = defineStep({ effect: "natural", run: async () => 1 });
     let did = 0;
@@ -271,12 +271,33 @@ describe("A retry that is carried out by several", () => {
     await until(async () => paused.reached(), Boolean);
     expect(await reaches(instanceId, "complete")).toBe("complete");
     await undoInstance(probeEnv, operator, instanceId, "off");
+    expect(await statusOf(instanceId)).toBe("running");
+    paused.release();
+    await platformReaches(instanceId, "complete");
+    await probeEnv.DB.prepare("UPDATE actions SET due_at = 0 WHERE instance_id = ?1").bind(instanceId).run();
+    await keeperRound();
     expect(await reaches(instanceId, "terminated")).toBe("terminated");
     await retryInstance(probeEnv, operator, instanceId, { reason: "on again" });
-    for (let round = 1; round <= 6; round++) await keeperRound();
-    paused.release();
-    await keeperRound();
     expect(await reaches(instanceId, "complete")).toBe("complete");
     expect(did).toBe(2);
   });
+});
+
+it("I17 A run that the platform makes anew long after it failed is no failed one any more: its row says what it does", async () => {
+  const state = { broken: true };
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.read("check", async () => (state.broken ? Promise.reject(new Error("Broken.")) : 1), { retries: { limit: 0, delay: 10 } });
+    await step.effect(
+      "mail",
+      defineStep({ effect: "once", retries: { limit: 0, delay: 10 }, run: async () => Promise.reject(new Error("Lost.")) }),
+      {},
+    );
+  });
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  await platformReaches(instanceId, "errored");
+  await probeEnv.DB.prepare("UPDATE instances SET check_at = NULL WHERE id = ?1").bind(instanceId).run();
+  state.broken = false;
+  await (await LAB.get(instanceId)).restart();
+  expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+  expect(await errorOf(instanceId)).toBeNull();
 });

@@ -1,6 +1,7 @@
 import { type Duration, durationMs } from "../contract/duration.ts";
-import { MillraceError } from "../contract/errors.ts";
-import { byteLength } from "../contract/limits.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import { assertBounded, byteLength } from "../contract/limits.ts";
+import { shortened } from "../contract/text.ts";
 import type { Asker, Question } from "../signals/approval.ts";
 import type { Place } from "./place.ts";
 import type { Run } from "./run.ts";
@@ -39,6 +40,7 @@ export function questionOf(workflow: string, { label }: Place, request: Approval
       `its question has ${question?.length ?? 0} characters; ask in 1 to ${MAX_QUESTION_CHARACTERS}, and put the rest into details`,
     );
   }
+  if (otherwise !== "approve" && otherwise !== "reject") throw refused('its `otherwise` is neither "approve" nor "reject"');
   const packed = packedDetails(details, refused);
   if (packed !== null && byteLength(packed) > MAX_DETAILS_BYTES) {
     throw refused(`its details are larger than ${MAX_DETAILS_BYTES} bytes; give a link instead`);
@@ -51,8 +53,10 @@ export function questionOf(workflow: string, { label }: Place, request: Approval
 function packedDetails(details: unknown, refused: (why: string) => MillraceError): string | null {
   if (details === undefined) return null;
   try {
-    return JSON.stringify(details) ?? null;
-  } catch {
-    throw refused("its details are not JSON (a cycle or a BigInt); give plain data");
+    const text = JSON.stringify(details) ?? null;
+    assertBounded(JSON.parse(text ?? "null"), { at: "details" });
+    return text;
+  } catch (cause) {
+    throw refused(`its details are not plain, small data (${shortened(messageOf(cause), 200)})`);
   }
 }

@@ -108,7 +108,7 @@ async function adopt<Input, Output>(
   let output: Output;
   let made: Writes;
   try {
-    output = schema ? schema.parse(given) : given;
+    output = schema ? await schema.parseAsync(given) : given;
     made = writes(output);
   } catch (cause) {
     const why = cause instanceof z.ZodError ? z.prettifyError(cause) : messageOf(cause);

@@ -53,8 +53,8 @@ export function asPlatformError(error: unknown): unknown {
 /** The same for a step's error, which later passes hear again: the platform keeps its message alone, so its code goes with that. */
 export function asStepError(error: unknown): unknown {
   const code = codeOf(error);
-  if (code === undefined) return asPlatformError(error);
-  const text = `${messageOf(error)} [${code}]`;
+  if (code === undefined) return STEP_ERROR.test(messageOf(error)) ? new Error(`${messageOf(error)}.`) : asPlatformError(error);
+  const text = `${messageOf(error)} (millrace: ${code})`;
   return isTerminal(error) ? new NonRetryableError(text) : new Error(text);
 }
 
@@ -66,7 +66,7 @@ export function fromStepError(error: unknown): unknown {
 }
 
 /** Before its message the platform puts the error's name, or not. */
-const STEP_ERROR = /^(?:[A-Za-z]*Error: )?(.*) \[([a-z_]+)\]$/s;
+const STEP_ERROR = /^(?:[A-Za-z]*Error: )?(.*) \(millrace: ([a-z_]+)\)$/s;
 
 /**
  * Milliseconds before the next attempt: what the upstream asked for, or else the policy's own back-off, capped at an hour. What is out

@@ -20,6 +20,8 @@ const EARLY_TIMERS = 5;
 /** How often a read between steps may fail behind a step that could read the same. */
 const MOST_ROUNDS = 10;
 
+const BACKOFFS: ReadonlySet<string> = new Set(["constant", "linear", "exponential"]);
+
 /** How a step's attempts are made. */
 interface Policy {
   retries?: Retries;
@@ -133,6 +135,9 @@ export class Platform {
           "config_invalid",
           `A step is retried a whole number of times, 0 or more; retries.limit is ${String(retries.limit)}.`,
         );
+      }
+      if (retries.backoff !== undefined && !BACKOFFS.has(retries.backoff)) {
+        throw new MillraceError("config_invalid", `retries.backoff is "${retries.backoff}": it is "constant", "linear" or "exponential".`);
       }
       durationMs(retries.delay);
       return { retries, timeoutMs: platformTimeoutMs(timeout) };

@@ -197,7 +197,7 @@ export class Steps {
   #take<T>(place: Place, doing: () => Promise<T>, walking?: (walk: Walk) => Promise<T>): Promise<T> {
     const walk = this.#walk;
     if (!walk) return this.#run.through(place, doing);
-    if (!walking) return walk.hold(() => this.#run.through(place, doing));
+    if (!walking) return walk.again(place, () => this.#run.through(place, doing));
     const found = () => walking(walk);
     return walk.hold(() => this.#run.through(place, found, () => found().catch(unlessNothingCame)));
   }
@@ -248,8 +248,11 @@ export class Steps {
 
 /** No event has such a subject: the wait would last for nothing. */
 function assertSubject(label: string, subject: string): void {
-  if (typeof subject === "string" && subject.length > 0 && subject.length <= MAX_SUBJECT_CHARACTERS) return;
-  const has = typeof subject === "string" ? `${subject.length} characters` : `the type ${typeof subject}`;
+  const isText = typeof subject === "string";
+  const isWhole = isText && subject.isWellFormed() && !subject.includes("\0");
+  if (isWhole && subject.length > 0 && subject.length <= MAX_SUBJECT_CHARACTERS) return;
+  const size = isText && !isWhole ? "half a character, or NUL" : `${String(subject).length} characters`;
+  const has = isText ? size : `the type ${typeof subject}`;
   throw new MillraceError(
     "invalid_payload",
     `"${label}" cannot wait: its subject has ${has}. Give the text that the event's subject will be, 1 to ${MAX_SUBJECT_CHARACTERS} characters.`,

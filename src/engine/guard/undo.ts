@@ -79,7 +79,7 @@ export class Walk {
     });
     if (definition.undo || undo) {
       const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
-      this.#undoable.push({ place, done: { input, output }, definition: back, writes: () => undo?.(output) ?? {} });
+      this.#undoable.push({ place, done: { input, output }, definition: back, writes: () => (undo ? undo(output) : {}) });
     }
     return output;
   }
@@ -99,6 +99,11 @@ export class Walk {
   /** The answer that a question got. */
   async answer(place: Place): Promise<Approval> {
     return (await this.#local(place, () => knownAnswer(askerAt(this.#run, place)))) ?? end(place);
+  }
+
+  /** A step that is made again, because nobody has recorded it. One that had answered, and fails now, would lead the code another way. */
+  again<T>(place: Place, step: () => Promise<T>): Promise<T> {
+    return this.hold(() => step().catch((error) => (this.#run.wasOver(place.label) ? this.#break(error) : Promise.reject(error))));
   }
 
   /** Remembers that a step is under way: nothing is taken back while a parallel branch is still walked. */

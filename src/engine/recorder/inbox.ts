@@ -225,16 +225,16 @@ const MARK_RUNNING = `
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('accepted', 'queued')`;
 
 /**
- * The same for one that waited, or was believed dead; also where an operator gave its message up while it was being started: the row says
- * what happens. A statement of its own: a changed time of the next look is one written row more.
+ * The same for one that waited, or was believed dead or over; also where an operator gave its message up while it was being started: the row
+ * says what happens. A statement of its own: a changed time of the next look is one written row more.
  */
 export function markAwake(id: string): RowStatement {
   return { text: MARK_AWAKE, row: { id } };
 }
 
 const MARK_AWAKE = `
-  UPDATE instances SET status = 'running', updated_at = ${now.fragment}, seen = 1, check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
-  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('waiting', 'dead', 'skipped')`;
+  UPDATE instances SET status = 'running', error = NULL, updated_at = ${now.fragment}, seen = 1, check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('waiting', 'dead', 'skipped', 'errored')`;
 
 /** How a run of an instance ended. */
 export interface End {

@@ -67,6 +67,8 @@ export function comeBackMs(error: unknown): number {
 function seen(error: unknown): { trouble: Trouble; delayMs: number } {
   if (!(error instanceof Error)) return FATAL;
   if (codeOf(error) === "unavailable") return { trouble: "unavailable", delayMs: askedDelayMs(error) ?? SECOND };
+  // Our own words are about the caller, and may quote what it wrote.
+  if (codeOf(error) !== undefined) return FATAL;
   const { overloaded, retryable } = error as { overloaded?: unknown; retryable?: unknown };
   const found = WORDS.find(({ words }) => words.test(error.message));
   if (overloaded === true && found?.trouble !== "unavailable") return { trouble: "overloaded", delayMs: 5 * SECOND };
