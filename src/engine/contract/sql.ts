@@ -42,9 +42,20 @@ export function textChunks(rows: Iterable<string>): string[] {
 /** Row statements as statements: those of one text become one, or a few when their rows are large. A row that is there twice travels once: a repeat changes nothing. */
 export function mergeRows(statements: readonly RowStatement[]): Statement[] {
   return [...Map.groupBy(statements, ({ text }) => text)].flatMap(([text, same]) =>
-    textChunks(new Set(same.map(({ row }) => JSON.stringify(row)))).map((rows) => ({ text, params: [rows] })),
+    textChunks(new Set(same.map(rowText))).map((rows) => ({ text, params: [rows] })),
   );
 }
+
+/** A row as the JSON text that the database takes it from: made once, by whoever looks at it first. */
+export function rowText(statement: RowStatement): string {
+  const known = rowTexts.get(statement);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(statement.row);
+  rowTexts.set(statement, text);
+  return text;
+}
+
+const rowTexts = new WeakMap<RowStatement, string>();
 
 export type SqlValue = string | number | null;
 

@@ -1,6 +1,6 @@
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
-import type { RowStatement, SqlValue, Statement } from "../contract/sql.ts";
+import { type RowStatement, rowText, type SqlValue, type Statement } from "../contract/sql.ts";
 import { beginning, isBeyondJson } from "../contract/text.ts";
 import { shapeOf } from "./one-statement.ts";
 
@@ -39,7 +39,7 @@ export function bindable(statement: Statement | RowStatement): Bindable {
   if (row !== undefined) {
     const beyond = Object.entries(row).find(([, value]) => isBeyondJson(value));
     if (beyond) throw notANumber(beyond[1], text, beyond[0]);
-    const json = JSON.stringify(row);
+    const json = rowText(statement as RowStatement);
     return { text, params: [], row: json, bytes: weight(json, text) };
   }
   const values: readonly SqlValue[] = params ?? [];
