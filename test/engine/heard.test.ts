@@ -2,12 +2,8 @@ import { describe, expect, it } from "vitest";
 import { defineStep, instanceId as idOf, planUndo, sql, upstreamRefused } from "../../src/engine/index.ts";
 import { dieAt, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "./harness.ts";
 import { errorOf, held, LAB, platformReaches, restartLab, runLab } from "./lab.ts";
-import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
+import { back, effect, ended, failed, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
 
-const failed = async (id: string) => {
-  expect(await ended(id)).toBe("errored");
-  await platformReaches(id, "errored");
-};
 const refuse = (broken: () => boolean, did: () => unknown) => async () => (broken() ? Promise.reject(upstreamRefused("No.", 402)) : did());
 
 describe("What the code had heard stays the way that it went", () => {
@@ -161,6 +157,9 @@ describe("What the code had heard stays the way that it went", () => {
         await expect(retry(instanceId, { from: "card" })).rejects.toMatchObject({
           message: expect.stringContaining('"invoice" depends on that'),
         });
+      // Also what is refused is on record.
+      if (how === "named")
+        expect(await rows("SELECT result FROM actions WHERE instance_id = ?1", instanceId)).toEqual([{ result: "no_change" }]);
       await retry(instanceId);
       expect(await ended(instanceId)).toBe("complete");
       expect(world.did).not.toContain("card");

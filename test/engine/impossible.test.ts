@@ -10,13 +10,13 @@ it.each([
   [
     "a subject that no event has",
     "invalid_payload",
-    "600 characters",
+    "at most 500",
     (step) => step.waitFor("wait", ProbeSignal, { subject: "x".repeat(600) }),
   ],
   [
     "a subject cut through a character",
     "invalid_payload",
-    "half a character",
+    "surrogate pair",
     (step) => step.waitFor("wait", ProbeSignal, { subject: "\ud83d" }),
   ],
   ["an answer that is none", "invalid_payload", "neither", (step) => step.approve("ask", { question: "Go?", otherwise: "no" as never })],
@@ -26,7 +26,7 @@ it.each([
     "exponential",
     (step) => step.read("look", async () => 1, { retries: { limit: 1, delay: 1, backoff: "odd" as never } }),
   ],
-  ["no subject at all", "invalid_payload", "undefined", (step) => step.waitFor("wait", ProbeSignal, { subject: undefined as never })],
+  ["no subject at all", "invalid_payload", "is missing", (step) => step.waitFor("wait", ProbeSignal, { subject: undefined as never })],
   [
     "details that are no JSON",
     "invalid_payload",

@@ -3,13 +3,8 @@ import { codeOf, defineStep, notRetryable, upstreamRefused } from "../../src/eng
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { fresh, probeEnv, reaches, rows } from "./harness.ts";
-import { held, LAB, outputOf, platformOf, platformReaches, runLab } from "./lab.ts";
-import { effect, ended, ONCE, resolve, retry, stateOf } from "./operating.ts";
-
-const failed = async (id: string) => {
-  expect(await ended(id)).toBe("errored");
-  await platformReaches(id, "errored");
-};
+import { held, LAB, outputOf, platformOf, runLab } from "./lab.ts";
+import { effect, ended, failed, ONCE, resolve, retry, stateOf } from "./operating.ts";
 
 describe("A run that is retried, of what the runs before it left", () => {
   it("W25 keeps what the first had caught, though the second failed before it came by it", async () => {

@@ -1,3 +1,4 @@
+import { expect } from "vitest";
 import {
   type Done,
   defineStep,
@@ -10,6 +11,7 @@ import {
   undoInstance,
 } from "../../src/engine/index.ts";
 import { operator, probeEnv, reaches, rows } from "./harness.ts";
+import { platformReaches } from "./lab.ts";
 
 /** No second attempt. */
 export const ONCE = { retries: { limit: 0, delay: 10 } } as const;
@@ -45,4 +47,10 @@ export const ended = (id: string) => reaches(id, "complete", "errored", "termina
 export async function stateOf(id: string, step: string): Promise<string | undefined> {
   const found = await rows<{ state: string }>("SELECT state FROM inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY generation", id, step);
   return found.at(-1)?.state;
+}
+
+/** Waits until a run has failed, on its row and on the platform. */
+export async function failed(id: string): Promise<void> {
+  expect(await ended(id)).toBe("errored");
+  await platformReaches(id, "errored");
 }

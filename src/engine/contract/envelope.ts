@@ -15,6 +15,9 @@ const name = (max: number) =>
     .refine((text) => !text.includes("\0"), "must not contain the character NUL")
     .refine((text) => text.isWellFormed(), "must not contain half of a surrogate pair: it was cut within a character");
 
+/** What a message is about. */
+export const subjectSchema = name(500);
+
 /** What every message carries, on every hop. See docs/messages.md for each field's rule. */
 export const envelopeSchema = z
   .strictObject({
@@ -28,7 +31,7 @@ export const envelopeSchema = z
     correlation_id: name(200),
     causation_id: name(300),
     idempotency_key: name(500),
-    subject: name(500),
+    subject: subjectSchema,
     tenant_id: z
       .string()
       .max(64)

@@ -146,7 +146,7 @@ export async function attemptCommit<Output>(
  */
 export async function writtenBy(run: Run, place: Place, hangs: boolean): Promise<PackedOutput | undefined> {
   const look = async () => {
-    const seen = (await run.entries(true)).findLast(({ step, item }) => step === place.name && item === place.item);
+    const seen = (await run.entries(hangs)).findLast(({ step, item }) => step === place.name && item === place.item);
     if (hangs) return run.recorder.fence({ ...run.attempt(place, "commit", seen?.generation), aloneAs: null });
     return seen && run.whole(seen);
   };

@@ -29,7 +29,7 @@ export interface Caught {
  * What a run leaves to later passes about a step, where nothing recorded remembers it: with what error it failed, if the code heard that; or
  * that it is tried anew from run `open` on, whatever the platform remembers, because no code heard of it, or an operator wants that.
  */
-export type Left = Caught | { open: number };
+export type LeftBehind = Caught | { open: number };
 
 /** Remembers what the code heard of an error. */
 export function caughtOf(error: unknown): Caught {
@@ -67,10 +67,10 @@ export function packBefore(basis: Basis | null, settled: readonly Settlement[]):
 }
 
 /** What steps failed of, as it is kept: where that is too much for a row, each says how it begins. */
-export function packLeft(left: Readonly<Record<string, Left>>): string {
+export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
   const whole = JSON.stringify(left);
   if (whole.length <= MAX_LEFT_CHARACTERS) return whole;
-  const cut = (one: Left) => ("open" in one ? one : { ...one, message: beginning(one.message, 40) });
+  const cut = (one: LeftBehind) => ("open" in one ? one : { ...one, message: beginning(one.message, 40) });
   return JSON.stringify(Object.fromEntries(Object.entries(left).map(([label, one]) => [label, cut(one)])));
 }
 
@@ -113,7 +113,7 @@ export class History {
   constructor(
     entries: readonly Seen[],
     /** What the runs before had left. */
-    readonly left: Readonly<Record<string, Left>> = {},
+    readonly left: Readonly<Record<string, LeftBehind>> = {},
   ) {
     for (const [label, one] of Object.entries(left)) {
       if ("open" in one) this.#open.set(label, one.open);

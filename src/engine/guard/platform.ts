@@ -11,7 +11,7 @@ import { patiently } from "./patiently.ts";
 import type { Place } from "./place.ts";
 import type { Settled } from "./record.ts";
 import type { Run } from "./run.ts";
-import { DEFAULT_RETRIES, DEFAULT_TIMEOUT, platformTimeoutMs, type Retries } from "./step.ts";
+import { checkedPolicy, type Policy } from "./step.ts";
 import { isAborted, StepAttempts } from "./step-attempts.ts";
 
 /** How often in a row a timer of the platform's may be early before its error is taken for another one. */
@@ -20,20 +20,12 @@ const EARLY_TIMERS = 5;
 /** How often a read between steps may fail behind a step that could read the same. */
 const MOST_ROUNDS = 10;
 
-const BACKOFFS: ReadonlySet<string> = new Set(["constant", "linear", "exponential"]);
-
-/** How a step's attempts are made. */
-interface Policy {
-  retries?: Retries;
-  timeout?: Duration;
-}
-
 /** The steps of one pass as the platform takes them: each billed once, remembered once. */
 export class Platform {
   readonly #run: Run;
   readonly #steps: WorkflowStep;
-  /** Rejected when the platform ends the pass, to make another: what it says of a step then is not how that came out, and no code hears it. */
-  readonly #ending = Promise.withResolvers<never>();
+  /** Rejected when the platform breaks the pass off, to make another: what it says of a step then is not how that came out, and no code hears it. */
+  readonly #brokenOff = Promise.withResolvers<never>();
   /** Attempts that are under way, and when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();
   #code: "runs" | "returned" | "threw" | "over" = "runs";
@@ -48,18 +40,18 @@ export class Platform {
    * the end of the code none begins any more but those of a guarded step that it had begun, and the engine's own, `always`.
    */
   async do<T extends Rpc.Serializable<T>>(
-    place: Pick<Place, "label" | "of" | "guarded" | "commits"> & Partial<Place>,
+    place: Pick<Place, "label"> & Partial<Place>,
     policy: Policy,
     body: (attempt: number) => Promise<T>,
     begins: "in code" | "always" = "in code",
   ): Promise<T> {
     const behind = begins === "always";
     const { label: name, of: label = name, guarded = false } = place;
-    if (!behind && this.#code !== "runs" && !(this.#code === "returned" && guarded)) return never();
+    const isOver = () => !behind && this.#code !== "runs" && !(this.#code === "returned" && guarded);
+    if (isOver()) return never();
     const { failures } = this.#run;
     const { retries, timeoutMs } = this.#checked(policy, label);
     const attempts = new StepAttempts(failures, label, retries.limit, timeoutMs);
-    const isOver = () => !behind && this.#code !== "runs" && !(this.#code === "returned" && guarded);
     const step = this.#steps.do(
       name,
       {
@@ -74,7 +66,7 @@ export class Platform {
       async ({ attempt }) => (isOver() ? never<T>() : attempts.make(attempt, () => this.#hold(timeoutMs, body(attempt)))),
     );
     const ended = step.catch(async (told) => {
-      if (isAborted(told)) return this.#end(told);
+      if (isAborted(told)) return this.#breakOff(told);
       const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#run.anewAs(label, name);
       if (anew) return this.do({ ...place, label: anew, of: label }, policy, body, begins);
       const error = fromStepError(told);
@@ -82,7 +74,7 @@ export class Platform {
       if (isUnsaid && place.commits) {
         const written = await writtenBy(this.#run, place as Place, attempts.ran);
         if (written) return written as unknown as T;
-      } else if (isUnsaid && guarded) await this.#doubtOpen(place, failures.lastOf(label));
+      } else if (isUnsaid && guarded) await this.#doubtOpen(place, failures.lastOf(label), attempts.ran);
       throw error;
     });
     const result = await ended;
@@ -112,35 +104,25 @@ export class Platform {
     }
   }
 
-  /** Runs a pass to its end, or until the platform ends it. */
-  async untilEnded<T>(pass: Promise<T>): Promise<T> {
-    return Promise.race([pass, this.#ending.promise]);
+  /** Follows a pass to its end, or until the platform breaks it off. */
+  untilBrokenOff<T>(pass: Promise<T>): Promise<T> {
+    return Promise.race([pass, this.#brokenOff.promise]);
   }
 
   #unlessAborted(error: unknown): Promise<never> {
-    return isAborted(error) ? this.#end(error) : Promise.reject(error);
+    return isAborted(error) ? this.#breakOff(error) : Promise.reject(error);
   }
 
-  #end(error: unknown): Promise<never> {
-    this.#ending.promise.catch(() => undefined);
-    this.#ending.reject(error);
+  #breakOff(error: unknown): Promise<never> {
+    this.#brokenOff.promise.catch(() => undefined);
+    this.#brokenOff.reject(error);
     return never();
   }
 
   /** A policy that the platform cannot take is that step's failure, and not one between steps. */
-  #checked({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT }: Policy, label: string): { retries: Retries; timeoutMs: number } {
+  #checked(policy: Policy, label: string): Required<Policy> & { timeoutMs: number } {
     try {
-      if (!Number.isInteger(retries.limit) || retries.limit < 0) {
-        throw new MillraceError(
-          "config_invalid",
-          `A step is retried a whole number of times, 0 or more; retries.limit is ${String(retries.limit)}.`,
-        );
-      }
-      if (retries.backoff !== undefined && !BACKOFFS.has(retries.backoff)) {
-        throw new MillraceError("config_invalid", `retries.backoff is "${retries.backoff}": it is "constant", "linear" or "exponential".`);
-      }
-      durationMs(retries.delay);
-      return { retries, timeoutMs: platformTimeoutMs(timeout) };
+      return checkedPolicy(policy);
     } catch (error) {
       this.#run.failures.noteEnd(label, error);
       throw error;
@@ -148,9 +130,12 @@ export class Platform {
   }
 
   /** What a `once` effect did whose last attempt hangs, or could not be recorded, nobody knows: its claim says as much. */
-  async #doubtOpen({ name, item, label }: { name?: string; item?: string; label: string }, error: unknown): Promise<void> {
+  async #doubtOpen({ name, item, label }: Pick<Place, "label"> & Partial<Place>, error: unknown, ran: boolean): Promise<void> {
     if (name === undefined || item === undefined) return;
     const { instanceId, recorder } = this.#run;
+    const isClaimed = async () =>
+      (await this.#run.entries()).some((one) => one.step === name && one.item === item && one.state === "claimed");
+    if (!ran && !(await patiently(isClaimed))) return;
     const failure = describeFailure(label, 1, new MillraceError("in_doubt", messageOf(error)));
     await patiently(() => recorder.doubtOpen({ instanceId, step: name, item }, JSON.stringify(failure)));
   }

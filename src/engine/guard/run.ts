@@ -118,9 +118,10 @@ export class Run {
 
   /** What a step is called that is tried anew though the platform remembers a failure of it: undefined where the code hears that one. */
   async anewAs(label: string, name: string): Promise<string | undefined> {
-    const run = this.#history?.openSince(label) ?? Number.POSITIVE_INFINITY;
-    const suffix = ` · run ${run}`;
-    return run > (await this.which.number()) || name.endsWith(suffix) ? undefined : name + suffix;
+    const since = this.#history?.openSince(label);
+    if (since === undefined || since > (await patiently(() => this.which.number()))) return undefined;
+    const suffix = ` · run ${since}`;
+    return name.endsWith(suffix) ? undefined : name + suffix;
   }
 
   /** The workflow's code has ended. A branch that is still under way goes no further: whether it came so far would depend on time. */

@@ -56,8 +56,30 @@ export type StepDefinition<Input, Output> =
       lookup: (call: EffectCall<Input>) => Promise<Output | undefined>;
     });
 
-/** Declares a guarded effect. Errors: `config_invalid` for a time-out beyond 10 minutes. */
+/** How a step's attempts are made. */
+export interface Policy {
+  retries?: Retries;
+  timeout?: Duration;
+}
+
+const BACKOFFS: ReadonlySet<string> = new Set(["constant", "linear", "exponential"]);
+
+/** A policy with its defaults, and when the platform gives an attempt up. Errors: `config_invalid` for one that the platform cannot take. */
+export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT }: Policy): Required<Policy> & { timeoutMs: number } {
+  const { limit, delay, backoff } = retries;
+  if (!Number.isInteger(limit) || limit < 0) {
+    throw new MillraceError("config_invalid", `A step is retried a whole number of times, 0 or more; retries.limit is ${String(limit)}.`);
+  }
+  if (backoff !== undefined && !BACKOFFS.has(backoff)) {
+    throw new MillraceError("config_invalid", `retries.backoff is "${backoff}": it is "constant", "linear" or "exponential".`);
+  }
+  durationMs(delay);
+  return { retries, timeout, timeoutMs: platformTimeoutMs(timeout) };
+}
+
+/** Declares a guarded effect. Errors: `config_invalid` for a time-out beyond 10 minutes, and for retries that are none. */
 export function defineStep<Input, Output>(definition: StepDefinition<Input, Output>): StepDefinition<Input, Output> {
+  checkedPolicy(definition);
   if (durationMs(definition.timeout ?? DEFAULT_TIMEOUT) > MAX_TIMEOUT_MS) {
     throw new MillraceError(
       "config_invalid",

@@ -1,5 +1,5 @@
 import { type Duration, durationMs } from "../contract/duration.ts";
-import { parseEnvelope } from "../contract/envelope.ts";
+import { issuesOf, parseEnvelope, subjectSchema } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken, digest } from "../contract/ids.ts";
 import type { MessageDefinition } from "../contract/message.ts";
@@ -25,9 +25,6 @@ export interface StepOptions {
   retries?: Retries;
   timeout?: Duration;
 }
-
-/** As long as an envelope's subject may be. */
-const MAX_SUBJECT_CHARACTERS = 500;
 
 /** Items of a `map` that are under way at a time. */
 const DEFAULT_CONCURRENCY = 10;
@@ -246,16 +243,14 @@ export class Steps {
   }
 }
 
-/** No event has such a subject: the wait would last for nothing. */
+/** No event has another subject: the wait would last for nothing. */
 function assertSubject(label: string, subject: string): void {
-  const isText = typeof subject === "string";
-  const isWhole = isText && subject.isWellFormed() && !subject.includes("\0");
-  if (isWhole && subject.length > 0 && subject.length <= MAX_SUBJECT_CHARACTERS) return;
-  const size = isText && !isWhole ? "half a character, or NUL" : `${String(subject).length} characters`;
-  const has = isText ? size : `the type ${typeof subject}`;
+  const { error } = subjectSchema.safeParse(subject);
+  if (!error) return;
+  const [issue] = issuesOf(error);
   throw new MillraceError(
     "invalid_payload",
-    `"${label}" cannot wait: its subject has ${has}. Give the text that the event's subject will be, 1 to ${MAX_SUBJECT_CHARACTERS} characters.`,
+    `"${label}" cannot wait: its subject ${issue?.message}. Give the text that its event will have.`,
   );
 }
 

@@ -96,11 +96,11 @@ async function pass<Payload>(
     const call = { payload, step, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env };
     const code = () => definition.run(call);
     if (walk) {
-      const undone = await platform.untilEnded(walk.undo(code));
+      const undone = await platform.untilBrokenOff(walk.undo(code));
       await tellEnd(run, platform, "terminated");
       return { undone };
     }
-    const output = asResult(await platform.untilEnded(code()).finally(() => run.noteOver()));
+    const output = asResult(await platform.untilBrokenOff(code()).finally(() => run.noteOver()));
     await platform.whenDone();
     await tellEnd(run, platform, "complete");
     return output;

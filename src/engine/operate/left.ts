@@ -1,33 +1,32 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import type { Caught, Left } from "../guard/history.ts";
+import type { LeftBehind } from "../guard/history.ts";
 import { selectLeft } from "../recorder/caught.ts";
 import { query } from "../store/retry.ts";
 import type { Instance } from "./instances.ts";
 
-/** What a run is told that an operator begins, as JSON: what the runs before it have left, but of these steps, which are tried anew. */
-export async function leftTo(env: EngineEnv, id: string, run: number, anew: readonly (string | null | undefined)[]): Promise<string> {
-  const left = await allLeft(env, id);
-  for (const label of anew) if (label) left[label] = { open: run };
-  return JSON.stringify(left);
-}
+type Steps = Readonly<Record<string, LeftBehind>>;
 
-/** The failure of a step as the runs have left it. */
-export async function leftOf(env: EngineEnv, id: string, label: string | null): Promise<Caught | undefined> {
-  const left = label === null ? undefined : (await allLeft(env, id))[label];
-  return left && "open" in left ? undefined : left;
-}
-
-async function allLeft(env: EngineEnv, id: string): Promise<Record<string, Left>> {
+/** What the runs of an instance have left to the next, by their steps. */
+export async function leftBehind(env: EngineEnv, id: string): Promise<Steps> {
   const [row] = await query<{ caught: string | null }>(env.DB, selectLeft(id));
   return row?.caught ? JSON.parse(row.caught) : {};
 }
 
+/** The effect that may have happened because this step failed, also where nothing is recorded of it. */
+export function wentOnTo(left: Steps, label: string | null): string | undefined {
+  const failure = label === null ? undefined : left[label];
+  return failure && !("open" in failure) ? failure.wentOn : undefined;
+}
+
+/** The same for a run in which these steps are tried anew. */
+export function triedAnew(left: Steps, run: number, labels: readonly (string | null | undefined)[]): Steps {
+  return { ...left, ...Object.fromEntries(labels.flatMap((label) => (label ? [[label, { open: run }]] : []))) };
+}
+
 /** The same for an undo: it goes the way of the last run, so it is also told with what that one failed. */
-export async function leftToUndo(env: EngineEnv, { id, run, error }: Instance): Promise<string> {
-  const left: Record<string, Left> = JSON.parse(await leftTo(env, id, run, []));
+export function withItsEnd(left: Steps, { error }: Instance): Steps {
   const label = error?.step || error?.behind;
-  if (!error || !label) return JSON.stringify(left);
+  if (!error || !label) return left;
   const { code, message } = error;
-  left[label] = code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message };
-  return JSON.stringify(left);
+  return { ...left, [label]: code === "step_failed" ? { name: "Error", message } : { name: "MillraceError", code, message } };
 }

@@ -14,7 +14,7 @@ import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { historyOf } from "./history.ts";
 import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
-import { leftOf, leftTo } from "./left.ts";
+import { leftBehind, triedAnew, wentOnTo } from "./left.ts";
 
 /** What a retry would do with each guarded effect. */
 export interface RetryPlan {
@@ -35,7 +35,8 @@ export async function planRetry(
   const recorded = await effectsOf(env, by, instanceId);
   await assertRecorded(env, instance, recorded, from);
   const { failed, start } = await beginningOf(env, instance, from);
-  const refused = await whyRefused(env, instance, mustBeFree(instance, failed, anyway));
+  const named = mustBeFree(instance, failed, anyway);
+  const refused = await whyRefused(env, instance, named, wentOnTo(await leftBehind(env, instanceId), named));
   const goesOnUndoing = isBeingUndone(instance);
   const effects = recorded
     .filter(({ state, undo }) => state !== "superseded" && (undo === "is") === goesOnUndoing)
@@ -72,21 +73,20 @@ export async function retryInstance(
   const { failed, start: from } = await beginningOf(env, instance, options.from);
   const anyway = options.anyway === true;
   const named = mustBeFree(instance, failed, anyway);
-  if ((await leftOf(env, instanceId, named))?.wentOn !== undefined) throw await refusal(env, instance, named);
+  const left = await leftBehind(env, instanceId);
+  const wentOn = wentOnTo(left, named);
   const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
   const actionId = crypto.randomUUID();
   // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
-  const left = isUndone(instance)
-    ? null
-    : await leftTo(env, instanceId, run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
+  const told = triedAnew(left, run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
   const results = await batch(env.DB, [
     sql`
-      UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left},
+      UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${isUndone(instance) ? null : JSON.stringify(told)},
         undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated') AND run < ${run}
-        AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,
+        AND ${wentOn === undefined ? 1 : 0} AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,
     audit(
       by,
       {
@@ -108,25 +108,34 @@ export async function retryInstance(
     markInDoubt(instanceId),
     applied(actionId),
   ]);
-  if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance, named);
+  if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance, named, wentOn);
   await crashPoint("retry promised, not applied");
   await applyAction(env, actionId);
   return { actionId, from };
 }
 
-/** The step on whose failure nothing may depend that was done; null when none has to be free. The code that throws what it caught goes no other way: done anew, that step makes nothing happen twice. */
+/**
+ * The step on whose failure nothing may depend that was done; null when none has to be free. The code that throws what it caught goes no
+ * other way: done anew, that step makes nothing happen twice.
+ */
 function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean): string | null {
   return anyway || failed === error?.step ? null : failed;
 }
 
-async function refusal(env: EngineEnv, instance: Instance, named: string | null): Promise<MillraceError> {
-  const why = (await whyRefused(env, instance, named)) ?? "Somebody else was faster: look at it again.";
+async function refusal(env: EngineEnv, instance: Instance, named: string | null, wentOn: string | undefined): Promise<MillraceError> {
+  const why = (await whyRefused(env, instance, named, wentOn)) ?? "Somebody else was faster: look at it again.";
   return new MillraceError("invalid_transition", why, { from: instance.status, to: "running" });
 }
 
-async function whyRefused(env: EngineEnv, { id, status }: Instance, named: string | null): Promise<string | null> {
+/** `wentOn`: what may have happened because the named step failed, though nothing recorded says so. */
+async function whyRefused(
+  env: EngineEnv,
+  { id, status }: Instance,
+  named: string | null,
+  wentOn: string | undefined,
+): Promise<string | null> {
   const [behind] = await query<{ step: string }>(env.DB, wentOnFrom(id, named));
-  const depends = behind?.step ?? (await leftOf(env, id, named))?.wentOn;
+  const depends = behind?.step ?? wentOn;
   if (depends !== undefined) {
     return `"${named}" failed, and the code went on without it: "${depends}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step; or undo the instance and then retry it; or, if both may stand, say "anyway": true.`;
   }

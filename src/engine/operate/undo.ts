@@ -8,7 +8,7 @@ import { batch, query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
 import { applied, audit, type Operator } from "./audit.ts";
 import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
-import { leftToUndo } from "./left.ts";
+import { leftBehind, withItsEnd } from "./left.ts";
 
 /** What an undo would do with each guarded effect. */
 export interface UndoPlan {
@@ -62,7 +62,7 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   const instance = await getInstance(env, by, instanceId);
   const actionId = crypto.randomUUID();
   const run = instance.run + 1;
-  const left = await leftToUndo(env, instance);
+  const left = JSON.stringify(withItsEnd(await leftBehind(env, instanceId), instance));
   const results = await batch(env.DB, [
     sql`
       UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left}, undo = ${actionId}, updated_at = ${now},

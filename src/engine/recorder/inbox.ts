@@ -89,14 +89,14 @@ export function giveUpClaim(attempt: Attempt, ending: "failed" | "in_doubt" | "e
 }
 
 /**
- * The platform has given a commit up, and its code goes on without: whatever still writes it, with the epoch it has, comes too late. One that is
- * written stays.
+ * The platform has given a commit up, and its code goes on without: whatever still writes it, with the epoch it has, comes too late. One
+ * that is written stays.
  */
 export function fenceCommit({ key, position, after, caught, token, undoable }: Attempt): Statement {
   return sql`
     INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, undoable, updated_at)
-    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${position}, ${after}, ${caught}, 'commit', 'failed', 2, ${token},
-      ${undoable ? 1 : 0}, ${now})
+    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${position}, ${after}, ${caught}, 'commit', 'failed', 2,
+      ${token}, ${undoable ? 1 : 0}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET epoch = inbox.epoch + 1, updated_at = excluded.updated_at
     WHERE inbox.state <> 'done'`;
 }
@@ -233,7 +233,8 @@ export function markAwake(id: string): RowStatement {
 }
 
 const MARK_AWAKE = `
-  UPDATE instances SET status = 'running', error = NULL, updated_at = ${now.fragment}, seen = 1, check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
+  UPDATE instances SET status = 'running', error = NULL, updated_at = ${now.fragment}, seen = 1,
+    check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('waiting', 'dead', 'skipped', 'errored')`;
 
 /** How a run of an instance ended. */
@@ -244,7 +245,7 @@ export interface End {
   readonly status: "complete" | "errored" | "terminated";
   /** Why, as JSON; null unless it errored. */
   readonly error: string | null;
-  /** What it leaves to the next run (see `Left`), as JSON; nothing where nobody knows, and what it was told itself still holds. */
+  /** What it leaves to the next run (see `LeftBehind`), as JSON; nothing where nobody knows, and what it was told itself still holds. */
   readonly left?: string | null;
 }
 
@@ -258,7 +259,8 @@ export function finishInstance(end: End): RowStatement {
 }
 
 const FINISH = `
-  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', caught = coalesce(r.value->>'left', caught), updated_at = ${now.fragment}, seen = 1,
+  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', caught = coalesce(r.value->>'left', caught),
+    updated_at = ${now.fragment}, seen = 1,
     check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
   FROM json_each(?1) r
   WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'

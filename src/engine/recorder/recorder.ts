@@ -41,7 +41,7 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   /**
    * Everything recorded for an instance, but for the outputs, because an instance may have more of them than one answer carries (32 MiB);
-   * and what its runs have left to the present one (see `Left`), as JSON, null for nothing.
+   * and what its runs have left to the present one (see `LeftBehind`), as JSON, null for nothing.
    */
   history(instanceId: string): Promise<{ entries: Seen[]; left: string | null }> {
     return this.#commits.commit({

@@ -21,7 +21,8 @@ const NOTHING: Bindable = { text: "SELECT 1 WHERE 0", params: [], bytes: 0 };
 
 /**
  * Looks at a statement before it can do harm to others. Errors: `config_invalid` for what is no statement (`condition && sql\`…\`` with a
- * false condition), for several in one text, for one that takes more or fewer values than it is given, and for numbers that no column can hold, `payload_too_large` for a value that D1 would refuse.
+ * false condition), for several in one text, for one that takes more or fewer values than it is given, and for numbers that no column can
+ * hold; `payload_too_large` for a value that D1 would refuse.
  */
 export function bindable(statement: Statement | RowStatement): Bindable {
   const { text, row, params } = (statement ?? {}) as Partial<Statement & RowStatement>;
