@@ -111,7 +111,7 @@ const MAX_TIMEOUT_MS = 600_000;
 const RECORDING_MARGIN_MS = 15_000;
 
 /** When the platform gives an attempt up. */
-export function platformTimeoutMs(timeout: Duration): number {
+function platformTimeoutMs(timeout: Duration): number {
   return durationMs(timeout) + RECORDING_MARGIN_MS;
 }
 
