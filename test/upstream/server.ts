@@ -17,8 +17,8 @@ export interface LedgerEntry {
 /** How the upstream treats the next requests about a subject. */
 export interface Behaviour {
   subject: string;
-  /** `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after `delayMs`; `busy` does it and answers that it is still at work; `late` does it and answers after `delayMs`. */
-  mode: "refuse" | "drop" | "fail" | "slow" | "busy" | "late";
+  /** `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after `delayMs`; `busy` does it and answers that it is still at work; `late` does it and answers after `delayMs`; `garble` does it and answers half of its answer. */
+  mode: "refuse" | "drop" | "fail" | "slow" | "busy" | "late" | "garble";
   status?: number;
   retryAfter?: number;
   delayMs?: number;
@@ -52,7 +52,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const [, area = "", ...rest] = url.pathname.split("/");
   const subject = decodeURIComponent(rest.join("/"));
   const body = await read(request);
-  if (area === "ledger") return send(response, 200, subject ? ledger.filter((entry) => entry.subject === subject) : ledger);
+  if (area === "ledger") return send(response, 200, about(subject));
   if (area === "behaviours") {
     behaviours.push(...(JSON.parse(body) as Behaviour[]));
     return send(response, 200, {});
@@ -62,6 +62,12 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
     return found ? send(response, 200, { id: found.id }) : send(response, 404, { error: "nothing was done" });
   }
   await perform(area as LedgerEntry["kind"], subject, String(request.headers["idempotency-key"] ?? ""), response);
+}
+
+/** What the ledger says of a subject; of all that begin so, where it ends with a slash; or everything. */
+function about(subject: string): LedgerEntry[] {
+  if (subject === "") return ledger;
+  return ledger.filter((entry) => (subject.endsWith("/") ? entry.subject.startsWith(subject) : entry.subject === subject));
 }
 
 async function perform(kind: LedgerEntry["kind"], subject: string, key: string, response: ServerResponse): Promise<void> {
@@ -88,6 +94,7 @@ async function perform(kind: LedgerEntry["kind"], subject: string, key: string, 
   if (behaviour?.mode === "busy") return send(response, 409, { error: "in progress" });
   if (behaviour?.mode === "drop") return void response.destroy();
   if (behaviour?.mode === "fail") return send(response, behaviour.status ?? 500, { error: "failed after doing it" });
+  if (behaviour?.mode === "garble") return void response.writeHead(200, { "content-type": "application/json" }).end('{"id":"');
   send(response, 200, { id });
 }
 
