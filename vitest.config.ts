@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
 import { defineConfig } from "vitest/config";
 import { unstable_readConfig as readConfig } from "wrangler";
@@ -9,6 +10,17 @@ keepInMemory();
 
 const migrations = await readD1Migrations("migrations");
 const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe"))];
+
+/**
+ * MILLRACE_PROOF_SEED=4711 MILLRACE_PROOF_SECONDS=600 npx vitest run --project engine test/proof/random.test.ts: these random programs, for so long.
+ * With MILLRACE_FULL_SIZE=true, test/proof/sweep.test.ts tries every fault.
+ */
+const proof = {
+  seed: Number(process.env.MILLRACE_PROOF_SEED ?? randomInt(1_000_000)),
+  seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 30),
+  shrinkSeconds: Number(process.env.MILLRACE_PROOF_SHRINK_SECONDS ?? 120),
+  whole: process.env.MILLRACE_FULL_SIZE === "true",
+};
 
 interface Consumer {
   queue: string;
@@ -79,9 +91,10 @@ export default defineConfig({
         test: {
           name: "engine",
           isolate: false,
-          include: ["test/engine/**/*.test.ts"],
+          include: ["test/{engine,proof}/**/*.test.ts"],
           setupFiles: ["test/migrate.ts"],
           globalSetup: ["test/upstream/global-setup.ts"],
+          provide: { proof },
           testTimeout: 60_000,
         },
       },

@@ -6,11 +6,17 @@ import { LAST_TIMES, ROOT, TIMES_FILE, type Took, writeTimes } from "./took.ts";
 export default class Times implements Reporter {
   onTestRunEnd(modules: readonly TestModule[]): void {
     const took = modules.map(tookBy);
+    for (const said of modules.flatMap(saidBy)) console.log(` ${said}`);
     const file = process.env[TIMES_FILE];
     writeTimes(LAST_TIMES, took);
     if (file) writeTimes(file, took);
     else if (took.length > 1) console.log(`${slowest(took)}\n`);
   }
+}
+
+/** What its tests say of their runs, also where they have passed. */
+function saidBy(module: TestModule): string[] {
+  return [...module.children.allTests()].flatMap((test) => test.meta().said ?? []);
 }
 
 function tookBy(module: TestModule): Took {

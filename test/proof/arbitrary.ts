@@ -1,0 +1,102 @@
+import fc from "fast-check";
+import { BOUNDARIES, type Fault, PHASES, type Phase, WAYS } from "./faults.ts";
+import { type Act, type Ask, type Leaf, leavesOf, type Own, type Program, STEP_RETRIES, type Upstream, type Wait } from "./program.ts";
+import type { Case } from "./prove.ts";
+import type { World } from "./world.ts";
+
+/** Mostly nothing; one time in `odds` the other. */
+const sometimes = <T>(what: fc.Arbitrary<T>, odds = 4): fc.Arbitrary<T | undefined> =>
+  fc.oneof({ weight: odds - 1, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: what });
+const rarely = sometimes(fc.constant(true), 6);
+
+const UNTOLD = ["fails", "drops", "busy", "garbles"] as const;
+const upstream: fc.Arbitrary<Upstream> = fc.oneof(
+  {
+    weight: 3,
+    arbitrary: fc.record({ is: fc.constantFrom("refuses" as const, "limits" as const), times: fc.integer({ min: 1, max: 3 }) }),
+  },
+  { weight: 6, arbitrary: fc.record({ is: fc.constantFrom(...UNTOLD), times: fc.constant(1) }) },
+  { weight: 3, arbitrary: fc.record({ is: fc.constant("never" as const), times: fc.constant(1) }) },
+  { weight: 3, arbitrary: fc.record({ is: fc.constant("away" as const), times: fc.constantFrom(1, STEP_RETRIES + 3) }) },
+  { weight: 1, arbitrary: fc.record({ is: fc.constant("hangs" as const), times: fc.constant(1) }) },
+);
+
+const said = { emits: sometimes(fc.constant(true), 3), large: rarely, stays: rarely };
+const act: fc.Arbitrary<Act> = fc
+  .record({ do: fc.constantFrom("keyed", "natural", "lookup", "once"), upstream: sometimes(upstream, 3), ...said })
+  // A person answers each doubt by hand: two are enough.
+  .map((one): Act => (one.do === "once" && one.upstream?.is === "away" ? { ...one, upstream: { is: "away", times: 1 } } : one));
+const own: fc.Arbitrary<Own> = fc.record({
+  do: fc.constantFrom("commit", "commit", "read"),
+  fails: sometimes(fc.constantFrom("once", "for good"), 6),
+  ...said,
+});
+const wait: fc.Arbitrary<Wait> = fc
+  .record({ do: fc.constant("wait"), comes: fc.constantFrom("early", "asked", "twice", "never"), brief: fc.boolean() })
+  .map((one): Wait => (one.comes === "never" ? { ...one, brief: true } : one)) as fc.Arbitrary<Wait>;
+const ask: fc.Arbitrary<Ask> = fc.record({
+  do: fc.constant("ask"),
+  answer: fc.constantFrom("yes", "no", "never"),
+  otherwise: fc.constantFrom("approve", "reject"),
+});
+const leaf: fc.Arbitrary<Leaf> = fc.oneof(
+  { weight: 8, arbitrary: act },
+  { weight: 4, arbitrary: own },
+  { weight: 2, arbitrary: wait },
+  { weight: 1, arbitrary: ask },
+  { weight: 1, arbitrary: fc.record({ do: fc.constant("told" as const), said: fc.constantFrom("before", "beside") }) },
+  { weight: 1, arbitrary: fc.constant({ do: "sleep" as const }) },
+  { weight: 1, arbitrary: fc.constant({ do: "return" as const }) },
+);
+
+const { program } = fc.letrec<{ program: Program }>((again) => ({
+  program: fc.oneof(
+    { maxDepth: 3, depthSize: "small", withCrossShrink: true },
+    { weight: 3, arbitrary: leaf },
+    {
+      weight: 5,
+      arbitrary: fc.record({ do: fc.constantFrom("seq", "all"), parts: fc.array(again("program"), { minLength: 1, maxLength: 4 }) }),
+    },
+    { weight: 2, arbitrary: fc.record({ do: fc.constant("race"), parts: fc.array(again("program"), { minLength: 2, maxLength: 3 }) }) },
+    {
+      weight: 2,
+      arbitrary: fc.record({ do: fc.constantFrom("map", "loop"), items: fc.integer({ min: 1, max: 3 }), part: again("program") }),
+    },
+    { weight: 3, arbitrary: fc.record({ do: fc.constantFrom("try", "try", "beside"), part: again("program"), next: again("program") }) },
+  ) as fc.Arbitrary<Program>,
+}));
+
+/** A program of several parts that ends within seconds. */
+const whole: fc.Arbitrary<Program> = fc
+  .record({ do: fc.constant("seq" as const), parts: fc.array(program, { minLength: 1, maxLength: 4 }) })
+  .filter((one) => leavesOf(one).length <= 24);
+
+const click = fc.record({
+  verb: fc.constantFrom("retry" as const, "retry from" as const, "undo" as const),
+  afterMs: fc.integer({ min: 0, max: 1500 }),
+  nth: fc.nat(5),
+});
+const world: fc.Arbitrary<World> = fc.record({
+  copies: fc.integer({ min: 0, max: 2 }),
+  conflicts: rarely,
+  malformed: rarely,
+  large: rarely,
+  again: rarely,
+  clicks: fc.array(click, { maxLength: 2 }),
+  restarts: fc.integer({ min: 0, max: 2 }),
+  ends: fc.constantFrom("stays", "undone", "undone and retried"),
+});
+
+const fault: fc.Arbitrary<Fault> = fc
+  .record({ phase: fc.constantFrom(...PHASES), boundary: fc.constantFrom(...BOUNDARIES), nth: fc.nat(9), way: fc.constantFrom(...WAYS) })
+  .map((one) => (one.boundary === "database" || one.boundary === "recorder" ? one : { ...one, nth: one.nth % 3 }));
+
+/** Anything that could be proven: a program, up to two faults, and what the world does meanwhile. */
+export const cases: fc.Arbitrary<Case> = fc
+  .record({ program: whole, faults: fc.array(fault, { maxLength: 2 }), world })
+  .map((one) => ({ ...one, faults: one.faults.map((planned) => ({ ...planned, phase: phaseIn(one.world, planned.phase) })) }));
+
+/** A fault of a phase that does not come strikes the run. */
+function phaseIn({ restarts, ends }: World, phase: Phase): Phase {
+  return (phase === "restart" && restarts === 0) || (phase === "undo" && ends === "stays") ? "run" : phase;
+}

@@ -1,0 +1,24 @@
+import { inject } from "vitest";
+
+declare module "vitest" {
+  interface TaskMeta {
+    /** What a test says of its run also where it has passed: one line. See test/gate/times.ts. */
+    said?: string;
+  }
+  interface ProvidedContext {
+    /** What the proof was asked for: see vitest.config.ts. */
+    proof: { seed: number; seconds: number; shrinkSeconds: number; whole: boolean };
+  }
+}
+
+/** Which seed, for how long, and whether every fault is tried. */
+export const asked = inject("proof");
+
+/** Does some work for as long as it is given any, so many at a time. */
+export async function sideBySide(lanes: number, work: () => Promise<boolean>): Promise<void> {
+  await Promise.all(
+    Array.from({ length: lanes }, async () => {
+      while (await work());
+    }),
+  );
+}

@@ -1,0 +1,24 @@
+import { it } from "vitest";
+import { prove } from "./prove.ts";
+
+// What a random run found, or could have: each failure comes here as random.test.ts prints it.
+
+it("a quiet program of every class keeps its promises, undone and done again", () =>
+  prove({
+    program: {
+      do: "seq",
+      parts: [
+        { do: "all", parts: [{ do: "keyed", emits: true }, { do: "lookup" }, { do: "once", upstream: { is: "drops", times: 1 } }] },
+        { do: "try", part: { do: "natural", upstream: { is: "never", times: 1 } }, next: { do: "commit", emits: true } },
+        {
+          do: "race",
+          parts: [
+            { do: "wait", comes: "twice", brief: false },
+            { do: "keyed", stays: true },
+          ],
+        },
+        { do: "told", said: "before" },
+      ],
+    },
+    world: { copies: 2, conflicts: true, malformed: true, large: true, restarts: 1, ends: "undone and retried" },
+  }));

@@ -1,0 +1,76 @@
+import {
+  type Done,
+  defineStep,
+  type EffectCall,
+  inProgress,
+  MillraceError,
+  notRetryable,
+  retryAfter,
+  type StepDefinition,
+  upstreamRefused,
+} from "../../src/engine/index.ts";
+import { probeEnv } from "../engine/harness.ts";
+import type { LedgerEntry } from "../upstream/server.ts";
+import { type Act, STEP_RETRIES } from "./program.ts";
+
+/** What an effect is done to, and whether it answers much. */
+interface Doing {
+  subject: string;
+  large: boolean;
+}
+
+/** How long an attempt may take. */
+export const TIMEOUT_MS = 3000;
+
+/** The patience of every step. */
+export const QUICK = { retries: { limit: STEP_RETRIES, delay: 20, backoff: "constant" }, timeout: TIMEOUT_MS } as const;
+
+const LARGE = 140_000;
+
+/** The id that the upstream gave, whatever it was padded with. */
+export const idIn = (output: string): string => output.split(".")[0] ?? "";
+
+/** An output that is large enough to be kept by reference, or not. */
+export const padded = (output: string, large = false): string => (large ? output.padEnd(LARGE, ".") : output);
+
+/** Asks the upstream for an effect, and answers the id that it gave it. */
+async function act(method: string, kind: string, { input, key, signal }: EffectCall<Doing>): Promise<string> {
+  const response = await fetch(`${probeEnv.UPSTREAM_URL}/${kind}/${encodeURIComponent(input.subject)}`, {
+    method,
+    headers: { "idempotency-key": key },
+    body: "{}",
+    signal,
+  });
+  const said = `The upstream answered ${response.status}.`;
+  if (response.status === 409) throw inProgress(50, said, 409);
+  if (response.status === 429) throw retryAfter(50, said, 429);
+  if (response.status === 422) throw notRetryable(said, 422);
+  if (response.status >= 400 && response.status < 500) throw upstreamRefused(said, response.status);
+  if (!response.ok) throw new MillraceError("unavailable", said, { upstreamStatus: response.status });
+  return padded(((await response.json()) as { id: string }).id, input.large);
+}
+
+/** Asks the upstream whether it has done what was asked under this key: what was taken back had another one. */
+async function find({ input, key, signal }: EffectCall<Doing>): Promise<string | undefined> {
+  const response = await fetch(`${probeEnv.UPSTREAM_URL}/ledger/${encodeURIComponent(input.subject)}`, { signal });
+  const found = ((await response.json()) as LedgerEntry[]).find((one) => one.key === key);
+  return found && padded(found.id, input.large);
+}
+
+const back = defineStep<Done<Doing, string>, unknown>({
+  effect: "keyed",
+  ...QUICK,
+  run: ({ input: { input }, ...call }) => act("POST", "keyed", { ...call, input: { subject: `${input.subject}/back`, large: false } }),
+});
+
+const classes: Record<Act["do"], StepDefinition<Doing, string>> = {
+  keyed: { effect: "keyed", ...QUICK, run: (call) => act("POST", "keyed", call) },
+  natural: { effect: "natural", ...QUICK, run: (call) => act("PUT", "natural", call) },
+  once: { effect: "once", ...QUICK, run: (call) => act("POST", "plain", call) },
+  lookup: { effect: "lookup", ...QUICK, run: (call) => act("POST", "plain", call), lookup: find },
+};
+
+/** The definition of an effect; one that does not stay can be taken back. */
+export function definitionOf({ do: effectClass, stays }: Act): StepDefinition<Doing, string> {
+  return defineStep(stays ? classes[effectClass] : { ...classes[effectClass], undo: back });
+}

@@ -1,0 +1,147 @@
+import { env } from "cloudflare:workers";
+import { onTestFinished } from "vitest";
+import { Recorder } from "../../src/engine/index.ts";
+import { probeEnv } from "../engine/harness.ts";
+import { LAB } from "../engine/lab.ts";
+
+/** Where the engine leaves its own code for something that may fail by itself. */
+export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "bucket"] as const;
+type Boundary = (typeof BOUNDARIES)[number];
+
+/**
+ * How a call fails: `before` it had its effect, or `after` it (reported as failed all the same); `twice`: it has its effect two times, and only the second is
+ * answered; `late`: after two seconds; `refused`: for overload, before it had its effect.
+ */
+export const WAYS = ["before", "after", "twice", "late", "refused"] as const;
+
+/** What an instance goes through: its run, a restart from the beginning, and an undo. */
+export const PHASES = ["run", "restart", "undo"] as const;
+export type Phase = (typeof PHASES)[number];
+
+/** One call that fails: the nth of those that a run makes at a boundary, from 0, in one phase. */
+export interface Fault {
+  phase: Phase;
+  boundary: Boundary;
+  nth: number;
+  way: (typeof WAYS)[number];
+}
+
+/** How many calls of each boundary were made. */
+export type Counts = Record<Boundary, number>;
+
+const LATE_MS = 2000;
+
+/** What the platform and D1 say. */
+const WORDS: Record<Boundary, { lost: string; overload: string }> = {
+  database: { lost: "D1_ERROR: Network connection lost.", overload: "D1_ERROR: D1 DB is overloaded. Requests queued for too long." },
+  recorder: { lost: "Network connection lost.", overload: "Durable Object is overloaded. Too many requests queued." },
+  queue: { lost: "Network connection lost.", overload: "Queue sendBatch failed: Too Many Requests" },
+  create: { lost: "Network connection lost.", overload: "workflow.create_rate_limited: too many requests" },
+  instance: { lost: "Network connection lost.", overload: "internal error; reference = 0" },
+  bucket: { lost: "Network connection lost.", overload: "put: Please reduce your request rate. (10058)" },
+};
+
+/** Calls about one run: those that name it. */
+interface Watch {
+  readonly counts: Counts;
+  /** How many of the faults have happened. */
+  struck(): number;
+  end(): void;
+}
+
+interface Watching {
+  readonly names: readonly string[];
+  readonly faults: readonly Fault[];
+  readonly counts: Counts;
+  struck: number;
+}
+
+const watching = new Set<Watching>();
+
+/** Counts the calls about a run, by its name or id, and lets some of them fail. */
+export function watch(names: readonly string[], faults: readonly Fault[]): Watch {
+  const counts = Object.fromEntries(BOUNDARIES.map((boundary) => [boundary, 0])) as Counts;
+  const own: Watching = { names, faults, counts, struck: 0 };
+  watching.add(own);
+  return { counts, struck: () => own.struck, end: () => void watching.delete(own) };
+}
+
+/** Passes a call on, or strikes it: as the first fault says that is due. */
+async function pass(boundary: Boundary, about: string, call: () => Promise<unknown>): Promise<unknown> {
+  const due: Fault[] = [];
+  for (const own of watching) {
+    if (!own.names.some((name) => about.includes(name))) continue;
+    const nth = own.counts[boundary]++;
+    const fault = own.faults.find((one) => one.boundary === boundary && one.nth === nth);
+    // A call about two runs that are both due fails in one way.
+    if (!fault || due.length > 0) continue;
+    own.struck++;
+    due.push(fault);
+  }
+  switch (due[0]?.way) {
+    case undefined:
+      return call();
+    case "before":
+      throw new Error(WORDS[boundary].lost);
+    case "refused":
+      throw new Error(WORDS[boundary].overload);
+    case "after":
+      await call();
+      throw new Error(WORDS[boundary].lost);
+    case "twice":
+      await call();
+      return call();
+    case "late":
+      await scheduler.wait(LATE_MS);
+      return call();
+  }
+}
+
+type Call = (...args: never[]) => Promise<unknown>;
+
+let get: Workflow["get"] | undefined;
+
+/** A run on the platform, asked by the test itself: such calls are not the engine's. */
+export const askAside = (id: string): Promise<WorkflowInstance> => (get ?? LAB.get).call(LAB, id);
+
+/** Puts itself between the engine and everything outside it, until the test ends. */
+export function standBetween(): void {
+  if (get) return;
+  const undo: (() => void)[] = [];
+  const replace = (target: object, methods: string[], boundary: Boundary, about: (args: unknown[]) => unknown) => {
+    const prototype = target as Record<string, Call>;
+    for (const method of methods) {
+      const original = prototype[method] as Call;
+      prototype[method] = function (this: object, ...args: never[]) {
+        return pass(boundary, textOf(about(args)), () => original.apply(this, args));
+      };
+      undo.push(() => {
+        prototype[method] = original;
+      });
+    }
+  };
+  const prototypeOf = (binding: object) => Object.getPrototypeOf(binding) as object;
+  get = (prototypeOf(LAB) as Workflow).get;
+  const params = ([statements]: unknown[]) => (statements as { params?: unknown }[]).map((one) => one.params);
+  replace(prototypeOf(env.DB), ["batch"], "database", params);
+  replace(Recorder.prototype, ["entries", "output", "runOf", "claim", "extend", "giveUp", "record", "finish"], "recorder", (args) => args);
+  replace(prototypeOf(probeEnv.PROBE_EVENTS), ["send", "sendBatch"], "queue", ([sent]) =>
+    Symbol.iterator in Object(sent) ? [...(sent as object[])] : sent,
+  );
+  replace(prototypeOf(LAB), ["createBatch"], "create", (args) => args);
+  replace(prototypeOf(LAB), ["get"], "instance", (args) => args);
+  replace(prototypeOf(env.PAYLOADS), ["get", "put"], "bucket", ([key]) => key);
+  onTestFinished(() => {
+    get = undefined;
+    watching.clear();
+    for (const back of undo) back();
+  });
+}
+
+function textOf(what: unknown): string {
+  try {
+    return JSON.stringify(what) ?? "";
+  } catch {
+    return "";
+  }
+}

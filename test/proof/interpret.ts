@@ -1,0 +1,235 @@
+import { codeOf, notRetryable, type Steps, sql, upstreamRefused, type Writes } from "../../src/engine/index.ts";
+import type { LabCall } from "../probe/lab.ts";
+import { ProbeDone, ProbeSignal } from "../probe/messages.ts";
+import { definitionOf, idIn, padded, QUICK } from "./effects.ts";
+import {
+  type Act,
+  type Ask,
+  itemsOf,
+  type Leaf,
+  type Own,
+  type Program,
+  partsOf,
+  ROOT,
+  type Told,
+  type Trace,
+  type Wait,
+} from "./program.ts";
+
+/** How long a brief wait, and a question that nobody answers, last. */
+const BRIEF_MS = 1500;
+const SLEEP_MS = 200;
+
+/** Thrown by an early return: no step has failed. */
+class Left extends Error {
+  constructor(readonly at: string) {
+    super("The code returns early.");
+  }
+}
+
+/** Where the code stands: the names of its steps say which part it is; to which item, their keys. */
+interface Place {
+  on: Steps;
+  at: string;
+  name: string;
+  key: string;
+}
+
+/** The code of a run that does what a program says. */
+export function codeFor(program: Program): (call: LabCall) => Promise<Trace> {
+  const tried = new Set<string>();
+  return (call) => new Pass(call, tried).run(program);
+}
+
+class Pass {
+  readonly #trace: Trace = { note: 0, did: {}, failed: [], decided: {} };
+  readonly #call: LabCall;
+  /** What has failed already, as it should. */
+  readonly #tried: Set<string>;
+
+  constructor(call: LabCall, tried: Set<string>) {
+    this.#call = call;
+    this.#tried = tried;
+    this.#trace.note = call.payload.note.length;
+  }
+
+  async run(program: Program): Promise<Trace> {
+    try {
+      await this.#go(program, { on: this.#call.step, at: ROOT, name: ROOT, key: "" });
+    } catch (error) {
+      if (!(error instanceof Left)) throw error;
+      this.#trace.left = error.at;
+    }
+    // What goes on beside the end of the code is not said any more.
+    return structuredClone(this.#trace);
+  }
+
+  async #go(program: Program, place: Place): Promise<void> {
+    const { on, at, name, key } = place;
+    const parts = partsOf(program, at).map((part, index) => ({ ...part, place: { ...place, at: part.at, name: `${name}.${index}` } }));
+    switch (program.do) {
+      case "seq":
+        for (const part of parts) await this.#go(part.program, part.place);
+        return;
+      case "all":
+        await Promise.all(parts.map((part) => this.#go(part.program, part.place)));
+        return;
+      case "race": {
+        const winner = await Promise.race(parts.map((part, index) => this.#go(part.program, part.place).then(() => index)));
+        return this.#decide(place, winner);
+      }
+      case "map":
+        await on.map(itemsOf(program.items), { key: (item) => key + item, concurrency: 2 }, (item, each) =>
+          this.#go(program.part, { on: each, at: `${at}.${item}`, name: `${name}.m`, key: "" }),
+        );
+        return;
+      case "loop":
+        for (const item of itemsOf(program.items))
+          await this.#go(program.part, { on, at: `${at}.${item}`, name: `${name}.l`, key: key + item });
+        return;
+      case "try": {
+        const [part, then] = parts as [(typeof parts)[0], (typeof parts)[0]];
+        try {
+          return await this.#go(part.program, part.place);
+        } catch (error) {
+          if (error instanceof Left) throw error;
+        }
+        await this.#decide(place, "caught");
+        return this.#go(then.program, then.place);
+      }
+      case "beside": {
+        const [part, then] = parts as [(typeof parts)[0], (typeof parts)[0]];
+        this.#go(part.program, part.place).catch(() => undefined);
+        return this.#go(then.program, then.place);
+      }
+      default:
+        return this.#take(program, place);
+    }
+  }
+
+  /** A decision is for good once a commit stands behind it. */
+  async #decide(place: Place, decision: string | number): Promise<void> {
+    this.#trace.decided[place.at] = decision;
+    await this.#commit({ do: "commit" }, { ...place, at: `${place.at}:${decision}`, name: `${place.name} ${decision}` });
+  }
+
+  #take(leaf: Leaf, place: Place): Promise<void> {
+    switch (leaf.do) {
+      case "commit":
+        return this.#commit(leaf, place);
+      case "read":
+        return this.#read(leaf, place);
+      case "sleep":
+        return this.#mark(place, () => place.on.sleep(`${place.name} sleep` as never, SLEEP_MS, { key: place.key }).then(() => "slept"));
+      case "wait":
+        return this.#wait(leaf, place);
+      case "ask":
+        return this.#ask(leaf, place);
+      case "told":
+        return this.#told(leaf, place);
+      case "return":
+        return this.#decide(place, "left").then(() => Promise.reject(new Left(place.at)));
+      default:
+        return this.#effect(leaf, place);
+    }
+  }
+
+  /** Takes a step, and says how it came out. */
+  async #mark(place: Place, step: () => Promise<string>): Promise<void> {
+    try {
+      this.#trace.did[place.at] = await step();
+    } catch (error) {
+      this.#trace.failed.push(place.at);
+      throw error;
+    }
+  }
+
+  #subject(at: string): string {
+    return `${this.#call.payload.name}/${at}`;
+  }
+
+  /** An event about a step: it starts a run, sends a command and is told to an object, each named by the step. */
+  #says(leaf: Act | Own, at: string): Writes {
+    return leaf.emits ? { emit: [ProbeDone.from({ name: this.#subject(at), step: "done" })] } : {};
+  }
+
+  #effect(leaf: Act, { on, at, name, key }: Place): Promise<void> {
+    const doing = { subject: this.#subject(at), large: leaf.large === true };
+    const record = () => this.#says(leaf, at);
+    return this.#mark({ on, at, name, key }, async () =>
+      idIn(await on.effect(`${name} ${leaf.do}` as never, definitionOf(leaf), doing, { key, record })),
+    );
+  }
+
+  #commit(leaf: Own, place: Place, writes?: Writes): Promise<void> {
+    const { on, at, name, key } = place;
+    const row = (kind: string) =>
+      sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, ${kind}, ${this.#subject(at)})`;
+    const make = () => {
+      this.#failAtFirst(leaf, at);
+      return { statements: [row("commit")], output: padded(at, leaf.large), ...this.#says(leaf, at), ...writes };
+    };
+    const undo = leaf.stays ? {} : { undo: () => ({ statements: [row("back")] }) };
+    return this.#mark(place, async () => idOf(at, await on.commit(`${name} commit` as never, make, { key, ...QUICK, ...undo })));
+  }
+
+  #read(leaf: Own, place: Place): Promise<void> {
+    const { on, at, name, key } = place;
+    const read = async () => {
+      this.#failAtFirst(leaf, at);
+      return padded(at, leaf.large);
+    };
+    return this.#mark(place, async () => idOf(at, await on.read(`${name} read` as never, read, { key, ...QUICK })));
+  }
+
+  #failAtFirst({ fails }: Own, at: string): void {
+    if (!fails || this.#tried.has(at)) return;
+    this.#tried.add(at);
+    throw fails === "once" ? upstreamRefused("Not this time.") : notRetryable("Not before somebody asks again.");
+  }
+
+  async #wait({ brief }: Wait, place: Place): Promise<void> {
+    const { on, at, name, key } = place;
+    const heard = await on
+      .waitFor(`${name} wait` as never, ProbeSignal, { subject: this.#subject(at), timeout: brief ? BRIEF_MS : "1 hour", key })
+      .then(
+        ({ value }) => `heard ${value}`,
+        (error) => (codeOf(error) === "wait_timeout" ? "late" : Promise.reject(error)),
+      );
+    await this.#decide(place, heard);
+  }
+
+  async #ask({ answer, otherwise }: Ask, place: Place): Promise<void> {
+    const { on, at, name, key } = place;
+    const request = {
+      question: `May ${at} be?`,
+      details: { at },
+      timeout: answer === "never" ? BRIEF_MS : ("1 hour" as const),
+      otherwise,
+      key,
+    };
+    const { approved, by } = await on.approve(`${name} ask` as never, request);
+    await this.#decide(place, `${approved ? "yes" : "no"} by ${by ?? "nobody"}`);
+  }
+
+  /** The run tells itself: by the way of every other event. */
+  async #told({ said }: Told, place: Place): Promise<void> {
+    const { on, at, name, key } = place;
+    const subject = this.#subject(at);
+    const say = () =>
+      this.#commit(
+        { do: "commit" },
+        { ...place, at: `${at}:said`, name: `${name} said` },
+        { emit: [ProbeSignal.from({ about: subject, value: at })] },
+      );
+    const hear = () => on.waitFor(`${name} hear` as never, ProbeSignal, { subject, timeout: "1 hour", key });
+    if (said === "before") await say();
+    const [{ value }] = await Promise.all([hear(), ...(said === "beside" ? [say()] : [])]);
+    await this.#decide(place, `heard ${value}`);
+  }
+}
+
+/** What a step of our own answered: its place, or else something that it should not have. */
+function idOf(at: string, output: string): string {
+  return output === padded(at, output.length > at.length) ? at : `not its own: ${output.slice(0, 60)}`;
+}

@@ -1,0 +1,267 @@
+// What the guarantees say of a program, worked out without the engine: nothing of `src/` may be imported here.
+import { type Act, type Leaf, type Own, type Part, type Program, partsOf, ROOT, STEP_RETRIES, type Trace } from "./program.ts";
+
+/** An effect of a program, by its place. */
+export interface Effect {
+  at: string;
+  class: Act["do"] | "commit";
+  emits: boolean;
+  stays: boolean;
+}
+
+/** What must have happened of an effect: it, or it or nothing. What is not expected has not happened. */
+export interface Expected extends Effect {
+  least: 0 | 1;
+}
+
+/** What a run must have done. */
+export interface Expectation {
+  effects: Map<string, Expected>;
+  /** Effects that certainly happened one after the other. */
+  order: [earlier: string, later: string][];
+  /** What the code decided, and what its steps answered, where it went by for certain: a later pass says the same. */
+  story: string[];
+  /** Ways that no code of this program goes. */
+  problems: string[];
+}
+
+/** How far the code came with a part: an end; or `open` where that is not said, because nobody waited for it. */
+type End = "done" | "failed" | "left" | "open";
+
+/** All effects that a program, or a part of one, could have: those of its steps, and the commits behind its decisions. */
+export function effectsOf(program: Program, at = ROOT): Effect[] {
+  if (isEffect(program)) return [effectOf(program, at)];
+  const decided = decisionsOf(program, at).map((one) => decision(at, one));
+  const commits = program.do === "told" ? [said(at), ...decided] : decided;
+  return [
+    ...commits.map((place) => effectOf({ do: "commit" }, place)),
+    ...partsOf(program, at).flatMap((part) => effectsOf(part.program, part.at)),
+  ];
+}
+
+/** What must have happened when the code came to its end on the way that it says. */
+export function expectationOf(program: Program, trace: Trace): Expectation {
+  return new Model(trace).of(program);
+}
+
+class Model {
+  readonly #trace: Trace;
+  readonly #failed: ReadonlySet<string>;
+  #untold = 0;
+  readonly #expected: Expectation = { effects: new Map(), order: [], story: [], problems: [] };
+
+  constructor(trace: Trace) {
+    this.#trace = trace;
+    this.#failed = new Set(trace.failed);
+  }
+
+  of(program: Program): Expectation {
+    const ends = this.#ends(program, ROOT);
+    const { left } = this.#trace;
+    const isWhole = left === undefined ? ends.has("done") && ends.size === 1 : ends.has("left");
+    if (!isWhole) this.#problem(`the code has ended, and of its parts it says ${[...ends].join(", ")}`);
+    this.#must(program, ROOT);
+    return this.#expected;
+  }
+
+  /** How a part ended, as the trace says. */
+  #ends(program: Program, at: string): ReadonlySet<End> {
+    const parts = partsOf(program, at);
+    const ends = parts.map((part) => this.#ends(part.program, part.at));
+    const decided = this.#trace.decided[at];
+    switch (program.do) {
+      case "seq":
+      case "loop":
+        return ends.find((one) => !isDone(one)) ?? DONE;
+      case "all":
+      case "map":
+        return ends.every(isDone) ? DONE : merged(ends.filter((one) => !isDone(one)));
+      case "race":
+        return decided === undefined ? merged(ends.filter((one) => !isDone(one))) : this.#endsOfDecision(at);
+      case "try": {
+        const [body = OPEN, then = OPEN] = ends;
+        if (decided === "caught") return isDone(this.#endsOfDecision(at)) ? then : this.#endsOfDecision(at);
+        // A failure that was not caught is one of a part that another one left behind.
+        return body.has("failed") ? merged([new Set([...body].filter((one) => one !== "failed"))]) : body;
+      }
+      case "beside":
+        return ends[1] ?? OPEN;
+      case "wait":
+      case "ask":
+      case "told":
+        return this.#endsOfDecision(at);
+      case "return":
+        return isDone(this.#endsOfDecision(at)) ? LEFT : this.#endsOfDecision(at);
+      default:
+        return this.#endOf(at);
+    }
+  }
+
+  /** The commit that stands behind a decision. */
+  #endsOfDecision(at: string): ReadonlySet<End> {
+    const decided = this.#trace.decided[at];
+    return decided === undefined ? OPEN : this.#endOf(decision(at, decided));
+  }
+
+  #endOf(at: string): ReadonlySet<End> {
+    if (this.#trace.did[at] !== undefined) return DONE;
+    return this.#failed.has(at) ? FAILED : OPEN;
+  }
+
+  /** A part that the code came by for certain. Answers the effects that it had for certain. */
+  #must(program: Program, at: string): string[] {
+    const parts = partsOf(program, at);
+    const decided = this.#trace.decided[at];
+    switch (program.do) {
+      case "seq":
+      case "loop": {
+        const had: string[] = [];
+        for (const part of parts) {
+          had.push(...this.#behind(had, this.#must(part.program, part.at)));
+          if (!isDone(this.#ends(part.program, part.at))) break;
+        }
+        return had;
+      }
+      case "all":
+      case "map":
+        return isDone(this.#ends(program, at)) ? parts.flatMap((part) => this.#must(part.program, part.at)) : this.#cut(parts);
+      case "race": {
+        if (decided === undefined) return this.#cut(parts);
+        const won = parts.flatMap((part, index) =>
+          index === decided ? this.#must(part.program, part.at) : this.#may(part.program, part.at),
+        );
+        return [...won, ...this.#behind(won, this.#decided(at))];
+      }
+      case "try": {
+        const [body, then] = parts as [(typeof parts)[0], (typeof parts)[0]];
+        const had = this.#must(body.program, body.at);
+        if (decided !== "caught") return had;
+        const caught = this.#behind(had, this.#decided(at));
+        return [...had, ...caught, ...this.#behind([...had, ...caught], this.#must(then.program, then.at))];
+      }
+      case "beside": {
+        const [body, then] = parts as [(typeof parts)[0], (typeof parts)[0]];
+        this.#may(body.program, body.at);
+        return this.#must(then.program, then.at);
+      }
+      default:
+        return this.#step(program, at);
+    }
+  }
+
+  /** Parts side by side of which one has failed, or returned: how far the others came depends on time, and a later pass may say otherwise. */
+  #cut(parts: Part[]): string[] {
+    this.#untold++;
+    const had = parts.flatMap(({ program, at }) => (isOpen(this.#ends(program, at)) ? this.#may(program, at) : this.#must(program, at)));
+    this.#untold--;
+    return had;
+  }
+
+  #step(leaf: Leaf, at: string): string[] {
+    const decided = this.#trace.decided[at];
+    if (leaf.do === "wait" || leaf.do === "ask" || leaf.do === "told" || leaf.do === "return") {
+      if (decided === undefined) return this.#problem(`${at} has no answer`);
+      if (!answersOf(leaf, at).includes(String(decided))) this.#problem(`${at} cannot be answered with "${decided}"`);
+      const told = leaf.do === "told" ? [this.#expect(effectOf({ do: "commit" }, said(at)), 1)] : [];
+      return [...told, ...this.#decided(at)];
+    }
+    const did = this.#trace.did[at];
+    if (did !== undefined) {
+      if ((leaf.do === "commit" || leaf.do === "read") && did !== at) this.#problem(`${at} answered "${did}"`);
+      this.#tell(`${at} = ${did}`);
+      return isEffect(leaf) ? [this.#expect(effectOf(leaf, at), 1)] : [];
+    }
+    if (!this.#failed.has(at)) return this.#problem(`the code went on without ${at}`);
+    if (!mayFail(leaf)) this.#problem(`${at} failed, and cannot`);
+    this.#tell(`${at} failed`);
+    return [];
+  }
+
+  #decided(at: string): string[] {
+    const decided = this.#trace.decided[at] ?? "";
+    this.#tell(`${at}: ${decided}`);
+    return this.#step({ do: "commit" }, decision(at, decided));
+  }
+
+  /** A part that the code did not wait for: what it began has its outcome, once. */
+  #may(program: Program, at: string): string[] {
+    for (const one of effectsOf(program, at)) this.#expect(one, this.#trace.did[one.at] === undefined ? 0 : 1);
+    return [];
+  }
+
+  #expect(effect: Effect, least: 0 | 1): string {
+    this.#expected.effects.set(effect.at, { ...effect, least });
+    return effect.at;
+  }
+
+  #behind(earlier: readonly string[], later: string[]): string[] {
+    this.#expected.order.push(...earlier.flatMap((one) => later.map((other): [string, string] => [one, other])));
+    return later;
+  }
+
+  #tell(what: string): void {
+    if (this.#untold === 0) this.#expected.story.push(what);
+  }
+
+  #problem(what: string): [] {
+    this.#expected.problems.push(what);
+    return [];
+  }
+}
+
+const DONE: ReadonlySet<End> = new Set(["done"]);
+const FAILED: ReadonlySet<End> = new Set(["failed"]);
+const LEFT: ReadonlySet<End> = new Set(["left"]);
+const OPEN: ReadonlySet<End> = new Set(["open"]);
+
+const isDone = (ends: ReadonlySet<End>): boolean => ends.has("done");
+const isOpen = (ends: ReadonlySet<End>): boolean => ends.has("open");
+
+/** Of parts side by side, the ends that the code may have heard; `open` when it has heard none. */
+function merged(ends: readonly ReadonlySet<End>[]): ReadonlySet<End> {
+  const heard = ends.flatMap((one) => [...one]).filter((one) => one !== "open");
+  return heard.length > 0 ? new Set(heard) : OPEN;
+}
+
+function isEffect(program: Program): program is Act | Own {
+  return ["commit", "keyed", "natural", "lookup", "once"].includes(program.do);
+}
+
+function effectOf(leaf: Act | Own, at: string): Effect {
+  return { at, class: leaf.do as Effect["class"], emits: leaf.emits === true, stays: leaf.stays === true };
+}
+
+const said = (at: string): string => `${at}:said`;
+const decision = (at: string, decided: string | number): string => `${at}:${decided}`;
+
+/** What can be decided at a place. */
+function decisionsOf(program: Program, at: string): (string | number)[] {
+  if (program.do === "race") return program.parts.map((_, index) => index);
+  if (program.do === "try") return ["caught"];
+  return "part" in program || "parts" in program ? [] : answersOf(program, at);
+}
+
+/** What a wait or a question may be answered with. */
+function answersOf(leaf: Leaf, at: string): string[] {
+  switch (leaf.do) {
+    case "wait": {
+      const heard = { early: ["heard one"], asked: ["heard one"], twice: ["heard one", "heard two"], never: [] }[leaf.comes];
+      return leaf.brief ? [...heard, "late"] : heard;
+    }
+    case "ask":
+      if (leaf.answer === "never") return [leaf.otherwise === "approve" ? "yes by nobody" : "no by nobody"];
+      return [`${leaf.answer} by tess`];
+    case "told":
+      return [`heard ${at}`];
+    case "return":
+      return ["left"];
+    default:
+      return [];
+  }
+}
+
+/** Whether a step can fail for good: the upstream refuses it for good, or more often than it is tried. */
+function mayFail(leaf: Leaf): boolean {
+  if ("upstream" in leaf && leaf.upstream) return leaf.upstream.is === "never" || leaf.upstream.times > STEP_RETRIES;
+  return "fails" in leaf && leaf.fails === "for good";
+}

@@ -1,0 +1,118 @@
+// Data alone, for the model as well as for the run: nothing of `src/` may be imported here.
+
+/**
+ * How the upstream treats the first calls of a step. Nothing happens at those that it `refuses` (400), `never` takes (422: trying again cannot help), or
+ * for which it is `away` (503), or has had too many (`limits`, 429). It happens, and nobody is told: it `fails` (500), `drops` the connection, is `busy`
+ * (409), `garbles` its answer, or `hangs` past the time-out.
+ */
+export interface Upstream {
+  is: "refuses" | "never" | "away" | "limits" | "fails" | "drops" | "busy" | "garbles" | "hangs";
+  times: number;
+}
+
+/** A guarded effect. `emits`: an event that starts a run, sends a command and is told to an object; `large`: an output that is kept by reference; `stays`: it cannot be taken back. */
+export interface Act {
+  do: "keyed" | "natural" | "lookup" | "once";
+  upstream?: Upstream | undefined;
+  emits?: boolean | undefined;
+  large?: boolean | undefined;
+  stays?: boolean | undefined;
+}
+
+/** A commit, or a read. It fails once and is tried again, or `for good`: until an operator retries. */
+export interface Own {
+  do: "commit" | "read";
+  fails?: "once" | "for good" | undefined;
+  emits?: boolean | undefined;
+  large?: boolean | undefined;
+  stays?: boolean | undefined;
+}
+
+/** A wait for what the outside says. Who waits briefly may be told too late. */
+export interface Wait {
+  do: "wait";
+  comes: "early" | "asked" | "twice" | "never";
+  brief: boolean;
+}
+
+/** A question to a person. */
+export interface Ask {
+  do: "ask";
+  answer: "yes" | "no" | "never";
+  otherwise: "approve" | "reject";
+}
+
+/** A wait for what the run says itself, by an event of a commit: before it waits, or beside that. */
+export interface Told {
+  do: "told";
+  said: "before" | "beside";
+}
+
+export type Leaf = Act | Own | Wait | Ask | Told | { do: "sleep" } | { do: "return" };
+
+/**
+ * What a run does: steps, or parts one after the other, side by side, as a race, over items (`map` side by side, `loop` one by one). `try` does `instead` of
+ * what failed; `beside` begins a part and goes on without waiting for it.
+ */
+export type Program =
+  | Leaf
+  | { do: "seq" | "all" | "race"; parts: Program[] }
+  | { do: "map" | "loop"; items: number; part: Program }
+  | { do: "try" | "beside"; part: Program; next: Program };
+
+/** A part of a program, and its place in it: numbers for parts, letters for items. */
+export interface Part {
+  program: Program;
+  at: string;
+}
+
+/** The names of so many items. */
+export const itemsOf = (count: number): string[] => [..."abcdefgh"].slice(0, count);
+
+/** Where the parts of a part stand. */
+export function partsOf(program: Program, at: string): Part[] {
+  switch (program.do) {
+    case "seq":
+    case "all":
+    case "race":
+      return program.parts.map((part, index) => ({ program: part, at: `${at}.${index}` }));
+    case "map":
+    case "loop":
+      return itemsOf(program.items).map((item) => ({ program: program.part, at: `${at}.${item}` }));
+    case "try":
+    case "beside":
+      return [
+        { program: program.part, at: `${at}.0` },
+        { program: program.next, at: `${at}.1` },
+      ];
+    default:
+      return [];
+  }
+}
+
+/** All steps that a program could come by. */
+export function leavesOf(program: Program, at = ROOT): { leaf: Leaf; at: string }[] {
+  const parts = partsOf(program, at);
+  if (!("part" in program) && !("parts" in program)) return [{ leaf: program, at }];
+  return parts.flatMap((part) => leavesOf(part.program, part.at));
+}
+
+/** Where a program begins. */
+export const ROOT = "r";
+
+/** What a run's code says of the way that it took, on the pass that came to its end: what each step answered, and what followed from that. */
+export interface Trace {
+  /** How long the note was that the run was given. */
+  note: number;
+  /** What each step answered that came out well, by its place. */
+  did: Record<string, string>;
+  /** Which steps failed. */
+  failed: string[];
+  /** What the code decided, by place: who won a race, what was caught, what was heard or answered. */
+  decided: Record<string, string | number>;
+  /** Where the code returned early. */
+  left?: string | undefined;
+}
+
+/** How often a step is tried again by itself. */
+export const STEP_RETRIES = 5;

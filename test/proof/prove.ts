@@ -1,0 +1,188 @@
+import { expect } from "vitest";
+import { instanceId, retryInstance, undoInstance } from "../../src/engine/index.ts";
+import { fresh, keeperRound, operator, probeEnv, until } from "../engine/harness.ts";
+import { labPasses } from "../probe/lab.ts";
+import { askAside, type Counts, type Fault, type Phase, standBetween, watch } from "./faults.ts";
+import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf, type Verdict } from "./judge.ts";
+import { type Expectation, expectationOf } from "./model.ts";
+import type { Program, Trace } from "./program.ts";
+import { noteLength, Outside, patiently, type Subject, type World } from "./world.ts";
+
+/** What is proven: a program, the faults that strike it, and what the world does meanwhile. */
+export interface Case {
+  program: Program;
+  faults?: readonly Fault[];
+  world?: Partial<World>;
+}
+
+/** How a case came out. */
+export interface Proof {
+  /** What went wrong; nothing when every promise was kept. */
+  problems: string[];
+  /** How often each boundary was crossed. */
+  crossed: Partial<Record<Phase, Counts>>;
+  /** How many of the planned faults happened. */
+  struck: number;
+}
+
+/** How long everything may take to come to its end once the faults are over. */
+const CONVERGES_MS = 60_000;
+const LOOK_MS = 60;
+const ROUND_MS = 600;
+/** How often operators retry what has failed. */
+const RETRIES = 40;
+/** How long after its end nothing more of a run may happen. */
+const QUIET_MS = 150;
+
+/** Fails unless a case keeps every promise. */
+export async function prove(one: Case): Promise<void> {
+  standBetween();
+  const { problems } = await trial(one);
+  expect(problems).toEqual([]);
+}
+
+/** Tries a case: its run, its restarts, its undo, and its run after that. `patienceMs`: how long each may take to converge. */
+export function trial({ program, faults = [], world = {} }: Case, patienceMs = CONVERGES_MS): Promise<Proof> {
+  const all: World = { copies: 0, clicks: [], restarts: 0, ends: "stays", ...world };
+  return new Trial(program, faults, all, patienceMs)
+    .whole()
+    .catch((error) => ({ problems: [`threw ${String(error)}`], crossed: {}, struck: 0 }));
+}
+
+class Trial {
+  readonly #run: Subject;
+  readonly #world: World;
+  readonly #faults: readonly Fault[];
+  readonly #patienceMs: number;
+  readonly #outside: Outside;
+  readonly #before: Expectation[] = [];
+  readonly #proof: Proof = { problems: [], crossed: {}, struck: 0 };
+  #last: { expected: Expectation; trace: Trace } | undefined;
+  #hasClicked = false;
+  #undos = 0;
+
+  constructor(program: Program, faults: readonly Fault[], world: World, patienceMs: number) {
+    const name = fresh("proof");
+    this.#run = { name, id: instanceId(operator.tenantId, "lab", name), program };
+    this.#world = world;
+    this.#faults = faults;
+    this.#patienceMs = patienceMs;
+    this.#outside = new Outside(this.#run, world);
+  }
+
+  async whole(): Promise<Proof> {
+    const { id } = this.#run;
+    const { restarts, ends } = this.#world;
+    await this.#phase("run", "complete", async () => {
+      this.#add(await this.#outside.ask());
+      void this.#outside.click().finally(() => {
+        this.#hasClicked = true;
+      });
+    });
+    for (let nth = 0; nth < restarts && this.#isFine; nth++) await this.#restart();
+    // What has nothing to be taken back is not undone: the engine refuses that.
+    const canBeUndone = [...(this.#last?.expected.effects.values() ?? [])].some(({ stays, least }) => !stays && least === 1);
+    if (ends === "stays" || !canBeUndone || !this.#isFine) return this.#proof;
+    this.#undos++;
+    await this.#phase("undo", "terminated", () => patiently(() => undoInstance(probeEnv, operator, id, "called off")));
+    if (ends === "undone" || !this.#isFine) return this.#proof;
+    await this.#phase("again", "complete", () => patiently(() => retryInstance(probeEnv, operator, id, { reason: "it is on again" })));
+    return this.#proof;
+  }
+
+  /** What is complete is passed once more: nothing happens that happened, and of what the code waits for nothing at all. */
+  async #restart(): Promise<void> {
+    const { id, name } = this.#run;
+    const before = await ledgerOf(name);
+    await this.#phase("restart", "complete", async () => {
+      const passes = labPasses.get(id) ?? 0;
+      await (await askAside(id)).restart();
+      await until(
+        async () => labPasses.get(id) ?? 0,
+        (count) => count > passes,
+      );
+    });
+    const isCertain = this.#last && [...this.#last.expected.effects.values()].every(({ least }) => least === 1);
+    const more = (await ledgerOf(name)).slice(before.length).map(({ subject }) => subject);
+    if (isCertain && more.length > 0) this.#add([`restart: ${more.join(", ")} happened again`]);
+  }
+
+  get #isFine(): boolean {
+    return this.#proof.problems.length === 0;
+  }
+
+  #add(problems: readonly string[], when = ""): void {
+    this.#proof.problems.push(...problems.map((one) => when + one));
+  }
+
+  /** Something begins; everything comes to its end; what happened is judged. */
+  async #phase(phase: Phase | "again", ended: Verdict["ended"], begin: () => Promise<unknown>): Promise<void> {
+    const { id, name } = this.#run;
+    const watched = watch(
+      [name, id],
+      this.#faults.filter((one) => one.phase === phase),
+    );
+    try {
+      await begin();
+      this.#add(await this.#converge(ended), `${phase}: `);
+    } finally {
+      watched.end();
+    }
+    this.#proof.struck += watched.struck();
+    if (phase !== "again") this.#proof.crossed[phase] ??= watched.counts;
+    if (this.#isFine && ended === "complete") this.#add(await this.#told(phase), `${phase}: `);
+    if (this.#isFine && this.#last) this.#add(await this.#judged(ended, this.#last), `${phase}: `);
+    if (ended === "terminated" && this.#last) this.#before.push(this.#last.expected);
+    if (!this.#isFine) this.#add([await evidenceOf(this.#run)]);
+  }
+
+  async #judged(ended: Verdict["ended"], last: { expected: Expectation; trace: Trace }): Promise<string[]> {
+    const { id, name } = this.#run;
+    const at = (await ledgerOf(name)).length;
+    await scheduler.wait(QUIET_MS);
+    const late = (await ledgerOf(name)).length - at;
+    const cut = (await undosOf(id)) > this.#undos;
+    const problems = await judge(this.#run, { ...last, ended, before: this.#before, cut, letters: this.#outside.letters() });
+    return late > 0 ? [`${late} effects happened behind the end`, ...problems] : problems;
+  }
+
+  /** What a run that is complete says of its way; a restarted one says the same as before. */
+  async #told(phase: Phase | "again"): Promise<string[]> {
+    const trace = (await platformOf(this.#run.id)).output as Trace;
+    const expected = expectationOf(this.#run.program, trace);
+    const before = this.#last?.expected.story.join("; ");
+    this.#last = { expected, trace };
+    const problems = trace.note === noteLength(this.#world) ? [] : [`was given a note of ${trace.note}`];
+    const story = expected.story.join("; ");
+    return phase === "restart" && story !== before ? [...problems, `went another way: first ${before}; then ${story}`] : problems;
+  }
+
+  /** Lets the world go on until the run has come to its end. Answers what is wrong with that; nothing when it is as wanted, on its row and on the platform. */
+  async #converge(wanted: Verdict["ended"]): Promise<string[]> {
+    const { id } = this.#run;
+    const deadline = Date.now() + this.#patienceMs;
+    let retries = 0;
+    for (;;) {
+      const row = await rowOf(id);
+      const open = row?.status === wanted && this.#hasClicked ? await openOf(this.#run, wanted) : [`the row says ${row?.status}`];
+      if (open.length === 0) return [];
+      if (Date.now() > deadline) return [`has not come to its end: ${open.join(", ")}`];
+      await this.#outside.look().catch(() => undefined);
+      if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
+        if (retries++ === RETRIES) return [`is ${row.status} after ${RETRIES} retries: ${row.error}`];
+        await retryInstance(probeEnv, operator, id, { reason: "again" }).catch(() => undefined);
+      }
+      await rounds();
+      await scheduler.wait(LOOK_MS);
+    }
+  }
+}
+
+let roundAt = 0;
+
+/** The keeper's rounds, for all runs that are on trial. */
+async function rounds(): Promise<void> {
+  if (Date.now() - roundAt < ROUND_MS) return;
+  roundAt = Date.now();
+  await keeperRound().catch(() => undefined);
+}

@@ -1,0 +1,53 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { cases } from "./arbitrary.ts";
+import { asked, sideBySide } from "./asked.ts";
+import { standBetween } from "./faults.ts";
+import { leavesOf } from "./program.ts";
+import { type Case, trial } from "./prove.ts";
+
+/** Runs on trial at a time. */
+const LANES = 6;
+/** How long a run has to converge while a failure is shrunk. */
+const SHRINK_PATIENCE_MS = 15_000;
+
+/** The case of a seed. */
+const drawn = (seed: number): Case => fc.sample(cases, { seed, numRuns: 1 })[0] as Case;
+
+/** A case that fails, as small as it becomes: a test to be pasted into cases.test.ts. */
+async function smallest(seed: number): Promise<string> {
+  const property = fc.asyncProperty(cases, async (one) => (await trial(one, SHRINK_PATIENCE_MS)).problems.length === 0);
+  const interruptAfterTimeLimit = asked.shrinkSeconds * 1000;
+  const { counterexample } = asked.shrinkSeconds > 0 ? await fc.check(property, { seed, numRuns: 1, interruptAfterTimeLimit }) : {};
+  const how = counterexample ? "" : " // As it was drawn: alone it did not fail again, or there was no time.";
+  return `it("seed ${seed}", () => prove(${JSON.stringify(counterexample?.[0] ?? drawn(seed))}));${how}`;
+}
+
+it("whatever a program does, whatever fails and whoever meddles: it keeps every promise", { timeout: 36_000_000 }, async ({ task }) => {
+  standBetween();
+  const { seed, seconds } = asked;
+  const until = Date.now() + seconds * 1000;
+  const count = { programs: 0, steps: 0, planned: 0, struck: 0, faulted: 0 };
+  const found: { seed: number; problems: string[] }[] = [];
+  await sideBySide(LANES, async () => {
+    if (Date.now() > until || found.length > 0) return false;
+    const own = seed + count.programs++;
+    const one = drawn(own);
+    const { problems, struck } = await trial(one);
+    const planned = one.faults?.length ?? 0;
+    count.steps += leavesOf(one.program).length;
+    count.planned += planned;
+    count.struck += struck;
+    if (planned > 0 && struck === planned) count.faulted++;
+    if (problems.length > 0) {
+      found.push({ seed: own, problems });
+      console.info(`proof: found by seed ${own}: ${problems.join("\n")}`);
+    }
+    return true;
+  });
+  const { programs, steps, planned, struck, faulted } = count;
+  const faults = `${planned} faults planned, ${struck} struck (${faulted} runs with all of theirs)`;
+  task.meta.said = `proof: random programs: seed ${seed}, ${programs} programs of ${steps} steps, ${faults}, ${found.length} found`;
+  const [first] = found;
+  if (first) expect.fail(`${first.problems.join("\n")}\n\n${await smallest(first.seed)}`);
+});

@@ -1,0 +1,58 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { asked, sideBySide } from "./asked.ts";
+import { BOUNDARIES, type Fault, PHASES, standBetween, WAYS } from "./faults.ts";
+import { type Case, trial } from "./prove.ts";
+import { REFERENCE } from "./reference.ts";
+import type { World } from "./world.ts";
+
+/** Runs on trial at a time. */
+const LANES = 5;
+/** Each reference program goes through all phases, so that each boundary is crossed in each. */
+const world = { restarts: 1, ends: "undone", large: true } satisfies Partial<World>;
+
+/** How many failures are enough: what fails takes a minute each. */
+const ENOUGH = 3;
+
+it("whatever fails, once, at any boundary that a reference program crosses: it keeps every promise", { timeout: 36_000_000 }, async ({
+  task,
+}) => {
+  standBetween();
+  const { seed, seconds, whole } = asked;
+  const plan: Case[] = [];
+  const found: string[] = [];
+  const note = (problems: readonly string[], one: Case) => {
+    if (problems.length === 0) return;
+    found.push(`${problems.join("\n")}\nit("…", () => prove(${JSON.stringify(one)}));`);
+    console.info(`proof: found ${found.at(-1)}`);
+  };
+  const names = Object.keys(REFERENCE);
+  await sideBySide(LANES, async () => {
+    const program = REFERENCE[names.pop() ?? ""];
+    if (!program) return false;
+    const { problems, crossed } = await trial({ program, world });
+    note(problems, { program, world });
+    for (const phase of PHASES)
+      for (const boundary of BOUNDARIES)
+        for (let nth = 0; nth < (crossed[phase]?.[boundary] ?? 0); nth++)
+          for (const way of WAYS) plan.push({ program, faults: [{ phase, boundary, nth, way } satisfies Fault], world });
+    return true;
+  });
+
+  const order = whole ? plan : (fc.sample(fc.shuffledSubarray(plan, { minLength: plan.length }), { seed, numRuns: 1 })[0] ?? []);
+  const until = whole ? Number.POSITIVE_INFINITY : Date.now() + seconds * 500;
+  const count = { trials: 0, struck: 0 };
+  await sideBySide(LANES, async () => {
+    const one = order[count.trials];
+    if (!one || Date.now() > until || found.length >= ENOUGH) return false;
+    count.trials++;
+    const { problems, struck } = await trial(one);
+    count.struck += struck;
+    note(problems, one);
+    return true;
+  });
+  const { trials, struck } = count;
+  const faults = `${plan.length} single faults, ${trials} planned, ${struck} struck`;
+  task.meta.said = `proof: reference programs: seed ${seed}, ${Object.keys(REFERENCE).length} programs, ${faults}, ${found.length} found`;
+  expect(found).toEqual([]);
+});

@@ -1,0 +1,245 @@
+import {
+  decideApproval,
+  type Envelope,
+  effectsOf,
+  enqueue,
+  formatEntryKey,
+  listApprovals,
+  MillraceError,
+  type Resolution,
+  resolveDoubt,
+  retryInstance,
+  undoInstance,
+} from "../../src/engine/index.ts";
+import { behave, deliver, envelopeOf, event, happened, operator, probeEnv, rows } from "../engine/harness.ts";
+import { runLab } from "../engine/lab.ts";
+import { app } from "../probe/worker.ts";
+import type { Behaviour } from "../upstream/server.ts";
+import { TIMEOUT_MS } from "./effects.ts";
+import { codeFor } from "./interpret.ts";
+import { type Leaf, leavesOf, type Program, type Upstream, type Wait } from "./program.ts";
+
+/** What the outside does meanwhile. */
+export interface World {
+  /** How often the command's message is delivered again. */
+  copies: number;
+  /** The same key comes with another payload: over the door, and on the queue. */
+  conflicts?: boolean | undefined;
+  /** A message that nobody can read comes in the same batch. */
+  malformed?: boolean | undefined;
+  /** The command's payload is kept by reference. */
+  large?: boolean | undefined;
+  /** Doubts are resolved by doing it again, whatever happened. */
+  again?: boolean | undefined;
+  /** What operators ask for at any moment; mostly it is refused. `nth`: the recorded step to start from. */
+  clicks: { verb: "retry" | "retry from" | "undo"; afterMs: number; nth: number }[];
+  /** How often the run, once complete, is made again from its beginning. */
+  restarts: number;
+  /** Whether it is undone in the end, and done again. */
+  ends: "stays" | "undone" | "undone and retried";
+}
+
+/** One run: its name, which its subjects begin with, its instance, and what it does. */
+export interface Subject {
+  name: string;
+  id: string;
+  program: Program;
+}
+
+const LARGE_NOTE = 40_000;
+const REUSED = "idempotency_key_reused";
+const OTHER_NOTE = "another payload";
+/** How long a person waits for an answer before saying it again. */
+const AGAIN_MS = 1000;
+
+/** How long the note is that a run is given. */
+export const noteLength = ({ large }: World): number => (large ? LARGE_NOTE : 0);
+
+/** Everybody outside the engine: the upstream, the senders of messages and events, and the people on call. They come back when they are not heard. */
+export class Outside {
+  readonly #run: Subject;
+  readonly #world: World;
+  readonly #leaves: ReadonlyMap<string, Leaf>;
+  readonly #saidAt = new Map<string, number>();
+  readonly #events = new Map<string, Envelope>();
+  /** How often an effect had happened when it was done again by a person's will. */
+  readonly #again = new Map<string, number>();
+  readonly #code: ReturnType<typeof codeFor>;
+
+  constructor(run: Subject, world: World) {
+    this.#run = run;
+    this.#world = world;
+    this.#leaves = new Map(leavesOf(run.program).map(({ at, leaf }) => [`${run.name}/${at}`, leaf]));
+    this.#code = codeFor(run.program);
+  }
+
+  /** Asks for the run, until it is answered; what is said early comes right behind that. Answers what is wrong with the answers. */
+  async ask(): Promise<string[]> {
+    await behave(
+      ...[...this.#leaves].flatMap(([subject, leaf]) => ("upstream" in leaf && leaf.upstream ? [behaviour(subject, leaf.upstream)] : [])),
+    );
+    const { name, id } = this.#run;
+    const accepted = await patiently(() => runLab(this.#code, { name, note: "n".repeat(noteLength(this.#world)) }));
+    if (accepted?.instanceId !== id) return [`was accepted as ${accepted?.instanceId}`];
+    const early = [...this.#leaves].filter(([, leaf]) => leaf.do === "wait" && leaf.comes === "early");
+    await Promise.all([this.#sendCommands(), ...early.map(([subject, leaf]) => this.#say(subject, leaf as Wait))]);
+    return this.#world.conflicts ? this.#askOtherwise() : [];
+  }
+
+  /** What operators ask for at any moment. Over when all of them were answered. */
+  async click(): Promise<void> {
+    const { id } = this.#run;
+    const retry = (from?: string) => retryInstance(probeEnv, operator, id, { reason: "clicked", from });
+    await Promise.all(
+      this.#world.clicks.map(async ({ verb, afterMs, nth }) => {
+        await scheduler.wait(afterMs);
+        const asked =
+          verb === "undo" ? undoInstance(probeEnv, operator, id, "clicked") : retry(verb === "retry" ? undefined : await stepOf(id, nth));
+        await asked.catch(() => undefined);
+      }),
+    );
+  }
+
+  /** A look of those who wait for the run: they say what it waits for, answer its questions, resolve its doubts by the upstream's ledger. */
+  async look(): Promise<void> {
+    await Promise.all([this.#speak(), this.#answer(), this.#resolve()]);
+  }
+
+  /** The letters that must be there in the end, by their reasons. */
+  letters(): string[] {
+    const { conflicts, malformed } = this.#world;
+    const twice = [...this.#saidAt.keys()].filter((subject) => (this.#leaves.get(subject) as Wait).comes === "twice");
+    return [...(conflicts ? [REUSED] : []), ...twice.map(() => REUSED), ...(malformed ? ["invalid_payload"] : [])];
+  }
+
+  async #sendCommands(): Promise<void> {
+    const { copies, conflicts, malformed } = this.#world;
+    const envelope = await envelopeOf(this.#run.id);
+    const { name } = this.#run;
+    const saying = (note: unknown) => ({ ...envelope, payload_inline: { name, note }, payload_ref: undefined });
+    const other = saying(OTHER_NOTE);
+    const broken = { ...saying(17), idempotency_key: `${name}/broken` };
+    const bodies = [...(malformed ? [broken] : []), ...(conflicts ? [other, other] : []), ...new Array<unknown>(copies).fill(envelope)];
+    if (bodies.length > 0) await sendAll("probe-commands", bodies);
+  }
+
+  async #askOtherwise(): Promise<string[]> {
+    const { name } = this.#run;
+    const request = { type: "lab.requested", payload: { name, note: OTHER_NOTE } };
+    const [answer] = await enqueue(probeEnv, app, { tenantId: operator.tenantId, source: "test" }, [request]).catch((error) => [error]);
+    const isRefused = answer instanceof MillraceError && (answer.code === REUSED || answer.code === "unavailable");
+    return isRefused ? [] : [`its key was taken for another payload: ${JSON.stringify(answer)}`];
+  }
+
+  async #speak(): Promise<void> {
+    const open = await rows<{ subject: string }>(
+      "SELECT subject FROM waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL",
+      this.#run.id,
+    );
+    for (const { subject } of open) {
+      const leaf = this.#leaves.get(subject);
+      if (leaf?.do !== "wait" || leaf.comes === "never" || Date.now() - (this.#saidAt.get(subject) ?? 0) < AGAIN_MS) continue;
+      await this.#say(subject, leaf);
+    }
+  }
+
+  async #say(subject: string, { comes }: Wait): Promise<void> {
+    this.#saidAt.set(subject, Date.now());
+    const one = this.#event(subject, "one");
+    // A second one, the first again, and another payload under the key of the first.
+    const more = [this.#event(subject, "two"), one, this.#event(subject, "other", "one")];
+    await sendAll("probe-events", comes === "twice" ? [one, ...more] : [one]);
+  }
+
+  /** The same event again is the same message. */
+  #event(subject: string, value: string, key = value): Envelope {
+    const name = `${subject}/${value}`;
+    const made = this.#events.get(name) ?? event("probe.signal", subject, { about: subject, value }, `${subject}/${key}`);
+    this.#events.set(name, made);
+    return made;
+  }
+
+  async #answer(): Promise<void> {
+    const { id, name } = this.#run;
+    const pending = await rows("SELECT id FROM approvals WHERE instance_id = ?1 AND state = 'pending'", id);
+    if (pending.length === 0) return;
+    const { items } = await listApprovals(probeEnv, operator, { instance: id });
+    for (const { id: question, state, details } of items) {
+      const leaf = this.#leaves.get(`${name}/${details?.at}`);
+      if (state !== "pending" || leaf?.do !== "ask" || leaf.answer === "never") continue;
+      await decideApproval(probeEnv, operator, question, leaf.answer === "yes" ? "approve" : "reject", "asked").catch(() => undefined);
+    }
+  }
+
+  /** It has happened if the upstream has done it more often than it was taken back. */
+  async #resolve(): Promise<void> {
+    const doubts = await rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", this.#run.id);
+    if (doubts.length === 0) return;
+    for (const effect of await effectsOf(probeEnv, operator, this.#run.id)) {
+      if (effect.state !== "in_doubt") continue;
+      const { subject } = JSON.parse(effect.input ?? "{}") as { subject: string };
+      const [done, back] = await Promise.all([happened(subject), happened(`${subject}/back`)]);
+      const before = this.#again.get(subject);
+      const isAgain = this.#world.again === true && before === undefined && back.length === 0;
+      const resolve = (answer: Resolution) =>
+        resolveDoubt(probeEnv, operator, formatEntryKey(effect), answer, "the ledger says so").catch(() => undefined);
+      const truth: Resolution =
+        done.length > back.length + (before ?? 0) ? { verb: "confirm", output: done.at(-1)?.id } : { verb: "reject" };
+      if (isAgain && (await resolve({ verb: "retry_anyway" }))) this.#again.set(subject, done.length);
+      else await resolve(truth);
+    }
+  }
+}
+
+/** The nth step that a run has recorded, as the platform calls it. */
+async function stepOf(id: string, nth: number): Promise<string | undefined> {
+  const steps = await rows<{ step: string; item: string }>(
+    "SELECT step, item FROM inbox WHERE instance_id = ?1 AND position >= 0 ORDER BY position",
+    id,
+  );
+  const { step, item } = steps[nth % Math.max(1, steps.length)] ?? {};
+  return step === undefined ? undefined : `${step}${item ? ` [${item}]` : ""}`;
+}
+
+/** As a client does: again, until it is answered. That it has been done already is an answer. */
+export async function patiently<T>(ask: () => Promise<T>): Promise<T | undefined> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (error instanceof MillraceError && error.code === "invalid_transition") return undefined;
+      if (tries === 5) throw error;
+    }
+  }
+}
+
+/** As a queue does: what was not acknowledged comes again. */
+async function sendAll(queue: string, bodies: unknown[]): Promise<void> {
+  for (let attempt = 1; attempt <= 3; attempt++) {
+    const { acked } = await deliver(queue, bodies, attempt).catch(() => ({ acked: 0 }));
+    if (acked === bodies.length) return;
+  }
+}
+
+function behaviour(subject: string, { is, times }: Upstream): Behaviour {
+  switch (is) {
+    case "refuses":
+      return { subject, mode: "refuse", status: 400, times };
+    case "never":
+      return { subject, mode: "refuse", status: 422, times };
+    case "away":
+      return { subject, mode: "refuse", status: 503, times };
+    case "limits":
+      return { subject, mode: "refuse", status: 429, times };
+    case "fails":
+      return { subject, mode: "fail", status: 500, times };
+    case "garbles":
+      return { subject, mode: "garble", times };
+    case "drops":
+      return { subject, mode: "drop", times };
+    case "busy":
+      return { subject, mode: "busy", times };
+    case "hangs":
+      return { subject, mode: "late", delayMs: TIMEOUT_MS + 300, times };
+  }
+}
