@@ -9,8 +9,8 @@ export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance"
 type Boundary = (typeof BOUNDARIES)[number];
 
 /**
- * How a call fails: `before` it had its effect, or `after` it (reported as failed all the same); `twice`: it has its effect two times, and only the second is
- * answered; `late`: after two seconds; `refused`: for overload, before it had its effect.
+ * How a call fails: `before` it had its effect, or `after` it (reported as failed all the same); `twice`: it has its effect two times, and
+ * only the second is answered; `late`: after two seconds; `refused`: for overload, before it had its effect.
  */
 export const WAYS = ["before", "after", "twice", "late", "refused"] as const;
 

@@ -1,29 +1,15 @@
 // Judges from the upstream's ledger and from plain SQL: the engine's own functions are not asked.
 import { probeEnv, rows } from "../engine/harness.ts";
 import type { LedgerEntry } from "../upstream/server.ts";
+import { misordered, type Verdict, wrongWith } from "./account.ts";
 import { askAside } from "./faults.ts";
-import { type Effect, type Expectation, type Expected, effectsOf } from "./model.ts";
-import type { Trace } from "./program.ts";
+import { type Effect, effectsOf } from "./model.ts";
 import type { Subject } from "./world.ts";
 
 /** How a row stands. */
 interface Row {
   status: string;
   error: string | null;
-}
-
-/** What a run has come to: its end, and what must have happened on the ways that it went. */
-export interface Verdict {
-  ended: "complete" | "terminated";
-  /** What the code went by at last; of an undone run, what it had gone by. */
-  expected: Expectation;
-  trace: Trace;
-  /** Earlier ways, which were taken back since: what stays of them stays. */
-  before: readonly Expectation[];
-  /** An operator had it undone in the midst of it, when not all that it had begun was recorded. */
-  cut: boolean;
-  /** Reasons of the letters that there must be. */
-  letters: readonly string[];
 }
 
 export const rowOf = async (id: string): Promise<Row | undefined> =>
@@ -52,7 +38,10 @@ export async function ledgerOf(name: string): Promise<LedgerEntry[]> {
   return all.map((one) => ({ ...one, subject: one.subject.slice(name.length + 1) }));
 }
 
-/** Nothing about the run is open: no message unsent, no promise unkept, no effect without outcome; what followed from it has ended, and the platform agrees. */
+/**
+ * Nothing about the run is open: no message unsent, no promise unkept, no effect without outcome; what followed from it has ended, and the
+ * platform agrees.
+ */
 export async function openOf({ id, name }: Subject, ended: Verdict["ended"]): Promise<string[]> {
   const [open] = await rows<Record<string, number>>(
     `SELECT (SELECT count(*) FROM outbox WHERE body LIKE ?2) AS messages,
@@ -77,7 +66,8 @@ export async function evidenceOf({ id, name }: Subject): Promise<string> {
   const tables = {
     row: await rows("SELECT status, run, seen, undo, error, check_at FROM instances WHERE id = ?1", id),
     inbox: await rows(
-      "SELECT step, item, generation, class, state, position, token, after, caught, error FROM inbox WHERE instance_id = ?1 ORDER BY position",
+      `SELECT step, item, generation, class, state, position, token, after, caught, error
+       FROM inbox WHERE instance_id = ?1 ORDER BY position`,
       id,
     ),
     waits: await rows("SELECT name, subject, signal_id, over_at, told_at FROM waits WHERE instance_id = ?1", id),
@@ -132,65 +122,16 @@ export async function judge(run: Subject, verdict: Verdict): Promise<string[]> {
     .filter((subject) => !known.has(subject));
   if (instances.length !== 1) problems.push(`${instances.length} instances`);
   if (strangers.length > 0) problems.push(`nobody asked for ${strangers.join(", ")}`);
-  if (verdict.ended === "terminated" && !verdict.cut) problems.push(...misordered(ledger, verdict.expected));
+  if (verdict.ended === "terminated" && !verdict.cut)
+    problems.push(
+      ...misordered(
+        ledger.map(({ subject }) => subject),
+        verdict.expected,
+      ),
+    );
   const reasons = letters.map(({ reason }) => reason).sort();
   if (reasons.join() !== [...verdict.letters].sort().join()) problems.push(`letters: ${reasons.join(", ") || "none"}`);
   return problems;
-}
-
-interface Account {
-  happened: number;
-  back: number;
-  undos: number;
-  /** How often a person wanted a doubtful effect done again, whether it had happened or not. */
-  again: number;
-  events: number;
-  commands: number;
-  heard: number;
-}
-
-/** Holds what happened of one effect against what must have. Once for each time that it was taken back, and once more if it stands. */
-function wrongWith(effect: Effect, { happened, back, undos, again, events, commands, heard }: Account, verdict: Verdict): string[] {
-  const [least, most] = standing(effect, verdict);
-  const isNatural = effect.class === "natural";
-  const more = isNatural && most + back > 0 ? Number.POSITIVE_INFINITY : effect.class === "once" ? again : 0;
-  const problems: string[] = [];
-  const stands = happened - back;
-  if (stands < least || stands > most + more) problems.push(`happened ${happened} times and was taken back ${back} times`);
-  if (back > undos) problems.push(`taken back ${back} times in ${undos} undos`);
-  if (!effect.emits) return events + commands > 0 ? [...problems, "was told, and says nothing"] : problems;
-  // Each record of it is told once. What may repeat may have happened more often than it was recorded.
-  const [fewest, mostTold] = more > 0 || verdict.cut || mayStayDoubtful(effect, least) ? [back + least, back + most] : [happened, happened];
-  if (events < fewest || events > mostTold) problems.push(`${events} events for ${happened} times, ${back} of them taken back`);
-  if (commands !== Math.min(events, 1)) problems.push(`${commands} commands for ${events} events`);
-  if (heard !== events) problems.push(`${heard} events told to the object, of ${events}`);
-  return problems;
-}
-
-/** A doubt of which the code did not wait: once its run is complete, an answer to it is put on record, and nothing is told. */
-function mayStayDoubtful({ class: effectClass }: Effect, least: number): boolean {
-  return effectClass === "once" && least === 0;
-}
-
-/** How often an effect must stand in the end, and may. */
-function standing(effect: Effect, { ended, expected, before, cut }: Verdict): [least: number, most: number] {
-  const own: Expected | undefined = expected.effects.get(effect.at);
-  // What failed without a record is left alone by an undo.
-  const unrecorded = cut && (effect.class === "keyed" || effect.class === "natural") ? 1 : 0;
-  if (ended === "complete" || effect.stays) {
-    const stayed = effect.stays && (cut || before.some(({ effects }) => effects.has(effect.at))) ? 1 : 0;
-    return [own?.least ?? 0, own ? 1 : Math.max(stayed, unrecorded)];
-  }
-  return [0, unrecorded];
-}
-
-/** Effects that were not taken back in the reverse order. Of commits nobody outside knows when. */
-function misordered(ledger: readonly LedgerEntry[], { order }: Expectation): string[] {
-  const backAt = new Map(ledger.map(({ subject }, index) => [subject, index]));
-  return order.flatMap(([earlier, later]) => {
-    const [first, second] = [backAt.get(`${earlier}/back`), backAt.get(`${later}/back`)];
-    return first !== undefined && second !== undefined && first < second ? [`${earlier} was taken back before ${later}`] : [];
-  });
 }
 
 function heardOf(name: string): Promise<number> {

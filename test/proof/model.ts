@@ -149,7 +149,9 @@ class Model {
     }
   }
 
-  /** Parts side by side of which one has failed, or returned: how far the others came depends on time, and a later pass may say otherwise. */
+  /**
+   * Parts side by side of which one has failed, or returned: how far the others came depends on time, and a later pass may say otherwise.
+   */
   #cut(parts: Part[]): string[] {
     this.#untold++;
     const had = parts.flatMap(({ program, at }) => (isOpen(this.#ends(program, at)) ? this.#may(program, at) : this.#must(program, at)));

@@ -1,16 +1,19 @@
 // Data alone, for the model as well as for the run: nothing of `src/` may be imported here.
 
 /**
- * How the upstream treats the first calls of a step. Nothing happens at those that it `refuses` (400), `never` takes (422: trying again cannot help), or
- * for which it is `away` (503), or has had too many (`limits`, 429). It happens, and nobody is told: it `fails` (500), `drops` the connection, is `busy`
- * (409), `garbles` its answer, or `hangs` past the time-out.
+ * How the upstream treats the first calls of a step. Nothing happens at those that it `refuses` (400), `never` takes (422: trying again
+ * cannot help), or for which it is `away` (503), or has had too many (`limits`, 429). It happens, and nobody is told: it `fails` (500),
+ * `drops` the connection, is `busy` (409), `garbles` its answer, or `hangs` past the time-out.
  */
 export interface Upstream {
   is: "refuses" | "never" | "away" | "limits" | "fails" | "drops" | "busy" | "garbles" | "hangs";
   times: number;
 }
 
-/** A guarded effect. `emits`: an event that starts a run, sends a command and is told to an object; `large`: an output that is kept by reference; `stays`: it cannot be taken back. */
+/**
+ * A guarded effect. `emits`: an event that starts a run, sends a command and is told to an object; `large`: an output that is kept by
+ * reference; `stays`: it cannot be taken back.
+ */
 export interface Act {
   do: "keyed" | "natural" | "lookup" | "once";
   upstream?: Upstream | undefined;
@@ -51,8 +54,8 @@ export interface Told {
 export type Leaf = Act | Own | Wait | Ask | Told | { do: "sleep" } | { do: "return" };
 
 /**
- * What a run does: steps, or parts one after the other, side by side, as a race, over items (`map` side by side, `loop` one by one). `try` does `instead` of
- * what failed; `beside` begins a part and goes on without waiting for it.
+ * What a run does: steps, or parts one after the other, side by side, as a race, over items (`map` side by side, `loop` one by one). `try`
+ * does `instead` of what failed; `beside` begins a part and goes on without waiting for it.
  */
 export type Program =
   | Leaf
@@ -100,7 +103,9 @@ export function leavesOf(program: Program, at = ROOT): { leaf: Leaf; at: string 
 /** Where a program begins. */
 export const ROOT = "r";
 
-/** What a run's code says of the way that it took, on the pass that came to its end: what each step answered, and what followed from that. */
+/**
+ * What a run's code says of the way that it took, on the pass that came to its end: what each step answered, and what followed from that.
+ */
 export interface Trace {
   /** How long the note was that the run was given. */
   note: number;

@@ -2,8 +2,9 @@ import { expect } from "vitest";
 import { instanceId, retryInstance, undoInstance } from "../../src/engine/index.ts";
 import { fresh, keeperRound, operator, probeEnv, until } from "../engine/harness.ts";
 import { labPasses } from "../probe/lab.ts";
+import type { Verdict } from "./account.ts";
 import { askAside, type Counts, type Fault, type Phase, standBetween, watch } from "./faults.ts";
-import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf, type Verdict } from "./judge.ts";
+import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf } from "./judge.ts";
 import { type Expectation, expectationOf } from "./model.ts";
 import type { Program, Trace } from "./program.ts";
 import { noteLength, Outside, patiently, type Subject, type World } from "./world.ts";
@@ -157,7 +158,10 @@ class Trial {
     return phase === "restart" && story !== before ? [...problems, `went another way: first ${before}; then ${story}`] : problems;
   }
 
-  /** Lets the world go on until the run has come to its end. Answers what is wrong with that; nothing when it is as wanted, on its row and on the platform. */
+  /**
+   * Lets the world go on until the run has come to its end. Answers what is wrong with that; nothing when it is as wanted, on its row and
+   * on the platform.
+   */
   async #converge(wanted: Verdict["ended"]): Promise<string[]> {
     const { id } = this.#run;
     const deadline = Date.now() + this.#patienceMs;

@@ -55,7 +55,10 @@ const AGAIN_MS = 1000;
 /** How long the note is that a run is given. */
 export const noteLength = ({ large }: World): number => (large ? LARGE_NOTE : 0);
 
-/** Everybody outside the engine: the upstream, the senders of messages and events, and the people on call. They come back when they are not heard. */
+/**
+ * Everybody outside the engine: the upstream, the senders of messages and events, and the people on call. They come back when they are not
+ * heard.
+ */
 export class Outside {
   readonly #run: Subject;
   readonly #world: World;
@@ -100,7 +103,9 @@ export class Outside {
     );
   }
 
-  /** A look of those who wait for the run: they say what it waits for, answer its questions, resolve its doubts by the upstream's ledger. */
+  /**
+   * A look of those who wait for the run: they say what it waits for, answer its questions, resolve its doubts by the upstream's ledger.
+   */
   async look(): Promise<void> {
     await Promise.all([this.#speak(), this.#answer(), this.#resolve()]);
   }

@@ -1,0 +1,65 @@
+import { expect, it } from "vitest";
+import { type Account, misordered, type Verdict, wrongWith } from "./account.ts";
+import type { Effect, Expected } from "./model.ts";
+
+const once: Account = { happened: 1, back: 0, undos: 0, again: 0, events: 1, commands: 1, heard: 1 };
+const effect = (more: Partial<Effect> = {}): Effect => ({ at: "r", class: "keyed", emits: true, stays: false, ...more });
+
+/** What is wrong with an effect of which so much is on record; `least` null: it was not to happen. */
+function wrong(of: Effect, account: Partial<Account>, least: 0 | 1 | null = 1, more: Partial<Verdict> = {}): string[] {
+  const effects = new Map<string, Expected>(least === null ? [] : [[of.at, { ...of, least }]]);
+  const expected = { effects, order: [], story: [], problems: [] };
+  const trace = { note: 0, did: {}, failed: [], decided: {} };
+  return wrongWith(of, { ...once, ...account }, { ended: "complete", expected, trace, before: [], cut: false, letters: [], ...more });
+}
+const none = { happened: 0, events: 0, commands: 0, heard: 0 };
+const twice = { happened: 2, events: 2, heard: 2 };
+
+it("is content with what happened and was told once", () => {
+  expect(wrong(effect(), {})).toEqual([]);
+  expect(wrong(effect(), none, 0)).toEqual([]);
+  expect(wrong(effect(), none, null)).toEqual([]);
+});
+
+it.each(["commit", "keyed", "lookup", "once"] as const)("finds a %s effect that was lost, invented or repeated", (of) => {
+  expect(wrong(effect({ class: of }), none)).not.toEqual([]);
+  expect(wrong(effect({ class: of }), {}, null)).not.toEqual([]);
+  expect(wrong(effect({ class: of }), twice)).not.toEqual([]);
+  expect(wrong(effect({ class: of }), twice, 0)).not.toEqual([]);
+});
+
+it("lets a natural effect repeat, and no other; what is told of it is told once", () => {
+  expect(wrong(effect({ class: "natural" }), { happened: 3 })).toEqual([]);
+  expect(wrong(effect({ class: "natural" }), { happened: 3, events: 2, heard: 2 })).not.toEqual([]);
+  expect(wrong(effect({ class: "natural" }), {}, null)).not.toEqual([]);
+});
+
+it("lets a doubt happen once more for each time that a person wanted it", () => {
+  expect(wrong(effect({ class: "once" }), { happened: 2, again: 1 })).toEqual([]);
+  expect(wrong(effect({ class: "once" }), { happened: 3, again: 1 })).not.toEqual([]);
+  expect(wrong(effect(), { happened: 2, again: 1 })).not.toEqual([]);
+});
+
+it("finds an event that was lost, repeated, or not passed on", () => {
+  expect(wrong(effect(), { events: 0, commands: 0, heard: 0 })).not.toEqual([]);
+  expect(wrong(effect(), { events: 2 })).not.toEqual([]);
+  expect(wrong(effect(), { commands: 2 })).not.toEqual([]);
+  expect(wrong(effect(), { heard: 0 })).not.toEqual([]);
+  expect(wrong(effect({ emits: false }), {})).not.toEqual([]);
+});
+
+it("wants what is undone taken back once, and what is done again to have happened once more", () => {
+  const undone = { ended: "terminated" as const };
+  expect(wrong(effect(), { back: 1, undos: 1 }, 1, undone)).toEqual([]);
+  expect(wrong(effect(), { undos: 1 }, 1, undone)).not.toEqual([]);
+  expect(wrong(effect(), { back: 2, undos: 1 }, 1, undone)).not.toEqual([]);
+  expect(wrong(effect({ stays: true }), { undos: 1 }, 1, undone)).toEqual([]);
+  expect(wrong(effect(), { ...twice, back: 1, undos: 1 })).toEqual([]);
+  expect(wrong(effect(), { back: 1, undos: 1 })).not.toEqual([]);
+});
+
+it("finds what was taken back in the order in which it was done", () => {
+  const expected = { effects: new Map(), order: [["r.0", "r.1"] as [string, string]], story: [], problems: [] };
+  expect(misordered(["r.0", "r.1", "r.1/back", "r.0/back"], expected)).toEqual([]);
+  expect(misordered(["r.0", "r.1", "r.0/back", "r.1/back"], expected)).toHaveLength(1);
+});

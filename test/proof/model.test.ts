@@ -1,0 +1,70 @@
+import { describe, expect, it } from "vitest";
+import { effectsOf, expectationOf } from "./model.ts";
+import type { Program, Trace } from "./program.ts";
+
+const keyed: Program = { do: "keyed" };
+const refused: Program = { do: "keyed", upstream: { is: "never", times: 1 } };
+const seq = (...parts: Program[]): Program => ({ do: "seq", parts });
+const all = (...parts: Program[]): Program => ({ do: "all", parts });
+const race = (...parts: Program[]): Program => ({ do: "race", parts });
+
+/** What the model says of a program that went a way: how often each effect must have happened at least, and what is wrong. */
+function says(program: Program, trace: Partial<Trace>): { least: Record<string, number>; problems: string[] } {
+  const { effects, problems } = expectationOf(program, { note: 0, did: {}, failed: [], decided: {}, ...trace });
+  return { least: Object.fromEntries([...effects].map(([at, { least }]) => [at, least])), problems };
+}
+
+describe("The model", () => {
+  it("wants what the code waited for, and lets nobody go on without it", () => {
+    expect(says(seq(keyed, keyed), { did: { "r.0": "1", "r.1": "2" } })).toEqual({ least: { "r.0": 1, "r.1": 1 }, problems: [] });
+    expect(says(seq(keyed, keyed), { did: { "r.1": "2" } }).problems).not.toEqual([]);
+    expect(says(all(keyed, keyed), { did: { "r.0": "1" } }).problems).not.toEqual([]);
+  });
+
+  it("lets the loser of a race have happened or not, and its winner have been decided", () => {
+    const won = { decided: { r: 0 }, did: { "r.0": "1", "r:0": "r:0" } };
+    expect(says(race(keyed, keyed), won)).toEqual({ least: { "r.0": 1, "r.1": 0, "r:0": 1 }, problems: [] });
+    expect(says(race(keyed, keyed), { ...won, did: { "r.0": "1" } }).problems).not.toEqual([]);
+    expect(says(race(keyed, keyed), { ...won, decided: { r: 1 } }).problems).not.toEqual([]);
+  });
+
+  it("takes a failure for one where the upstream can have refused, and wants what was done instead", () => {
+    const attempt = (part: Program): Program => ({ do: "try", part, next: keyed });
+    const caught = { decided: { r: "caught" }, failed: ["r.0"], did: { "r:caught": "r:caught", "r.1": "1" } };
+    expect(says(attempt(refused), caught)).toEqual({ least: { "r:caught": 1, "r.1": 1 }, problems: [] });
+    expect(says(attempt(keyed), caught).problems).toEqual(["r.0 failed, and cannot"]);
+    expect(says(seq(refused), { failed: ["r.0"] }).problems).not.toEqual([]);
+  });
+
+  it("does not know how far the others came where one failed, or returned", () => {
+    const returned = { left: "r.0", decided: { "r.0": "left" }, did: { "r.0:left": "r.0:left" } };
+    expect(says(all({ do: "return" }, keyed), returned)).toEqual({ least: { "r.0:left": 1, "r.1": 0 }, problems: [] });
+    expect(says(seq({ do: "return" }, keyed), returned)).toEqual({ least: { "r.0:left": 1 }, problems: [] });
+  });
+
+  it("knows what a wait and a question can be answered with", () => {
+    const heard = (answer: string) => ({ decided: { r: answer }, did: { [`r:${answer}`]: `r:${answer}` } });
+    expect(says({ do: "wait", comes: "asked", brief: false }, heard("heard one")).problems).toEqual([]);
+    expect(says({ do: "wait", comes: "asked", brief: false }, heard("late")).problems).not.toEqual([]);
+    expect(says({ do: "wait", comes: "twice", brief: false }, heard("heard other")).problems).not.toEqual([]);
+    expect(says({ do: "ask", answer: "no", otherwise: "approve" }, heard("yes by tess")).problems).not.toEqual([]);
+  });
+
+  it("knows all that a program could do, by its items", () => {
+    const program: Program = { do: "map", items: 2, part: seq(keyed, { do: "read" }) };
+    expect(effectsOf(program).map(({ at }) => at)).toEqual(["r.a.0", "r.b.0"]);
+  });
+
+  it("knows what happened one after the other, and not what happened side by side", () => {
+    const { order } = expectationOf(seq(all(keyed, keyed), keyed), {
+      note: 0,
+      did: { "r.0.0": "1", "r.0.1": "2", "r.1": "3" },
+      failed: [],
+      decided: {},
+    });
+    expect(order).toEqual([
+      ["r.0.0", "r.1"],
+      ["r.0.1", "r.1"],
+    ]);
+  });
+});
