@@ -39,16 +39,11 @@ export function wrongWith(effect: Effect, { happened, back, undos, again, events
   if (back > undos) problems.push(`taken back ${back} times in ${undos} undos`);
   if (!effect.emits) return events + commands > 0 ? [...problems, "was told, and says nothing"] : problems;
   // Each record of it is told once. What may repeat may have happened more often than it was recorded.
-  const [fewest, mostTold] = more > 0 || verdict.cut || mayStayDoubtful(effect, least) ? [back + least, back + most] : [happened, happened];
+  const [fewest, mostTold] = more > 0 || verdict.cut ? [back + least, back + most] : [happened, happened];
   if (events < fewest || events > mostTold) problems.push(`${events} events for ${happened} times, ${back} of them taken back`);
   if (commands !== Math.min(events, 1)) problems.push(`${commands} commands for ${events} events`);
   if (heard !== events) problems.push(`${heard} events told to the object, of ${events}`);
   return problems;
-}
-
-/** A doubt of which the code did not wait: once its run is complete, an answer to it is put on record, and nothing is told. */
-function mayStayDoubtful({ class: effectClass }: Effect, least: number): boolean {
-  return effectClass === "once" && least === 0;
 }
 
 /** How often an effect must stand in the end, and may. */

@@ -124,7 +124,12 @@ export function standBetween(): void {
   get = (prototypeOf(LAB) as Workflow).get;
   const params = ([statements]: unknown[]) => (statements as { params?: unknown }[]).map((one) => one.params);
   replace(prototypeOf(env.DB), ["batch"], "database", params);
-  replace(Recorder.prototype, ["entries", "output", "runOf", "claim", "extend", "giveUp", "record", "finish"], "recorder", (args) => args);
+  replace(
+    Recorder.prototype,
+    ["history", "output", "runOf", "claim", "extend", "giveUp", "doubtHung", "fence", "record", "remember", "finish"],
+    "recorder",
+    (args) => args,
+  );
   replace(prototypeOf(probeEnv.PROBE_EVENTS), ["send", "sendBatch"], "queue", ([sent]) =>
     Symbol.iterator in Object(sent) ? [...(sent as object[])] : sent,
   );

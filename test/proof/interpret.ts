@@ -35,10 +35,10 @@ interface Place {
   key: string;
 }
 
-/** The code of a run that does what a program says. */
-export function codeFor(program: Program): (call: LabCall) => Promise<Trace> {
+/** The code of a run that does what a program says. `runs`: how many runs operators have begun so far. */
+export function codeFor(program: Program, runs: () => number): (call: LabCall) => Promise<Trace> {
   const tried = new Set<string>();
-  return (call) => new Pass(call, tried).run(program);
+  return (call) => new Pass(call, tried, runs()).run(program);
 }
 
 class Pass {
@@ -47,9 +47,13 @@ class Pass {
   /** What has failed already, as it should. */
   readonly #tried: Set<string>;
 
-  constructor(call: LabCall, tried: Set<string>) {
+  /** Which run of the instance it is in, from 1. */
+  readonly #nth: number;
+
+  constructor(call: LabCall, tried: Set<string>, nth: number) {
     this.#call = call;
     this.#tried = tried;
+    this.#nth = nth;
     this.#trace.note = call.payload.note.length;
   }
 
@@ -121,6 +125,10 @@ class Pass {
         return this.#read(leaf, place);
       case "sleep":
         return this.#mark(place, () => place.on.sleep(`${place.name} sleep` as never, SLEEP_MS, { key: place.key }).then(() => "slept"));
+      case "throw":
+        if (this.#nth === leaf.run) return Promise.reject(new Error("A setting is missing."));
+        this.#trace.did[place.at] = place.at;
+        return Promise.resolve();
       case "wait":
         return this.#wait(leaf, place);
       case "ask":
@@ -183,6 +191,10 @@ class Pass {
   }
 
   #failAtFirst({ fails }: Own, at: string): void {
+    if (fails === "later") {
+      if (this.#nth === 2) throw notRetryable("Not in this run.");
+      return;
+    }
     if (!fails || this.#tried.has(at)) return;
     this.#tried.add(at);
     throw fails === "once" ? upstreamRefused("Not this time.") : notRetryable("Not before somebody asks again.");

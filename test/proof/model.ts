@@ -265,5 +265,5 @@ function answersOf(leaf: Leaf, at: string): string[] {
 /** Whether a step can fail for good: the upstream refuses it for good, or more often than it is tried. */
 function mayFail(leaf: Leaf): boolean {
   if ("upstream" in leaf && leaf.upstream) return leaf.upstream.is === "never" || leaf.upstream.times > STEP_RETRIES;
-  return "fails" in leaf && leaf.fails === "for good";
+  return "fails" in leaf && (leaf.fails === "for good" || leaf.fails === "later");
 }

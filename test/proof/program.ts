@@ -22,10 +22,13 @@ export interface Act {
   stays?: boolean | undefined;
 }
 
-/** A commit, or a read. It fails once and is tried again, or `for good`: until an operator retries. */
+/**
+ * A commit, or a read. It fails once and is tried again; or `for good`: until an operator retries; or `later`: not in the first run, but in the
+ * one after that.
+ */
 export interface Own {
   do: "commit" | "read";
-  fails?: "once" | "for good" | undefined;
+  fails?: "once" | "for good" | "later" | undefined;
   emits?: boolean | undefined;
   large?: boolean | undefined;
   stays?: boolean | undefined;
@@ -51,7 +54,13 @@ export interface Told {
   said: "before" | "beside";
 }
 
-export type Leaf = Act | Own | Wait | Ask | Told | { do: "sleep" } | { do: "return" };
+/** The code throws an error of its own in one of its runs: a setting is missing. */
+export interface Throw {
+  do: "throw";
+  run: 1 | 2;
+}
+
+export type Leaf = Act | Own | Wait | Ask | Told | Throw | { do: "sleep" } | { do: "return" };
 
 /**
  * What a run does: steps, or parts one after the other, side by side, as a race, over items (`map` side by side, `loop` one by one). `try`

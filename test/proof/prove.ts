@@ -80,6 +80,7 @@ class Trial {
         this.#hasClicked = true;
       });
     });
+    this.#outside.calm();
     for (let nth = 0; nth < restarts && this.#isFine; nth++) await this.#restart();
     // What has nothing to be taken back is not undone: the engine refuses that.
     const canBeUndone = [...(this.#last?.expected.effects.values() ?? [])].some(({ stays, least }) => !stays && least === 1);
@@ -174,7 +175,7 @@ class Trial {
       await this.#outside.look().catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
         if (retries++ === RETRIES) return [`is ${row.status} after ${RETRIES} retries: ${row.error}`];
-        await retryInstance(probeEnv, operator, id, { reason: "again" }).catch(() => undefined);
+        await this.#outside.retry("again").catch(() => undefined);
       }
       await rounds();
       await scheduler.wait(LOOK_MS);

@@ -68,12 +68,13 @@ export class Outside {
   /** How often an effect had happened when it was done again by a person's will. */
   readonly #again = new Map<string, number>();
   readonly #code: ReturnType<typeof codeFor>;
+  #runs = 1;
 
   constructor(run: Subject, world: World) {
     this.#run = run;
     this.#world = world;
     this.#leaves = new Map(leavesOf(run.program).map(({ at, leaf }) => [`${run.name}/${at}`, leaf]));
-    this.#code = codeFor(run.program);
+    this.#code = codeFor(run.program, () => this.#runs);
   }
 
   /** Asks for the run, until it is answered; what is said early comes right behind that. Answers what is wrong with the answers. */
@@ -92,7 +93,7 @@ export class Outside {
   /** What operators ask for at any moment. Over when all of them were answered. */
   async click(): Promise<void> {
     const { id } = this.#run;
-    const retry = (from?: string) => retryInstance(probeEnv, operator, id, { reason: "clicked", from });
+    const retry = (from?: string) => this.retry("clicked", from);
     await Promise.all(
       this.#world.clicks.map(async ({ verb, afterMs, nth }) => {
         await scheduler.wait(afterMs);
@@ -108,6 +109,21 @@ export class Outside {
    */
   async look(): Promise<void> {
     await Promise.all([this.#speak(), this.#answer(), this.#resolve()]);
+  }
+
+  /** An operator retries the run. */
+  async retry(reason: string, from?: string): Promise<void> {
+    // The run begins before the operator is answered.
+    this.#runs++;
+    await retryInstance(probeEnv, operator, this.#run.id, { reason, from }).catch((error) => {
+      this.#runs--;
+      throw error;
+    });
+  }
+
+  /** Nothing fails by itself any more. */
+  calm(): void {
+    this.#runs = Number.POSITIVE_INFINITY;
   }
 
   /** The letters that must be there in the end, by their reasons. */
