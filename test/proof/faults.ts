@@ -126,7 +126,7 @@ export function standBetween(): void {
   replace(prototypeOf(env.DB), ["batch"], "database", params);
   replace(
     Recorder.prototype,
-    ["history", "output", "runOf", "claim", "extend", "giveUp", "doubtHung", "fence", "record", "remember", "finish"],
+    ["history", "output", "runOf", "claim", "extend", "giveUp", "doubtOpen", "fence", "record", "remember", "finish"],
     "recorder",
     (args) => args,
   );
