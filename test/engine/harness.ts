@@ -9,6 +9,8 @@ import worker, { app } from "../probe/worker.ts";
 import { passes } from "../probe/workflows.ts";
 import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
 
+export { event } from "./event.ts";
+
 /** The probe Worker's env. */
 export interface ProbeEnv extends Cloudflare.Env {
   PROBE: Workflow;
@@ -167,29 +169,6 @@ export async function retentionPass(): Promise<number> {
     if (due.length === 0) return rounds;
   }
   throw new Error("The passes never ended.");
-}
-
-/** An event as a producer outside would send it. */
-export function event(
-  type: "probe.signal" | "probe.done" | "probe.routed",
-  subject: string,
-  payload: unknown,
-  key = crypto.randomUUID(),
-): Envelope {
-  return {
-    schema_version: 1,
-    message_type: type,
-    kind: "event",
-    source: "test",
-    correlation_id: crypto.randomUUID(),
-    causation_id: "test",
-    idempotency_key: key,
-    subject,
-    tenant_id: "acme",
-    created_at: new Date().toISOString(),
-    traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`,
-    payload_inline: payload,
-  };
 }
 
 /** The envelope of an accepted command, as its queue carries it. */

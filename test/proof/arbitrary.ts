@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { BOUNDARIES, type Fault, PHASES, type Phase, WAYS } from "./faults.ts";
+import { BOUNDARIES, type Fault, PHASES, type Phase, WAYS } from "./fault.ts";
 import { type Act, type Ask, type Leaf, leavesOf, type Own, type Program, STEP_RETRIES, type Upstream, type Wait } from "./program.ts";
 import type { Case } from "./prove.ts";
 import type { World } from "./world.ts";

@@ -1,5 +1,5 @@
 import { it } from "vitest";
-import { prove } from "./prove.ts";
+import { prove } from "./in-process.ts";
 
 // What a random run found, or could have: each failure comes here as random.test.ts prints it.
 

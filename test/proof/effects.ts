@@ -1,3 +1,4 @@
+import { env } from "cloudflare:workers";
 import {
   type Done,
   defineStep,
@@ -9,9 +10,8 @@ import {
   type StepDefinition,
   upstreamRefused,
 } from "../../src/engine/index.ts";
-import { probeEnv } from "../engine/harness.ts";
 import type { LedgerEntry } from "../upstream/server.ts";
-import { type Act, STEP_RETRIES } from "./program.ts";
+import { type Act, STEP_RETRIES, TIMEOUT_MS } from "./program.ts";
 
 /** What an effect is done to, and whether it answers much. */
 interface Doing {
@@ -19,8 +19,8 @@ interface Doing {
   large: boolean;
 }
 
-/** How long an attempt may take. */
-export const TIMEOUT_MS = 3000;
+/** Where the upstream listens. */
+const UPSTREAM_URL = () => (env as unknown as { UPSTREAM_URL: string }).UPSTREAM_URL;
 
 /** The patience of every step. */
 export const QUICK = { retries: { limit: STEP_RETRIES, delay: 20, backoff: "constant" }, timeout: TIMEOUT_MS } as const;
@@ -35,7 +35,7 @@ export const padded = (output: string, large = false): string => (large ? output
 
 /** Asks the upstream for an effect, and answers the id that it gave it. */
 async function act(method: string, kind: string, { input, key, signal }: EffectCall<Doing>): Promise<string> {
-  const response = await fetch(`${probeEnv.UPSTREAM_URL}/${kind}/${encodeURIComponent(input.subject)}`, {
+  const response = await fetch(`${UPSTREAM_URL()}/${kind}/${encodeURIComponent(input.subject)}`, {
     method,
     headers: { "idempotency-key": key },
     body: "{}",
@@ -52,7 +52,7 @@ async function act(method: string, kind: string, { input, key, signal }: EffectC
 
 /** Asks the upstream whether it has done what was asked under this key: what was taken back had another one. */
 async function find({ input, key, signal }: EffectCall<Doing>): Promise<string | undefined> {
-  const response = await fetch(`${probeEnv.UPSTREAM_URL}/ledger/${encodeURIComponent(input.subject)}`, { signal });
+  const response = await fetch(`${UPSTREAM_URL()}/ledger/${encodeURIComponent(input.subject)}`, { signal });
   const found = ((await response.json()) as LedgerEntry[]).find((one) => one.key === key);
   return found && padded(found.id, input.large);
 }

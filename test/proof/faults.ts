@@ -3,31 +3,7 @@ import { onTestFinished } from "vitest";
 import { Recorder } from "../../src/engine/index.ts";
 import { probeEnv } from "../engine/harness.ts";
 import { LAB } from "../engine/lab.ts";
-
-/** Where the engine leaves its own code for something that may fail by itself. */
-export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "bucket"] as const;
-type Boundary = (typeof BOUNDARIES)[number];
-
-/**
- * How a call fails: `before` it had its effect, or `after` it (reported as failed all the same); `twice`: it has its effect two times, and
- * only the second is answered; `late`: after two seconds; `refused`: for overload, before it had its effect.
- */
-export const WAYS = ["before", "after", "twice", "late", "refused"] as const;
-
-/** What an instance goes through: its run, a restart from the beginning, and an undo. */
-export const PHASES = ["run", "restart", "undo"] as const;
-export type Phase = (typeof PHASES)[number];
-
-/** One call that fails: the nth of those that a run makes at a boundary, from 0, in one phase. */
-export interface Fault {
-  phase: Phase;
-  boundary: Boundary;
-  nth: number;
-  way: (typeof WAYS)[number];
-}
-
-/** How many calls of each boundary were made. */
-export type Counts = Record<Boundary, number>;
+import { BOUNDARIES, type Boundary, type Counts, type Fault, type Watch } from "./fault.ts";
 
 const LATE_MS = 2000;
 
@@ -40,14 +16,6 @@ const WORDS: Record<Boundary, { lost: string; overload: string }> = {
   instance: { lost: "Network connection lost.", overload: "internal error; reference = 0" },
   bucket: { lost: "Network connection lost.", overload: "put: Please reduce your request rate. (10058)" },
 };
-
-/** Calls about one run: those that name it. */
-interface Watch {
-  readonly counts: Counts;
-  /** How many of the faults have happened. */
-  struck(): number;
-  end(): void;
-}
 
 interface Watching {
   readonly names: readonly string[];

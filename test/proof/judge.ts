@@ -1,10 +1,8 @@
 // Judges from the upstream's ledger and from plain SQL: the engine's own functions are not asked.
-import { probeEnv, rows } from "../engine/harness.ts";
 import type { LedgerEntry } from "../upstream/server.ts";
 import { misordered, type Verdict, wrongWith } from "./account.ts";
-import { askAside } from "./faults.ts";
 import { type Effect, effectsOf } from "./model.ts";
-import type { Subject } from "./world.ts";
+import type { Stage, Standing, Subject } from "./stage.ts";
 
 /** How a row stands. */
 interface Row {
@@ -12,29 +10,24 @@ interface Row {
   error: string | null;
 }
 
-export const rowOf = async (id: string): Promise<Row | undefined> =>
+export const rowOf = async ({ rows }: Stage, id: string): Promise<Row | undefined> =>
   (await rows<Row>("SELECT status, error FROM instances WHERE id = ?1", id))[0];
 
 /** How often people asked for something, and got it. */
-async function applied(verb: "undo" | "retry_anyway", id: string): Promise<number> {
+async function applied({ rows }: Stage, verb: "undo" | "retry_anyway", id: string): Promise<number> {
   return (await rows("SELECT id FROM actions WHERE instance_id = ?1 AND verb = ?2 AND result = 'applied'", id, verb)).length;
 }
 
 /** How often a run was undone, or is being undone. */
-export const undosOf = (id: string): Promise<number> => applied("undo", id);
+export const undosOf = (stage: Stage, id: string): Promise<number> => applied(stage, "undo", id);
 
 /** How a run stands on the platform, and what it has answered. */
-export async function platformOf(id: string): Promise<{ status: string; output?: unknown }> {
-  try {
-    return (await (await askAside(id)).status()) as { status: string; output?: unknown };
-  } catch (error) {
-    return { status: `unknown (${error})` };
-  }
-}
+export const platformOf = (stage: Stage, id: string): Promise<Standing> =>
+  stage.platform(id).catch((error) => ({ status: `unknown (${error})` }));
 
 /** What the upstream did for a run, in its order. */
-export async function ledgerOf(name: string): Promise<LedgerEntry[]> {
-  const all = (await (await fetch(`${probeEnv.UPSTREAM_URL}/ledger/${encodeURIComponent(`${name}/`)}`)).json()) as LedgerEntry[];
+export async function ledgerOf({ upstreamUrl }: Stage, name: string): Promise<LedgerEntry[]> {
+  const all = (await (await fetch(`${upstreamUrl}/ledger/${encodeURIComponent(`${name}/`)}`)).json()) as LedgerEntry[];
   return all.map((one) => ({ ...one, subject: one.subject.slice(name.length + 1) }));
 }
 
@@ -42,8 +35,8 @@ export async function ledgerOf(name: string): Promise<LedgerEntry[]> {
  * Nothing about the run is open: no message unsent, no promise unkept, no effect without outcome; what followed from it has ended, and the
  * platform agrees.
  */
-export async function openOf({ id, name }: Subject, ended: Verdict["ended"]): Promise<string[]> {
-  const [open] = await rows<Record<string, number>>(
+export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict["ended"]): Promise<string[]> {
+  const [open] = await stage.rows<Record<string, number>>(
     `SELECT (SELECT count(*) FROM outbox WHERE body LIKE ?2) AS messages,
        (SELECT count(*) FROM actions WHERE instance_id = ?1 AND applied_at IS NULL) AS promises,
        (SELECT count(*) FROM inbox WHERE instance_id = ?1
@@ -55,14 +48,15 @@ export async function openOf({ id, name }: Subject, ended: Verdict["ended"]): Pr
   );
   const found = Object.entries(open ?? {}).flatMap(([what, count]) => (count > 0 ? [`${count} ${what} open`] : []));
   if (ended === "complete" && found.length === 0) {
-    const { status } = await platformOf(id);
+    const { status } = await platformOf(stage, id);
     if (status !== "complete") return [`the platform says ${status}`];
   }
   return found;
 }
 
 /** All that is on record of a run, for whoever must find out what it hangs on. */
-export async function evidenceOf({ id, name }: Subject): Promise<string> {
+export async function evidenceOf(stage: Stage, { id, name }: Subject): Promise<string> {
+  const { rows } = stage;
   const tables = {
     row: await rows("SELECT status, run, seen, undo, error, check_at FROM instances WHERE id = ?1", id),
     inbox: await rows(
@@ -75,7 +69,7 @@ export async function evidenceOf({ id, name }: Subject): Promise<string> {
     outbox: await rows("SELECT queue, attempts, error, body->>'message_type' AS type FROM outbox WHERE body LIKE ?1", `%${name}%`),
     actions: await rows("SELECT verb, result, applied_at, attempts, error FROM actions WHERE instance_id = ?1", id),
     followers: await rows("SELECT workflow, subject, status FROM instances WHERE subject LIKE ?1 AND status <> 'complete'", `${name}/%`),
-    platform: [await platformOf(id)],
+    platform: [await platformOf(stage, id)],
   };
   return Object.entries(tables)
     .flatMap(([table, found]) => found.map((one) => `\n    ${table} ${JSON.stringify(one)}`))
@@ -83,17 +77,17 @@ export async function evidenceOf({ id, name }: Subject): Promise<string> {
 }
 
 /** What is wrong with what happened. */
-export async function judge(run: Subject, verdict: Verdict): Promise<string[]> {
+export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promise<string[]> {
   const [ledger, undos, again, kept, letters, instances] = await Promise.all([
-    ledgerOf(run.name),
-    undosOf(run.id),
-    applied("retry_anyway", run.id),
-    rows<{ kind: string; name: string; n: number }>(
+    ledgerOf(stage, run.name),
+    undosOf(stage, run.id),
+    applied(stage, "retry_anyway", run.id),
+    stage.rows<{ kind: string; name: string; n: number }>(
       "SELECT kind, name, count(*) AS n FROM probe_rows WHERE name LIKE ?1 GROUP BY kind, name",
       `${run.name}/%`,
     ),
-    rows<{ reason: string }>("SELECT reason FROM dead_letters WHERE body LIKE ?1", `%${run.name}%`),
-    rows("SELECT id FROM instances WHERE subject = ?1", run.name),
+    stage.rows<{ reason: string }>("SELECT reason FROM dead_letters WHERE body LIKE ?1", `%${run.name}%`),
+    stage.rows("SELECT id FROM instances WHERE subject = ?1", run.name),
   ]);
   const count = (kind: string, at: string) => kept.find((one) => one.kind === kind && one.name === `${run.name}/${at}`)?.n ?? 0;
   const known = new Map<string, Effect>(
@@ -110,7 +104,7 @@ export async function judge(run: Subject, verdict: Verdict): Promise<string[]> {
     const told = {
       events: count("event", at),
       commands: count("command", at),
-      heard: effect.emits ? await heardOf(`${run.name}/${at}`) : 0,
+      heard: effect.emits ? await stage.heard(`${run.name}/${at}`) : 0,
     };
     problems.push(...wrongWith(effect, { happened, back, undos, again, ...told }, verdict).map((what) => `${effect.class} ${at}: ${what}`));
     const said = verdict.trace.did[at];
@@ -132,9 +126,4 @@ export async function judge(run: Subject, verdict: Verdict): Promise<string[]> {
   const reasons = letters.map(({ reason }) => reason).sort();
   if (reasons.join() !== [...verdict.letters].sort().join()) problems.push(`letters: ${reasons.join(", ") || "none"}`);
   return problems;
-}
-
-function heardOf(name: string): Promise<number> {
-  const { LISTENER } = probeEnv;
-  return (LISTENER.get(LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard();
 }

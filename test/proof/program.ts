@@ -130,3 +130,6 @@ export interface Trace {
 
 /** How often a step is tried again by itself. */
 export const STEP_RETRIES = 5;
+
+/** How long an attempt may take. */
+export const TIMEOUT_MS = 3000;

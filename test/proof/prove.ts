@@ -1,13 +1,10 @@
-import { expect } from "vitest";
-import { instanceId, retryInstance, undoInstance } from "../../src/engine/index.ts";
-import { fresh, keeperRound, operator, probeEnv, until } from "../engine/harness.ts";
-import { labPasses } from "../probe/lab.ts";
 import type { Verdict } from "./account.ts";
-import { askAside, type Counts, type Fault, type Phase, standBetween, watch } from "./faults.ts";
+import type { Counts, Fault, Phase } from "./fault.ts";
 import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf } from "./judge.ts";
 import { type Expectation, expectationOf } from "./model.ts";
 import type { Program, Trace } from "./program.ts";
-import { noteLength, Outside, patiently, type Subject, type World } from "./world.ts";
+import { pause, type Stage, type Subject } from "./stage.ts";
+import { noteLength, Outside, patiently, type World } from "./world.ts";
 
 /** What is proven: a program, the faults that strike it, and what the world does meanwhile. */
 export interface Case {
@@ -35,22 +32,25 @@ const RETRIES = 40;
 /** How long after its end nothing more of a run may happen. */
 const QUIET_MS = 150;
 
-/** Fails unless a case keeps every promise. */
-export async function prove(one: Case): Promise<void> {
-  standBetween();
-  const { problems } = await trial(one);
-  expect(problems).toEqual([]);
-}
-
-/** Tries a case: its run, its restarts, its undo, and its run after that. `patienceMs`: how long each may take to converge. */
-export function trial({ program, faults = [], world = {} }: Case, patienceMs = CONVERGES_MS): Promise<Proof> {
+/**
+ * Tries a case on an engine: its run, its restarts, its undo, and its run after that. `patienceMs`: how long each may take to converge,
+ * while nothing is made to fail from outside.
+ */
+export async function trialOn(
+  stage: Stage,
+  { program, faults = [], world = {} }: Case,
+  { patienceMs = CONVERGES_MS } = {},
+): Promise<Proof> {
   const all: World = { copies: 0, clicks: [], restarts: 0, ends: "stays", ...world };
-  return new Trial(program, faults, all, patienceMs)
+  const name = `proof-${crypto.randomUUID().slice(0, 13)}`;
+  const run = { name, id: await stage.idOf(name), program };
+  return new Trial(stage, run, faults, all, patienceMs)
     .whole()
     .catch((error) => ({ problems: [`threw ${String(error)}`], crossed: {}, struck: 0 }));
 }
 
 class Trial {
+  readonly #stage: Stage;
   readonly #run: Subject;
   readonly #world: World;
   readonly #faults: readonly Fault[];
@@ -62,13 +62,13 @@ class Trial {
   #hasClicked = false;
   #undos = 0;
 
-  constructor(program: Program, faults: readonly Fault[], world: World, patienceMs: number) {
-    const name = fresh("proof");
-    this.#run = { name, id: instanceId(operator.tenantId, "lab", name), program };
+  constructor(stage: Stage, run: Subject, faults: readonly Fault[], world: World, patienceMs: number) {
+    this.#stage = stage;
+    this.#run = run;
     this.#world = world;
     this.#faults = faults;
     this.#patienceMs = patienceMs;
-    this.#outside = new Outside(this.#run, world);
+    this.#outside = new Outside(stage, run, world);
   }
 
   async whole(): Promise<Proof> {
@@ -86,26 +86,19 @@ class Trial {
     const canBeUndone = [...(this.#last?.expected.effects.values() ?? [])].some(({ stays, least }) => !stays && least === 1);
     if (ends === "stays" || !canBeUndone || !this.#isFine) return this.#proof;
     this.#undos++;
-    await this.#phase("undo", "terminated", () => patiently(() => undoInstance(probeEnv, operator, id, "called off")));
+    await this.#phase("undo", "terminated", () => patiently(() => this.#stage.undo(id, "called off")));
     if (ends === "undone" || !this.#isFine) return this.#proof;
-    await this.#phase("again", "complete", () => patiently(() => retryInstance(probeEnv, operator, id, { reason: "it is on again" })));
+    await this.#phase("again", "complete", () => patiently(() => this.#stage.retry(id, { reason: "it is on again" })));
     return this.#proof;
   }
 
   /** What is complete is passed once more: nothing happens that happened, and of what the code waits for nothing at all. */
   async #restart(): Promise<void> {
     const { id, name } = this.#run;
-    const before = await ledgerOf(name);
-    await this.#phase("restart", "complete", async () => {
-      const passes = labPasses.get(id) ?? 0;
-      await (await askAside(id)).restart();
-      await until(
-        async () => labPasses.get(id) ?? 0,
-        (count) => count > passes,
-      );
-    });
+    const before = await ledgerOf(this.#stage, name);
+    await this.#phase("restart", "complete", () => this.#stage.restart(id));
     const isCertain = this.#last && [...this.#last.expected.effects.values()].every(({ least }) => least === 1);
-    const more = (await ledgerOf(name)).slice(before.length).map(({ subject }) => subject);
+    const more = (await ledgerOf(this.#stage, name)).slice(before.length).map(({ subject }) => subject);
     if (isCertain && more.length > 0) this.#add([`restart: ${more.join(", ")} happened again`]);
   }
 
@@ -120,7 +113,7 @@ class Trial {
   /** Something begins; everything comes to its end; what happened is judged. */
   async #phase(phase: Phase | "again", ended: Verdict["ended"], begin: () => Promise<unknown>): Promise<void> {
     const { id, name } = this.#run;
-    const watched = watch(
+    const watched = this.#stage.watch(
       [name, id],
       this.#faults.filter((one) => one.phase === phase),
     );
@@ -135,22 +128,22 @@ class Trial {
     if (this.#isFine && ended === "complete") this.#add(await this.#told(phase), `${phase}: `);
     if (this.#isFine && this.#last) this.#add(await this.#judged(ended, this.#last), `${phase}: `);
     if (ended === "terminated" && this.#last) this.#before.push(this.#last.expected);
-    if (!this.#isFine) this.#add([await evidenceOf(this.#run)]);
+    if (!this.#isFine) this.#add([await evidenceOf(this.#stage, this.#run)]);
   }
 
   async #judged(ended: Verdict["ended"], last: { expected: Expectation; trace: Trace }): Promise<string[]> {
     const { id, name } = this.#run;
-    const at = (await ledgerOf(name)).length;
-    await scheduler.wait(QUIET_MS);
-    const late = (await ledgerOf(name)).length - at;
-    const cut = (await undosOf(id)) > this.#undos;
-    const problems = await judge(this.#run, { ...last, ended, before: this.#before, cut, letters: this.#outside.letters() });
+    const at = (await ledgerOf(this.#stage, name)).length;
+    await pause(QUIET_MS);
+    const late = (await ledgerOf(this.#stage, name)).length - at;
+    const cut = (await undosOf(this.#stage, id)) > this.#undos;
+    const problems = await judge(this.#stage, this.#run, { ...last, ended, before: this.#before, cut, letters: this.#outside.letters() });
     return late > 0 ? [`${late} effects happened behind the end`, ...problems] : problems;
   }
 
   /** What a run that is complete says of its way; a restarted one says the same as before. */
   async #told(phase: Phase | "again"): Promise<string[]> {
-    const trace = (await platformOf(this.#run.id)).output as Trace;
+    const trace = (await platformOf(this.#stage, this.#run.id)).output as Trace;
     const expected = expectationOf(this.#run.program, trace);
     const before = this.#last?.expected.story.join("; ");
     this.#last = { expected, trace };
@@ -165,20 +158,22 @@ class Trial {
    */
   async #converge(wanted: Verdict["ended"]): Promise<string[]> {
     const { id } = this.#run;
-    const deadline = Date.now() + this.#patienceMs;
+    const begunAt = Date.now();
     let retries = 0;
     for (;;) {
-      const row = await rowOf(id);
-      const open = row?.status === wanted && this.#hasClicked ? await openOf(this.#run, wanted) : [`the row says ${row?.status}`];
+      const row = await rowOf(this.#stage, id);
+      const open =
+        row?.status === wanted && this.#hasClicked ? await openOf(this.#stage, this.#run, wanted) : [`the row says ${row?.status}`];
       if (open.length === 0) return [];
-      if (Date.now() > deadline) return [`has not come to its end: ${open.join(", ")}`];
+      if (Date.now() > Math.max(begunAt, this.#stage.disturbedUntil()) + this.#patienceMs)
+        return [`has not come to its end: ${open.join(", ")}`];
       await this.#outside.look().catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
         if (retries++ === RETRIES) return [`is ${row.status} after ${RETRIES} retries: ${row.error}`];
         await this.#outside.retry("again").catch(() => undefined);
       }
-      await rounds();
-      await scheduler.wait(LOOK_MS);
+      await rounds(this.#stage);
+      await pause(LOOK_MS);
     }
   }
 }
@@ -186,8 +181,8 @@ class Trial {
 let roundAt = 0;
 
 /** The keeper's rounds, for all runs that are on trial. */
-async function rounds(): Promise<void> {
+async function rounds(stage: Stage): Promise<void> {
   if (Date.now() - roundAt < ROUND_MS) return;
   roundAt = Date.now();
-  await keeperRound().catch(() => undefined);
+  await stage.round().catch(() => undefined);
 }

@@ -3,8 +3,9 @@ import { expect, it } from "vitest";
 import { cases } from "./arbitrary.ts";
 import { asked, sideBySide } from "./asked.ts";
 import { standBetween } from "./faults.ts";
+import { trial } from "./in-process.ts";
 import { leavesOf } from "./program.ts";
-import { type Case, trial } from "./prove.ts";
+import type { Case } from "./prove.ts";
 
 /** Runs on trial at a time. */
 const LANES = 6;

@@ -1,8 +1,10 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { asked, sideBySide } from "./asked.ts";
-import { BOUNDARIES, type Fault, PHASES, standBetween, WAYS } from "./faults.ts";
-import { type Case, trial } from "./prove.ts";
+import { BOUNDARIES, type Fault, PHASES, WAYS } from "./fault.ts";
+import { standBetween } from "./faults.ts";
+import { trial } from "./in-process.ts";
+import type { Case } from "./prove.ts";
 import { REFERENCE } from "./reference.ts";
 import type { World } from "./world.ts";
 

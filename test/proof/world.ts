@@ -1,23 +1,8 @@
-import {
-  decideApproval,
-  type Envelope,
-  effectsOf,
-  enqueue,
-  formatEntryKey,
-  listApprovals,
-  MillraceError,
-  type Resolution,
-  resolveDoubt,
-  retryInstance,
-  undoInstance,
-} from "../../src/engine/index.ts";
-import { behave, deliver, envelopeOf, event, happened, operator, probeEnv, rows } from "../engine/harness.ts";
-import { runLab } from "../engine/lab.ts";
-import { app } from "../probe/worker.ts";
-import type { Behaviour } from "../upstream/server.ts";
-import { TIMEOUT_MS } from "./effects.ts";
-import { codeFor } from "./interpret.ts";
-import { type Leaf, leavesOf, type Program, type Upstream, type Wait } from "./program.ts";
+import type { Envelope, Resolution } from "../../src/engine/index.ts";
+import { event } from "../engine/event.ts";
+import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
+import { type Leaf, leavesOf, TIMEOUT_MS, type Upstream, type Wait } from "./program.ts";
+import { codeOf, pause, type Stage, type Subject } from "./stage.ts";
 
 /** What the outside does meanwhile. */
 export interface World {
@@ -39,13 +24,6 @@ export interface World {
   ends: "stays" | "undone" | "undone and retried";
 }
 
-/** One run: its name, which its subjects begin with, its instance, and what it does. */
-export interface Subject {
-  name: string;
-  id: string;
-  program: Program;
-}
-
 const LARGE_NOTE = 40_000;
 const REUSED = "idempotency_key_reused";
 const OTHER_NOTE = "another payload";
@@ -60,6 +38,7 @@ export const noteLength = ({ large }: World): number => (large ? LARGE_NOTE : 0)
  * heard.
  */
 export class Outside {
+  readonly #stage: Stage;
   readonly #run: Subject;
   readonly #world: World;
   readonly #leaves: ReadonlyMap<string, Leaf>;
@@ -67,23 +46,23 @@ export class Outside {
   readonly #events = new Map<string, Envelope>();
   /** How often an effect had happened when it was done again by a person's will. */
   readonly #again = new Map<string, number>();
-  readonly #code: ReturnType<typeof codeFor>;
   #runs = 1;
 
-  constructor(run: Subject, world: World) {
+  constructor(stage: Stage, run: Subject, world: World) {
+    this.#stage = stage;
     this.#run = run;
     this.#world = world;
     this.#leaves = new Map(leavesOf(run.program).map(({ at, leaf }) => [`${run.name}/${at}`, leaf]));
-    this.#code = codeFor(run.program, () => this.#runs);
+    stage.cast(run, () => this.#runs);
   }
 
   /** Asks for the run, until it is answered; what is said early comes right behind that. Answers what is wrong with the answers. */
   async ask(): Promise<string[]> {
-    await behave(
+    await this.#behave(
       ...[...this.#leaves].flatMap(([subject, leaf]) => ("upstream" in leaf && leaf.upstream ? [behaviour(subject, leaf.upstream)] : [])),
     );
-    const { name, id } = this.#run;
-    const accepted = await patiently(() => runLab(this.#code, { name, note: "n".repeat(noteLength(this.#world)) }));
+    const { id } = this.#run;
+    const accepted = await patiently(() => this.#stage.enqueue(this.#payload("n".repeat(noteLength(this.#world)))));
     if (accepted?.instanceId !== id) return [`was accepted as ${accepted?.instanceId}`];
     const early = [...this.#leaves].filter(([, leaf]) => leaf.do === "wait" && leaf.comes === "early");
     await Promise.all([this.#sendCommands(), ...early.map(([subject, leaf]) => this.#say(subject, leaf as Wait))]);
@@ -96,9 +75,8 @@ export class Outside {
     const retry = (from?: string) => this.retry("clicked", from);
     await Promise.all(
       this.#world.clicks.map(async ({ verb, afterMs, nth }) => {
-        await scheduler.wait(afterMs);
-        const asked =
-          verb === "undo" ? undoInstance(probeEnv, operator, id, "clicked") : retry(verb === "retry" ? undefined : await stepOf(id, nth));
+        await pause(afterMs);
+        const asked = verb === "undo" ? this.#stage.undo(id, "clicked") : retry(verb === "retry" ? undefined : await this.#stepOf(id, nth));
         await asked.catch(() => undefined);
       }),
     );
@@ -115,7 +93,7 @@ export class Outside {
   async retry(reason: string, from?: string): Promise<void> {
     // The run begins before the operator is answered.
     this.#runs++;
-    await retryInstance(probeEnv, operator, this.#run.id, { reason, from }).catch((error) => {
+    await this.#stage.retry(this.#run.id, { reason, from }).catch((error) => {
       this.#runs--;
       throw error;
     });
@@ -135,25 +113,24 @@ export class Outside {
 
   async #sendCommands(): Promise<void> {
     const { copies, conflicts, malformed } = this.#world;
-    const envelope = await envelopeOf(this.#run.id);
+    const [row] = await this.#stage.rows<{ envelope: string }>("SELECT envelope FROM instances WHERE id = ?1", this.#run.id);
+    const envelope = JSON.parse(row?.envelope ?? "null") as Envelope;
     const { name } = this.#run;
-    const saying = (note: unknown) => ({ ...envelope, payload_inline: { name, note }, payload_ref: undefined });
+    const saying = (note: unknown) => ({ ...envelope, payload_inline: this.#payload(note), payload_ref: undefined });
     const other = saying(OTHER_NOTE);
     const broken = { ...saying(17), idempotency_key: `${name}/broken` };
     const bodies = [...(malformed ? [broken] : []), ...(conflicts ? [other, other] : []), ...new Array<unknown>(copies).fill(envelope)];
-    if (bodies.length > 0) await sendAll("probe-commands", bodies);
+    if (bodies.length > 0) await this.#send("probe-commands", bodies);
   }
 
   async #askOtherwise(): Promise<string[]> {
-    const { name } = this.#run;
-    const request = { type: "lab.requested", payload: { name, note: OTHER_NOTE } };
-    const [answer] = await enqueue(probeEnv, app, { tenantId: operator.tenantId, source: "test" }, [request]).catch((error) => [error]);
-    const isRefused = answer instanceof MillraceError && (answer.code === REUSED || answer.code === "unavailable");
+    const answer = await this.#stage.enqueue(this.#payload(OTHER_NOTE)).catch((error) => error);
+    const isRefused = codeOf(answer) === REUSED || codeOf(answer) === "unavailable";
     return isRefused ? [] : [`its key was taken for another payload: ${JSON.stringify(answer)}`];
   }
 
   async #speak(): Promise<void> {
-    const open = await rows<{ subject: string }>(
+    const open = await this.#stage.rows<{ subject: string }>(
       "SELECT subject FROM waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL",
       this.#run.id,
     );
@@ -169,7 +146,7 @@ export class Outside {
     const one = this.#event(subject, "one");
     // A second one, the first again, and another payload under the key of the first.
     const more = [this.#event(subject, "two"), one, this.#event(subject, "other", "one")];
-    await sendAll("probe-events", comes === "twice" ? [one, ...more] : [one]);
+    await this.#send("probe-events", comes === "twice" ? [one, ...more] : [one]);
   }
 
   /** The same event again is the same message. */
@@ -182,44 +159,62 @@ export class Outside {
 
   async #answer(): Promise<void> {
     const { id, name } = this.#run;
-    const pending = await rows("SELECT id FROM approvals WHERE instance_id = ?1 AND state = 'pending'", id);
+    const pending = await this.#stage.rows("SELECT id FROM approvals WHERE instance_id = ?1 AND state = 'pending'", id);
     if (pending.length === 0) return;
-    const { items } = await listApprovals(probeEnv, operator, { instance: id });
-    for (const { id: question, state, details } of items) {
+    for (const { id: question, state, details } of await this.#stage.questions(id)) {
       const leaf = this.#leaves.get(`${name}/${details?.at}`);
       if (state !== "pending" || leaf?.do !== "ask" || leaf.answer === "never") continue;
-      await decideApproval(probeEnv, operator, question, leaf.answer === "yes" ? "approve" : "reject", "asked").catch(() => undefined);
+      await this.#stage.decide(question, leaf.answer === "yes" ? "approve" : "reject", "asked").catch(() => undefined);
     }
   }
 
   /** It has happened if the upstream has done it more often than it was taken back. */
   async #resolve(): Promise<void> {
-    const doubts = await rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", this.#run.id);
+    const doubts = await this.#stage.rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", this.#run.id);
     if (doubts.length === 0) return;
-    for (const effect of await effectsOf(probeEnv, operator, this.#run.id)) {
+    for (const effect of await this.#stage.effects(this.#run.id)) {
       if (effect.state !== "in_doubt") continue;
       const { subject } = JSON.parse(effect.input ?? "{}") as { subject: string };
-      const [done, back] = await Promise.all([happened(subject), happened(`${subject}/back`)]);
+      const [done, back] = await Promise.all([this.#happened(subject), this.#happened(`${subject}/back`)]);
       const before = this.#again.get(subject);
       const isAgain = this.#world.again === true && before === undefined && back.length === 0;
-      const resolve = (answer: Resolution) =>
-        resolveDoubt(probeEnv, operator, formatEntryKey(effect), answer, "the ledger says so").catch(() => undefined);
+      const resolve = (answer: Resolution) => this.#stage.resolve(effect.key, answer, "the ledger says so").catch(() => undefined);
       const truth: Resolution =
         done.length > back.length + (before ?? 0) ? { verb: "confirm", output: done.at(-1)?.id } : { verb: "reject" };
       if (isAgain && (await resolve({ verb: "retry_anyway" }))) this.#again.set(subject, done.length);
       else await resolve(truth);
     }
   }
-}
 
-/** The nth step that a run has recorded, as the platform calls it. */
-async function stepOf(id: string, nth: number): Promise<string | undefined> {
-  const steps = await rows<{ step: string; item: string }>(
-    "SELECT step, item FROM inbox WHERE instance_id = ?1 AND position >= 0 ORDER BY position",
-    id,
-  );
-  const { step, item } = steps[nth % Math.max(1, steps.length)] ?? {};
-  return step === undefined ? undefined : `${step}${item ? ` [${item}]` : ""}`;
+  /** The nth step that a run has recorded, as the platform calls it. */
+  async #stepOf(id: string, nth: number): Promise<string | undefined> {
+    const steps = await this.#stage.rows<{ step: string; item: string }>(
+      "SELECT step, item FROM inbox WHERE instance_id = ?1 AND position >= 0 ORDER BY position",
+      id,
+    );
+    const { step, item } = steps[nth % Math.max(1, steps.length)] ?? {};
+    return step === undefined ? undefined : `${step}${item ? ` [${item}]` : ""}`;
+  }
+
+  /** As a queue does: what was not acknowledged comes again. */
+  async #send(queue: string, bodies: unknown[]): Promise<void> {
+    for (let attempt = 1; attempt <= 3; attempt++) {
+      const { acked } = await this.#stage.deliver(queue, bodies, attempt).catch(() => ({ acked: 0 }));
+      if (acked === bodies.length) return;
+    }
+  }
+
+  #payload(note: unknown): Record<string, unknown> {
+    return { name: this.#run.name, program: this.#run.program, note };
+  }
+
+  async #behave(...behaviours: Behaviour[]): Promise<void> {
+    await fetch(`${this.#stage.upstreamUrl}/behaviours`, { method: "POST", body: JSON.stringify(behaviours) });
+  }
+
+  async #happened(subject: string): Promise<LedgerEntry[]> {
+    return (await (await fetch(`${this.#stage.upstreamUrl}/ledger/${encodeURIComponent(subject)}`)).json()) as LedgerEntry[];
+  }
 }
 
 /** As a client does: again, until it is answered. That it has been done already is an answer. */
@@ -228,17 +223,9 @@ export async function patiently<T>(ask: () => Promise<T>): Promise<T | undefined
     try {
       return await ask();
     } catch (error) {
-      if (error instanceof MillraceError && error.code === "invalid_transition") return undefined;
+      if (codeOf(error) === "invalid_transition") return undefined;
       if (tries === 5) throw error;
     }
-  }
-}
-
-/** As a queue does: what was not acknowledged comes again. */
-async function sendAll(queue: string, bodies: unknown[]): Promise<void> {
-  for (let attempt = 1; attempt <= 3; attempt++) {
-    const { acked } = await deliver(queue, bodies, attempt).catch(() => ({ acked: 0 }));
-    if (acked === bodies.length) return;
   }
 }
 

@@ -1,0 +1,34 @@
+// Data alone: what may fail of the calls that the engine makes. What lets them fail is in faults.ts.
+
+/** Where the engine leaves its own code for something that may fail by itself. */
+export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "bucket"] as const;
+export type Boundary = (typeof BOUNDARIES)[number];
+
+/**
+ * How a call fails: `before` it had its effect, or `after` it (reported as failed all the same); `twice`: it has its effect two times, and
+ * only the second is answered; `late`: after two seconds; `refused`: for overload, before it had its effect.
+ */
+export const WAYS = ["before", "after", "twice", "late", "refused"] as const;
+
+/** What an instance goes through: its run, a restart from the beginning, and an undo. */
+export const PHASES = ["run", "restart", "undo"] as const;
+export type Phase = (typeof PHASES)[number];
+
+/** One call that fails: the nth of those that a run makes at a boundary, from 0, in one phase. */
+export interface Fault {
+  phase: Phase;
+  boundary: Boundary;
+  nth: number;
+  way: (typeof WAYS)[number];
+}
+
+/** How many calls of each boundary were made. */
+export type Counts = Record<Boundary, number>;
+
+/** Calls about one run: those that name it. */
+export interface Watch {
+  readonly counts: Counts;
+  /** How many of the faults have happened. */
+  struck(): number;
+  end(): void;
+}

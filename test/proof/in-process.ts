@@ -1,0 +1,43 @@
+import { expect } from "vitest";
+import { deliver, keeperRound, probeEnv, rows, until } from "../engine/harness.ts";
+import { labPasses, labs } from "../probe/lab.ts";
+import { app } from "../probe/worker.ts";
+import { doorsOf } from "./doors.ts";
+import { askAside, standBetween, watch } from "./faults.ts";
+import { codeFor } from "./interpret.ts";
+import { type Case, type Proof, trialOn } from "./prove.ts";
+import type { Stage } from "./stage.ts";
+
+/** The engine that runs in the test's own process: single calls of it can be made to fail, and its keeper does its rounds when asked. */
+const stage: Stage = {
+  ...doorsOf(probeEnv, app),
+  upstreamUrl: probeEnv.UPSTREAM_URL,
+  disturbedUntil: () => 0,
+  watch,
+  cast: ({ name, program }, runs) => void labs.set(name, codeFor(program, runs)),
+  deliver,
+  rows,
+  async platform(id) {
+    return (await (await askAside(id)).status()) as { status: string; output?: unknown };
+  },
+  async restart(id) {
+    const passes = labPasses.get(id) ?? 0;
+    await (await askAside(id)).restart();
+    await until(
+      async () => labPasses.get(id) ?? 0,
+      (count) => count > passes,
+    );
+  },
+  round: keeperRound,
+};
+
+/** Tries a case in the test's own process. `patienceMs`: how long each of its phases may take to converge. */
+export const trial = (one: Case, patienceMs?: number): Promise<Proof> =>
+  trialOn(stage, one, patienceMs === undefined ? {} : { patienceMs });
+
+/** Fails unless a case keeps every promise. */
+export async function prove(one: Case): Promise<void> {
+  standBetween();
+  const { problems } = await trial(one);
+  expect(problems).toEqual([]);
+}

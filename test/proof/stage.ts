@@ -1,0 +1,65 @@
+// What the proof knows of the engine under it: nothing of the platform may be imported here, so that it runs in any process.
+import type { Effect, Resolution } from "../../src/engine/index.ts";
+import type { Fault, Watch } from "./fault.ts";
+import type { Program } from "./program.ts";
+
+/** One run: its name, which its subjects begin with, its instance, and what it does. */
+export interface Subject {
+  name: string;
+  id: string;
+  program: Program;
+}
+
+/** A question that a run has asked, as far as who answers it looks. */
+export interface Question {
+  id: string;
+  state: string;
+  details: Record<string, unknown> | null;
+}
+
+/** How a run stands on the platform, and what it has answered. */
+export interface Standing {
+  status: string;
+  output?: unknown;
+}
+
+/** An engine on trial, as those outside see it. What it refuses is thrown as it throws it: with its code. */
+export interface Stage {
+  /** Where the upstream listens. */
+  readonly upstreamUrl: string;
+  /** The time until which something was made to fail from outside, as `Date.now()` says it; 0 where nothing is. */
+  disturbedUntil(): number;
+  /** The instance that a run of this name is. */
+  idOf(name: string): Promise<string>;
+  /** Makes the calls about a run known that shall fail. */
+  watch(names: readonly string[], faults: readonly Fault[]): Watch;
+  /** Makes the code of a run known before it is asked for. `runs`: how many runs operators have begun so far. */
+  cast(run: Subject, runs: () => number): void;
+  /** Asks for a run over the door. */
+  enqueue(payload: Record<string, unknown>): Promise<{ instanceId: string }>;
+  /** Hands messages to a queue's consumer, and answers how many it has settled. */
+  deliver(queue: string, bodies: unknown[], attempt: number): Promise<{ acked: number }>;
+  rows<T = Record<string, unknown>>(sql: string, ...params: unknown[]): Promise<T[]>;
+  /** How many events an object was told. */
+  heard(name: string): Promise<number>;
+  platform(id: string): Promise<Standing>;
+  /** Has a run passed again from its beginning by the platform; over once its code is being passed. */
+  restart(id: string): Promise<void>;
+  retry(id: string, options: { reason: string; from?: string | undefined }): Promise<unknown>;
+  undo(id: string, reason: string): Promise<unknown>;
+  effects(id: string): Promise<Effect[]>;
+  resolve(key: string, resolution: Resolution, reason: string): Promise<unknown>;
+  questions(id: string): Promise<Question[]>;
+  decide(question: string, decision: "approve" | "reject", reason: string): Promise<unknown>;
+  /** A round of the keeper, where it does not do them by itself. */
+  round(): Promise<void>;
+}
+
+/** Who works the engine in the proof. */
+export const operator = { tenantId: "acme", actor: "tess" };
+
+export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** The code of an error that the engine gave one: this module cannot ask the engine's own function. */
+export const codeOf = (error: unknown): string | undefined =>
+  error instanceof Error && error.name === "MillraceError" && "code" in error ? String(error.code) : undefined;
