@@ -19,6 +19,8 @@ const proof = {
   seed: Number(process.env.MILLRACE_PROOF_SEED ?? randomInt(1_000_000)),
   seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 30),
   shrinkSeconds: Number(process.env.MILLRACE_PROOF_SHRINK_SECONDS ?? 120),
+  finds: Number(process.env.MILLRACE_PROOF_FINDS ?? 1),
+  patienceMs: Number(process.env.MILLRACE_PROOF_PATIENCE_MS ?? 60_000),
   whole: process.env.MILLRACE_FULL_SIZE === "true",
 };
 

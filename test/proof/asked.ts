@@ -6,8 +6,8 @@ declare module "vitest" {
     said?: string;
   }
   interface ProvidedContext {
-    /** What the proof was asked for: see vitest.config.ts. */
-    proof: { seed: number; seconds: number; shrinkSeconds: number; whole: boolean };
+    /** What the proof was asked for: see vitest.config.ts. It ends with so many finds; a run has so long to converge. */
+    proof: { seed: number; seconds: number; shrinkSeconds: number; finds: number; patienceMs: number; whole: boolean };
   }
 }
 

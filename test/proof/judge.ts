@@ -58,7 +58,7 @@ export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict
 export async function evidenceOf(stage: Stage, { id, name }: Subject): Promise<string> {
   const { rows } = stage;
   const tables = {
-    row: await rows("SELECT status, run, seen, undo, error, check_at FROM instances WHERE id = ?1", id),
+    row: await rows("SELECT * FROM instances WHERE id = ?1", id),
     inbox: await rows(
       `SELECT step, item, generation, class, state, position, token, after, caught, error
        FROM inbox WHERE instance_id = ?1 ORDER BY position`,

@@ -31,10 +31,10 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
   const count = { programs: 0, steps: 0, planned: 0, struck: 0, faulted: 0 };
   const found: { seed: number; problems: string[] }[] = [];
   await sideBySide(LANES, async () => {
-    if (Date.now() > until || found.length > 0) return false;
+    if (Date.now() > until || found.length >= asked.finds) return false;
     const own = seed + count.programs++;
     const one = drawn(own);
-    const { problems, struck } = await trial(one);
+    const { problems, struck } = await trial(one, asked.patienceMs);
     const planned = one.faults?.length ?? 0;
     count.steps += leavesOf(one.program).length;
     count.planned += planned;
