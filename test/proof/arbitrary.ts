@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { BOUNDARIES, type Fault, PHASES, type Phase, WAYS } from "./fault.ts";
+import { BOUNDARIES, type Boundary, type Fault, PHASES, WAYS } from "./fault.ts";
 import { type Act, type Ask, type Leaf, leavesOf, type Own, type Program, STEP_RETRIES, type Upstream, type Wait } from "./program.ts";
 import type { Case } from "./prove.ts";
 import type { World } from "./world.ts";
@@ -9,7 +9,7 @@ const sometimes = <T>(what: fc.Arbitrary<T>, odds = 4): fc.Arbitrary<T | undefin
   fc.oneof({ weight: odds - 1, arbitrary: fc.constant(undefined) }, { weight: 1, arbitrary: what });
 const rarely = sometimes(fc.constant(true), 6);
 
-const UNTOLD = ["fails", "drops", "busy", "garbles"] as const;
+const UNTOLD = ["fails", "drops", "busy", "garbles", "cuts"] as const;
 const upstream: fc.Arbitrary<Upstream> = fc.oneof(
   {
     weight: 3,
@@ -18,7 +18,7 @@ const upstream: fc.Arbitrary<Upstream> = fc.oneof(
   { weight: 6, arbitrary: fc.record({ is: fc.constantFrom(...UNTOLD), times: fc.constant(1) }) },
   { weight: 3, arbitrary: fc.record({ is: fc.constant("never" as const), times: fc.constant(1) }) },
   { weight: 3, arbitrary: fc.record({ is: fc.constant("away" as const), times: fc.constantFrom(1, STEP_RETRIES + 3) }) },
-  { weight: 1, arbitrary: fc.record({ is: fc.constant("hangs" as const), times: fc.constant(1) }) },
+  { weight: 1, arbitrary: fc.record({ is: fc.constantFrom("hangs" as const, "floods" as const), times: fc.constant(1) }) },
 );
 
 const said = { emits: sometimes(fc.constant(true), 3), large: rarely, stays: rarely };
@@ -85,6 +85,11 @@ const world: fc.Arbitrary<World> = fc.record({
   copies: fc.integer({ min: 0, max: 2 }),
   conflicts: rarely,
   malformed: rarely,
+  poison: rarely,
+  stranger: rarely,
+  mistakes: rarely,
+  late: sometimes(fc.constantFrom("late" as const, "skipped" as const), 6),
+  clockMs: sometimes(fc.constantFrom(-86_400_000, -90_000, 90_000, 86_400_000), 10),
   large: rarely,
   again: rarely,
   clicks: fc.array(click, { maxLength: 2 }),
@@ -92,16 +97,30 @@ const world: fc.Arbitrary<World> = fc.record({
   ends: fc.constantFrom("stays", "undone", "undone and retried"),
 });
 
-const fault: fc.Arbitrary<Fault> = fc
-  .record({ phase: fc.constantFrom(...PHASES), boundary: fc.constantFrom(...BOUNDARIES), nth: fc.nat(9), way: fc.constantFrom(...WAYS) })
-  .map((one) => (one.boundary === "database" || one.boundary === "recorder" ? one : { ...one, nth: one.nth % 3 }));
+const fault: fc.Arbitrary<Fault> = fc.record({
+  phase: fc.constantFrom(...PHASES),
+  boundary: fc.constantFrom(...BOUNDARIES),
+  nth: fc.nat(9),
+  way: fc.constantFrom(...WAYS),
+  times: sometimes(fc.constantFrom(2, 5), 5),
+});
 
 /** Anything that could be proven: a program, up to two faults, and what the world does meanwhile. */
 export const cases: fc.Arbitrary<Case> = fc
   .record({ program: whole, faults: fc.array(fault, { maxLength: 2 }), world })
-  .map((one) => ({ ...one, faults: one.faults.map((planned) => ({ ...planned, phase: phaseIn(one.world, planned.phase) })) }));
+  .map(({ program, faults, world }) => ({
+    program,
+    faults: faults.map((one) => reachable(world, one)),
+    world: faults.some(({ boundary }) => boundary === "bucket") ? { ...world, large: true } : world,
+  }));
 
-/** A fault of a phase that does not come strikes the run. */
-function phaseIn({ restarts, ends }: World, phase: Phase): Phase {
-  return (phase === "restart" && restarts === 0) || (phase === "undo" && ends === "stays") ? "run" : phase;
+/** How many calls a run makes at a boundary at least, mostly: a fault behind that strikes nothing. */
+const CALLS: Record<Boundary, number> = { database: 8, recorder: 8, queue: 1, create: 1, instance: 1, bucket: 2 };
+
+/** A fault where it is likely to strike: in a phase that comes, at a boundary that is crossed there. */
+function reachable({ restarts, ends }: World, { phase, boundary, nth, ...how }: Fault): Fault {
+  const comes = phase === "run" || (phase === "restart" ? restarts > 0 : ends !== "stays");
+  if (!comes || phase === "run") return { ...how, phase: "run", boundary, nth: nth % CALLS[boundary] };
+  const crossed = boundary === "queue" || boundary === "create" ? "recorder" : boundary;
+  return { ...how, phase, boundary: crossed, nth: nth % Math.ceil(CALLS[crossed] / 2) };
 }

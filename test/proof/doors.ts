@@ -6,15 +6,15 @@ import {
   enqueue,
   instanceId,
   listApprovals,
-  MillraceError,
   resolveDoubt,
   retryInstance,
+  skipDeadLetter,
   undoInstance,
 } from "../../src/engine/index.ts";
 import { operator, type Stage } from "./stage.ts";
 
 /** What the engine's own process must do for those outside. */
-export type Doors = Pick<Stage, "idOf" | "enqueue" | "heard" | "retry" | "undo" | "effects" | "resolve" | "questions" | "decide">;
+export type Doors = Pick<Stage, "idOf" | "enqueue" | "heard" | "retry" | "undo" | "effects" | "resolve" | "questions" | "decide" | "skip">;
 
 interface DoorsEnv extends EngineEnv {
   LISTENER: DurableObjectNamespace;
@@ -24,11 +24,11 @@ interface DoorsEnv extends EngineEnv {
 export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
   return {
     idOf: async (name) => instanceId(operator.tenantId, "lab", name),
-    async enqueue(payload) {
-      const [answer] = await enqueue(env, app, { tenantId: operator.tenantId, source: "test" }, [{ type: "lab.requested", payload }]);
-      if (answer instanceof MillraceError || answer === undefined) throw answer;
-      return answer;
+    enqueue(requests) {
+      const commands = requests.map(({ payload, key }) => ({ type: "lab.requested", payload, idempotencyKey: key }));
+      return enqueue(env, app, { tenantId: requests[0]?.tenantId ?? operator.tenantId, source: "test" }, commands);
     },
+    skip: (letter, reason) => skipDeadLetter(env, app, { ...operator, seesUnattributed: true }, letter, reason),
     heard: (name) => (env.LISTENER.get(env.LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard(),
     retry: (id, options) => retryInstance(env, operator, id, options),
     undo: (id, reason) => undoInstance(env, operator, id, reason),

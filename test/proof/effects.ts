@@ -1,4 +1,5 @@
 import { env } from "cloudflare:workers";
+import * as z from "zod";
 import {
   type Done,
   defineStep,
@@ -63,11 +64,13 @@ const back = defineStep<Done<Doing, string>, unknown>({
   run: ({ input: { input }, ...call }) => act("POST", "keyed", { ...call, input: { subject: `${input.subject}/back`, large: false } }),
 });
 
+const output = z.string();
+
 const classes: Record<Act["do"], StepDefinition<Doing, string>> = {
-  keyed: { effect: "keyed", ...QUICK, run: (call) => act("POST", "keyed", call) },
-  natural: { effect: "natural", ...QUICK, run: (call) => act("PUT", "natural", call) },
-  once: { effect: "once", ...QUICK, run: (call) => act("POST", "plain", call) },
-  lookup: { effect: "lookup", ...QUICK, run: (call) => act("POST", "plain", call), lookup: find },
+  keyed: { effect: "keyed", output, ...QUICK, run: (call) => act("POST", "keyed", call) },
+  natural: { effect: "natural", output, ...QUICK, run: (call) => act("PUT", "natural", call) },
+  once: { effect: "once", output, ...QUICK, run: (call) => act("POST", "plain", call) },
+  lookup: { effect: "lookup", output, ...QUICK, run: (call) => act("POST", "plain", call), lookup: find },
 };
 
 /** The definition of an effect; one that does not stay can be taken back. */

@@ -4,6 +4,9 @@ import { Recorder } from "../../src/engine/index.ts";
 import { probeEnv } from "../engine/harness.ts";
 import { LAB } from "../engine/lab.ts";
 import { BOUNDARIES, type Boundary, type Counts, type Fault, type Watch } from "./fault.ts";
+import { BEGIN_JOURNAL, END_JOURNAL } from "./journal.ts";
+import { TIMEOUT_MS } from "./program.ts";
+import { SECRET } from "./senders.ts";
 
 const LATE_MS = 2000;
 
@@ -40,7 +43,7 @@ async function pass(boundary: Boundary, about: string, call: () => Promise<unkno
   for (const own of watching) {
     if (!own.names.some((name) => about.includes(name))) continue;
     const nth = own.counts[boundary]++;
-    const fault = own.faults.find((one) => one.boundary === boundary && one.nth === nth);
+    const fault = own.faults.find((one) => one.boundary === boundary && one.nth <= nth && nth < one.nth + (one.times ?? 1));
     // A call about two runs that are both due fails in one way.
     if (!fault || due.length > 0) continue;
     own.struck++;
@@ -59,10 +62,24 @@ async function pass(boundary: Boundary, about: string, call: () => Promise<unkno
     case "twice":
       await call();
       return call();
+    case "stale": {
+      const answer = await call();
+      await scheduler.wait(TIMEOUT_MS + LATE_MS);
+      await endLeases(about);
+      return answer;
+    }
     case "late":
       await scheduler.wait(LATE_MS);
       return call();
   }
+}
+
+/** Ends the leases of the runs that a call is about: their holder is slower than that. */
+async function endLeases(about: string): Promise<void> {
+  const ids = [...watching].flatMap(({ names }) => (names.some((name) => about.includes(name)) ? names : []));
+  await env.DB.prepare("UPDATE inbox SET lease_until = 0 WHERE state = 'claimed' AND instance_id IN (SELECT value FROM json_each(?1))")
+    .bind(JSON.stringify(ids))
+    .run();
 }
 
 type Call = (...args: never[]) => Promise<unknown>;
@@ -72,10 +89,25 @@ let get: Workflow["get"] | undefined;
 /** A run on the platform, asked by the test itself: such calls are not the engine's. */
 export const askAside = (id: string): Promise<WorkflowInstance> => (get ?? LAB.get).call(LAB, id);
 
-/** Puts itself between the engine and everything outside it, until the test ends. */
-export function standBetween(): void {
+/** Log lines that show what nobody may see: text of a payload. */
+export const leaked: string[] = [];
+
+/** Puts itself between the engine and everything outside it, and begins the journal of the database, until the test ends. */
+export async function standBetween(): Promise<void> {
   if (get) return;
+  const run = (statements: string[]) => env.DB.batch(statements.map((one) => env.DB.prepare(one)));
+  await run(BEGIN_JOURNAL);
   const undo: (() => void)[] = [];
+  for (const level of ["log", "info", "warn", "error"] as const) {
+    const original = console[level];
+    console[level] = (...said: unknown[]) => {
+      if (said.some((one) => textOf(one).includes(SECRET))) leaked.push(said.map(String).join(" ").slice(0, 300));
+      original.apply(console, said);
+    };
+    undo.push(() => {
+      console[level] = original;
+    });
+  }
   const replace = (target: object, methods: string[], boundary: Boundary, about: (args: unknown[]) => unknown) => {
     const prototype = target as Record<string, Call>;
     for (const method of methods) {
@@ -103,11 +135,12 @@ export function standBetween(): void {
   );
   replace(prototypeOf(LAB), ["createBatch"], "create", (args) => args);
   replace(prototypeOf(LAB), ["get"], "instance", (args) => args);
-  replace(prototypeOf(env.PAYLOADS), ["get", "put"], "bucket", ([key]) => key);
-  onTestFinished(() => {
+  replace(prototypeOf(env.PAYLOADS), ["get", "put", "delete"], "bucket", ([key]) => key);
+  onTestFinished(async () => {
     get = undefined;
     watching.clear();
     for (const back of undo) back();
+    await run(END_JOURNAL);
   });
 }
 

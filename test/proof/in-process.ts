@@ -3,7 +3,7 @@ import { deliver, keeperRound, probeEnv, rows, until } from "../engine/harness.t
 import { labPasses, labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
 import { doorsOf } from "./doors.ts";
-import { askAside, standBetween, watch } from "./faults.ts";
+import { askAside, leaked, standBetween, watch } from "./faults.ts";
 import { codeFor } from "./interpret.ts";
 import { type Case, type Proof, trialOn } from "./prove.ts";
 import type { Stage } from "./stage.ts";
@@ -12,6 +12,7 @@ import type { Stage } from "./stage.ts";
 const stage: Stage = {
   ...doorsOf(probeEnv, app),
   upstreamUrl: probeEnv.UPSTREAM_URL,
+  now: () => realNow.call(Date),
   disturbedUntil: () => 0,
   watch,
   cast: ({ name, program }, runs) => void labs.set(name, codeFor(program, runs)),
@@ -28,16 +29,34 @@ const stage: Stage = {
       (count) => count > passes,
     );
   },
+  shiftClock,
   round: keeperRound,
 };
 
+const realNow = Date.now;
+/** By how much runs on trial want the clock to be wrong; the last one has it. */
+const shifts = new Set<{ byMs: number }>();
+
+function shiftClock(byMs: number): () => void {
+  const shift = { byMs };
+  shifts.add(shift);
+  Date.now = () => realNow.call(Date) + ([...shifts].at(-1)?.byMs ?? 0);
+  return () => {
+    shifts.delete(shift);
+    if (shifts.size === 0) Date.now = realNow;
+  };
+}
+
 /** Tries a case in the test's own process. `patienceMs`: how long each of its phases may take to converge. */
-export const trial = (one: Case, patienceMs?: number): Promise<Proof> =>
-  trialOn(stage, one, patienceMs === undefined ? {} : { patienceMs });
+export async function trial(one: Case, patienceMs?: number): Promise<Proof> {
+  const proof = await trialOn(stage, one, patienceMs === undefined ? {} : { patienceMs });
+  // Said of whoever ends first: the lines do not tell whose they are.
+  return { ...proof, problems: [...proof.problems, ...leaked.splice(0).map((line) => `a log line shows a payload: ${line}`)] };
+}
 
 /** Fails unless a case keeps every promise. */
 export async function prove(one: Case): Promise<void> {
-  standBetween();
+  await standBetween();
   const { problems } = await trial(one);
   expect(problems).toEqual([]);
 }

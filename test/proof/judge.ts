@@ -2,6 +2,7 @@
 import type { LedgerEntry } from "../upstream/server.ts";
 import { misordered, type Verdict, wrongWith } from "./account.ts";
 import { type Effect, effectsOf } from "./model.ts";
+import type { Asked } from "./people.ts";
 import type { Stage, Standing, Subject } from "./stage.ts";
 
 /** How a row stands. */
@@ -54,6 +55,15 @@ export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict
   return found;
 }
 
+/** I11: each thing that a person asked for is on record once, if it was promised; and never what nobody asked for. */
+export async function wrongInAudit({ rows }: Stage, { id }: Subject, asked: Asked): Promise<string[]> {
+  const found = await rows<{ verb: string; n: number }>("SELECT verb, count(*) AS n FROM actions WHERE instance_id = ?1 GROUP BY verb", id);
+  return Object.entries(asked).flatMap(([verb, one]) => {
+    const n = found.find((row) => row.verb === verb)?.n ?? 0;
+    return n < one.promised || n > one.asked ? [`${n} actions "${verb}", asked ${one.asked} times and promised ${one.promised} times`] : [];
+  });
+}
+
 /** All that is on record of a run, for whoever must find out what it hangs on. */
 export async function evidenceOf(stage: Stage, { id, name }: Subject): Promise<string> {
   const { rows } = stage;
@@ -86,7 +96,7 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
       "SELECT kind, name, count(*) AS n FROM probe_rows WHERE name LIKE ?1 GROUP BY kind, name",
       `${run.name}/%`,
     ),
-    stage.rows<{ reason: string }>("SELECT reason FROM dead_letters WHERE body LIKE ?1", `%${run.name}%`),
+    stage.rows<{ reason: string; state: string }>("SELECT reason, state FROM dead_letters WHERE body LIKE ?1", `%${run.name}%`),
     stage.rows("SELECT id FROM instances WHERE subject = ?1", run.name),
   ]);
   const count = (kind: string, at: string) => kept.find((one) => one.kind === kind && one.name === `${run.name}/${at}`)?.n ?? 0;

@@ -1,10 +1,13 @@
 import type { Verdict } from "./account.ts";
 import type { Counts, Fault, Phase } from "./fault.ts";
-import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf } from "./judge.ts";
+import { wrongInJournal } from "./journal.ts";
+import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf, wrongInAudit } from "./judge.ts";
 import { type Expectation, expectationOf } from "./model.ts";
+import { patiently } from "./people.ts";
 import type { Program, Trace } from "./program.ts";
+import { noteLength } from "./senders.ts";
 import { pause, type Stage, type Subject } from "./stage.ts";
-import { noteLength, Outside, patiently, type World } from "./world.ts";
+import { Outside, type World } from "./world.ts";
 
 /** What is proven: a program, the faults that strike it, and what the world does meanwhile. */
 export interface Case {
@@ -72,23 +75,22 @@ class Trial {
   }
 
   async whole(): Promise<Proof> {
-    const { id } = this.#run;
     const { restarts, ends } = this.#world;
     await this.#phase("run", "complete", async () => {
       this.#add(await this.#outside.ask());
-      void this.#outside.click().finally(() => {
+      void this.#outside.people.click().finally(() => {
         this.#hasClicked = true;
       });
     });
-    this.#outside.calm();
+    this.#outside.people.calm();
     for (let nth = 0; nth < restarts && this.#isFine; nth++) await this.#restart();
     // What has nothing to be taken back is not undone: the engine refuses that.
     const canBeUndone = [...(this.#last?.expected.effects.values() ?? [])].some(({ stays, least }) => !stays && least === 1);
     if (ends === "stays" || !canBeUndone || !this.#isFine) return this.#proof;
     this.#undos++;
-    await this.#phase("undo", "terminated", () => patiently(() => this.#stage.undo(id, "called off")));
+    await this.#phase("undo", "terminated", () => patiently(() => this.#outside.people.undo("called off")));
     if (ends === "undone" || !this.#isFine) return this.#proof;
-    await this.#phase("again", "complete", () => patiently(() => this.#stage.retry(id, { reason: "it is on again" })));
+    await this.#phase("again", "complete", () => patiently(() => this.#outside.people.retry("it is on again")));
     return this.#proof;
   }
 
@@ -117,12 +119,15 @@ class Trial {
       [name, id],
       this.#faults.filter((one) => one.phase === phase),
     );
+    const unshift = this.#world.clockMs === undefined ? () => {} : this.#stage.shiftClock(this.#world.clockMs);
     try {
       await begin();
       this.#add(await this.#converge(ended), `${phase}: `);
     } finally {
+      unshift();
       watched.end();
     }
+    if (this.#isFine && this.#world.late) this.#add(await this.#late(ended), `${phase}: `);
     this.#proof.struck += watched.struck();
     if (phase !== "again") this.#proof.crossed[phase] ??= watched.counts;
     if (this.#isFine && ended === "complete") this.#add(await this.#told(phase), `${phase}: `);
@@ -131,13 +136,28 @@ class Trial {
     if (!this.#isFine) this.#add([await evidenceOf(this.#stage, this.#run)]);
   }
 
+  /** What was sent comes again: that changes nothing. */
+  async #late(ended: Verdict["ended"]): Promise<string[]> {
+    const before = await ledgerOf(this.#stage, this.#run.name);
+    await this.#outside.comeAgain();
+    const problems = await this.#converge(ended);
+    const more = (await ledgerOf(this.#stage, this.#run.name)).slice(before.length).map(({ subject }) => subject);
+    return more.length > 0 ? [...problems, `${more.join(", ")} happened for a message that came again`] : problems;
+  }
+
   async #judged(ended: Verdict["ended"], last: { expected: Expectation; trace: Trace }): Promise<string[]> {
     const { id, name } = this.#run;
     const at = (await ledgerOf(this.#stage, name)).length;
     await pause(QUIET_MS);
     const late = (await ledgerOf(this.#stage, name)).length - at;
     const cut = (await undosOf(this.#stage, id)) > this.#undos;
-    const problems = await judge(this.#stage, this.#run, { ...last, ended, before: this.#before, cut, letters: this.#outside.letters() });
+    const letters = this.#outside.senders.letters();
+    const problems = [
+      ...(await judge(this.#stage, this.#run, { ...last, ended, before: this.#before, cut, letters })),
+      ...(await wrongInJournal(this.#stage, this.#run)),
+      ...(await wrongInAudit(this.#stage, this.#run, this.#outside.people.asked)),
+      ...(await this.#outside.senders.strangers()),
+    ];
     return late > 0 ? [`${late} effects happened behind the end`, ...problems] : problems;
   }
 
@@ -158,19 +178,19 @@ class Trial {
    */
   async #converge(wanted: Verdict["ended"]): Promise<string[]> {
     const { id } = this.#run;
-    const begunAt = Date.now();
+    const begunAt = this.#stage.now();
     let retries = 0;
     for (;;) {
       const row = await rowOf(this.#stage, id);
       const open =
         row?.status === wanted && this.#hasClicked ? await openOf(this.#stage, this.#run, wanted) : [`the row says ${row?.status}`];
       if (open.length === 0) return [];
-      if (Date.now() > Math.max(begunAt, this.#stage.disturbedUntil()) + this.#patienceMs)
+      if (this.#stage.now() > Math.max(begunAt, this.#stage.disturbedUntil()) + this.#patienceMs)
         return [`has not come to its end: ${open.join(", ")}`];
       await this.#outside.look().catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
         if (retries++ === RETRIES) return [`is ${row.status} after ${RETRIES} retries: ${row.error}`];
-        await this.#outside.retry("again").catch(() => undefined);
+        await this.#outside.people.retry("again").catch(() => undefined);
       }
       await rounds(this.#stage);
       await pause(LOOK_MS);
@@ -182,7 +202,7 @@ let roundAt = 0;
 
 /** The keeper's rounds, for all runs that are on trial. */
 async function rounds(stage: Stage): Promise<void> {
-  if (Date.now() - roundAt < ROUND_MS) return;
-  roundAt = Date.now();
+  if (stage.now() - roundAt < ROUND_MS) return;
+  roundAt = stage.now();
   await stage.round().catch(() => undefined);
 }

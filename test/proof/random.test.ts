@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { cases } from "./arbitrary.ts";
 import { asked, sideBySide } from "./asked.ts";
+import { planned as plannedIn } from "./fault.ts";
 import { standBetween } from "./faults.ts";
 import { trial } from "./in-process.ts";
 import { leavesOf } from "./program.ts";
@@ -25,7 +26,7 @@ async function smallest(seed: number): Promise<string> {
 }
 
 it("whatever a program does, whatever fails and whoever meddles: it keeps every promise", { timeout: 36_000_000 }, async ({ task }) => {
-  standBetween();
+  await standBetween();
   const { seed, seconds } = asked;
   const until = Date.now() + seconds * 1000;
   const count = { programs: 0, steps: 0, planned: 0, struck: 0, faulted: 0 };
@@ -35,7 +36,7 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
     const own = seed + count.programs++;
     const one = drawn(own);
     const { problems, struck } = await trial(one, asked.patienceMs);
-    const planned = one.faults?.length ?? 0;
+    const planned = plannedIn(one.faults ?? []);
     count.steps += leavesOf(one.program).length;
     count.planned += planned;
     count.struck += struck;

@@ -10,6 +10,13 @@ export interface Subject {
   program: Program;
 }
 
+/** A command for a run. Default: of the operator's own tenant, under the key that its payload gives. */
+export interface Asking {
+  payload: Record<string, unknown>;
+  tenantId?: string | undefined;
+  key?: string | undefined;
+}
+
 /** A question that a run has asked, as far as who answers it looks. */
 export interface Question {
   id: string;
@@ -27,7 +34,9 @@ export interface Standing {
 export interface Stage {
   /** Where the upstream listens. */
   readonly upstreamUrl: string;
-  /** The time until which something was made to fail from outside, as `Date.now()` says it; 0 where nothing is. */
+  /** The time in milliseconds, by a clock that nobody shifts. */
+  now(): number;
+  /** The time until which something was made to fail from outside; 0 where nothing is. */
   disturbedUntil(): number;
   /** The instance that a run of this name is. */
   idOf(name: string): Promise<string>;
@@ -35,8 +44,8 @@ export interface Stage {
   watch(names: readonly string[], faults: readonly Fault[]): Watch;
   /** Makes the code of a run known before it is asked for. `runs`: how many runs operators have begun so far. */
   cast(run: Subject, runs: () => number): void;
-  /** Asks for a run over the door. */
-  enqueue(payload: Record<string, unknown>): Promise<{ instanceId: string }>;
+  /** Asks for runs over the door, in one request; each is answered for itself. */
+  enqueue(requests: readonly Asking[]): Promise<({ instanceId: string } | Error)[]>;
   /** Hands messages to a queue's consumer, and answers how many it has settled. */
   deliver(queue: string, bodies: unknown[], attempt: number): Promise<{ acked: number }>;
   rows<T = Record<string, unknown>>(sql: string, ...params: unknown[]): Promise<T[]>;
@@ -50,6 +59,10 @@ export interface Stage {
   effects(id: string): Promise<Effect[]>;
   resolve(key: string, resolution: Resolution, reason: string): Promise<unknown>;
   questions(id: string): Promise<Question[]>;
+  /** Settles a dead letter: nothing shall become of it. */
+  skip(letter: string, reason: string): Promise<unknown>;
+  /** Puts the clock of the Workers wrong by so much, until the function that it answers is called. */
+  shiftClock(byMs: number): () => void;
   decide(question: string, decision: "approve" | "reject", reason: string): Promise<unknown>;
   /** A round of the keeper, where it does not do them by itself. */
   round(): Promise<void>;

@@ -19,7 +19,7 @@ const ENOUGH = 3;
 it("whatever fails, once, at any boundary that a reference program crosses: it keeps every promise", { timeout: 36_000_000 }, async ({
   task,
 }) => {
-  standBetween();
+  await standBetween();
   const { seed, seconds, whole } = asked;
   const plan: Case[] = [];
   const found: string[] = [];

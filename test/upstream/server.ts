@@ -17,8 +17,8 @@ export interface LedgerEntry {
 /** How the upstream treats the next requests about a subject. */
 export interface Behaviour {
   subject: string;
-  /** `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after `delayMs`; `busy` does it and answers that it is still at work; `late` does it and answers after `delayMs`; `garble` does it and answers half of its answer. */
-  mode: "refuse" | "drop" | "fail" | "slow" | "busy" | "late" | "garble";
+  /** `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after `delayMs`; `busy` does it and answers that it is still at work; `late` does it and answers after `delayMs`; `garble` does it and answers half of its answer; `cut` does it and ends the connection in the midst of its answer; `flood` does it and answers 10 MB. */
+  mode: "refuse" | "drop" | "fail" | "slow" | "busy" | "late" | "garble" | "cut" | "flood";
   status?: number;
   retryAfter?: number;
   delayMs?: number;
@@ -95,7 +95,11 @@ async function perform(kind: LedgerEntry["kind"], subject: string, key: string, 
   if (behaviour?.mode === "drop") return void response.destroy();
   if (behaviour?.mode === "fail") return send(response, behaviour.status ?? 500, { error: "failed after doing it" });
   if (behaviour?.mode === "garble") return void response.writeHead(200, { "content-type": "application/json" }).end('{"id":"');
-  send(response, 200, { id });
+  if (behaviour?.mode === "cut") {
+    response.writeHead(200, { "content-type": "application/json", "content-length": "1000" });
+    return void response.write('{"id":"', () => response.destroy());
+  }
+  send(response, 200, behaviour?.mode === "flood" ? { id, more: ".".repeat(10_000_000) } : { id });
 }
 
 function take(subject: string): Behaviour | undefined {

@@ -1,0 +1,56 @@
+// What the database writes down of every run on trial by triggers of its own, whoever changes a row: the engine knows nothing of it.
+import type { Stage, Subject } from "./stage.ts";
+
+const IS_ON_TRIAL = (id: string) => `EXISTS (SELECT 1 FROM instances i WHERE i.id = ${id} AND i.subject LIKE 'proof-%')`;
+const NOTE = (id: string, what: string, was: string, is: string, epoch: string) =>
+  `INSERT INTO proof_journal (instance_id, what, was, is_now, epoch) VALUES (${id}, ${what}, ${was}, ${is}, ${epoch})`;
+const KEY = "NEW.step || '/' || NEW.item || '/' || NEW.generation";
+
+/** Statements that begin the journal. */
+export const BEGIN_JOURNAL = [
+  `CREATE TABLE IF NOT EXISTS proof_journal (
+     at INTEGER PRIMARY KEY AUTOINCREMENT, instance_id TEXT NOT NULL, what TEXT NOT NULL, was TEXT, is_now TEXT, epoch INTEGER) STRICT`,
+  "CREATE INDEX IF NOT EXISTS proof_journal_of ON proof_journal (instance_id)",
+  `CREATE TRIGGER IF NOT EXISTS proof_status AFTER UPDATE OF status ON instances
+   WHEN OLD.status <> NEW.status AND NEW.subject LIKE 'proof-%'
+   BEGIN ${NOTE("NEW.id", "'status'", "OLD.status", "NEW.status", "NULL")}; END`,
+  `CREATE TRIGGER IF NOT EXISTS proof_entry AFTER INSERT ON inbox WHEN ${IS_ON_TRIAL("NEW.instance_id")}
+   BEGIN ${NOTE("NEW.instance_id", KEY, "NULL", "NEW.state", "NEW.epoch")}; END`,
+  `CREATE TRIGGER IF NOT EXISTS proof_change AFTER UPDATE OF state, epoch ON inbox
+   WHEN (OLD.state <> NEW.state OR OLD.epoch <> NEW.epoch) AND ${IS_ON_TRIAL("NEW.instance_id")}
+   BEGIN ${NOTE("NEW.instance_id", KEY, "OLD.state", "NEW.state", "NEW.epoch")}; END`,
+];
+
+/** Statements that end it. */
+export const END_JOURNAL = ["proof_status", "proof_entry", "proof_change"].map((name) => `DROP TRIGGER IF EXISTS ${name}`);
+
+interface Note {
+  what: string;
+  was: string | null;
+  is_now: string;
+  epoch: number | null;
+}
+
+/**
+ * What is wrong with how the rows of a run came to be what they are: I6, an entry's epoch only grows, and it is done once; I13, what has
+ * ended changes because somebody asked for it alone.
+ */
+export async function wrongInJournal({ rows }: Stage, { id }: Subject): Promise<string[]> {
+  const [notes, [asked]] = await Promise.all([
+    rows<Note>("SELECT what, was, is_now, epoch FROM proof_journal WHERE instance_id = ?1 ORDER BY at", id),
+    rows<{ n: number }>("SELECT count(*) AS n FROM actions WHERE instance_id = ?1 AND result = 'applied'", id),
+  ]);
+  const problems: string[] = [];
+  const left = notes.filter(({ what, was }) => what === "status" && (was === "complete" || was === "terminated"));
+  if (left.length > (asked?.n ?? 0))
+    problems.push(`left an end ${left.length} times, asked ${asked?.n} times: ${left.map(({ was, is_now }) => `${was} to ${is_now}`)}`);
+  for (const [key, own] of Map.groupBy(notes, ({ what }) => what)) {
+    if (key === "status") continue;
+    const epochs = own.map(({ epoch }) => epoch ?? 0);
+    if (epochs.some((epoch, index) => epoch < (epochs[index - 1] ?? 0))) problems.push(`${key}: its epoch went ${epochs.join(", ")}`);
+    const states = own.map(({ is_now }) => is_now);
+    if (states.filter((state) => state === "done").length > 1) problems.push(`${key}: was done more than once: ${states.join(", ")}`);
+    if (own.some(({ was, is_now }) => was === "done" && is_now !== "superseded")) problems.push(`${key}: ${states.join(", ")}`);
+  }
+  return problems;
+}

@@ -1,0 +1,141 @@
+import type { Resolution } from "../../src/engine/index.ts";
+import type { Leaf } from "./program.ts";
+import { codeOf, pause, type Stage, type Subject } from "./stage.ts";
+import { doneTo } from "./upstream.ts";
+import type { World } from "./world.ts";
+
+/** What people ask for. */
+type Verb = "retry" | "undo" | "confirm" | "reject" | "retry_anyway";
+
+/** How often people asked for something, and how often they were told that it is promised. */
+export type Asked = Record<Verb, { asked: number; promised: number }>;
+
+/** The people on call: they retry, undo, answer questions, and resolve doubts by the upstream's ledger. */
+export class People {
+  readonly #stage: Stage;
+  readonly #run: Subject;
+  readonly #world: World;
+  readonly #leaves: ReadonlyMap<string, Leaf>;
+  /** How often an effect had happened when it was done again by a person's will. */
+  readonly #again = new Map<string, number>();
+  /** Doubts that were answered without thinking. */
+  readonly #mistaken = new Set<string>();
+  #runs = 1;
+  readonly asked = Object.fromEntries(
+    ["retry", "undo", "confirm", "reject", "retry_anyway"].map((verb) => [verb, { asked: 0, promised: 0 }]),
+  ) as Asked;
+
+  constructor(stage: Stage, run: Subject, world: World, leaves: ReadonlyMap<string, Leaf>) {
+    this.#stage = stage;
+    this.#run = run;
+    this.#world = world;
+    this.#leaves = leaves;
+  }
+
+  /** How many runs they have begun so far. */
+  get runs(): number {
+    return this.#runs;
+  }
+
+  /** Nothing fails by itself any more. */
+  calm(): void {
+    this.#runs = Number.POSITIVE_INFINITY;
+  }
+
+  /** What is asked for at any moment. Over when all of it was answered. */
+  async click(): Promise<void> {
+    await Promise.all(
+      this.#world.clicks.map(async ({ verb, afterMs, nth }) => {
+        await pause(afterMs);
+        const from = verb === "retry from" ? await this.#stepOf(nth) : undefined;
+        await (verb === "undo" ? this.undo("clicked") : this.retry("clicked", from)).catch(() => undefined);
+      }),
+    );
+  }
+
+  async retry(reason: string, from?: string): Promise<void> {
+    // The run begins before the operator is answered.
+    this.#runs++;
+    await this.#ask("retry", () => this.#stage.retry(this.#run.id, { reason, from })).catch((error) => {
+      this.#runs--;
+      throw error;
+    });
+  }
+
+  async undo(reason: string): Promise<void> {
+    await this.#ask("undo", () => this.#stage.undo(this.#run.id, reason));
+  }
+
+  /** Answers the questions that the run asks. */
+  async answer(): Promise<void> {
+    const { id, name } = this.#run;
+    const pending = await this.#stage.rows("SELECT id FROM approvals WHERE instance_id = ?1 AND state = 'pending'", id);
+    if (pending.length === 0) return;
+    for (const { id: question, state, details } of await this.#stage.questions(id)) {
+      const leaf = this.#leaves.get(`${name}/${details?.at}`);
+      if (state !== "pending" || leaf?.do !== "ask" || leaf.answer === "never") continue;
+      await this.#stage.decide(question, leaf.answer === "yes" ? "approve" : "reject", "asked").catch(() => undefined);
+    }
+  }
+
+  /** Settles the doubts. An effect has happened if the upstream has done it more often than it was taken back. */
+  async resolve(): Promise<void> {
+    const doubts = await this.#stage.rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", this.#run.id);
+    if (doubts.length === 0) return;
+    for (const effect of await this.#stage.effects(this.#run.id)) {
+      if (effect.state !== "in_doubt") continue;
+      const { subject } = JSON.parse(effect.input ?? "{}") as { subject: string };
+      const of = (about: string) => doneTo(this.#stage.upstreamUrl, about);
+      const [done, back] = await Promise.all([of(subject), of(`${subject}/back`)]);
+      const before = this.#again.get(subject);
+      const isAgain = this.#world.again === true && before === undefined && back.length === 0;
+      const resolve = (answer: Resolution) =>
+        this.#ask(answer.verb, () => this.#stage.resolve(effect.key, answer, "the ledger says so")).catch(() => undefined);
+      const truth: Resolution =
+        done.length > back.length + (before ?? 0) ? { verb: "confirm", output: done.at(-1)?.id } : { verb: "reject" };
+      if (isAgain && (await resolve({ verb: "retry_anyway" }))) this.#again.set(subject, done.length);
+      else if (truth.verb === "confirm" && this.#world.mistakes && !this.#mistaken.has(subject)) {
+        this.#mistaken.add(subject);
+        await resolve({ verb: "confirm", output: null });
+      } else await resolve(truth);
+    }
+  }
+
+  /** Skips all letters about the run: nobody wants these messages any more. */
+  async skip(): Promise<void> {
+    const open = await this.#stage.rows<{ id: string }>(
+      "SELECT id FROM dead_letters WHERE body LIKE ?1 AND state = 'open'",
+      `%${this.#run.name}%`,
+    );
+    for (const { id } of open) await patiently(() => this.#stage.skip(id, "not wanted"));
+  }
+
+  async #ask(verb: Verb, ask: () => Promise<unknown>): Promise<unknown> {
+    this.asked[verb].asked++;
+    const answer = (await ask()) ?? true;
+    this.asked[verb].promised++;
+    return answer;
+  }
+
+  /** The nth step that the run has recorded, as the platform calls it. */
+  async #stepOf(nth: number): Promise<string | undefined> {
+    const steps = await this.#stage.rows<{ step: string; item: string }>(
+      "SELECT step, item FROM inbox WHERE instance_id = ?1 AND position >= 0 ORDER BY position",
+      this.#run.id,
+    );
+    const { step, item } = steps[nth % Math.max(1, steps.length)] ?? {};
+    return step === undefined ? undefined : `${step}${item ? ` [${item}]` : ""}`;
+  }
+}
+
+/** As a client does: again, until it is answered. That it has been done already is an answer. */
+export async function patiently<T>(ask: () => Promise<T>): Promise<T | undefined> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await ask();
+    } catch (error) {
+      if (codeOf(error) === "invalid_transition") return undefined;
+      if (tries === 5) throw error;
+    }
+  }
+}

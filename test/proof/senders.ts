@@ -1,0 +1,185 @@
+import type { Envelope } from "../../src/engine/index.ts";
+import { event } from "../engine/event.ts";
+import { patiently } from "./people.ts";
+import type { Leaf, Wait } from "./program.ts";
+import { codeOf, type Stage, type Subject } from "./stage.ts";
+import type { World } from "./world.ts";
+
+const LARGE_NOTE = 40_000;
+const REUSED = "idempotency_key_reused";
+const OTHER_NOTE = "another payload";
+/** How long a sender waits for an answer before saying it again. */
+const AGAIN_MS = 1000;
+/** Another tenant, whose messages have the same keys and subjects. */
+const STRANGER = "globex";
+/** What every note is made of: no log line may show it. */
+export const SECRET = "nobody-logs-this ";
+
+/** How long the note is that a run is given. */
+export const noteLength = ({ large }: World): number => (large ? LARGE_NOTE : SECRET.length);
+
+type SentTo = "probe-commands" | "probe-events";
+
+/** Those who send commands and events: each message as often, as late, and with as much wrong in it as a world has it. */
+export class Senders {
+  readonly #stage: Stage;
+  readonly #run: Subject;
+  readonly #world: World;
+  readonly #leaves: ReadonlyMap<string, Leaf>;
+  readonly #saidAt = new Map<string, number>();
+  /** All messages that were sent, by queue: the same message is sent again. */
+  readonly #sent: Record<SentTo, Set<unknown>> = { "probe-commands": new Set(), "probe-events": new Set() };
+  readonly #events = new Map<string, Envelope>();
+
+  constructor(stage: Stage, run: Subject, world: World, leaves: ReadonlyMap<string, Leaf>) {
+    this.#stage = stage;
+    this.#run = run;
+    this.#world = world;
+    this.#leaves = leaves;
+  }
+
+  /** Asks for the run, until it is answered; what is said early comes right behind that. Answers what is wrong with the answers. */
+  async ask(): Promise<string[]> {
+    const { id, name } = this.#run;
+    const { conflicts, stranger } = this.#world;
+    const note = SECRET.padEnd(noteLength(this.#world), "n");
+    const asked = { payload: this.#payload(note) };
+    // The same key with another payload, in one request with the first: and again when that is known.
+    const other = conflicts ? [{ payload: this.#payload(OTHER_NOTE) }] : [];
+    const foreign = { tenantId: STRANGER, key: name, payload: { name: `${name}~`, note, program: { do: "commit" } } };
+    if (stranger) await patiently(() => this.#stage.enqueue([foreign]));
+    const problems: string[] = [];
+    for (let tries = 1; ; tries++) {
+      const [own, ...more] = await this.#stage.enqueue([asked, ...other]).catch((error: Error) => [error]);
+      problems.push(...more.flatMap(taken));
+      if (own && "instanceId" in own) {
+        if (own.instanceId !== id) return [`was accepted as ${own.instanceId}`];
+        break;
+      }
+      if (tries === 5) throw own;
+    }
+    const early = [...this.#leaves].filter(([, leaf]) => leaf.do === "wait" && leaf.comes === "early");
+    await Promise.all([this.#sendCommands(), ...early.map(([subject, leaf]) => this.#say(subject, leaf as Wait))]);
+    const again = conflicts ? await this.#stage.enqueue(other).catch((error: Error) => [error]) : [];
+    return [...problems, ...again.flatMap(taken)];
+  }
+
+  /** Says what the run waits for. */
+  async speak(): Promise<void> {
+    const open = await this.#stage.rows<{ subject: string }>(
+      "SELECT subject FROM waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL",
+      this.#run.id,
+    );
+    for (const { subject } of open) {
+      const leaf = this.#leaves.get(subject);
+      if (leaf?.do !== "wait" || leaf.comes === "never" || this.#stage.now() - (this.#saidAt.get(subject) ?? 0) < AGAIN_MS) continue;
+      await this.#say(subject, leaf);
+    }
+  }
+
+  /** All messages come once more, also out of the dead-letter queue: shuffled, long after everything has ended. */
+  async late(): Promise<void> {
+    const envelope = await this.#envelope();
+    await this.#deliver("probe-commands", [...this.#sent["probe-commands"], envelope].reverse(), 2);
+    await this.#deliver("probe-events", [...this.#sent["probe-events"]].reverse(), 2);
+    await this.#deliver("probe-commands-dlq", [envelope], 1);
+  }
+
+  /** The letters that must be there in the end, by their reasons. */
+  letters(): string[] {
+    const { conflicts, malformed, poison } = this.#world;
+    const said = [...this.#saidAt.keys()];
+    const twice = said.filter((subject) => (this.#leaves.get(subject) as Wait).comes === "twice");
+    return [
+      ...(conflicts ? [REUSED] : []),
+      ...twice.map(() => REUSED),
+      ...(malformed ? ["invalid_payload"] : []),
+      ...(poison && said.length > 0 ? ["exhausted"] : []),
+    ];
+  }
+
+  /** What is wrong with what became of another tenant's run. */
+  async strangers(): Promise<string[]> {
+    if (!this.#world.stranger) return [];
+    const name = `${this.#run.name}~`;
+    const [row] = await this.#stage.rows<{ status: string; rows: number }>(
+      `SELECT status, (SELECT count(*) FROM probe_rows WHERE name = ?2 AND kind = 'commit') AS rows
+       FROM instances WHERE tenant_id = ?1 AND subject = ?3`,
+      STRANGER,
+      `${name}/r`,
+      name,
+    );
+    return row?.status === "complete" && row.rows === 1 ? [] : [`the other tenant's run: ${JSON.stringify(row)}`];
+  }
+
+  async #sendCommands(): Promise<void> {
+    const { copies, conflicts, malformed } = this.#world;
+    const envelope = await this.#envelope();
+    const { name } = this.#run;
+    const saying = (note: unknown) => ({ ...envelope, payload_inline: this.#payload(note), payload_ref: undefined });
+    const other = saying(OTHER_NOTE);
+    const broken = { ...saying(17), idempotency_key: `${name}/broken` };
+    await this.#send("probe-commands", [
+      ...(malformed ? [broken] : []),
+      ...(conflicts ? [other, other] : []),
+      ...new Array<unknown>(copies).fill(envelope),
+    ]);
+  }
+
+  async #envelope(): Promise<Envelope> {
+    const [row] = await this.#stage.rows<{ envelope: string }>("SELECT envelope FROM instances WHERE id = ?1", this.#run.id);
+    return JSON.parse(row?.envelope ?? "null") as Envelope;
+  }
+
+  async #say(subject: string, { comes }: Wait): Promise<void> {
+    this.#saidAt.set(subject, this.#stage.now());
+    const { name } = this.#run;
+    const one = this.#event(subject, "one");
+    // A second one, the first again, and another payload under the key of the first.
+    const more = comes === "twice" ? [this.#event(subject, "two"), one, this.#event(subject, "other", "one")] : [];
+    const foreign = this.#world.stranger ? [{ ...this.#event(subject, "foreign", "one"), tenant_id: STRANGER }] : [];
+    const poison = this.#world.poison ? [this.#poison(name)] : [];
+    await this.#send("probe-events", [...foreign, ...poison, one, ...more]);
+  }
+
+  /** The same event again is the same message. */
+  #event(subject: string, value: string, key = value): Envelope {
+    return this.#once(`${subject}/${value}`, () => event("probe.signal", subject, { about: subject, value }, `${subject}/${key}`));
+  }
+
+  /** An event whose row the database refuses. */
+  #poison(name: string): Envelope {
+    const payload = { name: `${name}~`, row: "poison" };
+    return this.#once("poison", () => ({ ...event("probe.done", name, payload, `${name}/poison`), message_type: "lab.event" }));
+  }
+
+  #once(name: string, make: () => Envelope): Envelope {
+    const made = this.#events.get(name) ?? make();
+    this.#events.set(name, made);
+    return made;
+  }
+
+  /** As a queue does: what was not acknowledged comes again. */
+  async #send(queue: SentTo, bodies: unknown[]): Promise<void> {
+    for (const body of bodies) this.#sent[queue].add(body);
+    await this.#deliver(queue, bodies, 1);
+  }
+
+  async #deliver(queue: string, bodies: unknown[], first: number): Promise<void> {
+    if (bodies.length === 0) return;
+    for (let attempt = first; attempt <= 3; attempt++) {
+      const { acked } = await this.#stage.deliver(queue, bodies, attempt).catch(() => ({ acked: 0 }));
+      if (acked === bodies.length) return;
+    }
+  }
+
+  #payload(note: unknown): Record<string, unknown> {
+    return { name: this.#run.name, program: this.#run.program, note };
+  }
+}
+
+/** What is wrong with the answer to a payload that must be refused. */
+function taken(answer: { instanceId: string } | Error): string[] {
+  const isRefused = codeOf(answer) === REUSED || codeOf(answer) === "unavailable";
+  return isRefused || !("instanceId" in answer) ? [] : [`its key was taken for another payload: ${JSON.stringify(answer)}`];
+}

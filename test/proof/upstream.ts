@@ -1,0 +1,40 @@
+import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
+import { TIMEOUT_MS, type Upstream } from "./program.ts";
+
+/** What the upstream did to a subject, in its order; where the name ends with a slash, to all that begin so. */
+export async function doneTo(upstreamUrl: string, subject: string): Promise<LedgerEntry[]> {
+  return (await (await fetch(`${upstreamUrl}/ledger/${encodeURIComponent(subject)}`)).json()) as LedgerEntry[];
+}
+
+/** Tells the upstream how it shall treat the next calls about some subjects. */
+export async function behave(upstreamUrl: string, behaviours: readonly Behaviour[]): Promise<void> {
+  if (behaviours.length > 0) await fetch(`${upstreamUrl}/behaviours`, { method: "POST", body: JSON.stringify(behaviours) });
+}
+
+/** What a program says of the upstream, in the upstream's own terms. */
+export function behaviour(subject: string, { is, times }: Upstream): Behaviour {
+  switch (is) {
+    case "refuses":
+      return { subject, mode: "refuse", status: 400, times };
+    case "never":
+      return { subject, mode: "refuse", status: 422, times };
+    case "away":
+      return { subject, mode: "refuse", status: 503, times };
+    case "limits":
+      return { subject, mode: "refuse", status: 429, times };
+    case "fails":
+      return { subject, mode: "fail", status: 500, times };
+    case "garbles":
+      return { subject, mode: "garble", times };
+    case "cuts":
+      return { subject, mode: "cut", times };
+    case "floods":
+      return { subject, mode: "flood", times };
+    case "drops":
+      return { subject, mode: "drop", times };
+    case "busy":
+      return { subject, mode: "busy", times };
+    case "hangs":
+      return { subject, mode: "late", delayMs: TIMEOUT_MS + 300, times };
+  }
+}
