@@ -21,6 +21,7 @@ const proof = {
   shrinkSeconds: Number(process.env.MILLRACE_PROOF_SHRINK_SECONDS ?? 120),
   finds: Number(process.env.MILLRACE_PROOF_FINDS ?? 1),
   patienceMs: Number(process.env.MILLRACE_PROOF_PATIENCE_MS ?? 60_000),
+  clockMs: Number(process.env.MILLRACE_PROOF_CLOCK_MS ?? 0),
   whole: process.env.MILLRACE_FULL_SIZE === "true",
 };
 

@@ -89,7 +89,6 @@ const world: fc.Arbitrary<World> = fc.record({
   stranger: rarely,
   mistakes: rarely,
   late: sometimes(fc.constantFrom("late" as const, "skipped" as const), 6),
-  clockMs: sometimes(fc.constantFrom(-86_400_000, -90_000, 90_000, 86_400_000), 10),
   large: rarely,
   again: rarely,
   clicks: fc.array(click, { maxLength: 2 }),

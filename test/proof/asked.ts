@@ -6,8 +6,9 @@ declare module "vitest" {
     said?: string;
   }
   interface ProvidedContext {
-    /** What the proof was asked for: see vitest.config.ts. It ends with so many finds; a run has so long to converge. */
-    proof: { seed: number; seconds: number; shrinkSeconds: number; finds: number; patienceMs: number; whole: boolean };
+    /** What the proof was asked for: see vitest.config.ts. It ends with so many finds; a run has so long to
+     * converge; the clock of the Workers is wrong by so much, that of the database is not. */
+    proof: { seed: number; seconds: number; shrinkSeconds: number; finds: number; patienceMs: number; clockMs: number; whole: boolean };
   }
 }
 

@@ -3,6 +3,7 @@ import { onTestFinished } from "vitest";
 import { Recorder } from "../../src/engine/index.ts";
 import { probeEnv } from "../engine/harness.ts";
 import { LAB } from "../engine/lab.ts";
+import { asked } from "./asked.ts";
 import { BOUNDARIES, type Boundary, type Counts, type Fault, type Watch } from "./fault.ts";
 import { BEGIN_JOURNAL, END_JOURNAL } from "./journal.ts";
 import { TIMEOUT_MS } from "./program.ts";
@@ -97,6 +98,9 @@ export async function standBetween(): Promise<void> {
   if (get) return;
   const run = (statements: string[]) => env.DB.batch(statements.map((one) => env.DB.prepare(one)));
   await run(BEGIN_JOURNAL);
+  // Never set right again: such a run has a process of its own.
+  const { now } = Date;
+  if (asked.clockMs !== 0) Date.now = () => now.call(Date) + asked.clockMs;
   const undo: (() => void)[] = [];
   for (const level of ["log", "info", "warn", "error"] as const) {
     const original = console[level];

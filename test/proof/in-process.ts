@@ -12,7 +12,6 @@ import type { Stage } from "./stage.ts";
 const stage: Stage = {
   ...doorsOf(probeEnv, app),
   upstreamUrl: probeEnv.UPSTREAM_URL,
-  now: () => realNow.call(Date),
   disturbedUntil: () => 0,
   watch,
   cast: ({ name, program }, runs) => void labs.set(name, codeFor(program, runs)),
@@ -29,23 +28,8 @@ const stage: Stage = {
       (count) => count > passes,
     );
   },
-  shiftClock,
   round: keeperRound,
 };
-
-const realNow = Date.now;
-/** By how much runs on trial want the clock to be wrong; the last one has it. */
-const shifts = new Set<{ byMs: number }>();
-
-function shiftClock(byMs: number): () => void {
-  const shift = { byMs };
-  shifts.add(shift);
-  Date.now = () => realNow.call(Date) + ([...shifts].at(-1)?.byMs ?? 0);
-  return () => {
-    shifts.delete(shift);
-    if (shifts.size === 0) Date.now = realNow;
-  };
-}
 
 /** Tries a case in the test's own process. `patienceMs`: how long each of its phases may take to converge. */
 export async function trial(one: Case, patienceMs?: number): Promise<Proof> {

@@ -119,12 +119,10 @@ class Trial {
       [name, id],
       this.#faults.filter((one) => one.phase === phase),
     );
-    const unshift = this.#world.clockMs === undefined ? () => {} : this.#stage.shiftClock(this.#world.clockMs);
     try {
       await begin();
       this.#add(await this.#converge(ended), `${phase}: `);
     } finally {
-      unshift();
       watched.end();
     }
     if (this.#isFine && this.#world.late) this.#add(await this.#late(ended), `${phase}: `);
@@ -178,14 +176,14 @@ class Trial {
    */
   async #converge(wanted: Verdict["ended"]): Promise<string[]> {
     const { id } = this.#run;
-    const begunAt = this.#stage.now();
+    const begunAt = Date.now();
     let retries = 0;
     for (;;) {
       const row = await rowOf(this.#stage, id);
       const open =
         row?.status === wanted && this.#hasClicked ? await openOf(this.#stage, this.#run, wanted) : [`the row says ${row?.status}`];
       if (open.length === 0) return [];
-      if (this.#stage.now() > Math.max(begunAt, this.#stage.disturbedUntil()) + this.#patienceMs)
+      if (Date.now() > Math.max(begunAt, this.#stage.disturbedUntil()) + this.#patienceMs)
         return [`has not come to its end: ${open.join(", ")}`];
       await this.#outside.look().catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
@@ -202,7 +200,7 @@ let roundAt = 0;
 
 /** The keeper's rounds, for all runs that are on trial. */
 async function rounds(stage: Stage): Promise<void> {
-  if (stage.now() - roundAt < ROUND_MS) return;
-  roundAt = stage.now();
+  if (Date.now() - roundAt < ROUND_MS) return;
+  roundAt = Date.now();
   await stage.round().catch(() => undefined);
 }

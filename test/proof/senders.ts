@@ -72,7 +72,7 @@ export class Senders {
     );
     for (const { subject } of open) {
       const leaf = this.#leaves.get(subject);
-      if (leaf?.do !== "wait" || leaf.comes === "never" || this.#stage.now() - (this.#saidAt.get(subject) ?? 0) < AGAIN_MS) continue;
+      if (leaf?.do !== "wait" || leaf.comes === "never" || Date.now() - (this.#saidAt.get(subject) ?? 0) < AGAIN_MS) continue;
       await this.#say(subject, leaf);
     }
   }
@@ -132,7 +132,7 @@ export class Senders {
   }
 
   async #say(subject: string, { comes }: Wait): Promise<void> {
-    this.#saidAt.set(subject, this.#stage.now());
+    this.#saidAt.set(subject, Date.now());
     const { name } = this.#run;
     const one = this.#event(subject, "one");
     // A second one, the first again, and another payload under the key of the first.

@@ -34,9 +34,7 @@ export interface Standing {
 export interface Stage {
   /** Where the upstream listens. */
   readonly upstreamUrl: string;
-  /** The time in milliseconds, by a clock that nobody shifts. */
-  now(): number;
-  /** The time until which something was made to fail from outside; 0 where nothing is. */
+  /** The time until which something was made to fail from outside, as `Date.now()` says it; 0 where nothing is. */
   disturbedUntil(): number;
   /** The instance that a run of this name is. */
   idOf(name: string): Promise<string>;
@@ -61,8 +59,6 @@ export interface Stage {
   questions(id: string): Promise<Question[]>;
   /** Settles a dead letter: nothing shall become of it. */
   skip(letter: string, reason: string): Promise<unknown>;
-  /** Puts the clock of the Workers wrong by so much, until the function that it answers is called. */
-  shiftClock(byMs: number): () => void;
   decide(question: string, decision: "approve" | "reject", reason: string): Promise<unknown>;
   /** A round of the keeper, where it does not do them by itself. */
   round(): Promise<void>;

@@ -24,8 +24,6 @@ export interface World {
   mistakes?: boolean | undefined;
   /** All messages come again after each end; with `skipped`, after a person has skipped their letters. */
   late?: "late" | "skipped" | undefined;
-  /** The clock of the Workers is wrong by so much while the run is under way. The database has its own. */
-  clockMs?: number | undefined;
   /** What operators ask for at any moment; mostly it is refused. `nth`: the recorded step to start from. */
   clicks: { verb: "retry" | "retry from" | "undo"; afterMs: number; nth: number }[];
   /** How often the run, once complete, is made again from its beginning. */
