@@ -12,11 +12,15 @@ const ENOUGH_BYTES = 4 * 1024 ** 3;
  * that is set already stays.
  */
 export function keepInMemory(): void {
-  if (process.env.TMPDIR || freeBytes() < ENOUGH_BYTES) return;
-  const folder = mkdtempSync(join(MEMORY, "millrace-tests-"));
+  const memory = process.env.TMPDIR ? undefined : inMemory();
+  if (memory === undefined) return;
+  const folder = mkdtempSync(join(memory, "millrace-tests-"));
   process.env.TMPDIR = folder;
   process.once("exit", () => rmSync(folder, { recursive: true, force: true }));
 }
+
+/** Where something can be kept in memory; nothing where there is no room. A killed process leaves what it wrote there, as on a disk. */
+export const inMemory = (): string | undefined => (freeBytes() < ENOUGH_BYTES ? undefined : MEMORY);
 
 function freeBytes(): number {
   try {

@@ -1,22 +1,27 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import type { LedgerEntry } from "../upstream/server.ts";
+import { inMemory } from "../in-memory.ts";
+import { type Kind, kindOf } from "../proof/account.ts";
+import { type Proof, trialOn } from "../proof/prove.ts";
+import { pause, type Stage } from "../proof/stage.ts";
 import { startUpstream } from "../upstream/start.ts";
-import { type ChaosCommand, writeCommands } from "./commands.ts";
+import { Database } from "./database.ts";
 import { ChaosEngine } from "./engine.ts";
-import { heal, settledAccount } from "./healing.ts";
-import { getJson, postJson } from "./http.ts";
-import { type Fault, judge, type Verdict } from "./judge.ts";
-import { answerDoubts } from "./operator.ts";
+import { Evidence } from "./evidence.ts";
+import { Faults, type ProcessFault } from "./faults.ts";
+import { caseOf } from "./programs.ts";
 import { randomFrom } from "./random.ts";
-import { killWhileWorking } from "./storm.ts";
-import type { Account } from "./worker.ts";
+import { remoteStage } from "./stage.ts";
 
 export interface ChaosOptions {
-  kills: number;
-  commands: number;
   seed: number;
+  /** What befalls the engine; nothing where it is empty. */
+  faults: readonly ProcessFault[];
+  /** How many programs are under way at a time. */
+  lanes: number;
+  /** Whether another program is begun. */
+  goesOn: (so: { programs: number; kills: number }) => boolean;
   /** Told what happens, one calm line at a time. */
   say?: (line: string) => void;
 }
@@ -24,132 +29,184 @@ export interface ChaosOptions {
 /** The outcome of a run, as `--json` prints it. */
 export interface ChaosResult {
   seed: number;
+  /** Programs that were tried, with their restarts and undos. */
+  programs: number;
   kills: number;
+  /** All that befell the engine, its deaths among it. */
+  faults: number;
+  /** Commands that were accepted, also those that followed from events. */
   commands: number;
-  /** Effects of the once-only classes in the upstream's ledger when the engine had healed. */
+  /** Effects that may happen once only: in the upstream's ledger, and rows of commits. */
   effects: number;
+  /** Problems by their kinds. */
   duplicates: number;
-  /** Accepted commands that neither ended nor parked, and effects or events that were not applied. */
   lost: number;
-  /** Instances that waited for a person when the engine had healed, as `once` promises where nobody knows. */
+  invented: number;
+  stuck: number;
+  /** Doubts that a person had to settle. */
   parked: number;
-  /** From the last death until nothing was open any more. */
+  /** Filled in where mutants were asked for as well. */
+  mutants_caught: number | null;
+  mutants: number | null;
+  /** From the last fault, or the beginning of a run, restart or undo where that was later, until it had come to its end. */
   slowest_convergence_s: number;
 }
 
 export interface ChaosRun {
   result: ChaosResult;
-  faults: Fault[];
-  /** Where the state is kept if there are faults; removed otherwise. */
-  folder: string;
+  /** What is wrong, each with the seed of its program. */
+  problems: string[];
+  /** Planned faults that did not happen: such a run does not count. */
+  missed: readonly ProcessFault[];
+  /** Where the evidence is kept, if there are problems. */
+  kept: string;
 }
 
-interface Stage {
-  engine: ChaosEngine;
-  upstreamUrl: string;
-  commands: readonly ChaosCommand[];
-  say: (line: string) => void;
-}
+const LOOK_MS = 250;
+const TOLD_EVERY_MS = 15_000;
+/** No faults are made while a program has been at it for so long: it has to come to its end, or be found stuck. */
+const LONG_MS = 240_000;
+/** The longest that all programs together may take after the last fault: each goes through up to five phases. */
+const HEALS_MS = 330_000;
 
-/** Answering a doubt may raise another one, where the upstream misbehaves again. */
-const ANSWER_ROUNDS = 3;
-
-/** Kills a working engine again and again, lets it heal, asks the upstream what happened, and then answers what is parked. */
-export async function runChaos({ kills, commands: count, seed, say = () => {} }: ChaosOptions): Promise<ChaosRun> {
-  const random = randomFrom(seed);
-  const commands = writeCommands(count, random);
-  const folder = mkdtempSync(join(tmpdir(), "millrace-chaos-"));
+/** Runs random programs on an engine whose processes fail, lets it heal, and has each program judged. */
+export async function runChaos({ seed, faults: kinds, lanes, goesOn, say = () => {} }: ChaosOptions): Promise<ChaosRun> {
+  const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-chaos-"));
   const upstream = await startUpstream(join(folder, "ledger.jsonl"));
   const config = join(import.meta.dirname, "wrangler.jsonc");
   const engine = new ChaosEngine(folder, { config, vars: { UPSTREAM_URL: upstream.url } });
-  const stage: Stage = { engine, upstreamUrl: upstream.url, commands, say };
+  const evidence = new Evidence(folder);
+  let database: Database | undefined;
   try {
-    const { result, faults } = await within(limitMs(kills), async () => {
-      const behaviours = commands.flatMap((command) => command.behaviours);
-      await postJson(`${upstream.url}/behaviours`, behaviours);
-      await engine.start();
-      say(`The engine runs at ${engine.url}; its state is in ${folder}.`);
-      const { tally, lastDeathAt } = await killWhileWorking(engine, commands, kills, random, say);
-      const healedMs = await heal(engine.url, lastDeathAt, say);
-      const found = await look(stage, tally.accepted);
-      say(`Clients sent ${tally.resent} requests again and were told ${tally.replayed} times that their command is known.`);
-      say(
-        `${found.verdict.takeovers} effects changed hands; ${found.verdict.naturalRepeats} natural effects were repeated, which is harmless.`,
-      );
-      const faults = found.verdict.faults.length > 0 ? found.verdict.faults : await answerAll(stage, tally.accepted, found);
-      return { result: resultOf({ kills, commands: count, seed }, found.verdict, faults, healedMs), faults };
+    await engine.start();
+    database = new Database(folder);
+    say(`The engine runs at ${engine.url}; its state is in ${folder}.`);
+    const trials = new Trials(seed, evidence);
+    const faults = new Faults(engine, database, randomFrom(seed), { underWay: () => trials.begun.size, asked: () => trials.asked });
+    const stage = remoteStage({
+      url: () => engine.url,
+      upstreamUrl: upstream.url,
+      database,
+      disturbedUntil: () => faults.until(),
+      asked: () => void trials.asked++,
     });
-    // Removed when nobody writes to it any more.
-    await engine.end();
-    if (faults.length === 0) rmSync(folder, { recursive: true, force: true });
-    return { result, faults, folder };
-  } catch (cause) {
-    throw new Error(`The run failed; its state is kept in ${folder}. ${cause}`, { cause });
+    const more = () => goesOn({ programs: trials.done, kills: faults.kills }) && trials.problems.length < 20;
+    const told = setInterval(() => say(`${trials.said}, ${faults.said}`), TOLD_EVERY_MS);
+    try {
+      const working = trials.keepGoing(stage, lanes, more);
+      const failing = (async () => {
+        while (kinds.length > 0 && more()) {
+          if (trials.longestMs() > LONG_MS) await pause(LOOK_MS);
+          else say(await faults.next(kinds));
+        }
+      })();
+      await failing;
+      await within(HEALS_MS, working, more);
+    } catch (error) {
+      trials.problems.push(`stuck: ${error}`);
+      await evidence.keepHanging(stage, [...trials.begun.values()]);
+    } finally {
+      clearInterval(told);
+    }
+    const counts = await countsOf(stage);
+    if (trials.problems.length > 0) evidence.keepAll(database, engine.log);
+    const countOf = (kind: Kind) => trials.problems.filter((one) => kindOf(one) === kind).length;
+    const result: ChaosResult = {
+      seed,
+      programs: trials.done,
+      kills: faults.kills,
+      faults: faults.count,
+      ...counts.first,
+      duplicates: countOf("duplicate"),
+      lost: countOf("lost"),
+      invented: countOf("invented"),
+      stuck: countOf("stuck"),
+      parked: counts.parked,
+      mutants_caught: null,
+      mutants: null,
+      slowest_convergence_s: Math.round(trials.slowestMs / 100) / 10,
+    };
+    return { result, problems: trials.problems, missed: faults.missed, kept: evidence.folder };
   } finally {
+    database?.close();
     await engine.end();
     upstream.stop();
+    rmSync(folder, { recursive: true, force: true });
   }
 }
 
-interface Found {
-  account: Account;
-  ledger: LedgerEntry[];
-  verdict: Verdict;
-}
+/** Programs that are tried, so many at a time. */
+class Trials {
+  /** Those under way, by their names. */
+  readonly begun = new Map<string, { name: string; seed: number; at: number }>();
+  readonly problems: string[] = [];
+  done = 0;
+  asked = 0;
+  slowestMs = 0;
+  readonly #seed: number;
+  readonly #evidence: Evidence;
+  #next = 0;
 
-async function look({ engine, upstreamUrl, commands }: Stage, accepted: ReadonlySet<string>): Promise<Found> {
-  const account = await settledAccount(engine.url);
-  const ledger = await getJson<LedgerEntry[]>(`${upstreamUrl}/ledger`);
-  return { account, ledger, verdict: judge(commands, accepted, ledger, account) };
-}
-
-/** The second act: parked work is not lost work. Once a person has answered, it completes, and still nothing happens twice. */
-async function answerAll(stage: Stage, accepted: ReadonlySet<string>, first: Found): Promise<Fault[]> {
-  let found = first;
-  for (let round = 1; round <= ANSWER_ROUNDS && found.verdict.parked > 0; round++) {
-    const answered = await answerDoubts(stage.engine.url, found.ledger, found.account);
-    const healedMs = await heal(stage.engine.url, Date.now(), () => {});
-    found = await look(stage, accepted);
-    stage.say(`${answered} doubts answered; ${found.verdict.parked} instances parked after ${Math.round(healedMs / 100) / 10} s.`);
-    if (found.verdict.faults.length > 0) break;
+  constructor(seed: number, evidence: Evidence) {
+    this.#seed = seed;
+    this.#evidence = evidence;
   }
-  const parked = found.account.instances.filter(({ status }) => status === "in_doubt");
-  const stuck = parked.map(
-    ({ name }): Fault => ({ kind: "lost", command: name, step: "", what: "still parked after its doubts were answered" }),
+
+  get said(): string {
+    const longest = Math.round(this.longestMs() / 1000);
+    return `${this.done} programs done, ${this.begun.size} under way (the oldest for ${longest} s), ${this.problems.length} problems`;
+  }
+
+  longestMs(): number {
+    return Math.max(0, ...[...this.begun.values()].map(({ at }) => Date.now() - at));
+  }
+
+  async keepGoing(stage: Stage, lanes: number, goesOn: () => boolean): Promise<void> {
+    await Promise.all(
+      Array.from({ length: lanes }, async () => {
+        while (goesOn()) await this.#one(stage, this.#seed + this.#next++);
+      }),
+    );
+  }
+
+  async #one(stage: Stage, seed: number): Promise<void> {
+    // No name is the beginning of another one.
+    const name = `proof-${String(seed).padStart(12, "0")}`;
+    const one = caseOf(seed);
+    this.begun.set(name, { name, seed, at: Date.now() });
+    const proof: Proof = await trialOn(stage, one, { name, lookMs: LOOK_MS });
+    this.begun.delete(name);
+    this.done++;
+    this.slowestMs = Math.max(this.slowestMs, proof.slowestMs);
+    if (proof.problems.length === 0) return;
+    const [first = ""] = proof.problems;
+    this.problems.push(`seed ${seed}: ${first}`);
+    await this.#evidence.keep(name, one, proof.problems, await stage.idOf(name));
+  }
+}
+
+async function countsOf({ rows, upstreamUrl }: Stage): Promise<{ first: Pick<ChaosResult, "commands" | "effects">; parked: number }> {
+  const [of] = await rows<{ commands: number; commits: number; parked: number }>(
+    `SELECT (SELECT count(*) FROM instances WHERE workflow IN ('lab', 'follow-probe')) AS commands,
+       (SELECT count(*) FROM probe_rows WHERE kind = 'commit') AS commits,
+       (SELECT count(*) FROM actions WHERE verb IN ('confirm', 'reject', 'retry_anyway') AND result = 'applied') AS parked`,
   );
-  return [...found.verdict.faults, ...stuck];
+  const ledger = (await (await fetch(`${upstreamUrl}/ledger/`)).json()) as { kind: string }[];
+  const effects = ledger.filter(({ kind }) => kind !== "natural").length + (of?.commits ?? 0);
+  return { first: { commands: of?.commands ?? 0, effects }, parked: of?.parked ?? 0 };
 }
 
-function resultOf(
-  options: Pick<ChaosResult, "kills" | "commands" | "seed">,
-  { effects, parked }: Verdict,
-  faults: readonly Fault[],
-  healedMs: number,
-): ChaosResult {
-  const countOf = (kind: Fault["kind"]) => faults.filter((fault) => fault.kind === kind).length;
-  return {
-    seed: options.seed,
-    kills: options.kills,
-    commands: options.commands,
-    effects,
-    duplicates: countOf("duplicate"),
-    lost: countOf("lost"),
-    parked,
-    slowest_convergence_s: Math.round(healedMs / 100) / 10,
-  };
-}
-
-/** A run ends by itself: 20 deaths in less than six minutes, whatever happens. */
-function limitMs(kills: number): number {
-  return 150_000 + kills * 10_000;
-}
-
-async function within<T>(ms: number, work: () => Promise<T>): Promise<T> {
-  const late = Promise.withResolvers<never>();
-  const timer = setTimeout(() => late.reject(new Error(`The run did not end within ${ms / 1000} s.`)), ms);
-  try {
-    return await Promise.race([work(), late.promise]);
-  } finally {
-    clearTimeout(timer);
-  }
+/** Waits for work that has so long once nothing more is begun. */
+async function within(ms: number, work: Promise<void>, goesOn: () => boolean): Promise<void> {
+  let over = false;
+  const done = work.finally(() => {
+    over = true;
+  });
+  const late = (async () => {
+    for (let endedAt = 0; !over; await pause(LOOK_MS)) {
+      if (!goesOn()) endedAt ||= Date.now();
+      if (endedAt > 0 && Date.now() - endedAt > ms) throw new Error(`not all programs have come to their ends within ${ms / 1000} s`);
+    }
+  })();
+  await Promise.race([done, late]);
 }

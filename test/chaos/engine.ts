@@ -1,5 +1,6 @@
 import { writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
 import pRetry from "p-retry";
 import { type Engine, startEngine } from "../../src/cli/local/engine-process.ts";
 import { freePort } from "../../src/cli/local/ports.ts";
@@ -68,15 +69,53 @@ export class ChaosEngine {
   /** Waits until the Worker answers again after a death, starting wrangler anew where it did not survive. */
   async revive(death: Death): Promise<void> {
     if (death === "runtime") {
-      if (await this.#engine?.answers(REVIVE_MS)) return;
+      if (await this.#answersSoon()) return;
       await this.kill("everything");
     }
     await this.start();
+  }
+
+  /** Asks often: what it asks while a new runtime starts may never be answered. */
+  async #answersSoon(): Promise<boolean> {
+    const deadline = Date.now() + REVIVE_MS;
+    for (let patienceMs = 250; Date.now() < deadline; patienceMs = Math.min(patienceMs * 2, 2000)) {
+      const answer = await fetch(`${this.url}/healthz`, { signal: AbortSignal.timeout(patienceMs) }).catch(() => undefined);
+      if (answer?.ok) return true;
+      await sleep(20);
+    }
+    return false;
+  }
+
+  /** Stops its runtime for so long, as a machine does that is too busy. Answers how many processes stood still. */
+  async freeze(ms: number): Promise<number> {
+    const runtime = this.#engine?.runtime() ?? [];
+    const frozen = runtime.filter((pid) => signalled(pid, "SIGSTOP"));
+    await sleep(ms);
+    for (const pid of frozen) signalled(pid, "SIGCONT");
+    return frozen.length;
+  }
+
+  /** The runtime's processes. */
+  runtime(): number[] {
+    return this.#engine?.runtime() ?? [];
+  }
+
+  /** Where it writes its log. */
+  get log(): string {
+    return this.#engine?.logFile ?? "";
   }
 
   /** Ends it for good: a part of the run that is still waiting cannot bring it back. */
   async end(): Promise<void> {
     this.#ended = true;
     await this.#engine?.stop();
+  }
+}
+
+function signalled(pid: number, signal: "SIGSTOP" | "SIGCONT"): boolean {
+  try {
+    return process.kill(pid, signal);
+  } catch {
+    return false;
   }
 }

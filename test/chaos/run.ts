@@ -1,40 +1,58 @@
 import { parseArgs } from "node:util";
 import { runChaos } from "./chaos.ts";
+import { FAULTS, type ProcessFault } from "./faults.ts";
 
-// Kills the engine while it works and counts what happened: node test/chaos/run.ts [--kills 20] [--commands 100] [--seed N] [--json]
+// Random programs on an engine whose processes fail: node test/chaos/run.ts [--minutes 2] [--seed N] [--fault all] [--lanes 48] [--json]
 
 const { values } = parseArgs({
   options: {
-    kills: { type: "string", default: "20" },
-    commands: { type: "string", default: "100" },
+    minutes: { type: "string", default: "2" },
+    kills: { type: "string", default: "0" },
+    lanes: { type: "string", default: "48" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
+    fault: { type: "string", default: "all" },
     json: { type: "boolean", default: false },
   },
 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
 
-const [kills, commands, seed] = [whole("kills"), whole("commands"), whole("seed")];
+const [minutes, lanes, seed, wanted] = [number("minutes"), number("lanes"), number("seed"), number("kills")];
+const faults = faultsOf(values.fault);
 console.log(`seed ${seed}`);
-const { result, faults, folder } = await runChaos({ kills, commands, seed, say: (line) => console.log(line) });
+const until = Date.now() + minutes * 60_000;
+const goesOn = ({ kills }: { kills: number }) => Date.now() < until || kills < wanted;
+const { result, problems, missed, kept } = await runChaos({ seed, faults, lanes, goesOn, say: (line) => console.log(line) });
 
-for (const { kind, command, step, what } of faults) console.log(`${kind.toUpperCase()} ${command}${step && ` · ${step}`}: ${what}`);
-if (faults.length > 0) {
+for (const problem of problems) console.log(problem);
+if (problems.length > 0)
+  console.log(`The evidence is kept in ${kept}. The same seed draws the same programs and faults, not the same moments.`);
+if (missed.length > 0) console.log(`This run does not count: of its faults ${missed.join(", ")} did not happen.`);
+if (problems.length === 0) {
+  const { programs, effects, kills } = result;
+  const bound = Math.round((3 / Math.max(1, effects)) * 1e6) / 1e4;
   console.log(
-    `The state is kept in ${folder}: engine.log, ledger.jsonl, state/. The same seed repeats the script, not the exact timing: --seed ${seed}`,
-  );
-} else {
-  const bound = Math.round((3 / Math.max(1, result.effects)) * 10_000) / 100;
-  console.log(
-    `${result.effects} effects, 0 duplicates, 0 lost, ${result.parked} parked, healed in ${result.slowest_convergence_s} s. ` +
-      `Zero failures in ${result.effects} effects bounds the rate at about 3/${result.effects} = ${bound} % (95 % confidence).`,
+    `${programs} programs, ${kills} kills, ${effects} effects: each promise kept. ` +
+      `Zero failures in ${effects} effects bounds the rate at about 3/${effects} = ${bound} % (95 % confidence).`,
   );
 }
 if (values.json) console.log(JSON.stringify(result));
-process.exit(faults.length > 0 ? 1 : 0);
+process.exit(problems.length + missed.length > 0 ? 1 : 0);
 
-function whole(name: "kills" | "commands" | "seed"): number {
+function number(name: "minutes" | "lanes" | "seed" | "kills"): number {
   const value = Number(values[name]);
-  if (Number.isInteger(value) && value >= (name === "seed" ? 0 : 1)) return value;
-  console.error(`--${name} must be a whole number of at least ${name === "seed" ? 0 : 1}; got "${values[name]}".`);
+  if (values[name] !== "" && Number.isFinite(value) && value >= 0) return value;
+  return refuse(`--${name} must be a number of at least 0; got "${values[name]}".`);
+}
+
+function faultsOf(word: string): readonly ProcessFault[] {
+  if (word === "none") return [];
+  if (word === "all") return FAULTS;
+  return FAULTS.some((one) => one === word)
+    ? [word as ProcessFault]
+    : refuse(`--fault is one of ${FAULTS.join(", ")}, none, all; got "${word}".`);
+}
+
+function refuse(why: string): never {
+  console.error(why);
   process.exit(2);
 }

@@ -1,103 +1,142 @@
-import { type Accepted, codeOf, enqueue, formatEntryKey, MillraceError, type Resolution, resolveDoubt } from "../../src/engine/index.ts";
-import probeWorker, { app, type Listener } from "../probe/worker.ts";
+import * as z from "zod";
+import {
+  armKeeper,
+  type Catalog,
+  catalog,
+  codeOf,
+  defineCommand,
+  defineWorkflow,
+  dispatch,
+  type EngineEnv,
+  entrypoint,
+  messageOf,
+  on,
+  send,
+  signal,
+  start,
+  tell,
+} from "../../src/engine/index.ts";
+import { keepLabRow, LabEvent } from "../probe/lab.ts";
+import { ProbeDone, ProbeFollow, ProbeSignal, probeCommands } from "../probe/messages.ts";
+import { countDone, followProbe } from "../probe/workflows.ts";
+import { doorsOf } from "../proof/doors.ts";
+import { codeFor } from "../proof/interpret.ts";
+import { BEGIN_JOURNAL } from "../proof/journal.ts";
+import type { Program } from "../proof/program.ts";
+import type { Asking } from "../proof/stage.ts";
 
-export { CountDone, FollowProbe, Keeper, Listener, Probe, Recorder } from "../probe/worker.ts";
+export { CountDone, FollowProbe, Keeper, Listener, Recorder } from "../probe/worker.ts";
 
-/** The probe Worker with a door: commands come in over HTTP, and the judge asks what the database says. */
-interface ChaosEnv extends Env {
-  LISTENER: DurableObjectNamespace<Listener>;
+// The engine that is killed: a run does what the program in its command says, and those outside come in over HTTP.
+
+interface ChaosEnv extends EngineEnv {
+  UPSTREAM_URL: string;
+  LAB: Workflow;
+  LISTENER: DurableObjectNamespace;
 }
 
-/** One run's own account of itself: what the judge holds against the upstream's ledger. */
-export interface Account {
-  instances: { id: string; workflow: string; key: string; name: string; status: string; error: string | null }[];
-  inbox: Entry[];
-  rows: { kind: string; name: string; count: number }[];
-  /** Events each listener object has heard, by its name. */
-  heard: Record<string, number>;
-  outbox: number;
-  dead_letters: number;
+/** What a door answers: what it gave, or what it was refused with. */
+export type Answer = { gave: unknown } | { refused: Refused };
+export interface Refused {
+  code: string | undefined;
+  message: string;
 }
 
-interface Entry {
-  instance_id: string;
-  step: string;
-  item: string;
-  generation: number;
-  class: string;
-  state: string;
-  epoch: number;
-  output: string | null;
-}
+const LabRequested = defineCommand({
+  type: "lab.requested",
+  payload: z.object({ name: z.string(), note: z.string(), program: z.json() }),
+  key: ({ name }) => name,
+  subject: ({ name }) => name,
+  queue: probeCommands,
+});
 
-/** An operator's answer to a doubt. */
-export interface Answer {
-  entry: Parameters<typeof formatEntryKey>[0];
-  resolution: Resolution;
-}
+const lab = defineWorkflow({
+  name: "lab",
+  on: LabRequested,
+  async run(call) {
+    await fetch(`${(call.env as unknown as ChaosEnv).UPSTREAM_URL}/passes/${call.instanceId}`, { method: "POST" }).catch(() => undefined);
+    // Nothing in the memory of this process outlives it: programs whose code remembers how often it ran are not drawn here.
+    return codeFor(call.payload.program as unknown as Program, () => 1)(call);
+  },
+});
+export class Lab extends entrypoint(lab) {}
 
-/** Instances by status, and messages on their way: enough to see whether work is still open. */
-export interface Progress {
-  statuses: Record<string, number>;
-  outbox: number;
-}
+const app: Catalog = catalog({
+  workflows: [lab, countDone, followProbe],
+  routes: [
+    on(
+      ProbeDone,
+      start(countDone),
+      send(ProbeFollow, ({ name, step }) => ({ name, step })),
+      tell("LISTENER", ({ name }) => name),
+    ),
+    on(ProbeSignal, signal()),
+    on(LabEvent, keepLabRow),
+  ],
+});
+const consume = dispatch(app);
 
 /** The one table of the probes' own, as in test/probe/0100_probe.sql. */
 const PROBE_ROWS =
   "CREATE TABLE IF NOT EXISTS probe_rows (id TEXT PRIMARY KEY, kind TEXT NOT NULL, name TEXT NOT NULL) STRICT, WITHOUT ROWID";
+const PROBE_NAMES = "CREATE INDEX IF NOT EXISTS probe_names ON probe_rows (name)";
 
 export default {
   async fetch(request, env, ctx) {
-    const { pathname } = new URL(request.url);
-    if (pathname === "/healthz") await env.DB.prepare(PROBE_ROWS).run();
-    if (request.method === "POST" && pathname === "/enqueue") return accept(env, await request.json());
-    if (request.method === "POST" && pathname === "/resolve") return resolve(env, await request.json());
-    if (pathname === "/progress") return Response.json(await progress(env));
-    if (pathname === "/account") return Response.json(await account(env));
-    return probeWorker.fetch(request, env, ctx);
+    armKeeper(env, ctx);
+    const [, area, door = ""] = new URL(request.url).pathname.split("/");
+    if (area !== "door") {
+      await env.DB.batch([PROBE_ROWS, PROBE_NAMES, ...BEGIN_JOURNAL].map((one) => env.DB.prepare(one)));
+      return Response.json({});
+    }
+    const open = (allDoors(env) as Record<string, (...args: never[]) => Promise<unknown>>)[door];
+    if (!open) return Response.json({}, { status: 404 });
+    const answer: Answer = await open(...((await request.json()) as never[])).then((gave) => ({ gave: gave ?? null }), refused);
+    return Response.json(answer);
   },
-  queue: probeWorker.queue,
+  queue(batch, env, ctx) {
+    armKeeper(env, ctx);
+    return consume(batch, env);
+  },
 } satisfies ExportedHandler<ChaosEnv>;
 
-async function accept(env: ChaosEnv, payload: unknown): Promise<Response> {
-  const [answer] = await enqueue(env, app, { tenantId: "chaos", source: "chaos" }, [{ type: "probe.requested", payload }]);
-  if (answer instanceof MillraceError) return Response.json({ code: answer.code, message: answer.message }, { status: 422 });
-  return Response.json(answer satisfies Accepted | undefined, { status: 202 });
+const refused = (error: unknown): Answer => ({ refused: { code: codeOf(error), message: messageOf(error) } });
+
+function allDoors(env: ChaosEnv) {
+  const doors = doorsOf(env, app);
+  return {
+    ...doors,
+    enqueue: async (requests: readonly Asking[]): Promise<Answer[]> =>
+      (await doors.enqueue(requests)).map((one) => ("instanceId" in one ? { gave: one } : refused(one))),
+    deliver: (queue: string, bodies: unknown[], attempt: number) => deliver(env, queue, bodies, attempt),
+    platform: (id: string) => platform(env, id),
+    restart: async (id: string) => (await env.LAB.get(id)).restart(),
+  };
 }
 
-/** A repeat of an answer whose reply was lost finds no doubt any more: that is a success. */
-async function resolve(env: ChaosEnv, { entry, resolution }: Answer): Promise<Response> {
-  try {
-    const by = { tenantId: "chaos", actor: "judge" };
-    return Response.json(await resolveDoubt(env, by, formatEntryKey(entry), resolution, "The upstream's ledger says so."));
-  } catch (error) {
-    if (codeOf(error) === "invalid_transition") return Response.json({});
-    throw error;
-  }
+/**
+ * How a run stands. After a killed process the platform's local form leaves it where it stood until something is sent to it; the keeper
+ * does that for runs that are open, and nobody for one that the test has restarted by itself behind its end.
+ */
+async function platform(env: ChaosEnv, id: string): Promise<InstanceStatus> {
+  const instance = await env.LAB.get(id);
+  const standing = await instance.status();
+  if (standing.status === "running" || standing.status === "waiting") await instance.sendEvent({ type: "keeper-nudge", payload: {} });
+  return standing;
 }
 
-async function progress(env: ChaosEnv): Promise<Progress> {
-  const [statuses, outbox] = await env.DB.batch<{ status: string; n: number }>([
-    env.DB.prepare("SELECT status, count(*) AS n FROM instances GROUP BY status"),
-    env.DB.prepare("SELECT 'outbox' AS status, count(*) AS n FROM outbox"),
-  ]);
-  return { statuses: Object.fromEntries(statuses?.results.map(({ status, n }) => [status, n]) ?? []), outbox: outbox?.results[0]?.n ?? 0 };
-}
-
-async function account(env: ChaosEnv): Promise<Account> {
-  const [instances, inbox, rows, counts] = await env.DB.batch([
-    env.DB.prepare("SELECT id, workflow, idempotency_key AS key, subject AS name, status, error FROM instances"),
-    env.DB.prepare("SELECT instance_id, step, item, generation, class, state, epoch, output FROM inbox ORDER BY generation"),
-    env.DB.prepare("SELECT kind, name, count(*) AS count FROM probe_rows GROUP BY kind, name"),
-    env.DB.prepare("SELECT (SELECT count(*) FROM outbox) AS outbox, (SELECT count(*) FROM dead_letters) AS dead_letters"),
-  ]);
-  const told = { instances: instances?.results, inbox: inbox?.results, rows: rows?.results, ...(counts?.results[0] as object) } as Omit<
-    Account,
-    "heard"
-  >;
-  const names = told.instances.filter(({ workflow }) => workflow === "probe").map(({ name }) => name);
-  const heard = await Promise.all(
-    names.map(async (name) => [name, await env.LISTENER.get(env.LISTENER.idFromName(name)).heard()] as const),
-  );
-  return { ...told, heard: Object.fromEntries(heard) };
+/** Hands messages to the consumer as a queue does that outlives this process: what is not settled, its sender brings again. */
+async function deliver(env: ChaosEnv, queue: string, bodies: unknown[], attempts: number): Promise<{ acked: number }> {
+  let acked = 0;
+  const messages = bodies.map((body) => ({
+    id: crypto.randomUUID(),
+    timestamp: new Date(),
+    attempts,
+    body,
+    ack: () => void acked++,
+    retry: () => undefined,
+  }));
+  const batch = { queue, messages, ackAll: () => undefined, retryAll: () => undefined, metadata: undefined };
+  await consume(batch as unknown as MessageBatch, env);
+  return { acked };
 }

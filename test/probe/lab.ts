@@ -49,12 +49,16 @@ export const lab = defineWorkflow({
 const INSERT_ROW = `
   INSERT INTO probe_rows (id, kind, name) SELECT value->>'id', value->>'kind', value->>'name' FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`;
 
+/** Keeps the row that an event names. */
+export const keepLabRow = project<{ name: string; row?: string | undefined }>(
+  ({ payload: { name, row }, envelope: { idempotency_key: id } }) =>
+    row === undefined ? undefined : { text: INSERT_ROW, row: { id, kind: row === "poison" ? null : row, name } },
+);
+
 export const labRoutes = [
   on(
     LabEvent,
     sendEach(LabRequested, ({ payload: { name, note, row } }) => (row === undefined ? [{ name, note }] : [])),
-    project(({ payload: { name, row }, envelope: { idempotency_key: id } }) =>
-      row === undefined ? undefined : { text: INSERT_ROW, row: { id, kind: row === "poison" ? null : row, name } },
-    ),
+    keepLabRow,
   ),
 ];

@@ -2,6 +2,13 @@
 import type { Effect, Expectation, Expected } from "./model.ts";
 import type { Trace } from "./program.ts";
 
+/** What is wrong: something happened too often, or is missing, or is there and nobody asked for it, or has not come to its end. */
+const KINDS = ["duplicate", "lost", "invented", "stuck"] as const;
+export type Kind = (typeof KINDS)[number];
+
+/** The kind of a problem, which it names; what names none is something that should not be there. */
+export const kindOf = (problem: string): Kind => KINDS.find((kind) => problem.includes(`${kind}: `)) ?? "invented";
+
 /** What a run has come to: its end, and what must have happened on the ways that it went. */
 export interface Verdict {
   ended: "complete" | "terminated";
@@ -35,16 +42,22 @@ export function wrongWith(effect: Effect, { happened, back, undos, again, events
   const more = isNatural && most + back > 0 ? Number.POSITIVE_INFINITY : effect.class === "once" ? again : 0;
   const problems: string[] = [];
   const stands = happened - back;
-  if (stands < least || stands > most + more) problems.push(`happened ${happened} times and was taken back ${back} times`);
-  if (back > undos) problems.push(`taken back ${back} times in ${undos} undos`);
-  if (!effect.emits) return events + commands > 0 ? [...problems, "was told, and says nothing"] : problems;
+  if (stands < least || stands > most + more)
+    problems.push(`${kind(stands, least, most + more)}: happened ${happened} times and was taken back ${back} times`);
+  if (back > undos) problems.push(`duplicate: taken back ${back} times in ${undos} undos`);
+  if (!effect.emits) return events + commands > 0 ? [...problems, "invented: was told, and says nothing"] : problems;
   // Each record of it is told once. What may repeat may have happened more often than it was recorded.
   const [fewest, mostTold] = more > 0 || verdict.cut ? [back + least, back + most] : [happened, happened];
-  if (events < fewest || events > mostTold) problems.push(`${events} events for ${happened} times, ${back} of them taken back`);
-  if (commands !== Math.min(events, 1)) problems.push(`${commands} commands for ${events} events`);
-  if (heard !== events) problems.push(`${heard} events told to the object, of ${events}`);
+  if (events < fewest || events > mostTold)
+    problems.push(`${kind(events, fewest, mostTold)}: ${events} events for ${happened} times, ${back} of them taken back`);
+  if (commands !== Math.min(events, 1))
+    problems.push(`${kind(commands, Math.min(events, 1), 1)}: ${commands} commands for ${events} events`);
+  if (heard !== events) problems.push(`${kind(heard, events, events)}: ${heard} events told to the object, of ${events}`);
   return problems;
 }
+
+/** What it is to be too few or too many. */
+const kind = (count: number, least: number, most: number): Kind => (count < least ? "lost" : most > 0 ? "duplicate" : "invented");
 
 /** How often an effect must stand in the end, and may. */
 function standing(effect: Effect, { ended, expected, before, cut }: Verdict): [least: number, most: number] {

@@ -5,12 +5,13 @@ import { app } from "../probe/worker.ts";
 import { doorsOf } from "./doors.ts";
 import { askAside, leaked, standBetween, watch } from "./faults.ts";
 import { codeFor } from "./interpret.ts";
-import { type Case, type Proof, trialOn } from "./prove.ts";
+import { type Case, type Manner, type Proof, trialOn } from "./prove.ts";
 import type { Stage } from "./stage.ts";
 
 /** The engine that runs in the test's own process: single calls of it can be made to fail, and its keeper does its rounds when asked. */
 const stage: Stage = {
   ...doorsOf(probeEnv, app),
+  repeats: false,
   upstreamUrl: probeEnv.UPSTREAM_URL,
   disturbedUntil: () => 0,
   watch,
@@ -31,9 +32,9 @@ const stage: Stage = {
   round: keeperRound,
 };
 
-/** Tries a case in the test's own process. `patienceMs`: how long each of its phases may take to converge. */
-export async function trial(one: Case, patienceMs?: number): Promise<Proof> {
-  const proof = await trialOn(stage, one, patienceMs === undefined ? {} : { patienceMs });
+/** Tries a case in the test's own process. */
+export async function trial(one: Case, manner?: Manner): Promise<Proof> {
+  const proof = await trialOn(stage, one, manner);
   // Said of whoever ends first: the lines do not tell whose they are.
   return { ...proof, problems: [...proof.problems, ...leaked.splice(0).map((line) => `a log line shows a payload: ${line}`)] };
 }

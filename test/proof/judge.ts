@@ -56,11 +56,13 @@ export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict
 }
 
 /** I11: each thing that a person asked for is on record once, if it was promised; and never what nobody asked for. */
-export async function wrongInAudit({ rows }: Stage, { id }: Subject, asked: Asked): Promise<string[]> {
+export async function wrongInAudit({ rows, repeats }: Stage, { id }: Subject, asked: Asked): Promise<string[]> {
   const found = await rows<{ verb: string; n: number }>("SELECT verb, count(*) AS n FROM actions WHERE instance_id = ?1 GROUP BY verb", id);
   return Object.entries(asked).flatMap(([verb, one]) => {
     const n = found.find((row) => row.verb === verb)?.n ?? 0;
-    return n < one.promised || n > one.asked ? [`${n} actions "${verb}", asked ${one.asked} times and promised ${one.promised} times`] : [];
+    return n < one.promised || (n > one.asked && !repeats)
+      ? [`${n} actions "${verb}", asked ${one.asked} times and promised ${one.promised} times`]
+      : [];
   });
 }
 
@@ -124,8 +126,8 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
   const strangers = [...ledger.map(({ subject }) => subject), ...kept.map(({ name }) => name.slice(run.name.length + 1))]
     .map((subject) => subject.replace(/\/back$/, ""))
     .filter((subject) => !known.has(subject));
-  if (instances.length !== 1) problems.push(`${instances.length} instances`);
-  if (strangers.length > 0) problems.push(`nobody asked for ${strangers.join(", ")}`);
+  if (instances.length !== 1) problems.push(`${instances.length === 0 ? "lost" : "duplicate"}: ${instances.length} instances`);
+  if (strangers.length > 0) problems.push(`invented: nobody asked for ${strangers.join(", ")}`);
   if (verdict.ended === "terminated" && !verdict.cut)
     problems.push(
       ...misordered(
@@ -134,6 +136,7 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
       ),
     );
   const reasons = letters.map(({ reason }) => reason).sort();
-  if (reasons.join() !== [...verdict.letters].sort().join()) problems.push(`letters: ${reasons.join(", ") || "none"}`);
+  if (reasons.join() !== [...verdict.letters].sort().join())
+    problems.push(`${reasons.length < verdict.letters.length ? "lost" : "invented"}: letters: ${reasons.join(", ") || "none"}`);
   return problems;
 }

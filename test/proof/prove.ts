@@ -24,6 +24,8 @@ export interface Proof {
   crossed: Partial<Record<Phase, Counts>>;
   /** How many of the planned faults happened. */
   struck: number;
+  /** How long the slowest of its phases took to come to its end, from the last disturbance on. */
+  slowestMs: number;
 }
 
 /** How long everything may take to come to its end once the faults are over. */
@@ -35,21 +37,29 @@ const RETRIES = 40;
 /** How long after its end nothing more of a run may happen. */
 const QUIET_MS = 150;
 
-/**
- * Tries a case on an engine: its run, its restarts, its undo, and its run after that. `patienceMs`: how long each may take to converge,
- * while nothing is made to fail from outside.
- */
-export async function trialOn(
-  stage: Stage,
-  { program, faults = [], world = {} }: Case,
-  { patienceMs = CONVERGES_MS } = {},
-): Promise<Proof> {
+/** How a trial is held. */
+export interface Manner {
+  /** How long each phase may take to converge while nothing is made to fail from outside. */
+  patienceMs?: number;
+  /** How long between two looks at the run. */
+  lookMs?: number;
+  /** The run's name, which begins no other name. */
+  name?: string;
+}
+
+/** Tries a case on an engine: its run, its restarts, its undo, and its run after that. */
+export async function trialOn(stage: Stage, { program, faults = [], world = {} }: Case, manner: Manner = {}): Promise<Proof> {
   const all: World = { copies: 0, clicks: [], restarts: 0, ends: "stays", ...world };
-  const name = `proof-${crypto.randomUUID().slice(0, 13)}`;
+  const { name = `proof-${crypto.randomUUID().slice(0, 13)}`, patienceMs = CONVERGES_MS, lookMs = LOOK_MS } = manner;
   const run = { name, id: await stage.idOf(name), program };
-  return new Trial(stage, run, faults, all, patienceMs)
+  return new Trial(stage, run, { faults, world: all, patienceMs, lookMs })
     .whole()
-    .catch((error) => ({ problems: [`threw ${String(error)}`], crossed: {}, struck: 0 }));
+    .catch((error) => ({ problems: [`stuck: threw ${String(error)}`], crossed: {}, struck: 0, slowestMs: 0 }));
+}
+
+interface Planned {
+  faults: readonly Fault[];
+  world: World;
 }
 
 class Trial {
@@ -58,19 +68,25 @@ class Trial {
   readonly #world: World;
   readonly #faults: readonly Fault[];
   readonly #patienceMs: number;
+  readonly #lookMs: number;
   readonly #outside: Outside;
   readonly #before: Expectation[] = [];
-  readonly #proof: Proof = { problems: [], crossed: {}, struck: 0 };
+  readonly #proof: Proof = { problems: [], crossed: {}, struck: 0, slowestMs: 0 };
   #last: { expected: Expectation; trace: Trace } | undefined;
   #hasClicked = false;
   #undos = 0;
 
-  constructor(stage: Stage, run: Subject, faults: readonly Fault[], world: World, patienceMs: number) {
+  constructor(
+    stage: Stage,
+    run: Subject,
+    { faults, world, patienceMs, lookMs }: Required<Pick<Manner, "patienceMs" | "lookMs">> & Planned,
+  ) {
     this.#stage = stage;
     this.#run = run;
     this.#world = world;
     this.#faults = faults;
     this.#patienceMs = patienceMs;
+    this.#lookMs = lookMs;
     this.#outside = new Outside(stage, run, world);
   }
 
@@ -101,7 +117,7 @@ class Trial {
     await this.#phase("restart", "complete", () => this.#stage.restart(id));
     const isCertain = this.#last && [...this.#last.expected.effects.values()].every(({ least }) => least === 1);
     const more = (await ledgerOf(this.#stage, name)).slice(before.length).map(({ subject }) => subject);
-    if (isCertain && more.length > 0) this.#add([`restart: ${more.join(", ")} happened again`]);
+    if (isCertain && more.length > 0) this.#add([`restart: duplicate: ${more.join(", ")} happened again`]);
   }
 
   get #isFine(): boolean {
@@ -156,7 +172,7 @@ class Trial {
       ...(await wrongInAudit(this.#stage, this.#run, this.#outside.people.asked)),
       ...(await this.#outside.senders.strangers()),
     ];
-    return late > 0 ? [`${late} effects happened behind the end`, ...problems] : problems;
+    return late > 0 ? [`invented: ${late} effects happened behind the end`, ...problems] : problems;
   }
 
   /** What a run that is complete says of its way; a restarted one says the same as before. */
@@ -182,16 +198,17 @@ class Trial {
       const row = await rowOf(this.#stage, id);
       const open =
         row?.status === wanted && this.#hasClicked ? await openOf(this.#stage, this.#run, wanted) : [`the row says ${row?.status}`];
+      const takenMs = Date.now() - Math.max(begunAt, this.#stage.disturbedUntil());
+      this.#proof.slowestMs = Math.max(this.#proof.slowestMs, takenMs);
       if (open.length === 0) return [];
-      if (Date.now() > Math.max(begunAt, this.#stage.disturbedUntil()) + this.#patienceMs)
-        return [`has not come to its end: ${open.join(", ")}`];
+      if (takenMs > this.#patienceMs) return [`stuck: has not come to its end: ${open.join(", ")}`];
       await this.#outside.look().catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
-        if (retries++ === RETRIES) return [`is ${row.status} after ${RETRIES} retries: ${row.error}`];
+        if (retries++ === RETRIES) return [`stuck: is ${row.status} after ${RETRIES} retries: ${row.error}`];
         await this.#outside.people.retry("again").catch(() => undefined);
       }
       await rounds(this.#stage);
-      await pause(LOOK_MS);
+      await pause(this.#lookMs);
     }
   }
 }

@@ -18,7 +18,7 @@ const drawn = (seed: number): Case => fc.sample(cases, { seed, numRuns: 1 })[0] 
 
 /** A case that fails, as small as it becomes: a test to be pasted into cases.test.ts. */
 async function smallest(seed: number): Promise<string> {
-  const property = fc.asyncProperty(cases, async (one) => (await trial(one, SHRINK_PATIENCE_MS)).problems.length === 0);
+  const property = fc.asyncProperty(cases, async (one) => (await trial(one, { patienceMs: SHRINK_PATIENCE_MS })).problems.length === 0);
   const interruptAfterTimeLimit = asked.shrinkSeconds * 1000;
   const { counterexample } = asked.shrinkSeconds > 0 ? await fc.check(property, { seed, numRuns: 1, interruptAfterTimeLimit }) : {};
   const how = counterexample ? "" : " // As it was drawn: alone it did not fail again, or there was no time.";
@@ -35,7 +35,7 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
     if (Date.now() > until || found.length >= asked.finds) return false;
     const own = seed + count.programs++;
     const one = drawn(own);
-    const { problems, struck } = await trial(one, asked.patienceMs);
+    const { problems, struck } = await trial(one, { patienceMs: asked.patienceMs });
     const planned = plannedIn(one.faults ?? []);
     count.steps += leavesOf(one.program).length;
     count.planned += planned;

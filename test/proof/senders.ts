@@ -2,7 +2,7 @@ import type { Envelope } from "../../src/engine/index.ts";
 import { event } from "../engine/event.ts";
 import { patiently } from "./people.ts";
 import type { Leaf, Wait } from "./program.ts";
-import { codeOf, type Stage, type Subject } from "./stage.ts";
+import { codeOf, pause, type Stage, type Subject } from "./stage.ts";
 import type { World } from "./world.ts";
 
 const LARGE_NOTE = 40_000;
@@ -12,6 +12,9 @@ const OTHER_NOTE = "another payload";
 const AGAIN_MS = 1000;
 /** Another tenant, whose messages have the same keys and subjects. */
 const STRANGER = "globex";
+/** How long that tenant's run may take behind the end of ours. */
+const STRANGER_MS = 30_000;
+const LOOK_MS = 100;
 /** What every note is made of: no log line may show it. */
 export const SECRET = "nobody-logs-this ";
 
@@ -102,13 +105,17 @@ export class Senders {
   async strangers(): Promise<string[]> {
     if (!this.#world.stranger) return [];
     const name = `${this.#run.name}~`;
-    const [row] = await this.#stage.rows<{ status: string; rows: number }>(
-      `SELECT status, (SELECT count(*) FROM probe_rows WHERE name = ?2 AND kind = 'commit') AS rows
-       FROM instances WHERE tenant_id = ?1 AND subject = ?3`,
-      STRANGER,
-      `${name}/r`,
-      name,
-    );
+    const look = () =>
+      this.#stage.rows<{ status: string; rows: number }>(
+        `SELECT status, (SELECT count(*) FROM probe_rows WHERE name = ?2 AND kind = 'commit') AS rows
+         FROM instances WHERE tenant_id = ?1 AND subject = ?3`,
+        STRANGER,
+        `${name}/r`,
+        name,
+      );
+    let [row] = await look();
+    for (const until = Date.now() + STRANGER_MS; row?.status !== "complete" && Date.now() < until; [row] = await look())
+      await pause(LOOK_MS);
     return row?.status === "complete" && row.rows === 1 ? [] : [`the other tenant's run: ${JSON.stringify(row)}`];
   }
 

@@ -32,6 +32,8 @@ export interface Standing {
 
 /** An engine on trial, as those outside see it. What it refuses is thrown as it throws it: with its code. */
 export interface Stage {
+  /** Whether a request may be heard more often than it was made: over a line that breaks. */
+  readonly repeats: boolean;
   /** Where the upstream listens. */
   readonly upstreamUrl: string;
   /** The time until which something was made to fail from outside, as `Date.now()` says it; 0 where nothing is. */

@@ -34,6 +34,8 @@ const ledger: LedgerEntry[] = readFileSync(values.ledger, "utf8")
   .map((line) => JSON.parse(line));
 const behaviours: Behaviour[] = [];
 const inProgress = new Set<string>();
+/** How often the code of each run was passed, as the runs say. */
+const passes = new Map<string, number>();
 
 // A connection that closes as the next request goes out looks like a lost network.
 createServer({ keepAliveTimeout: 0 }, async (request, response) => {
@@ -56,6 +58,11 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   if (area === "behaviours") {
     behaviours.push(...(JSON.parse(body) as Behaviour[]));
     return send(response, 200, {});
+  }
+  if (area === "passes") {
+    const count = (passes.get(subject) ?? 0) + (request.method === "POST" ? 1 : 0);
+    passes.set(subject, count);
+    return send(response, 200, { count });
   }
   if (request.method === "GET") {
     const found = ledger.find((entry) => entry.subject === subject);

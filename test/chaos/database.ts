@@ -1,0 +1,57 @@
+import { readdirSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync, type SQLInputValue } from "node:sqlite";
+import { pause } from "../proof/stage.ts";
+
+/** Where wrangler keeps local databases, in the folder that it is told to persist to. */
+const KEPT_IN = "state/v3/d1/miniflare-D1DatabaseObject";
+
+/** How long it waits for its turn, where the engine writes at the same moment. */
+const TURN_MS = 200;
+
+/** The engine's database as the file that it is: read while the engine works, and while nobody is there; locked as another process would. */
+export class Database {
+  readonly #reader: DatabaseSync;
+  readonly #locker: DatabaseSync;
+
+  constructor(folder: string) {
+    const kept = join(folder, KEPT_IN);
+    const [name = ""] = readdirSync(kept).filter((one) => /^[0-9a-f]+\.sqlite$/.test(one));
+    this.#reader = new DatabaseSync(join(kept, name), { readOnly: true, timeout: 5000 });
+    // What a name begins with is found by its index.
+    this.#reader.exec("PRAGMA case_sensitive_like = ON");
+    this.#locker = new DatabaseSync(join(kept, name), { timeout: 0 });
+  }
+
+  async rows<T = Record<string, unknown>>(sql: string, ...params: unknown[]): Promise<T[]> {
+    return this.#reader.prepare(sql).all(...(params as SQLInputValue[])) as T[];
+  }
+
+  /** Holds the database locked for so long: others read, and cannot write. Answers for how long it did. */
+  async lock(ms: number): Promise<number> {
+    for (;;) {
+      try {
+        this.#locker.exec("BEGIN IMMEDIATE");
+        break;
+      } catch {
+        await pause(TURN_MS / 20);
+      }
+    }
+    const since = Date.now();
+    try {
+      await pause(ms);
+      return Date.now() - since;
+    } finally {
+      this.#locker.exec("ROLLBACK");
+    }
+  }
+
+  copyTo(file: string): void {
+    this.#reader.prepare("VACUUM INTO ?1").run(file);
+  }
+
+  close(): void {
+    this.#reader.close();
+    this.#locker.close();
+  }
+}

@@ -1,0 +1,75 @@
+import { copyFileSync, createReadStream, existsSync, mkdirSync, mkdtempSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { LOG_NAME } from "../../src/cli/local/wrangler-dev.ts";
+import { evidenceOf } from "../proof/judge.ts";
+import type { Case } from "../proof/prove.ts";
+import type { Stage } from "../proof/stage.ts";
+import type { Database } from "./database.ts";
+
+/** How much of the log is kept of a run. */
+const LINES = 2000;
+
+/** What a finding leaves behind for whoever must understand it. */
+export class Evidence {
+  readonly #of: string;
+  #folder: string | undefined;
+
+  /** `folder`: of the engine. */
+  constructor(folder: string) {
+    this.#of = folder;
+  }
+
+  /** Where it is kept. */
+  get folder(): string {
+    this.#folder ??= mkdtempSync(join(tmpdir(), "millrace-chaos-found-"));
+    return this.#folder;
+  }
+
+  /** A run that broke a promise: the problems with all that is on record, the program, and what the log and the ledger say of it. */
+  async keep(name: string, one: Case, problems: readonly string[], id: string): Promise<void> {
+    const about = (line: string) => line.includes(name) || line.includes(id);
+    const text = [
+      ...problems,
+      JSON.stringify(one),
+      "",
+      "the upstream:",
+      ...(await linesOf(join(this.#of, "ledger.jsonl"), about)),
+      "",
+      "the log:",
+      ...(await linesOf(join(this.#of, LOG_NAME), about)),
+    ];
+    writeFileSync(join(this.folder, `${name}.txt`), `${text.join("\n")}\n`);
+  }
+
+  /** Runs that hang: what is on record of each. */
+  async keepHanging(stage: Stage, hanging: readonly { name: string; seed: number }[]): Promise<void> {
+    for (const { name, seed } of hanging) {
+      const id = (await stage.rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1 AND workflow = 'lab'", name))[0]?.id ?? "";
+      const said = await evidenceOf(stage, { name, id, program: { do: "sleep" } }).catch(String);
+      writeFileSync(join(this.folder, `${name}.hangs.txt`), `seed ${seed}\n${said}\n`);
+    }
+  }
+
+  /** The database, the ledger and the log as they are. */
+  keepAll(database: Database, log: string): void {
+    mkdirSync(this.folder, { recursive: true });
+    database.copyTo(join(this.folder, "database.sqlite"));
+    for (const file of [join(this.#of, "ledger.jsonl"), log]) {
+      const to = join(this.folder, file.slice(file.lastIndexOf("/") + 1));
+      if (existsSync(file)) copyFileSync(file, to);
+    }
+  }
+}
+
+/** The last lines of a file that are meant. */
+async function linesOf(file: string, meant: (line: string) => boolean): Promise<string[]> {
+  const found: string[] = [];
+  if (!existsSync(file)) return found;
+  for await (const line of createInterface({ input: createReadStream(file) })) {
+    if (meant(line)) found.push(line);
+    if (found.length > LINES) found.shift();
+  }
+  return found;
+}

@@ -1,0 +1,117 @@
+import { pause } from "../proof/stage.ts";
+import type { Database } from "./database.ts";
+import type { ChaosEngine } from "./engine.ts";
+import type { Random } from "./random.ts";
+
+/**
+ * What befalls the engine's processes: its runtime is killed, or everything (`power`); its runtime stands still for a while (`stop`);
+ * another process holds the database locked (`lock`).
+ */
+export const FAULTS = ["kill", "power", "stop", "lock"] as const;
+export type ProcessFault = (typeof FAULTS)[number];
+
+/** How often each befalls, where all may. */
+const OFTEN: Record<ProcessFault, number> = { kill: 7, power: 1, stop: 1.5, lock: 1.5 };
+/** The engine works this long between two faults: long enough to get some work done, too short to get much of it finished. */
+const LIFE_MS = { shortest: 100, longest: 2000 };
+const STOP_MS = { shortest: 200, longest: 5000 };
+const LOCK_MS = { shortest: 500, longest: 5000 };
+/** How often a fault that nobody could notice is made again. */
+const TRIES = 5;
+
+/** What is at stake while a fault is made. */
+export interface Work {
+  /** How many programs are under way. */
+  underWay(): number;
+  /** How many requests went to the engine so far. */
+  asked(): number;
+}
+
+/** Makes things fail, one after the other, as its seed says. What nobody could notice does not count. */
+export class Faults {
+  readonly happened: Record<ProcessFault, number> = { kill: 0, power: 0, stop: 0, lock: 0 };
+  /** Faults that were to happen, and did not. */
+  readonly missed: ProcessFault[] = [];
+  readonly #engine: ChaosEngine;
+  readonly #database: Database;
+  readonly #random: Random;
+  readonly #work: Work;
+  #until = Date.now();
+  #underWay = false;
+
+  constructor(engine: ChaosEngine, database: Database, random: Random, work: Work) {
+    this.#engine = engine;
+    this.#database = database;
+    this.#random = random;
+    this.#work = work;
+  }
+
+  get kills(): number {
+    return this.happened.kill + this.happened.power;
+  }
+
+  get count(): number {
+    return FAULTS.reduce((sum, kind) => sum + this.happened[kind], 0);
+  }
+
+  get said(): string {
+    return FAULTS.map((kind) => `${this.happened[kind]} ${kind}`).join(", ");
+  }
+
+  /** Until when something was failing. */
+  until(): number {
+    return this.#underWay ? Date.now() : this.#until;
+  }
+
+  /** The next one: after a while of work, of one of these kinds. */
+  async next(kinds: readonly ProcessFault[]): Promise<string> {
+    const lifeMs = this.#random.between(LIFE_MS.shortest, LIFE_MS.longest);
+    const kind = this.#draw(kinds);
+    const ms = this.#lastsMs(kind);
+    await pause(lifeMs);
+    for (let tries = 1; tries <= TRIES; tries++) {
+      this.#underWay = true;
+      const happened = await this.#make(kind, ms).finally(() => {
+        this.#underWay = false;
+        this.#until = Date.now();
+      });
+      if (happened) {
+        this.happened[kind]++;
+        return `${kind} after ${lifeMs} ms: ${happened}`;
+      }
+      await pause(lifeMs);
+    }
+    this.missed.push(kind);
+    return `${kind} did not happen`;
+  }
+
+  #draw(kinds: readonly ProcessFault[]): ProcessFault {
+    const drawn = this.#random.next() * sum(kinds);
+    return kinds.find((_, index) => drawn < sum(kinds.slice(0, index + 1))) ?? "kill";
+  }
+
+  #lastsMs(kind: ProcessFault): number {
+    const { shortest, longest } = kind === "stop" ? STOP_MS : LOCK_MS;
+    // Mostly short.
+    return Math.round(shortest + (longest - shortest) * this.#random.next() ** 3);
+  }
+
+  /** Makes one, and says what became of it; nothing where nobody could notice. */
+  async #make(kind: ProcessFault, ms: number): Promise<string | undefined> {
+    const [engine, work] = [this.#engine, this.#work];
+    const underWay = work.underWay();
+    const before = work.asked();
+    if (kind === "stop" || kind === "lock") {
+      const held = kind === "lock" ? await this.#database.lock(ms) : await engine.freeze(ms);
+      const asked = work.asked() - before;
+      return held > 0 && asked > 0 ? `for ${ms} ms, ${asked} requests meanwhile` : undefined;
+    }
+    const death = kind === "kill" ? "runtime" : "everything";
+    const diedAt = Date.now();
+    const died = await engine.kill(death);
+    await engine.revive(death);
+    return died > 0 && underWay > 0 ? `${died} processes, back after ${Date.now() - diedAt} ms` : undefined;
+  }
+}
+
+const sum = (kinds: readonly ProcessFault[]): number => kinds.reduce((all, kind) => all + OFTEN[kind], 0);

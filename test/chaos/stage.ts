@@ -1,0 +1,115 @@
+import type { Effect } from "../../src/engine/index.ts";
+import type { Counts } from "../proof/fault.ts";
+import { pause, type Question, type Stage, type Standing } from "../proof/stage.ts";
+import type { Database } from "./database.ts";
+import type { Answer, Refused } from "./worker.ts";
+
+/** A request that hangs in a dying process is given up and sent again. */
+const REQUEST_MS = 8000;
+const AGAIN_MS = 150;
+/** How long after the last disturbance a request must be answered. */
+const PATIENCE_MS = 60_000;
+/** How long a restart may take to reach the code of the run. */
+const RESTART_MS = 4000;
+
+/** What the engine in another process needs to be tried there. */
+export interface Remote {
+  /** Where it listens now. */
+  url(): string;
+  upstreamUrl: string;
+  database: Database;
+  disturbedUntil(): number;
+  /** Told of each request that goes out. */
+  asked(): void;
+}
+
+/** An error as the engine threw it. */
+const errorOf = ({ code, message }: Refused): Error =>
+  Object.assign(new Error(message), code === undefined ? {} : { name: "MillraceError", code });
+
+const given = (answer: Answer): { instanceId: string } | Error =>
+  "gave" in answer ? (answer.gave as { instanceId: string }) : errorOf(answer.refused);
+
+/** Thrown where nobody knows whether a request was heard. */
+class Unanswered extends Error {}
+
+/** An engine in a process of its own, which may die at any moment: asked over HTTP, again until it answers. Its database is read as the file it is. */
+export function remoteStage(remote: Remote): Stage {
+  const { database, upstreamUrl } = remote;
+
+  async function once<T>(door: string, args: unknown[]): Promise<T> {
+    remote.asked();
+    const answer = await fetch(`${remote.url()}/door/${door}`, {
+      method: "POST",
+      body: JSON.stringify(args),
+      signal: AbortSignal.timeout(REQUEST_MS),
+    }).then(
+      async (response) => (response.ok ? ((await response.json()) as Answer) : undefined),
+      () => undefined,
+    );
+    if (answer === undefined) throw new Unanswered(`Nobody answered ${door}.`);
+    if ("gave" in answer) return answer.gave as T;
+    throw errorOf(answer.refused);
+  }
+
+  /** The same request until it is answered, as a client with a key does; that the engine has trouble is no answer. */
+  async function call<T>(door: string, ...args: unknown[]): Promise<T> {
+    for (const begunAt = Date.now(); ; await pause(AGAIN_MS)) {
+      try {
+        return await once<T>(door, args);
+      } catch (error) {
+        const isAnswer = "code" in (error as object) && (error as { code: string }).code !== "unavailable";
+        if (isAnswer || Date.now() > Math.max(begunAt, remote.disturbedUntil()) + PATIENCE_MS) throw error;
+      }
+    }
+  }
+
+  const passes = async (id: string): Promise<number> =>
+    ((await (await fetch(`${upstreamUrl}/passes/${id}`)).json()) as { count: number }).count;
+
+  /** An answer to a doubt that may have been lost is not given again: a doubt that has come up since would be another one. */
+  async function resolve(key: string, ...rest: unknown[]): Promise<unknown> {
+    const applied = async () => (await database.rows("SELECT id FROM actions WHERE target = ?1 AND result = 'applied'", key)).length;
+    const before = await applied();
+    return once("resolve", [key, ...rest]).catch(async (error) => {
+      if (!(error instanceof Unanswered)) throw error;
+      await call("idOf", "anybody");
+      if ((await applied()) === before) throw error;
+    });
+  }
+
+  return {
+    repeats: true,
+    upstreamUrl,
+    disturbedUntil: () => remote.disturbedUntil(),
+    watch: () => ({ counts: {} as Counts, struck: () => 0, end: () => undefined }),
+    cast: () => undefined,
+    idOf: (name) => call("idOf", name),
+    enqueue: async (requests) => (await call<Answer[]>("enqueue", requests)).map(given),
+    skip: (letter, reason) => call("skip", letter, reason),
+    async deliver(queue, bodies) {
+      for (let tries = 1; ; tries++) {
+        const settled = await call<{ acked: number }>("deliver", queue, bodies, Math.min(tries, 2));
+        if (settled.acked === bodies.length || tries === 20) return settled;
+        await pause(AGAIN_MS);
+      }
+    },
+    rows: (sql, ...params) => database.rows(sql, ...params),
+    heard: (name) => call("heard", name),
+    platform: (id) => call<Standing>("platform", id),
+    async restart(id) {
+      const before = await passes(id);
+      for (const begunAt = Date.now(); Date.now() < Math.max(begunAt, remote.disturbedUntil()) + PATIENCE_MS; ) {
+        await call("restart", id);
+        for (const until = Date.now() + RESTART_MS; Date.now() < until; await pause(50)) if ((await passes(id)) > before) return;
+      }
+    },
+    retry: (id, options) => call("retry", id, options),
+    undo: (id, reason) => call("undo", id, reason),
+    effects: (id) => call<Effect[]>("effects", id),
+    resolve,
+    questions: (id) => call<Question[]>("questions", id),
+    decide: (question, decision, reason) => call("decide", question, decision, reason),
+    round: async () => undefined,
+  };
+}
