@@ -3,6 +3,7 @@ import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-worker
 import { defineConfig } from "vitest/config";
 import { unstable_readConfig as readConfig } from "wrangler";
 import { keepInMemory } from "./test/in-memory.ts";
+import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
 import { hideRuntimeNoise } from "./test/quiet.ts";
 
 hideRuntimeNoise();
@@ -24,6 +25,9 @@ const proof = {
   clockMs: Number(process.env.MILLRACE_PROOF_CLOCK_MS ?? 0),
   whole: process.env.MILLRACE_FULL_SIZE === "true",
 };
+
+/** MILLRACE_MUTANT="an undo goes forwards" npx vitest run …: with that bug in the source, as it is loaded. See test/proof/mutants. */
+const mutants = chosenMutants(process.env.MILLRACE_MUTANT);
 
 interface Consumer {
   queue: string;
@@ -52,9 +56,12 @@ export default defineConfig({
     // Nothing leans on its neighbour. The seed is printed, and `--sequence.seed` repeats an order.
     sequence: { shuffle: { files: true, tests: true } },
     reporters: ["default", "./test/gate/times.ts"],
+    // A bug that is put in must be neither kept for later runs nor left out because a cache holds the file without it.
+    fsModuleCache: mutants.length === 0,
     projects: [
       {
         plugins: [
+          withMutants(mutants),
           cloudflareTest({
             wrangler: { configPath: "wrangler.jsonc" },
             miniflare: {
@@ -84,6 +91,7 @@ export default defineConfig({
       },
       {
         plugins: [
+          withMutants(mutants),
           cloudflareTest({
             wrangler: { configPath: "test/probe/wrangler.jsonc" },
             miniflare: { bindings: { TEST_MIGRATIONS: probeMigrations } },

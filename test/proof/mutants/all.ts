@@ -1,0 +1,29 @@
+import { BUDGETS } from "./budget.ts";
+import { GUARD } from "./guard.ts";
+import { INTAKE } from "./intake.ts";
+import { KEEPER } from "./keeper.ts";
+import { LEDGERS } from "./ledger.ts";
+import { MESSAGES } from "./messages.ts";
+import type { Mutant } from "./mutant.ts";
+import { OPERATORS } from "./operators.ts";
+import { RECORDER } from "./recorder.ts";
+import { RETENTION } from "./retention.ts";
+import { SIGNALS } from "./signals.ts";
+import { TENANTS } from "./tenants.ts";
+import { WEBHOOKS } from "./webhooks.ts";
+
+/** Bugs that must be found, each by what it names. */
+export const MUTANTS: readonly Mutant[] = [
+  ...GUARD,
+  ...RECORDER,
+  ...INTAKE,
+  ...SIGNALS,
+  ...MESSAGES,
+  ...KEEPER,
+  ...OPERATORS,
+  ...TENANTS,
+  ...RETENTION,
+  ...LEDGERS,
+  ...BUDGETS,
+  ...WEBHOOKS,
+];

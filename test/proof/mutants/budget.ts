@@ -1,0 +1,32 @@
+import { mutantsOf } from "./mutant.ts";
+
+const BUDGET = "src/objects/budget.ts";
+const TEST = "test/facts/derived-budgets.test.ts";
+
+/** More is granted than there is, or counted than was spent. */
+export const BUDGETS = mutantsOf("budget", {
+  "what is held is granted once more": {
+    file: BUDGET,
+    find: "const available = (row.limit_cents ?? 0) - row.spent - row.held;",
+    put: "const available = (row.limit_cents ?? 0) - row.spent;",
+    killedBy: TEST,
+  },
+  "a charge counts each time that it comes": {
+    file: BUDGET,
+    find: "if (this.#isNew(entity, sequence)) {",
+    put: "if (this.#isNew(entity, sequence) || amount_cents > 0) {",
+    killedBy: TEST,
+  },
+  "the same ask holds twice": {
+    file: BUDGET,
+    find: 'if (known?.state === "held" || known?.state === "settled") {',
+    put: 'if (known?.state === "settled") {',
+    killedBy: TEST,
+  },
+  "a hold that expired makes no room": {
+    file: BUDGET,
+    find: 'if (freed > 0) this.#sql.exec("UPDATE budget SET held = held - ?", freed);',
+    put: "",
+    killedBy: TEST,
+  },
+});

@@ -1,0 +1,88 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+import { mutantsOf } from "./mutant.ts";
+
+const RUN = "src/engine/guard/run.ts";
+const ATTEMPT = "src/engine/guard/attempt.ts";
+const CLAIM = "src/engine/guard/claim.ts";
+
+/** Effects that happen too often or not at all, and passes that go another way than the one before. */
+export const GUARD = mutantsOf("guard", {
+  "no attempt looks whether its step is done": {
+    file: RUN,
+    find: "if (platformAttempt <= 1 && !this.#replayed && !this.#entries) return undefined;",
+    put: "if (platformAttempt > 0) return undefined;",
+    killedBy: "random",
+  },
+  "each attempt has an upstream key of its own": {
+    file: ATTEMPT,
+    find: "key: upstreamKey(run.env.MILLRACE_KEY, attempt.key)",
+    put: "key: upstreamKey(run.env.MILLRACE_KEY, { ...attempt.key, item: attempt.token })",
+    killedBy: "random",
+  },
+  "the upstream key is the same for each generation": {
+    file: "src/engine/contract/ids.ts",
+    find: "return signed(secret, entry.instanceId, entry.step, entry.item, String(entry.generation));",
+    put: "return signed(secret, entry.instanceId, entry.step, entry.item);",
+    killedBy: "random",
+  },
+  "parallel items share their upstream key": {
+    file: "src/engine/contract/ids.ts",
+    find: "return signed(secret, entry.instanceId, entry.step, entry.item, String(entry.generation));",
+    put: "return signed(secret, entry.instanceId, entry.step, String(entry.generation));",
+    killedBy: "random",
+  },
+  "a lookup does not ask before it repeats": {
+    file: ATTEMPT,
+    find: 'if (claimed.repeats && definition.effect === "lookup") {',
+    put: 'if (!claimed.repeats && definition.effect === "lookup") {',
+    killedBy: "random",
+  },
+  "an unknown outcome of a once effect counts as a refusal": {
+    file: CLAIM,
+    find: 'return !acts || isDefiniteRefusal(error) ? "failed" : "in_doubt";',
+    put: 'return "failed";',
+    killedBy: "random",
+  },
+  "an unknown outcome of a lookup counts as a refusal": {
+    file: CLAIM,
+    find: 'return acts && isDefiniteRefusal(error) ? "failed" : "expired";',
+    put: 'return "failed";',
+    killedBy: "random",
+  },
+  "a step whose failure was caught is tried anew by each pass": {
+    file: RUN,
+    find: "const caught = this.#history?.failureOf(place.label);",
+    put: "const caught = this.#history?.failureOf(`${place.label} `);",
+    killedBy: "random",
+  },
+  "the code hears of steps in the order in which they are done this time": {
+    file: "src/engine/guard/course.ts",
+    find: "return index >= 0 ? index : this.#held.length;",
+    put: "return 0;",
+    killedBy: "random",
+  },
+  "a run is complete beside an effect that is under way": {
+    file: "src/engine/guard/platform.ts",
+    find: "while (guarded.size > 0) await Promise.allSettled(guarded);",
+    put: "",
+    killedBy: "random",
+  },
+  "branches go on behind the end of the code": {
+    file: RUN,
+    find: "this.#over = true;\n    this.#course.end();",
+    put: "",
+    killedBy: "random",
+  },
+  "parallel items keep their large outputs in one place": {
+    file: "src/engine/guard/record.ts",
+    find: "digest(attempt.key.step, attempt.key.item, attempt.token)",
+    put: "digest(attempt.key.step)",
+    killedBy: "random",
+  },
+  "a claim is not kept alive while its effect lasts": {
+    file: CLAIM,
+    find: "extend().catch(() => undefined);",
+    put: "",
+    killedBy: "test/engine/guard.test.ts",
+  },
+});

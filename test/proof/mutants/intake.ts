@@ -1,0 +1,49 @@
+import { mutantsOf } from "./mutant.ts";
+
+const TAKE = "src/engine/intake/take.ts";
+
+/** Messages that become more than one instance, or none, or another's. */
+export const INTAKE = mutantsOf("intake", {
+  "the door takes another payload under a known key for a repeat": {
+    file: "src/engine/intake/enqueue.ts",
+    find: "row?.fingerprint === one.fingerprint ||",
+    put: "row !== undefined ||",
+    killedBy: "random",
+  },
+  "another payload on the queue is dropped in silence": {
+    file: TAKE,
+    find: "const reused = others.filter(({ one }) => !same.has(one));",
+    put: "const reused = others.filter(({ one }) => !same.has(one) && same.has(one));",
+    killedBy: "random",
+  },
+  "another payload under an event's key is dropped in silence": {
+    file: TAKE,
+    find: ".filter(({ envelope }) => reused.has(envelope))",
+    put: ".filter(({ envelope }) => !reused.has(envelope))",
+    killedBy: "random",
+  },
+  "each delivery is an instance of its own": {
+    file: "src/engine/intake/accept.ts",
+    find: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key),",
+    put: "id: instanceId(envelope.tenant_id, workflow, envelope.idempotency_key + envelope.created_at),",
+    killedBy: "random",
+  },
+  "a malformed message is dropped": {
+    file: "src/engine/intake/leave.ts",
+    find: "if (given.length === 0) return;",
+    put: 'for (const { message } of given) outcomes.set(message, { did: "captured" });\n  if (given.length >= 0) return;',
+    killedBy: "random",
+  },
+  "a delivery that the database did not take counts as a repeat": {
+    file: TAKE,
+    find: 'outcomes.set(message, { did: isRefusedRow(error) ? "refused" : "retried", error });',
+    put: 'outcomes.set(message, { did: "duplicate" });',
+    killedBy: "test/engine/neighbours.test.ts",
+  },
+  "a proof stands alone at any attempt": {
+    file: "src/engine/intake/proof.ts",
+    find: "if (proof === undefined || attempts !== 1) return false;",
+    put: "if (proof === undefined) return false;",
+    killedBy: "test/engine/letters.test.ts",
+  },
+});

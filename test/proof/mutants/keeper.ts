@@ -1,0 +1,31 @@
+import { mutantsOf } from "./mutant.ts";
+
+const CHECK = "src/engine/keeper/check-instances.ts";
+
+/** Repairs that are not made. */
+export const KEEPER = mutantsOf("keeper", {
+  "nobody starts what was accepted and never sent": {
+    file: CHECK,
+    find: 'return stillInQueue(row, backlog) ? "leave" : "start";',
+    put: 'return "leave";',
+    killedBy: "random",
+  },
+  "what the platform has lost is not created again": {
+    file: CHECK,
+    find: 'return OPEN.has(row.status) ? "start" : "settled";',
+    put: 'return "settled";',
+    killedBy: "test/engine/intake.test.ts",
+  },
+  "nobody writes down an end that was not told": {
+    file: CHECK,
+    find: 'return { status: row.undo === null ? "complete" : "terminated", error: null };',
+    put: 'return "seen";',
+    killedBy: "test/engine/undo.test.ts",
+  },
+  "what an operator was promised is not carried out later": {
+    file: "src/engine/keeper/keeper.ts",
+    find: "portion: () => applyOpenActions(env) }",
+    put: "portion: () => Promise.resolve(all(0)) }",
+    killedBy: "random",
+  },
+});

@@ -1,0 +1,37 @@
+import { mutantsOf } from "./mutant.ts";
+
+const LEDGER = "src/objects/ledger.ts";
+
+/** Facts that are counted twice, changed or lost. */
+export const LEDGERS = mutantsOf("ledger", {
+  "a fact of another text is taken for a repeat": {
+    file: LEDGER,
+    find: 'known.fingerprint === fingerprint ? "duplicate" : "differs"',
+    put: '"duplicate"',
+    killedBy: "test/facts/append.test.ts",
+  },
+  "a pruned fact is new when it is stated again": {
+    file: LEDGER,
+    find: "WHERE fact_id = ?1 UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id = ?1",
+    put: "WHERE fact_id = ?1",
+    killedBy: "test/facts/outbox.test.ts",
+  },
+  "facts are pruned that nobody has confirmed": {
+    file: LEDGER,
+    find: "const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));",
+    put: "const stays: number[] = [];",
+    killedBy: "test/facts/outbox.test.ts",
+  },
+  "facts are appended without an alarm": {
+    file: LEDGER,
+    find: "this.#wakeBy(Date.now() + CONFIRM_WITHIN_MS);",
+    put: "",
+    killedBy: "test/facts/outbox.test.ts",
+  },
+  "a confirmation from before a replay counts": {
+    file: "src/objects/outbox.ts",
+    find: "if (epoch !== cursor.epoch) return;",
+    put: "",
+    killedBy: "test/facts/ledger.test.ts",
+  },
+});

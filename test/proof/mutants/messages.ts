@@ -1,0 +1,38 @@
+import { mutantsOf } from "./mutant.ts";
+
+const RECORDER = "src/engine/recorder/recorder.ts";
+
+/** Messages that are lost on their way, or told twice. */
+export const MESSAGES = mutantsOf("messages", {
+  "messages are not written with the outcome": {
+    file: RECORDER,
+    find: "...outcome.messages.map(inbox.insertOutgoing),",
+    put: "",
+    killedBy: "random",
+  },
+  "a message leaves the outbox when it is sent": {
+    file: RECORDER,
+    find: "this.ctx.waitUntil(relay(this.env, outcome.messages));",
+    put: `this.ctx.waitUntil(relay(this.env, outcome.messages).then(() =>
+      this.env.DB.batch(outcome.messages.map(({ id }) => this.env.DB.prepare("DELETE FROM outbox WHERE id = ?").bind(id)))));`,
+    killedBy: "random",
+  },
+  "a message that was taken is not confirmed": {
+    file: "src/engine/intake/accept.ts",
+    find: "return ids.length === 0 ? [] :",
+    put: "return ids.length >= 0 ? [] :",
+    killedBy: "random",
+  },
+  "an event of what is done again has the key of the first": {
+    file: "src/engine/contract/ids.ts",
+    find: "entry.item, String(entry.generation), String(index)).slice(0, 16)",
+    put: "entry.item, String(index)).slice(0, 16)",
+    killedBy: "random",
+  },
+  "nobody sends again what a queue has lost": {
+    file: "src/engine/keeper/resend-outbox.ts",
+    find: "const lost = rows.filter(",
+    put: "const lost = rows.slice(0, 0).filter(",
+    killedBy: "random",
+  },
+});

@@ -1,0 +1,70 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+import { mutantsOf } from "./mutant.ts";
+
+const UNDO = "src/engine/guard/undo.ts";
+const RESOLVE = "src/engine/operate/resolve.ts";
+const RETRY = "src/engine/operate/retry.ts";
+
+/** What people on call ask for, and what becomes of it: undo, retry, doubts, letters. */
+export const OPERATORS = mutantsOf("operators", {
+  "an undo goes forwards": {
+    file: UNDO,
+    find: "positionOf(b.effect) - positionOf(a.effect)",
+    put: "positionOf(a.effect) - positionOf(b.effect)",
+    killedBy: "random",
+  },
+  "what was taken back still counts as done": {
+    file: UNDO,
+    find: "takenBack(key), nextGeneration(key)]",
+    put: "]",
+    killedBy: "random",
+  },
+  "an undo leaves out in silence what its walk does not meet": {
+    file: UNDO,
+    find: "if (missed) throw this.#whyMissed(missed, walked);",
+    put: "",
+    killedBy: "random",
+  },
+  "an undo takes back what is in doubt": {
+    file: "src/engine/operate/undo.ts",
+    find: "\n        AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')",
+    put: "",
+    killedBy: "test/engine/undo.test.ts",
+  },
+  "what a person confirmed is done all the same": {
+    file: RESOLVE,
+    find: 'resolution.verb === "confirm" ? "confirmed" :',
+    put: 'resolution.verb === "confirm" ? "failed" :',
+    killedBy: "random",
+  },
+  "what a person rejected counts as done": {
+    file: RESOLVE,
+    find: 'resolution.verb === "reject" ? "failed" :',
+    put: 'resolution.verb === "reject" ? "confirmed" :',
+    killedBy: "random",
+  },
+  "a retry tries a step anew on whose failure others built": {
+    file: RETRY,
+    find: " AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,\n    audit(",
+    put: "`,\n    audit(",
+    killedBy: "random",
+  },
+  "a retry begins a run beside one that lives": {
+    file: RETRY,
+    find: "AND status IN ('errored', 'terminated') AND run < ${run}",
+    put: "AND run < ${run}",
+    killedBy: "random",
+  },
+  "a retried run is not told again what had come for it": {
+    file: RETRY,
+    find: "    forgetTold(instanceId, actionId),\n",
+    put: "",
+    killedBy: "random",
+  },
+  "two clicks are two replays of a letter": {
+    file: "src/engine/operate/dead-letters.ts",
+    find: "WHERE id = ${id} AND state = 'open'`;",
+    put: "WHERE id = ${id}`;",
+    killedBy: "test/engine/intake.test.ts",
+  },
+});

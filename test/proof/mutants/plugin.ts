@@ -1,0 +1,42 @@
+import { readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import type { Plugin } from "vitest/config";
+import { MUTANTS } from "./all.ts";
+import { type Mutant, mutated } from "./mutant.ts";
+
+const ROOT = resolve(import.meta.dirname, "../../..");
+
+/** Between the names of mutants that are switched on together. */
+const AND = " + ";
+
+/** The name under which mutants are switched on, alone or together. */
+export const switchFor = (mutants: readonly Mutant[]): string => mutants.map(({ name }) => name).join(AND);
+
+/** What is printed when a mutant's file has been loaded with the bug in it. */
+export const effectOf = ({ name }: Mutant): string => `mutant in effect: ${name}`;
+
+/** The mutants that are asked for. Throws for a name that none has. */
+export function chosenMutants(names: string | undefined): Mutant[] {
+  if (!names) return [];
+  return names.split(AND).map((name) => {
+    const found = MUTANTS.find((one) => one.name === name);
+    if (!found) throw new Error(`There is no mutant "${name}". There are: ${MUTANTS.map((one) => one.name).join(", ")}.`);
+    return found;
+  });
+}
+
+/** Puts bugs into the source as it is loaded. Throws at once when the text of one is not there. */
+export function withMutants(mutants: readonly Mutant[]): Plugin {
+  for (const mutant of mutants) mutated(readFileSync(join(ROOT, mutant.file), "utf8"), mutant);
+  return {
+    name: "mutants",
+    enforce: "pre",
+    transform(code, id) {
+      const own = mutants.filter(({ file }) => id.split("?")[0] === join(ROOT, file));
+      if (own.length === 0) return undefined;
+      const put = own.reduce(mutated, code);
+      for (const mutant of own) console.log(effectOf(mutant));
+      return { code: put, map: null };
+    },
+  };
+}

@@ -1,0 +1,63 @@
+import { mutantsOf } from "./mutant.ts";
+
+const INBOX = "src/engine/recorder/inbox.ts";
+
+/** The fence around what is recorded. */
+export const RECORDER = mutantsOf("recorder", {
+  "an outcome is recorded over another": {
+    file: INBOX,
+    find: "WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'",
+    put: "WHEN true THEN 'done'",
+    killedBy: "random",
+  },
+  "an outcome is recorded whatever its token": {
+    file: INBOX,
+    find: " AND inbox.token = excluded.token",
+    put: "",
+    killedBy: "test/engine/guard.test.ts",
+    masked: "an outcome is recorded whatever its epoch",
+  },
+  "an outcome is recorded whatever its epoch": {
+    file: INBOX,
+    find: " AND inbox.epoch = excluded.epoch THEN",
+    put: " THEN",
+    killedBy: "test/engine/guard.test.ts",
+    masked: "an outcome is recorded whatever its token",
+  },
+  "a pass that believes to be alone records beside another": {
+    file: INBOX,
+    find: "WHERE other.instance_id = r.value->>'instanceId' AND substr(other.token, 1, 8) <> r.value->>'aloneAs'), NULL, 'done'),",
+    put: "WHERE false), NULL, 'done'),",
+    killedBy: "random",
+  },
+  "a once claim that ran out is taken over": {
+    file: INBOX,
+    find: "state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),",
+    put: "state = 'claimed',",
+    killedBy: "test/engine/doubt.test.ts",
+  },
+  "a takeover does not remember that the upstream may have been reached": {
+    file: INBOX,
+    find: "repeats = max(inbox.repeats, inbox.state = 'claimed'),",
+    put: "repeats = 0,",
+    killedBy: "random",
+  },
+  "a refusal to record is the step's own failure": {
+    file: "src/engine/recorder/recorder.ts",
+    find: "      return this.#readBack(attempt);",
+    put: "      throw error;",
+    killedBy: "test/engine/guard.test.ts",
+  },
+  "an end is written over an ended instance": {
+    file: INBOX,
+    find: "\n    AND (instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt', 'dead', 'skipped')\n      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))",
+    put: "",
+    killedBy: "test/engine/runs.test.ts",
+  },
+  "a late word of an earlier run is believed": {
+    file: INBOX,
+    find: "WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'",
+    put: "WHERE instances.id = r.value->>'id'",
+    killedBy: "test/engine/runs.test.ts",
+  },
+});

@@ -1,0 +1,51 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
+import { mutantsOf } from "./mutant.ts";
+
+const ASSIGN = "src/engine/signals/assign.ts";
+const WAIT = "src/engine/signals/wait.ts";
+
+/** Events and answers that nobody hears, or that are heard twice. */
+export const SIGNALS = mutantsOf("signals", {
+  "an event that came early is lost": {
+    file: WAIT,
+    find: "UPDATE waits SET signal_id = ${OLDEST_FITTING}",
+    put: "UPDATE waits SET signal_id = NULL",
+    killedBy: "random",
+  },
+  "nobody tells a wait of its event": {
+    file: ASSIGN,
+    find: "await instance.sendEvent({ type: event_type, payload });",
+    put: "void payload;",
+    killedBy: "random",
+  },
+  "one event serves two waits of a run": {
+    file: ASSIGN,
+    find: "\n      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)",
+    put: "",
+    killedBy: "test/engine/events.test.ts",
+  },
+  "on a later pass the time beats an event that a wait holds": {
+    file: WAIT,
+    find: 'if (typeof row?.envelope === "string") return { event: row.envelope };',
+    put: 'if (typeof row?.envelope === "string" && Number(row.left_ms) > 0) return { event: row.envelope };',
+    killedBy: "random",
+  },
+  "a wait whose time was over waits anew on each pass": {
+    file: WAIT,
+    find: 'if (typeof row?.over_at === "number") return { over: true };',
+    put: "",
+    killedBy: "random",
+  },
+  "nobody tells a run of a person's answer": {
+    file: "src/engine/operate/carry-out.ts",
+    find: "if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));",
+    put: "",
+    killedBy: "random",
+  },
+  "a second answer overrules the first": {
+    file: "src/engine/signals/approval.ts",
+    find: "AND id = ${id} AND state = 'pending' AND due_at > ${now}",
+    put: "AND id = ${id} AND due_at > ${now}",
+    killedBy: "test/engine/approve.test.ts",
+  },
+});

@@ -1,0 +1,117 @@
+import { spawn } from "node:child_process";
+import { mkdtempSync, readFileSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join, resolve } from "node:path";
+import type { Killer, Mutant } from "./mutant.ts";
+import { effectOf, switchFor } from "./plugin.ts";
+
+const ROOT = resolve(import.meta.dirname, "../../..");
+
+/** For how long random programs are drawn, and which. */
+export interface Trying {
+  seconds: number;
+  seed: number;
+}
+
+/** How a run of tests ended. `broken`: no test said anything, or the code could not run at all. `by`: which test, or why. */
+export interface Ended {
+  did: "passed" | "failed" | "broken";
+  by: string;
+  seconds: number;
+}
+
+/** How much longer than its programs a run may take: it starts, and what fails may wait for a minute or two. */
+const PATIENCE_SECONDS = 420;
+
+/** What code says that is no longer code: such a mutant dies of itself, and nothing has found it. */
+const NO_CODE = /syntax error|SQLITE_ERROR|no such (column|table|function)|is not defined|is not a function|Transform failed|SyntaxError/;
+
+const FILES: Partial<Record<Killer, string>> = { random: "test/proof/random.test.ts", sweep: "test/proof/sweep.test.ts" };
+
+/** Runs what shall find these mutants, until it has found something; without any, whether it is quiet. */
+export async function tryOut(killer: Killer, mutants: readonly Mutant[], { seconds, seed }: Trying): Promise<Ended> {
+  const folder = mkdtempSync(join(tmpdir(), "millrace-mutant-"));
+  const report = join(folder, "report.json");
+  const file = FILES[killer] ?? killer;
+  const began = Date.now();
+  try {
+    const said = await vitest(
+      [
+        "run",
+        "--project",
+        projectOf(file),
+        file,
+        "--bail",
+        "1",
+        "--sequence.seed",
+        String(seed),
+        "--reporter",
+        "json",
+        "--outputFile",
+        report,
+      ],
+      {
+        MILLRACE_MUTANT: switchFor(mutants),
+        MILLRACE_PROOF_SEED: String(seed),
+        MILLRACE_PROOF_SECONDS: String(seconds),
+        MILLRACE_PROOF_SHRINK_SECONDS: "0",
+      },
+      (seconds + PATIENCE_SECONDS) * 1000,
+    );
+    const { did, by } = judge(report, said, mutants);
+    return { did, by, seconds: Math.round((Date.now() - began) / 1000) };
+  } finally {
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
+
+/** Which project of vitest.config.ts runs a file. */
+const projectOf = (file: string): string => (/^test\/(engine|proof)\//.test(file) ? "engine" : "app");
+
+/** What was printed. */
+function vitest(args: string[], env: Record<string, string>, timeout: number): Promise<string> {
+  return new Promise((resolve, reject) => {
+    const program = join(ROOT, "node_modules/.bin/vitest");
+    const child = spawn(program, args, { cwd: ROOT, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"], timeout });
+    let said = "";
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.setEncoding("utf8").on("data", (text: string) => {
+        said += text;
+      });
+    }
+    child.on("error", reject).on("close", () => resolve(said));
+  });
+}
+
+interface Report {
+  testResults: { message: string; assertionResults: { fullName: string; status: string; failureMessages: string[] }[] }[];
+}
+
+function judge(report: string, said: string, mutants: readonly Mutant[]): Omit<Ended, "seconds"> {
+  const missing = mutants.find((mutant) => !said.includes(effectOf(mutant)));
+  if (missing) return { did: "broken", by: `${missing.file} was not loaded with it: ${said.trim().slice(-300)}` };
+  const tests = read(report);
+  const failed = tests.find(({ status }) => status === "failed");
+  if (failed) {
+    const message = failed.failureMessages.join("\n");
+    const [noCode] = NO_CODE.exec(message) ?? [];
+    if (noCode) return { did: "broken", by: `the code does not run: ${firstLine(message)}` };
+    const [, seed] = /it\("seed (\d+)"/.exec(message) ?? [];
+    return { did: "failed", by: seed ? `seed ${seed}: ${firstLine(message)}` : `${failed.fullName}: ${firstLine(message)}` };
+  }
+  const passed = tests.some(({ status }) => status === "passed");
+  return passed ? { did: "passed", by: "" } : { did: "broken", by: `no test ran: ${said.trim().slice(-300)}` };
+}
+
+/** No report at all is one without tests: the run itself broke. */
+function read(report: string): Report["testResults"][number]["assertionResults"] {
+  try {
+    return (JSON.parse(readFileSync(report, "utf8")) as Report).testResults.flatMap(({ assertionResults }) => assertionResults);
+  } catch {
+    return [];
+  }
+}
+
+function firstLine(message: string): string {
+  return (message.split("\n").find((line) => line.trim().length > 0) ?? "").slice(0, 200);
+}
