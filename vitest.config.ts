@@ -19,9 +19,9 @@ const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe")
 const proof = {
   seed: Number(process.env.MILLRACE_PROOF_SEED ?? randomInt(1_000_000)),
   seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 30),
+  patienceSeconds: Number(process.env.MILLRACE_PROOF_PATIENCE_SECONDS ?? 60),
   shrinkSeconds: Number(process.env.MILLRACE_PROOF_SHRINK_SECONDS ?? 120),
   finds: Number(process.env.MILLRACE_PROOF_FINDS ?? 1),
-  patienceMs: Number(process.env.MILLRACE_PROOF_PATIENCE_MS ?? 60_000),
   clockMs: Number(process.env.MILLRACE_PROOF_CLOCK_MS ?? 0),
   whole: process.env.MILLRACE_FULL_SIZE === "true",
 };

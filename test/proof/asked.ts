@@ -6,14 +6,27 @@ declare module "vitest" {
     said?: string;
   }
   interface ProvidedContext {
-    /** What the proof was asked for: see vitest.config.ts. It ends with so many finds; a run has so long to
-     * converge; the clock of the Workers is wrong by so much, that of the database is not. */
-    proof: { seed: number; seconds: number; shrinkSeconds: number; finds: number; patienceMs: number; clockMs: number; whole: boolean };
+    /**
+     * What the proof was asked for: see vitest.config.ts. It ends with so many finds; a run has so long to converge; the clock of the Workers
+     * is wrong by so much, that of the database is not.
+     */
+    proof: {
+      seed: number;
+      seconds: number;
+      shrinkSeconds: number;
+      patienceSeconds: number;
+      finds: number;
+      clockMs: number;
+      whole: boolean;
+    };
   }
 }
 
-/** Which seed, for how long, and whether every fault is tried. */
+/** Which seed, for how long, how long a run may take to converge, and whether every fault is tried. */
 export const asked = inject("proof");
+
+/** How long everything may take to come to its end once the faults are over. */
+export const PATIENCE_MS = asked.patienceSeconds * 1000;
 
 /** Does some work for as long as it is given any, so many at a time. */
 export async function sideBySide(lanes: number, work: () => Promise<boolean>): Promise<void> {

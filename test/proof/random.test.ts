@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { cases } from "./arbitrary.ts";
-import { asked, sideBySide } from "./asked.ts";
+import { asked, PATIENCE_MS, sideBySide } from "./asked.ts";
 import { planned as plannedIn } from "./fault.ts";
 import { standBetween } from "./faults.ts";
 import { trial } from "./in-process.ts";
@@ -35,7 +35,7 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
     if (Date.now() > until || found.length >= asked.finds) return false;
     const own = seed + count.programs++;
     const one = drawn(own);
-    const { problems, struck } = await trial(one, { patienceMs: asked.patienceMs });
+    const { problems, struck } = await trial(one, { patienceMs: PATIENCE_MS });
     const planned = plannedIn(one.faults ?? []);
     count.steps += leavesOf(one.program).length;
     count.planned += planned;

@@ -20,8 +20,11 @@ export interface Ended {
   seconds: number;
 }
 
-/** How much longer than its programs a run may take: it starts, and what fails may wait for a minute or two. */
-const PATIENCE_SECONDS = 420;
+/** How long a run on trial may take to converge: half of what it has otherwise, because many a bug shows by that it never does. */
+const PATIENCE_SECONDS = 30;
+
+/** How much longer than its programs a run of tests may take: it starts, and what fails waits for a minute or two. */
+const OVERTIME_SECONDS = 420;
 
 /** What code says that is no longer code: such a mutant dies of itself, and nothing has found it. */
 const NO_CODE = /syntax error|SQLITE_ERROR|no such (column|table|function)|is not defined|is not a function|Transform failed|SyntaxError/;
@@ -54,9 +57,10 @@ export async function tryOut(killer: Killer, mutants: readonly Mutant[], { secon
         MILLRACE_MUTANT: switchFor(mutants),
         MILLRACE_PROOF_SEED: String(seed),
         MILLRACE_PROOF_SECONDS: String(seconds),
+        MILLRACE_PROOF_PATIENCE_SECONDS: String(PATIENCE_SECONDS),
         MILLRACE_PROOF_SHRINK_SECONDS: "0",
       },
-      (seconds + PATIENCE_SECONDS) * 1000,
+      (seconds + OVERTIME_SECONDS) * 1000,
     );
     const { did, by } = judge(report, said, mutants);
     return { did, by, seconds: Math.round((Date.now() - began) / 1000) };
