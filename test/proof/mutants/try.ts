@@ -72,18 +72,29 @@ export async function tryOut(killer: Killer, mutants: readonly Mutant[], { secon
 /** Which project of vitest.config.ts runs a file. */
 const projectOf = (file: string): string => (/^test\/(engine|proof)\//.test(file) ? "engine" : "app");
 
-/** What was printed. */
-function vitest(args: string[], env: Record<string, string>, timeout: number): Promise<string> {
+/** What was printed. A run that takes too long is ended, and so is one whose caller ends: with all that it has started. */
+function vitest(args: string[], env: Record<string, string>, limitMs: number): Promise<string> {
   return new Promise((resolve, reject) => {
     const program = join(ROOT, "node_modules/.bin/vitest");
-    const child = spawn(program, args, { cwd: ROOT, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"], timeout });
+    const child = spawn(program, args, { cwd: ROOT, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"], detached: true });
+    const end = () => void (child.pid !== undefined && process.kill(-child.pid));
+    const timer = setTimeout(end, limitMs);
+    const leave = () => {
+      end();
+      process.exit(1);
+    };
+    process.once("SIGINT", leave).once("SIGTERM", leave);
     let said = "";
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8").on("data", (text: string) => {
         said += text;
       });
     }
-    child.on("error", reject).on("close", () => resolve(said));
+    child.on("error", reject).on("close", () => {
+      clearTimeout(timer);
+      process.off("SIGINT", leave).off("SIGTERM", leave);
+      resolve(said);
+    });
   });
 }
 
