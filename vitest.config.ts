@@ -22,6 +22,7 @@ const proof = {
   patienceSeconds: Number(process.env.MILLRACE_PROOF_PATIENCE_SECONDS ?? 60),
   shrinkSeconds: Number(process.env.MILLRACE_PROOF_SHRINK_SECONDS ?? 120),
   finds: Number(process.env.MILLRACE_PROOF_FINDS ?? 1),
+  without: process.env.MILLRACE_PROOF_WITHOUT ?? "",
   clockMs: Number(process.env.MILLRACE_PROOF_CLOCK_MS ?? 0),
   whole: process.env.MILLRACE_FULL_SIZE === "true",
 };
