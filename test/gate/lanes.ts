@@ -22,6 +22,11 @@ const WALK = "test/docs/static/write-a-chain.test.ts";
 export const LANES: readonly (readonly Job[])[] = [
   [tests("app", 3)],
   [tests("node", 2, "--exclude", WALK)],
-  [{ ...tests("node", 1, WALK), name: "walk" }, tests("raw", 1), { name: "check", program: "npm", args: ["run", "--silent", "check"] }],
-  [tests("engine", 2)],
+  [
+    { ...tests("node", 1, WALK), name: "walk" },
+    tests("raw", 1),
+    { name: "check", program: "npm", args: ["run", "--silent", "check"] },
+    { ...tests("engine", 1, "test/proof"), name: "proof" },
+  ],
+  [tests("engine", 2, "--exclude", "test/proof/**")],
 ];
