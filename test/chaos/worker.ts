@@ -54,7 +54,10 @@ const lab = defineWorkflow({
   name: "lab",
   on: LabRequested,
   async run(call) {
-    await fetch(`${(call.env as unknown as ChaosEnv).UPSTREAM_URL}/passes/${call.instanceId}`, { method: "POST" }).catch(() => undefined);
+    const passed = `${(call.env as unknown as ChaosEnv).UPSTREAM_URL}/passes/${call.instanceId}`;
+    await fetch(passed, { method: "POST" })
+      .then((answer) => answer.text())
+      .catch(() => undefined);
     // Nothing in the memory of this process outlives it: programs whose code remembers how often it ran are not drawn here.
     return codeFor(call.payload.program as unknown as Program, () => 1)(call);
   },
