@@ -32,6 +32,8 @@ export async function ledgerOf({ upstreamUrl }: Stage, name: string): Promise<Le
   return all.map((one) => ({ ...one, subject: one.subject.slice(name.length + 1) }));
 }
 
+const UNDER_WAY: ReadonlySet<string> = new Set(["queued", "running", "waiting", "paused", "waitingForPause"]);
+
 /**
  * Nothing about the run is open: no message unsent, no promise unkept, no effect without outcome; what followed from it has ended, and the
  * platform agrees.
@@ -48,11 +50,11 @@ export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict
     `%${name}%`,
   );
   const found = Object.entries(open ?? {}).flatMap(([what, count]) => (count > 0 ? [`${count} ${what} open`] : []));
-  if (ended === "complete" && found.length === 0) {
-    const { status } = await platformOf(stage, id);
-    if (status !== "complete") return [`the platform says ${status}`];
-  }
-  return found;
+  if (found.length > 0) return found;
+  // I17: an undo is a run of its own there, which ends as it likes.
+  const { status } = await platformOf(stage, id);
+  const agrees = ended === "complete" ? status === "complete" : !UNDER_WAY.has(status);
+  return agrees ? [] : [`the platform says ${status}`];
 }
 
 /** I11: each thing that a person asked for is on record once, if it was promised; and never what nobody asked for. */
