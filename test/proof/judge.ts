@@ -138,7 +138,10 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
       ),
     );
   const reasons = letters.map(({ reason }) => reason).sort();
-  if (reasons.join() !== [...verdict.letters].sort().join())
-    problems.push(`${reasons.length < verdict.letters.length ? "lost" : "invented"}: letters: ${reasons.join(", ") || "none"}`);
+  const wanted = [...verdict.letters].sort();
+  if (reasons.join() !== wanted.join())
+    problems.push(
+      `${reasons.length < wanted.length ? "lost" : "invented"}: letters ${reasons.join(", ") || "none"}; not ${wanted.join(", ") || "none"}`,
+    );
   return problems;
 }

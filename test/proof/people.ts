@@ -128,6 +128,9 @@ export class People {
   }
 }
 
+/** How often a client asks: more often than faults come in a row. */
+export const TRIES = 12;
+
 /** As a client does: again, until it is answered. That it has been done already is an answer. */
 export async function patiently<T>(ask: () => Promise<T>): Promise<T | undefined> {
   for (let tries = 1; ; tries++) {
@@ -135,7 +138,7 @@ export async function patiently<T>(ask: () => Promise<T>): Promise<T | undefined
       return await ask();
     } catch (error) {
       if (codeOf(error) === "invalid_transition") return undefined;
-      if (tries === 5) throw error;
+      if (tries === TRIES) throw error;
     }
   }
 }

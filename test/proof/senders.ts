@@ -1,6 +1,6 @@
 import type { Envelope } from "../../src/engine/index.ts";
 import { event } from "../engine/event.ts";
-import { patiently } from "./people.ts";
+import { patiently, TRIES } from "./people.ts";
 import type { Leaf, Wait } from "./program.ts";
 import { codeOf, pause, type Stage, type Subject } from "./stage.ts";
 import type { World } from "./world.ts";
@@ -59,7 +59,7 @@ export class Senders {
         if (own.instanceId !== id) return [`was accepted as ${own.instanceId}`];
         break;
       }
-      if (tries === 5) throw own;
+      if (tries === TRIES) throw own;
     }
     const early = [...this.#leaves].filter(([, leaf]) => leaf.do === "wait" && leaf.comes === "early");
     await Promise.all([this.#sendCommands(), ...early.map(([subject, leaf]) => this.#say(subject, leaf as Wait))]);
