@@ -1,18 +1,12 @@
-import { mkdtempSync, rmSync } from "node:fs";
-import { tmpdir } from "node:os";
-import { join } from "node:path";
-import { inMemory } from "../in-memory.ts";
 import { type Kind, kindOf } from "../proof/account.ts";
 import { type Proof, trialOn } from "../proof/prove.ts";
 import { pause, type Stage } from "../proof/stage.ts";
-import { startUpstream } from "../upstream/start.ts";
-import { Database } from "./database.ts";
-import { ChaosEngine } from "./engine.ts";
 import { Evidence } from "./evidence.ts";
 import { Faults, type ProcessFault } from "./faults.ts";
 import { caseOf } from "./programs.ts";
 import { randomFrom } from "./random.ts";
 import { remoteStage } from "./stage.ts";
+import { withEngine } from "./workshop.ts";
 
 export interface ChaosOptions {
   seed: number;
@@ -59,10 +53,12 @@ export interface ChaosRun {
   /** Planned faults that did not happen: such a run does not count. */
   missed: readonly ProcessFault[];
   /** Where the evidence is kept, if there are problems. */
-  kept: string;
+  kept: string | undefined;
 }
 
 const LOOK_MS = 250;
+/** So many problems are enough. */
+const ENOUGH = 20;
 const TOLD_EVERY_MS = 15_000;
 /** No faults are made while a program has been at it for so long: it has to come to its end, or be found stuck. */
 const LONG_MS = 240_000;
@@ -70,37 +66,27 @@ const LONG_MS = 240_000;
 const HEALS_MS = 330_000;
 
 /** Runs random programs on an engine whose processes fail, lets it heal, and has each program judged. */
-export async function runChaos({ seed, faults: kinds, lanes, goesOn, say = () => {} }: ChaosOptions): Promise<ChaosRun> {
-  const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-chaos-"));
-  const upstream = await startUpstream(join(folder, "ledger.jsonl"));
-  const config = join(import.meta.dirname, "wrangler.jsonc");
-  const engine = new ChaosEngine(folder, { config, vars: { UPSTREAM_URL: upstream.url } });
-  const evidence = new Evidence(folder);
-  let database: Database | undefined;
-  try {
-    await engine.start();
-    database = new Database(folder);
+export function runChaos({ seed, faults: kinds, lanes, goesOn, say = () => {} }: ChaosOptions): Promise<ChaosRun> {
+  return withEngine(async ({ engine, database, upstreamUrl, folder }) => {
     say(`The engine runs at ${engine.url}; its state is in ${folder}.`);
+    const evidence = new Evidence(folder);
     const trials = new Trials(seed, evidence);
     const faults = new Faults(engine, database, randomFrom(seed), { underWay: () => trials.begun.size, asked: () => trials.asked });
     const stage = remoteStage({
       url: () => engine.url,
-      upstreamUrl: upstream.url,
+      upstreamUrl,
       database,
       disturbedUntil: () => faults.until(),
       asked: () => void trials.asked++,
     });
-    const more = () => goesOn({ programs: trials.done, kills: faults.kills }) && trials.problems.length < 20;
+    const more = () => goesOn({ programs: trials.done, kills: faults.kills }) && trials.problems.length < ENOUGH;
     const told = setInterval(() => say(`${trials.said}, ${faults.said}`), TOLD_EVERY_MS);
     try {
       const working = trials.keepGoing(stage, lanes, more);
-      const failing = (async () => {
-        while (kinds.length > 0 && more()) {
-          if (trials.longestMs() > LONG_MS) await pause(LOOK_MS);
-          else say(await faults.next(kinds));
-        }
-      })();
-      await failing;
+      while (kinds.length > 0 && more()) {
+        if (trials.longestMs() > LONG_MS) await pause(LOOK_MS);
+        else say(await faults.next(kinds));
+      }
       await within(HEALS_MS, working, more);
     } catch (error) {
       trials.problems.push(`stuck: ${error}`);
@@ -108,31 +94,28 @@ export async function runChaos({ seed, faults: kinds, lanes, goesOn, say = () =>
     } finally {
       clearInterval(told);
     }
-    const counts = await countsOf(stage);
     if (trials.problems.length > 0) evidence.keepAll(database, engine.log);
-    const countOf = (kind: Kind) => trials.problems.filter((one) => kindOf(one) === kind).length;
-    const result: ChaosResult = {
-      seed,
-      programs: trials.done,
-      kills: faults.kills,
-      faults: faults.count,
-      ...counts.first,
-      duplicates: countOf("duplicate"),
-      lost: countOf("lost"),
-      invented: countOf("invented"),
-      stuck: countOf("stuck"),
-      parked: counts.parked,
-      mutants_caught: null,
-      mutants: null,
-      slowest_convergence_s: Math.round(trials.slowestMs / 100) / 10,
-    };
-    return { result, problems: trials.problems, missed: faults.missed, kept: evidence.folder };
-  } finally {
-    database?.close();
-    await engine.end();
-    upstream.stop();
-    rmSync(folder, { recursive: true, force: true });
-  }
+    const result = await resultOf(stage, seed, trials, faults);
+    return { result, problems: trials.problems, missed: faults.missed, kept: evidence.kept };
+  });
+}
+
+async function resultOf(stage: Stage, seed: number, { done, problems, slowestMs }: Trials, faults: Faults): Promise<ChaosResult> {
+  const countOf = (kind: Kind) => problems.filter((one) => kindOf(one) === kind).length;
+  return {
+    seed,
+    programs: done,
+    kills: faults.kills,
+    faults: faults.count,
+    ...(await countsOf(stage)),
+    duplicates: countOf("duplicate"),
+    lost: countOf("lost"),
+    invented: countOf("invented"),
+    stuck: countOf("stuck"),
+    mutants_caught: null,
+    mutants: null,
+    slowest_convergence_s: Math.round(slowestMs / 100) / 10,
+  };
 }
 
 /** Programs that are tried, so many at a time. */
@@ -185,7 +168,7 @@ class Trials {
   }
 }
 
-async function countsOf({ rows, upstreamUrl }: Stage): Promise<{ first: Pick<ChaosResult, "commands" | "effects">; parked: number }> {
+async function countsOf({ rows, upstreamUrl }: Stage): Promise<Pick<ChaosResult, "commands" | "effects" | "parked">> {
   const [of] = await rows<{ commands: number; commits: number; parked: number }>(
     `SELECT (SELECT count(*) FROM instances WHERE workflow IN ('lab', 'follow-probe')) AS commands,
        (SELECT count(*) FROM probe_rows WHERE kind = 'commit') AS commits,
@@ -193,7 +176,7 @@ async function countsOf({ rows, upstreamUrl }: Stage): Promise<{ first: Pick<Cha
   );
   const ledger = (await (await fetch(`${upstreamUrl}/ledger/`)).json()) as { kind: string }[];
   const effects = ledger.filter(({ kind }) => kind !== "natural").length + (of?.commits ?? 0);
-  return { first: { commands: of?.commands ?? 0, effects }, parked: of?.parked ?? 0 };
+  return { commands: of?.commands ?? 0, effects, parked: of?.parked ?? 0 };
 }
 
 /** Waits for work that has so long once nothing more is begun. */

@@ -21,8 +21,12 @@ export class Evidence {
     this.#of = folder;
   }
 
-  /** Where it is kept. */
-  get folder(): string {
+  /** Where it is kept, if there is any. */
+  get kept(): string | undefined {
+    return this.#folder;
+  }
+
+  get #place(): string {
     this.#folder ??= mkdtempSync(join(tmpdir(), "millrace-chaos-found-"));
     return this.#folder;
   }
@@ -40,7 +44,7 @@ export class Evidence {
       "the log:",
       ...(await linesOf(join(this.#of, LOG_NAME), about)),
     ];
-    writeFileSync(join(this.folder, `${name}.txt`), `${text.join("\n")}\n`);
+    writeFileSync(join(this.#place, `${name}.txt`), `${text.join("\n")}\n`);
   }
 
   /** Runs that hang: what is on record of each. */
@@ -48,16 +52,16 @@ export class Evidence {
     for (const { name, seed } of hanging) {
       const id = (await stage.rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1 AND workflow = 'lab'", name))[0]?.id ?? "";
       const said = await evidenceOf(stage, { name, id, program: { do: "sleep" } }).catch(String);
-      writeFileSync(join(this.folder, `${name}.hangs.txt`), `seed ${seed}\n${said}\n`);
+      writeFileSync(join(this.#place, `${name}.hangs.txt`), `seed ${seed}\n${said}\n`);
     }
   }
 
   /** The database, the ledger and the log as they are. */
   keepAll(database: Database, log: string): void {
-    mkdirSync(this.folder, { recursive: true });
-    database.copyTo(join(this.folder, "database.sqlite"));
+    mkdirSync(this.#place, { recursive: true });
+    database.copyTo(join(this.#place, "database.sqlite"));
     for (const file of [join(this.#of, "ledger.jsonl"), log]) {
-      const to = join(this.folder, file.slice(file.lastIndexOf("/") + 1));
+      const to = join(this.#place, file.slice(file.lastIndexOf("/") + 1));
       if (existsSync(file)) copyFileSync(file, to);
     }
   }

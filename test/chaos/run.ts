@@ -1,8 +1,9 @@
 import { parseArgs } from "node:util";
 import { runChaos } from "./chaos.ts";
 import { FAULTS, type ProcessFault } from "./faults.ts";
+import { runSoak } from "./soak.ts";
 
-// Random programs on an engine whose processes fail: node test/chaos/run.ts [--minutes 2] [--seed N] [--fault all] [--lanes 48] [--json]
+// Random programs on an engine whose processes fail: node test/chaos/run.ts [--minutes 2] [--seed N] [--fault all] [--lanes 48] [--json]; or --soak [--messages 20000]
 
 const { values } = parseArgs({
   options: {
@@ -11,6 +12,8 @@ const { values } = parseArgs({
     lanes: { type: "string", default: "48" },
     seed: { type: "string", default: String(Date.now() % 1_000_000) },
     fault: { type: "string", default: "all" },
+    soak: { type: "boolean", default: false },
+    messages: { type: "string", default: "20000" },
     json: { type: "boolean", default: false },
   },
 });
@@ -18,6 +21,7 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 
 const [minutes, lanes, seed, wanted] = [number("minutes"), number("lanes"), number("seed"), number("kills")];
 const faults = faultsOf(values.fault);
+if (values.soak) await soak();
 console.log(`seed ${seed}`);
 const until = Date.now() + minutes * 60_000;
 const goesOn = ({ kills }: { kills: number }) => Date.now() < until || kills < wanted;
@@ -38,7 +42,20 @@ if (problems.length === 0) {
 if (values.json) console.log(JSON.stringify(result));
 process.exit(problems.length + missed.length > 0 ? 1 : 0);
 
-function number(name: "minutes" | "lanes" | "seed" | "kills"): number {
+/** 20,000 messages, no faults: it must not become larger or slower by them. */
+async function soak(): Promise<never> {
+  const told = await runSoak(number("messages"), (line) => console.log(line));
+  const isFine = told.backlog === 0 && told.complete === told.messages && told.ratio_p50 <= 2 && told.ratio_p99 <= 2;
+  const { seconds, backlog, rss_slope_mb_per_1000: slope, ratio_p50, ratio_p99 } = told;
+  console.log(`${told.complete} of ${told.messages} in ${seconds} s, backlog ${backlog}; ${slope} MB more with each 1,000;`);
+  console.log(
+    `the last tenth took ${ratio_p50} times as long as the first (p50), ${ratio_p99} times (p99): ${isFine ? "fine" : "NOT fine"}.`,
+  );
+  if (values.json) console.log(JSON.stringify(told));
+  process.exit(isFine ? 0 : 1);
+}
+
+function number(name: "messages" | "minutes" | "lanes" | "seed" | "kills"): number {
   const value = Number(values[name]);
   if (values[name] !== "" && Number.isFinite(value) && value >= 0) return value;
   return refuse(`--${name} must be a number of at least 0; got "${values[name]}".`);

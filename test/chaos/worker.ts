@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { queueBinding } from "../../src/engine/contract/bindings.ts";
 import {
   armKeeper,
   type Catalog,
@@ -112,6 +113,7 @@ function allDoors(env: ChaosEnv) {
     enqueue: async (requests: readonly Asking[]): Promise<Answer[]> =>
       (await doors.enqueue(requests)).map((one) => ("instanceId" in one ? { gave: one } : refused(one))),
     deliver: (queue: string, bodies: unknown[], attempt: number) => deliver(env, queue, bodies, attempt),
+    send: (queue: string, bodies: unknown[]) => queueBinding(env, queue).sendBatch(bodies.map((body) => ({ body }))),
     platform: (id: string) => platform(env, id),
     restart: async (id: string) => (await env.LAB.get(id)).restart(),
   };

@@ -1,0 +1,143 @@
+import { readFileSync } from "node:fs";
+import type { Envelope } from "../../src/engine/index.ts";
+import { pause } from "../proof/stage.ts";
+import type { Answer } from "./worker.ts";
+import { type Workshop, withEngine } from "./workshop.ts";
+
+/** So many messages go out together, and so many are under way at a time. */
+const BATCH = 50;
+const UNDER_WAY = 150;
+const LOOK_MS = 100;
+const TENTHS = 10;
+const PAGE_BYTES = 4096;
+/** How long nothing may end before it is given up. */
+const STILL_MS = 60_000;
+
+/** How long messages took from their sender to the end of the runs that they started. */
+interface Latency {
+  p50_ms: number;
+  p99_ms: number;
+}
+
+/** The outcome of a soak, as `--json` prints it. */
+export interface SoakResult {
+  messages: number;
+  complete: number;
+  seconds: number;
+  /** What was left when all was over: messages unsent, runs open, effects without outcome. */
+  backlog: number;
+  /** The runtime's memory after each tenth of the messages, and what it grows by with a thousand of them. */
+  rss_mb: number[];
+  rss_slope_mb_per_1000: number;
+  first_tenth: Latency;
+  last_tenth: Latency;
+  /** The last tenth's latency by the first's. */
+  ratio_p50: number;
+  ratio_p99: number;
+}
+
+/** Sends commands through the queue, without faults, and measures whether the engine becomes larger or slower by them. */
+export function runSoak(messages: number, say: (line: string) => void): Promise<SoakResult> {
+  return withEngine(async ({ engine, database, folder }) => {
+    say(`The engine runs at ${engine.url}; its state is in ${folder}.`);
+    const complete = async () =>
+      (await database.rows<{ n: number }>("SELECT count(*) AS n FROM instances WHERE status = 'complete'"))[0]?.n ?? 0;
+    const sentAt: number[] = [];
+    const rss: number[] = [];
+    const begunAt = Date.now();
+    let done = 0;
+    for (let movedAt = Date.now(); done < messages && Date.now() - movedAt < STILL_MS; ) {
+      while (sentAt.length < messages && sentAt.length - done < UNDER_WAY) await sendSome(engine.url, sentAt, messages);
+      await pause(LOOK_MS);
+      const now = await complete();
+      if (now > done) movedAt = Date.now();
+      done = now;
+      while (done >= ((rss.length + 1) * messages) / TENTHS) {
+        rss.push(memoryOf(engine.runtime()));
+        say(`${done} of ${messages} after ${Math.round((Date.now() - begunAt) / 1000)} s, ${rss.at(-1)} MB`);
+      }
+    }
+    const seconds = Math.round((Date.now() - begunAt) / 1000);
+    const ended = await database.rows<{ subject: string; updated_at: number }>(
+      "SELECT subject, updated_at FROM instances WHERE status = 'complete' AND workflow = 'follow-probe'",
+    );
+    const tookMs = new Map(
+      ended.map(({ subject, updated_at }) => [subject, updated_at - (sentAt[Number(subject.slice(NAME.length))] ?? 0)]),
+    );
+    const tenth = (nth: number) =>
+      latencyOf(sentAt.flatMap((_, index) => (Math.floor((index * TENTHS) / messages) === nth ? (tookMs.get(nameOf(index)) ?? []) : [])));
+    const [first, last] = [tenth(0), tenth(TENTHS - 1)];
+    return {
+      messages,
+      complete: done,
+      seconds,
+      backlog: await backlogOf({ database }),
+      rss_mb: rss,
+      rss_slope_mb_per_1000: rounded(slope(rss) / (messages / TENTHS / 1000)),
+      first_tenth: first,
+      last_tenth: last,
+      ratio_p50: rounded(last.p50_ms / first.p50_ms),
+      ratio_p99: rounded(last.p99_ms / first.p99_ms),
+    };
+  });
+}
+
+const NAME = "soak-";
+const nameOf = (index: number) => `${NAME}${index}`;
+
+async function sendSome(url: string, sentAt: number[], messages: number): Promise<void> {
+  const count = Math.min(BATCH, messages - sentAt.length);
+  const bodies = Array.from({ length: count }, (_, index) => command(nameOf(sentAt.length + index)));
+  const answer = await fetch(`${url}/door/send`, { method: "POST", body: JSON.stringify(["probe-commands", bodies]) });
+  const said = (await answer.json()) as Answer;
+  if (!("gave" in said)) throw new Error(`The queue took no messages: ${said.refused.message}`);
+  for (const { created_at } of bodies) sentAt.push(Date.parse(created_at));
+}
+
+/** A command as a producer outside would send it. */
+function command(name: string): Envelope {
+  return {
+    schema_version: 1,
+    message_type: "probe.follow",
+    kind: "command",
+    source: "soak",
+    correlation_id: crypto.randomUUID(),
+    causation_id: "soak",
+    idempotency_key: `${name}/soaked`,
+    subject: name,
+    tenant_id: "acme",
+    created_at: new Date().toISOString(),
+    traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`,
+    payload_inline: { name, step: "soaked" },
+  };
+}
+
+async function backlogOf({ database }: Pick<Workshop, "database">): Promise<number> {
+  const [open] = await database.rows<{ n: number }>(
+    `SELECT (SELECT count(*) FROM outbox) + (SELECT count(*) FROM instances WHERE status <> 'complete')
+       + (SELECT count(*) FROM inbox WHERE state NOT IN ('done', 'superseded')) + (SELECT count(*) FROM dead_letters) AS n`,
+  );
+  return open?.n ?? -1;
+}
+
+/** Resident memory of processes, in megabytes. */
+function memoryOf(processes: readonly number[]): number {
+  const pages = processes.map((pid) => Number(readFileSync(`/proc/${pid}/statm`, "utf8").split(" ")[1]));
+  return Math.round((pages.reduce((sum, one) => sum + one, 0) * PAGE_BYTES) / 1024 / 1024);
+}
+
+function latencyOf(tookMs: number[]): Latency {
+  const sorted = tookMs.sort((a, b) => a - b);
+  const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
+  return { p50_ms: at(0.5), p99_ms: at(0.99) };
+}
+
+/** By how much a row of figures grows from one to the next: least squares. */
+function slope(figures: readonly number[]): number {
+  const middle = (figures.length - 1) / 2;
+  const mean = figures.reduce((sum, one) => sum + one, 0) / figures.length;
+  const spread = figures.reduce((sum, _, index) => sum + (index - middle) ** 2, 0);
+  return figures.reduce((sum, one, index) => sum + (one - mean) * (index - middle), 0) / Math.max(1, spread);
+}
+
+const rounded = (figure: number): number => Math.round(figure * 100) / 100;

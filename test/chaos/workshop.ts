@@ -1,0 +1,34 @@
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { inMemory } from "../in-memory.ts";
+import { startUpstream } from "../upstream/start.ts";
+import { Database } from "./database.ts";
+import { ChaosEngine } from "./engine.ts";
+
+/** An engine of its own, with an upstream, in a folder that is removed behind it. */
+export interface Workshop {
+  engine: ChaosEngine;
+  database: Database;
+  upstreamUrl: string;
+  folder: string;
+}
+
+/** Works with an engine that is started for this, and ended whatever comes of it. */
+export async function withEngine<T>(work: (workshop: Workshop) => Promise<T>): Promise<T> {
+  const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-chaos-"));
+  const upstream = await startUpstream(join(folder, "ledger.jsonl"));
+  const config = join(import.meta.dirname, "wrangler.jsonc");
+  const engine = new ChaosEngine(folder, { config, vars: { UPSTREAM_URL: upstream.url } });
+  let database: Database | undefined;
+  try {
+    await engine.start();
+    database = new Database(folder);
+    return await work({ engine, database, upstreamUrl: upstream.url, folder });
+  } finally {
+    database?.close();
+    await engine.end();
+    upstream.stop();
+    rmSync(folder, { recursive: true, force: true });
+  }
+}
