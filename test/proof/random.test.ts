@@ -8,8 +8,6 @@ import { trial } from "./in-process.ts";
 import { leavesOf } from "./program.ts";
 import type { Case } from "./prove.ts";
 
-/** Runs on trial at a time. */
-const LANES = 6;
 /** How long a run has to converge while a failure is shrunk. */
 const SHRINK_PATIENCE_MS = 15_000;
 
@@ -34,7 +32,7 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
   const until = Date.now() + seconds * 1000;
   const count = { programs: 0, steps: 0, planned: 0, struck: 0, faulted: 0 };
   const found: { seed: number; problems: string[] }[] = [];
-  await sideBySide(LANES, async () => {
+  await sideBySide(asked.lanes, async () => {
     if (Date.now() > until || found.length >= asked.finds) return false;
     while (left?.test(JSON.stringify(drawn(next)))) next++;
     const own = next++;
