@@ -171,8 +171,9 @@ class Pass {
 
   #commit(leaf: Own, place: Place, writes?: Writes): Promise<void> {
     const { on, at, name, key } = place;
+    // A row of its own each time that it is written: the same statement twice is two.
     const row = (kind: string) =>
-      sql`INSERT INTO probe_rows (id, kind, name) VALUES (${crypto.randomUUID()}, ${kind}, ${this.#subject(at)})`;
+      sql`INSERT INTO probe_rows (id, kind, name) VALUES (lower(hex(randomblob(16))), ${kind}, ${this.#subject(at)})`;
     const make = () => {
       this.#failAtFirst(leaf, at);
       return { statements: [row("commit")], output: padded(at, leaf.large), ...this.#says(leaf, at), ...writes };
