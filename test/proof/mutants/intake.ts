@@ -19,7 +19,7 @@ export const INTAKE = mutantsOf("intake", {
   "another payload under an event's key is dropped in silence": {
     file: TAKE,
     find: ".filter(({ envelope }) => reused.has(envelope))",
-    put: ".filter(({ envelope }) => !reused.has(envelope))",
+    put: ".filter(({ envelope }) => anew.has(envelope))",
     killedBy: "random",
   },
   "each delivery is an instance of its own": {
