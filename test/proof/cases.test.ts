@@ -22,3 +22,9 @@ it("a quiet program of every class keeps its promises, undone and done again", (
     },
     world: { copies: 2, conflicts: true, malformed: true, large: true, restarts: 1, ends: "undone and retried" },
   }));
+
+it.each([0, 1, 2, 3, 4, 5])("a write that the database makes twice (number %i of a run, from 0) records one outcome, with one row", (nth) =>
+  prove({
+    program: { do: "seq", parts: [{ do: "commit", emits: true }, { do: "commit" }] },
+    faults: [{ phase: "run", boundary: "database", nth, way: "twice" }],
+  }));

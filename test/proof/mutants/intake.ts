@@ -44,6 +44,12 @@ export const INTAKE = mutantsOf("intake", {
     file: "src/engine/intake/proof.ts",
     find: "if (proof === undefined || attempts !== 1) return false;",
     put: "if (proof === undefined) return false;",
-    killedBy: "test/engine/letters.test.ts",
+    killedBy: "test/engine/keys.test.ts",
+  },
+  "a proof stands alone however old it is": {
+    file: "src/engine/intake/proof.ts",
+    find: "return age < STANDS_MS && said.length",
+    put: "return age >= 0 && said.length",
+    killedBy: "test/engine/keys.test.ts",
   },
 });

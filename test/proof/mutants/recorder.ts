@@ -8,7 +8,8 @@ export const RECORDER = mutantsOf("recorder", {
     file: INBOX,
     find: "WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'",
     put: "WHEN true THEN 'done'",
-    killedBy: "random",
+    // Random programs rarely meet just this write made twice, and a sample of the single faults seldom does.
+    killedBy: "test/proof/cases.test.ts",
   },
   "an outcome is recorded whatever its token": {
     file: INBOX,
