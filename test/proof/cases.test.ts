@@ -27,4 +27,5 @@ it.each([0, 1, 2, 3, 4, 5])("a write that the database makes twice (number %i of
   prove({
     program: { do: "seq", parts: [{ do: "commit", emits: true }, { do: "commit" }] },
     faults: [{ phase: "run", boundary: "database", nth, way: "twice" }],
-  }));
+  }),
+);
