@@ -31,9 +31,11 @@ const own: fc.Arbitrary<Own> = fc.record({
   fails: sometimes(fc.constantFrom("once", "for good", "later"), 5),
   ...said,
 });
+const AGAIN: readonly Wait["comes"][] = ["reminded", "pair"];
+const COMES: readonly Wait["comes"][] = ["early", "asked", "asked", "twice", "never", ...AGAIN];
 const wait: fc.Arbitrary<Wait> = fc
-  .record({ do: fc.constant("wait"), comes: fc.constantFrom("early", "asked", "twice", "never"), brief: fc.boolean() })
-  .map((one): Wait => (one.comes === "never" ? { ...one, brief: true } : one)) as fc.Arbitrary<Wait>;
+  .record({ do: fc.constant("wait" as const), comes: fc.constantFrom(...COMES), brief: fc.boolean() })
+  .map((one): Wait => ({ ...one, brief: one.comes === "never" || (one.brief && !AGAIN.includes(one.comes)) }));
 const ask: fc.Arbitrary<Ask> = fc.record({
   do: fc.constant("ask"),
   answer: fc.constantFrom("yes", "no", "never"),

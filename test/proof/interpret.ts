@@ -201,15 +201,23 @@ class Pass {
     throw fails === "once" ? upstreamRefused("Not this time.") : notRetryable("Not before somebody asks again.");
   }
 
-  async #wait({ brief }: Wait, place: Place): Promise<void> {
+  async #wait({ brief, comes }: Wait, place: Place): Promise<void> {
     const { on, at, name, key } = place;
-    const heard = await on
-      .waitFor(`${name} wait` as never, ProbeSignal, { subject: this.#subject(at), timeout: brief ? BRIEF_MS : "1 hour", key })
-      .then(
-        ({ value }) => `heard ${value}`,
-        (error) => (codeOf(error) === "wait_timeout" ? "late" : Promise.reject(error)),
-      );
-    await this.#decide(place, heard);
+    const hear = async (what: string, timeout: number | "1 hour") => {
+      try {
+        const { value } = await on.waitFor(`${name} ${what}` as never, ProbeSignal, { subject: this.#subject(at), timeout, key });
+        return value;
+      } catch (error) {
+        if (codeOf(error) === "wait_timeout") return "late";
+        throw error;
+      }
+    };
+    if (comes === "reminded" && (await hear("wait", BRIEF_MS)) !== "late") return this.#decide(place, "heard before anybody spoke");
+    const heard =
+      comes === "pair"
+        ? await Promise.all([hear("wait", "1 hour"), hear("again", "1 hour")])
+        : [await hear(comes === "reminded" ? "again" : "wait", brief ? BRIEF_MS : "1 hour")];
+    await this.#decide(place, heard.includes("late") ? heard.join(", ") : `heard ${heard.sort().join(" and ")}`);
   }
 
   async #ask({ answer, otherwise }: Ask, place: Place): Promise<void> {

@@ -243,11 +243,13 @@ function decisionsOf(program: Program, at: string): (string | number)[] {
   return "part" in program || "parts" in program ? [] : answersOf(program, at);
 }
 
+const AGAIN = { reminded: ["heard one"], pair: ["heard one and two"] };
+
 /** What a wait or a question may be answered with. */
 function answersOf(leaf: Leaf, at: string): string[] {
   switch (leaf.do) {
     case "wait": {
-      const heard = { early: ["heard one"], asked: ["heard one"], twice: ["heard one", "heard two"], never: [] }[leaf.comes];
+      const heard = { early: ["heard one"], asked: ["heard one"], twice: ["heard one", "heard two"], never: [], ...AGAIN }[leaf.comes];
       return leaf.brief ? [...heard, "late"] : heard;
     }
     case "ask":

@@ -35,10 +35,13 @@ export interface Own {
   stays?: boolean | undefined;
 }
 
-/** A wait for what the outside says. Who waits briefly may be told too late. */
+/**
+ * A wait for what the outside says. Who waits briefly may be told too late. `reminded`: the first wait is in vain, and a second one for the same
+ * hears it; a `pair` of waits for the same hear an event each, out of one delivery.
+ */
 export interface Wait {
   do: "wait";
-  comes: "early" | "asked" | "twice" | "never";
+  comes: "early" | "asked" | "twice" | "never" | "reminded" | "pair";
   brief: boolean;
 }
 

@@ -20,6 +20,7 @@ export const REFERENCE: Record<string, Program> = {
   rounds: { do: "loop", items: 2, part: seq(lookup, { do: "sleep" }, commit) },
   waits: seq(commit, { do: "wait", comes: "asked", brief: false }, { do: "sleep" }, once),
   late: seq(keyed, { do: "wait", comes: "never", brief: true }, { do: "wait", comes: "early", brief: false }, commit),
+  again: seq({ do: "wait", comes: "reminded", brief: false }, all({ do: "wait", comes: "pair", brief: false }, commit)),
   asks: seq(all({ do: "ask", answer: "yes", otherwise: "reject" }, keyed), { do: "ask", answer: "never", otherwise: "approve" }, lookup),
   tells: seq({ do: "told", said: "beside" }, once, { do: "told", said: "before" }),
   races: seq(race(seq(keyed, commit), lookup), attempt({ do: "read", fails: "for good" }, once)),

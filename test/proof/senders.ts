@@ -69,13 +69,17 @@ export class Senders {
 
   /** Says what the run waits for. */
   async speak(): Promise<void> {
-    const open = await this.#stage.rows<{ subject: string }>(
-      "SELECT subject FROM waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL",
+    const open = await this.#stage.rows<{ subject: string; waits: number }>(
+      `SELECT subject, (SELECT count(*) FROM waits o WHERE o.instance_id = w.instance_id AND o.subject = w.subject) AS waits
+       FROM waits w WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL GROUP BY subject`,
       this.#run.id,
     );
-    for (const { subject } of open) {
+    for (const { subject, waits } of open) {
       const leaf = this.#leaves.get(subject);
-      if (leaf?.do !== "wait" || leaf.comes === "never" || Date.now() - (this.#saidAt.get(subject) ?? 0) < AGAIN_MS) continue;
+      if (leaf?.do !== "wait" || leaf.comes === "never") continue;
+      // Nobody speaks before the second wait.
+      if (waits < 2 && (leaf.comes === "reminded" || leaf.comes === "pair")) continue;
+      if (Date.now() - (this.#saidAt.get(subject) ?? 0) < AGAIN_MS) continue;
       await this.#say(subject, leaf);
     }
   }
@@ -143,7 +147,8 @@ export class Senders {
     const { name } = this.#run;
     const one = this.#event(subject, "one");
     // A second one, the first again, and another payload under the key of the first.
-    const more = comes === "twice" ? [this.#event(subject, "two"), one, this.#event(subject, "other", "one")] : [];
+    const two = this.#event(subject, "two");
+    const more = comes === "twice" ? [two, one, this.#event(subject, "other", "one")] : comes === "pair" ? [two] : [];
     const foreign = this.#world.stranger ? [{ ...this.#event(subject, "foreign", "one"), tenant_id: STRANGER }] : [];
     const poison = this.#world.poison ? [this.#poison(name)] : [];
     await this.#send("probe-events", [...foreign, ...poison, one, ...more]);
