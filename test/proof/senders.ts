@@ -8,8 +8,6 @@ import type { World } from "./world.ts";
 const LARGE_NOTE = 40_000;
 const REUSED = "idempotency_key_reused";
 const OTHER_NOTE = "another payload";
-/** How long a sender waits for an answer before saying it again. */
-const AGAIN_MS = 1000;
 /** Another tenant, whose messages have the same keys and subjects. */
 const STRANGER = "globex";
 /** How long that tenant's run may take behind the end of ours. */
@@ -29,7 +27,8 @@ export class Senders {
   readonly #run: Subject;
   readonly #world: World;
   readonly #leaves: ReadonlyMap<string, Leaf>;
-  readonly #saidAt = new Map<string, number>();
+  /** Subjects of which everything was said, and acknowledged. */
+  readonly #said = new Set<string>();
   /** All messages that were sent, by queue: the same message is sent again. */
   readonly #sent: Record<SentTo, Set<unknown>> = { "probe-commands": new Set(), "probe-events": new Set() };
   readonly #events = new Map<string, Envelope>();
@@ -79,8 +78,8 @@ export class Senders {
       if (leaf?.do !== "wait" || leaf.comes === "never") continue;
       // Nobody speaks before the second wait.
       if (waits < 2 && (leaf.comes === "reminded" || leaf.comes === "pair")) continue;
-      if (Date.now() - (this.#saidAt.get(subject) ?? 0) < AGAIN_MS) continue;
-      await this.#say(subject, leaf);
+      // What was acknowledged is not said again: it is in the engine's hands.
+      if (!this.#said.has(subject)) await this.#say(subject, leaf);
     }
   }
 
@@ -95,7 +94,7 @@ export class Senders {
   /** The letters that must be there in the end, by their reasons. */
   letters(): string[] {
     const { conflicts, malformed, poison } = this.#world;
-    const said = [...this.#saidAt.keys()];
+    const said = [...this.#said];
     const twice = said.filter((subject) => (this.#leaves.get(subject) as Wait).comes === "twice");
     return [
       ...(conflicts ? [REUSED] : []),
@@ -143,7 +142,6 @@ export class Senders {
   }
 
   async #say(subject: string, { comes }: Wait): Promise<void> {
-    this.#saidAt.set(subject, Date.now());
     const { name } = this.#run;
     const one = this.#event(subject, "one");
     // A second one, the first again, and another payload under the key of the first.
@@ -151,7 +149,7 @@ export class Senders {
     const more = comes === "twice" ? [two, one, this.#event(subject, "other", "one")] : comes === "pair" ? [two] : [];
     const foreign = this.#world.stranger ? [{ ...this.#event(subject, "foreign", "one"), tenant_id: STRANGER }] : [];
     const poison = this.#world.poison ? [this.#poison(name)] : [];
-    await this.#send("probe-events", [...foreign, ...poison, one, ...more]);
+    if (await this.#send("probe-events", [...foreign, ...poison, one, ...more])) this.#said.add(subject);
   }
 
   /** The same event again is the same message. */
@@ -171,18 +169,18 @@ export class Senders {
     return made;
   }
 
-  /** As a queue does: what was not acknowledged comes again. */
-  async #send(queue: SentTo, bodies: unknown[]): Promise<void> {
+  async #send(queue: SentTo, bodies: unknown[]): Promise<boolean> {
     for (const body of bodies) this.#sent[queue].add(body);
-    await this.#deliver(queue, bodies, 1);
+    return this.#deliver(queue, bodies, 1);
   }
 
-  async #deliver(queue: string, bodies: unknown[], first: number): Promise<void> {
-    if (bodies.length === 0) return;
-    for (let attempt = first; attempt <= 3; attempt++) {
+  /** As a queue does: what was not acknowledged comes again. Answers whether all of it was, in the end. */
+  async #deliver(queue: string, bodies: unknown[], first: number): Promise<boolean> {
+    for (let attempt = first; bodies.length > 0 && attempt <= 3; attempt++) {
       const { acked } = await this.#stage.deliver(queue, bodies, attempt).catch(() => ({ acked: 0 }));
-      if (acked === bodies.length) return;
+      if (acked === bodies.length) return true;
     }
+    return bodies.length === 0;
   }
 
   #payload(note: unknown): Record<string, unknown> {
