@@ -5,14 +5,26 @@ import { type Effect, effectsOf } from "./model.ts";
 import type { Asked } from "./people.ts";
 import type { Stage, Standing, Subject } from "./stage.ts";
 
-/** How a row stands. */
-interface Row {
+/** How a run stands, and what it waits for: events, answers, and the truth about effects in doubt. */
+export interface Row {
   status: string;
   error: string | null;
+  waits: number;
+  questions: number;
+  doubts: number;
 }
 
 export const rowOf = async ({ rows }: Stage, id: string): Promise<Row | undefined> =>
-  (await rows<Row>("SELECT status, error FROM instances WHERE id = ?1", id))[0];
+  (
+    await rows<Row>(
+      `SELECT status, error,
+         (SELECT count(*) FROM waits WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL) AS waits,
+         (SELECT count(*) FROM approvals WHERE instance_id = ?1 AND state = 'pending') AS questions,
+         (SELECT count(*) FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt') AS doubts
+       FROM instances WHERE id = ?1`,
+      id,
+    )
+  )[0];
 
 /** How often people asked for something, and got it. */
 async function applied({ rows }: Stage, verb: "undo" | "retry_anyway", id: string): Promise<number> {

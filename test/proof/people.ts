@@ -69,8 +69,6 @@ export class People {
   /** Answers the questions that the run asks. */
   async answer(): Promise<void> {
     const { id, name } = this.#run;
-    const pending = await this.#stage.rows("SELECT id FROM approvals WHERE instance_id = ?1 AND state = 'pending'", id);
-    if (pending.length === 0) return;
     for (const { id: question, state, details } of await this.#stage.questions(id)) {
       const leaf = this.#leaves.get(`${name}/${details?.at}`);
       if (state !== "pending" || leaf?.do !== "ask" || leaf.answer === "never") continue;
@@ -80,8 +78,6 @@ export class People {
 
   /** Settles the doubts. An effect has happened if the upstream has done it more often than it was taken back. */
   async resolve(): Promise<void> {
-    const doubts = await this.#stage.rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", this.#run.id);
-    if (doubts.length === 0) return;
     for (const effect of await this.#stage.effects(this.#run.id)) {
       if (effect.state !== "in_doubt") continue;
       const { subject } = JSON.parse(effect.input ?? "{}") as { subject: string };

@@ -30,7 +30,7 @@ export interface Proof {
 
 /** How long everything may take to come to its end once the faults are over. */
 const CONVERGES_MS = 60_000;
-const LOOK_MS = 60;
+const LOOK_MS = 100;
 const ROUND_MS = 600;
 /** How often operators retry what has failed. */
 const RETRIES = 40;
@@ -203,7 +203,7 @@ class Trial {
       this.#proof.slowestMs = Math.max(this.#proof.slowestMs, takenMs);
       if (open.length === 0) return [];
       if (takenMs > this.#patienceMs) return [`stuck: has not come to its end: ${open.join(", ")}`];
-      await this.#outside.look().catch(() => undefined);
+      if (row) await this.#outside.look(row).catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
         if (retries++ === RETRIES) return [`stuck: is ${row.status} after ${RETRIES} retries: ${row.error}`];
         await this.#outside.people.retry("again").catch(() => undefined);

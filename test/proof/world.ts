@@ -1,3 +1,4 @@
+import type { Row } from "./judge.ts";
 import { People } from "./people.ts";
 import { type Leaf, leavesOf } from "./program.ts";
 import { Senders } from "./senders.ts";
@@ -60,8 +61,8 @@ export class Outside {
   }
 
   /** A look of those who wait for the run: they say what it waits for, answer its questions, resolve its doubts. */
-  async look(): Promise<void> {
-    await Promise.all([this.senders.speak(), this.people.answer(), this.people.resolve()]);
+  async look({ waits, questions, doubts }: Row): Promise<void> {
+    await Promise.all([waits > 0 && this.senders.speak(), questions > 0 && this.people.answer(), doubts > 0 && this.people.resolve()]);
   }
 
   /** Everything that was sent comes again. */
