@@ -1,5 +1,6 @@
 import { readFileSync } from "node:fs";
 import type { Envelope } from "../../src/engine/index.ts";
+import { event } from "../engine/event.ts";
 import { pause } from "../proof/stage.ts";
 import type { Answer } from "./worker.ts";
 import { type Workshop, withEngine } from "./workshop.ts";
@@ -7,13 +8,18 @@ import { type Workshop, withEngine } from "./workshop.ts";
 /** So many messages go out together, and so many are under way at a time. */
 const BATCH = 50;
 const UNDER_WAY = 150;
+/**
+ * Every so many messages one is a command, which starts a run; the others are events, which are kept for whoever waits for them. The
+ * platform's local form never closes what it opened for a run, three files each: 20,000 runs are more than a process may open here.
+ */
+const COMMAND_EVERY = 5;
 const LOOK_MS = 100;
 const TENTHS = 10;
 const PAGE_BYTES = 4096;
 /** How long nothing may end before it is given up. */
 const STILL_MS = 60_000;
 
-/** How long messages took from their sender to the end of the runs that they started. */
+/** How long messages took from their sender until the event was kept, or the run that the command started was complete. */
 interface Latency {
   p50_ms: number;
   p99_ms: number;
@@ -36,12 +42,12 @@ export interface SoakResult {
   ratio_p99: number;
 }
 
-/** Sends commands through the queue, without faults, and measures whether the engine becomes larger or slower by them. */
+/** Sends messages through the queues, without faults, and measures whether the engine becomes larger or slower by them. */
 export function runSoak(messages: number, say: (line: string) => void): Promise<SoakResult> {
   return withEngine(async ({ engine, database, folder }) => {
     say(`The engine runs at ${engine.url}; its state is in ${folder}.`);
-    const complete = async () =>
-      (await database.rows<{ n: number }>("SELECT count(*) AS n FROM instances WHERE status = 'complete'"))[0]?.n ?? 0;
+    const ended = () => database.rows<{ name: string; at: number }>(ENDED);
+    const complete = async () => (await database.rows<{ n: number }>(`SELECT count(*) AS n FROM (${ENDED})`))[0]?.n ?? 0;
     const sentAt: number[] = [];
     const rss: number[] = [];
     const begunAt = Date.now();
@@ -58,12 +64,7 @@ export function runSoak(messages: number, say: (line: string) => void): Promise<
       }
     }
     const seconds = Math.round((Date.now() - begunAt) / 1000);
-    const ended = await database.rows<{ subject: string; updated_at: number }>(
-      "SELECT subject, updated_at FROM instances WHERE status = 'complete' AND workflow = 'follow-probe'",
-    );
-    const tookMs = new Map(
-      ended.map(({ subject, updated_at }) => [subject, updated_at - (sentAt[Number(subject.slice(NAME.length))] ?? 0)]),
-    );
+    const tookMs = new Map((await ended()).map(({ name, at }) => [name, at - (sentAt[Number(name.slice(NAME.length))] ?? 0)]));
     const tenth = (nth: number) =>
       latencyOf(sentAt.flatMap((_, index) => (Math.floor((index * TENTHS) / messages) === nth ? (tookMs.get(nameOf(index)) ?? []) : [])));
     const [first, last] = [tenth(0), tenth(TENTHS - 1)];
@@ -82,34 +83,32 @@ export function runSoak(messages: number, say: (line: string) => void): Promise<
   });
 }
 
+/** Commands whose runs are complete, and events that are kept. */
+const ENDED = `SELECT subject AS name, updated_at AS at FROM instances WHERE status = 'complete'
+  UNION ALL SELECT subject AS name, received_at AS at FROM signals`;
 const NAME = "soak-";
 const nameOf = (index: number) => `${NAME}${index}`;
 
 async function sendSome(url: string, sentAt: number[], messages: number): Promise<void> {
   const count = Math.min(BATCH, messages - sentAt.length);
-  const bodies = Array.from({ length: count }, (_, index) => command(nameOf(sentAt.length + index)));
-  const answer = await fetch(`${url}/door/send`, { method: "POST", body: JSON.stringify(["probe-commands", bodies]) });
-  const said = (await answer.json()) as Answer;
-  if (!("gave" in said)) throw new Error(`The queue took no messages: ${said.refused.message}`);
+  const bodies = Array.from({ length: count }, (_, index) => message(sentAt.length + index));
+  for (const kind of ["command", "event"] as const) {
+    const answer = await fetch(`${url}/door/send`, {
+      method: "POST",
+      body: JSON.stringify([`probe-${kind}s`, bodies.filter((one) => one.kind === kind)]),
+    });
+    const said = (await answer.json()) as Answer;
+    if (!("gave" in said)) throw new Error(`The queue took no messages: ${said.refused.message}`);
+  }
   for (const { created_at } of bodies) sentAt.push(Date.parse(created_at));
 }
 
-/** A command as a producer outside would send it. */
-function command(name: string): Envelope {
-  return {
-    schema_version: 1,
-    message_type: "probe.follow",
-    kind: "command",
-    source: "soak",
-    correlation_id: crypto.randomUUID(),
-    causation_id: "soak",
-    idempotency_key: `${name}/soaked`,
-    subject: name,
-    tenant_id: "acme",
-    created_at: new Date().toISOString(),
-    traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`,
-    payload_inline: { name, step: "soaked" },
-  };
+/** A message as a producer outside would send it. */
+function message(index: number): Envelope {
+  const name = nameOf(index);
+  const said = event("probe.signal", name, { about: name, value: "soaked" });
+  if (index % COMMAND_EVERY > 0) return said;
+  return { ...said, kind: "command", message_type: "probe.follow", payload_inline: { name, step: "soaked" } };
 }
 
 async function backlogOf({ database }: Pick<Workshop, "database">): Promise<number> {

@@ -21,6 +21,12 @@ export async function withEngine<T>(work: (workshop: Workshop) => Promise<T>): P
   const config = join(import.meta.dirname, "wrangler.jsonc");
   const engine = new ChaosEngine(folder, { config, vars: { UPSTREAM_URL: upstream.url } });
   let database: Database | undefined;
+  const clear = () => {
+    upstream.stop();
+    rmSync(folder, { recursive: true, force: true });
+  };
+  // Also where the process is ended in the midst of it.
+  process.once("exit", clear);
   try {
     await engine.start();
     database = new Database(folder);
@@ -28,7 +34,7 @@ export async function withEngine<T>(work: (workshop: Workshop) => Promise<T>): P
   } finally {
     database?.close();
     await engine.end();
-    upstream.stop();
-    rmSync(folder, { recursive: true, force: true });
+    process.off("exit", clear);
+    clear();
   }
 }
