@@ -31,19 +31,21 @@ const NO_CODE = /syntax error|SQLITE_ERROR|no such (column|table|function)|is no
 
 const FILES: Partial<Record<Killer, string>> = { random: "test/proof/random.test.ts", sweep: "test/proof/sweep.test.ts" };
 
-/** Runs what shall find these mutants, until it has found something; without any, whether it is quiet. */
-export async function tryOut(killer: Killer, mutants: readonly Mutant[], { seconds, seed }: Trying): Promise<Ended> {
+/** Runs what shall find these mutants, all of one project, until it has found something; without any, whether it is quiet. */
+export async function tryOut(killers: readonly Killer[], mutants: readonly Mutant[], { seconds, seed }: Trying): Promise<Ended> {
   const folder = mkdtempSync(join(tmpdir(), "millrace-mutant-"));
+  const leave = () => rmSync(folder, { recursive: true, force: true });
+  process.once("exit", leave);
   const report = join(folder, "report.json");
-  const file = FILES[killer] ?? killer;
+  const files = killers.map((killer) => FILES[killer] ?? killer);
   const began = Date.now();
   try {
     const said = await vitest(
       [
         "run",
         "--project",
-        projectOf(file),
-        file,
+        projectOf(killers[0] ?? "random"),
+        ...files,
         "--bail",
         "1",
         "--sequence.seed",
@@ -65,12 +67,16 @@ export async function tryOut(killer: Killer, mutants: readonly Mutant[], { secon
     const { did, by } = judge(report, said, mutants);
     return { did, by, seconds: Math.round((Date.now() - began) / 1000) };
   } finally {
-    rmSync(folder, { recursive: true, force: true });
+    leave();
+    process.off("exit", leave);
   }
 }
 
-/** Which project of vitest.config.ts runs a file. */
-const projectOf = (file: string): string => (/^test\/(engine|proof)\//.test(file) ? "engine" : "app");
+/** True for a test of its own. */
+export const isFile = (killer: Killer): boolean => !(killer in FILES);
+
+/** Which project of vitest.config.ts runs what finds a mutant. */
+export const projectOf = (killer: Killer): string => (/^test\/(engine|proof)\//.test(FILES[killer] ?? killer) ? "engine" : "app");
 
 /** What was printed. A run that takes too long is ended, and so is one whose caller ends: with all that it has started. */
 function vitest(args: string[], env: Record<string, string>, limitMs: number): Promise<string> {
