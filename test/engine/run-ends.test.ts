@@ -38,6 +38,25 @@ describe("A run whose code ends before an effect that it did not wait for", () =
     expect(world).toEqual(["reserved", "released"]);
   });
 
+  it("W25 begins nothing behind it, also while another such effect is under way", async () => {
+    const world: string[] = [];
+    const may = { first: false, other: false };
+    const act = (name: string, when: () => boolean) => effect("natural", () => held(when).then(() => world.push(name)));
+    const [first, other, behind] = [act("first", () => may.first), act("other", () => may.other), act("behind", () => true)];
+    const { instanceId } = await runLab(async ({ step }) => {
+      void step.effect("first", first, {}).then(() => step.effect("behind", behind, {}));
+      void step.effect("other", other, {});
+      await step.commit("note", () => ({}));
+    });
+    await reaches(instanceId, "running");
+    may.first = true;
+    await held(() => world.length > 0);
+    await scheduler.wait(500);
+    may.other = true;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(world).toEqual(["first", "other"]);
+  });
+
   it("W25 does not wait for another attempt at it", async () => {
     let attempts = 0;
     const { instanceId } = await runLab(async ({ step }) => {

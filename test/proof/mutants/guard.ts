@@ -72,7 +72,7 @@ export const GUARD = mutantsOf("guard", {
     find: "this.#over = true;\n    this.#course.end();",
     put: "",
     // The model leaves open how far a part came that the code did not wait for: the programs cannot tell.
-    killedBy: "test/engine/parallel.test.ts",
+    killedBy: "test/engine/run-ends.test.ts",
   },
   "parallel items keep their large outputs in one place": {
     file: "src/engine/guard/record.ts",

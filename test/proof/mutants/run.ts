@@ -15,6 +15,9 @@ const { values } = parseArgs({
   },
 });
 
+// What was started ends with it.
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => process.exit(130));
+
 const summary = await tryEach(values.only, { seconds: Number(values.seconds), seed: Number(values.seed) }, (result) => {
   const { name, area, did, by, seconds } = result;
   console.log(values.json ? JSON.stringify(result) : `${area} | ${name} | ${did} | ${by} | ${seconds} s`);

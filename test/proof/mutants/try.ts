@@ -85,11 +85,7 @@ function vitest(args: string[], env: Record<string, string>, limitMs: number): P
     const child = spawn(program, args, { cwd: ROOT, env: { ...process.env, ...env }, stdio: ["ignore", "pipe", "pipe"], detached: true });
     const end = () => void (child.pid !== undefined && process.kill(-child.pid));
     const timer = setTimeout(end, limitMs);
-    const leave = () => {
-      end();
-      process.exit(1);
-    };
-    process.once("SIGINT", leave).once("SIGTERM", leave);
+    process.once("exit", end);
     let said = "";
     for (const stream of [child.stdout, child.stderr]) {
       stream.setEncoding("utf8").on("data", (text: string) => {
@@ -98,7 +94,7 @@ function vitest(args: string[], env: Record<string, string>, limitMs: number): P
     }
     child.on("error", reject).on("close", () => {
       clearTimeout(timer);
-      process.off("SIGINT", leave).off("SIGTERM", leave);
+      process.off("exit", end);
       resolve(said);
     });
   });
