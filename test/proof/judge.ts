@@ -34,9 +34,12 @@ async function applied({ rows }: Stage, verb: "undo" | "retry_anyway", id: strin
 /** How often a run was undone, or is being undone. */
 export const undosOf = (stage: Stage, id: string): Promise<number> => applied(stage, "undo", id);
 
-/** How a run stands on the platform, and what it has answered. */
+/** How a run stands on the platform, and what it has answered. It is asked once more where it does not answer: that says nothing of the run. */
 export const platformOf = (stage: Stage, id: string): Promise<Standing> =>
-  stage.platform(id).catch((error) => ({ status: `unknown (${error})` }));
+  stage
+    .platform(id)
+    .catch(() => stage.platform(id))
+    .catch((error) => ({ status: `unknown (${error})` }));
 
 /** What the upstream did for a run, in its order. */
 export async function ledgerOf({ upstreamUrl }: Stage, name: string): Promise<LedgerEntry[]> {

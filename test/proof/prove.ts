@@ -177,8 +177,10 @@ class Trial {
 
   /** What a run that is complete says of its way; a restarted one says the same as before. */
   async #told(phase: Phase | "again"): Promise<string[]> {
-    const trace = (await platformOf(this.#stage, this.#run.id)).output as Trace | null | undefined;
-    if (!trace) return ["is complete, and its code has said nothing of its way"];
+    const { status, output } = await platformOf(this.#stage, this.#run.id);
+    const trace = output as Trace | null | undefined;
+    // A complete run stays complete when a later pass throws, and answers nothing then.
+    if (!trace) return [`is complete, and its last pass has said nothing of its way: the platform says ${status}`];
     const expected = expectationOf(this.#run.program, trace);
     const before = this.#last?.expected.story.join("; ");
     this.#last = { expected, trace };
