@@ -82,7 +82,7 @@ export function remoteStage(remote: Remote): Stage {
     repeats: true,
     upstreamUrl,
     disturbedUntil: () => remote.disturbedUntil(),
-    watch: () => ({ counts: {} as Counts, struck: () => 0, end: () => undefined }),
+    watch: () => ({ counts: {} as Counts, struck: () => 0, struckUntil: () => 0, end: () => undefined }),
     cast: () => undefined,
     idOf: (name) => call("idOf", name),
     enqueue: async (requests) => (await call<Answer[]>("enqueue", requests)).map(given),

@@ -36,5 +36,7 @@ export interface Watch {
   readonly counts: Counts;
   /** How many calls have failed as they should. */
   struck(): number;
+  /** When the last of them was over, as `Date.now()` says it; 0 while there was none. */
+  struckUntil(): number;
   end(): void;
 }

@@ -28,19 +28,20 @@ interface Watching {
   struck: number;
 }
 
+  struckUntil: number;
 const watching = new Set<Watching>();
 
 /** Counts the calls about a run, by its name or id, and lets some of them fail. */
 export function watch(names: readonly string[], faults: readonly Fault[]): Watch {
   const counts = Object.fromEntries(BOUNDARIES.map((boundary) => [boundary, 0])) as Counts;
-  const own: Watching = { names, faults, counts, struck: 0 };
+  const own: Watching = { names, faults, counts, struck: 0, struckUntil: 0 };
   watching.add(own);
-  return { counts, struck: () => own.struck, end: () => void watching.delete(own) };
+  return { counts, struck: () => own.struck, struckUntil: () => own.struckUntil, end: () => void watching.delete(own) };
 }
 
 /** Passes a call on, or strikes it: as the first fault says that is due. */
 async function pass(boundary: Boundary, about: string, call: () => Promise<unknown>): Promise<unknown> {
-  const due: Fault[] = [];
+  const due: { own: Watching; fault: Fault }[] = [];
   for (const own of watching) {
     if (!own.names.some((name) => about.includes(name))) continue;
     const nth = own.counts[boundary]++;
@@ -48,11 +49,19 @@ async function pass(boundary: Boundary, about: string, call: () => Promise<unkno
     // A call about two runs that are both due fails in one way.
     if (!fault || due.length > 0) continue;
     own.struck++;
-    due.push(fault);
+    due.push({ own, fault });
   }
-  switch (due[0]?.way) {
-    case undefined:
-      return call();
+  const [one] = due;
+  if (!one) return call();
+  try {
+    return await strike(one.fault, boundary, about, call);
+  } finally {
+    one.own.struckUntil = Date.now();
+  }
+}
+
+async function strike({ way }: Fault, boundary: Boundary, about: string, call: () => Promise<unknown>): Promise<unknown> {
+  switch (way) {
     case "before":
       throw new Error(WORDS[boundary].lost);
     case "refused":

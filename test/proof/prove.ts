@@ -1,5 +1,5 @@
 import type { Verdict } from "./account.ts";
-import type { Counts, Fault, Phase } from "./fault.ts";
+import type { Counts, Fault, Phase, Watch } from "./fault.ts";
 import { wrongInJournal } from "./journal.ts";
 import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf, wrongInAudit } from "./judge.ts";
 import { type Expectation, expectationOf } from "./model.ts";
@@ -137,7 +137,7 @@ class Trial {
     );
     try {
       await begin();
-      this.#add(await this.#converge(ended), `${phase}: `);
+      this.#add(await this.#converge(ended, watched), `${phase}: `);
     } finally {
       watched.end();
     }
@@ -193,7 +193,7 @@ class Trial {
    * Lets the world go on until the run has come to its end. Answers what is wrong with that; nothing when it is as wanted, on its row and
    * on the platform.
    */
-  async #converge(wanted: Verdict["ended"]): Promise<string[]> {
+  async #converge(wanted: Verdict["ended"], watched?: Watch): Promise<string[]> {
     const { id } = this.#run;
     const begunAt = Date.now();
     let retries = 0;
@@ -201,7 +201,7 @@ class Trial {
       const row = await rowOf(this.#stage, id);
       const open =
         row?.status === wanted && this.#hasClicked ? await openOf(this.#stage, this.#run, wanted) : [`the row says ${row?.status}`];
-      const takenMs = Date.now() - Math.max(begunAt, this.#stage.disturbedUntil());
+      const takenMs = Date.now() - Math.max(begunAt, this.#stage.disturbedUntil(), watched?.struckUntil() ?? 0);
       this.#proof.slowestMs = Math.max(this.#proof.slowestMs, takenMs);
       if (open.length === 0) return [];
       if (takenMs > this.#patienceMs) return [`stuck: has not come to its end: ${open.join(", ")}`];
