@@ -1,7 +1,7 @@
 // Data alone: what may fail of the calls that the engine makes. What lets them fail is in faults.ts.
 
 /** Where the engine leaves its own code for something that may fail by itself. */
-export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "bucket"] as const;
+export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "bucket", "object"] as const;
 export type Boundary = (typeof BOUNDARIES)[number];
 
 /**

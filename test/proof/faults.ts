@@ -3,6 +3,7 @@ import { onTestFinished } from "vitest";
 import { Recorder } from "../../src/engine/index.ts";
 import { probeEnv } from "../engine/harness.ts";
 import { LAB } from "../engine/lab.ts";
+import { Listener } from "../probe/worker.ts";
 import { asked } from "./asked.ts";
 import { BOUNDARIES, type Boundary, type Counts, type Fault, type Watch } from "./fault.ts";
 import { BEGIN_JOURNAL, END_JOURNAL } from "./journal.ts";
@@ -18,6 +19,7 @@ const WORDS: Record<Boundary, { lost: string; overload: string }> = {
   queue: { lost: "Network connection lost.", overload: "Queue sendBatch failed: Too Many Requests" },
   create: { lost: "Network connection lost.", overload: "workflow.create_rate_limited: too many requests" },
   instance: { lost: "Network connection lost.", overload: "internal error; reference = 0" },
+  object: { lost: "Network connection lost.", overload: "Durable Object is overloaded. Too many requests queued." },
   bucket: { lost: "Network connection lost.", overload: "put: Please reduce your request rate. (10058)" },
 };
 
@@ -26,9 +28,9 @@ interface Watching {
   readonly faults: readonly Fault[];
   readonly counts: Counts;
   struck: number;
+  struckUntil: number;
 }
 
-  struckUntil: number;
 const watching = new Set<Watching>();
 
 /** Counts the calls about a run, by its name or id, and lets some of them fail. */
@@ -147,6 +149,7 @@ export async function standBetween(): Promise<void> {
   replace(prototypeOf(probeEnv.PROBE_EVENTS), ["send", "sendBatch"], "queue", ([sent]) =>
     Symbol.iterator in Object(sent) ? [...(sent as object[])] : sent,
   );
+  replace(Listener.prototype, ["onEvent"], "object", (args) => args);
   replace(prototypeOf(LAB), ["createBatch"], "create", (args) => args);
   replace(prototypeOf(LAB), ["get"], "instance", (args) => args);
   replace(prototypeOf(env.PAYLOADS), ["get", "put", "delete"], "bucket", ([key]) => key);
