@@ -21,6 +21,8 @@ export class People {
   /** Doubts that were answered without thinking. */
   readonly #mistaken = new Set<string>();
   #runs = 1;
+  /** Letters that nobody wants any more. */
+  readonly #skipped = new Set<string>();
   readonly asked = Object.fromEntries(
     ["retry", "undo", "confirm", "reject", "retry_anyway"].map((verb) => [verb, { asked: 0, promised: 0 }]),
   ) as Asked;
@@ -103,7 +105,20 @@ export class People {
       "SELECT id FROM dead_letters WHERE body LIKE ?1 AND state = 'open'",
       `%${this.#run.name}%`,
     );
-    for (const { id } of open) await patiently(() => this.#stage.skip(id, "not wanted"));
+    for (const { id } of open) {
+      await patiently(() => this.#stage.skip(id, "not wanted"));
+      this.#skipped.add(id);
+    }
+  }
+
+  /** I16: what is wrong with what was settled. It stays so, whoever sends the message again. */
+  async wrongWithSkipped(): Promise<string[]> {
+    const ids = JSON.stringify([...this.#skipped]);
+    const found = await this.#stage.rows<{ reason: string; state: string }>(
+      "SELECT reason, state FROM dead_letters WHERE state <> 'skipped' AND id IN (SELECT value FROM json_each(?1))",
+      ids,
+    );
+    return found.map(({ reason, state }) => `invented: a letter (${reason}) was skipped, and is ${state}`);
   }
 
   async #ask(verb: Verb, ask: () => Promise<unknown>): Promise<unknown> {

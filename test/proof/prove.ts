@@ -170,6 +170,7 @@ class Trial {
       ...(await judge(this.#stage, this.#run, { ...last, ended, before: this.#before, cut, letters })),
       ...(await wrongInJournal(this.#stage, this.#run)),
       ...(await wrongInAudit(this.#stage, this.#run, this.#outside.people.asked)),
+      ...(await this.#outside.people.wrongWithSkipped()),
       ...(await this.#outside.senders.strangers()),
     ];
     return late > 0 ? [`invented: ${late} effects happened behind the end`, ...problems] : problems;
