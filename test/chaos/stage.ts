@@ -1,6 +1,6 @@
 import type { Effect } from "../../src/engine/index.ts";
 import type { Counts } from "../proof/fault.ts";
-import { pause, type Question, type Stage, type Standing } from "../proof/stage.ts";
+import { pause, type Question, type Stage, type Standing, type Taken } from "../proof/stage.ts";
 import type { Database } from "./database.ts";
 import type { Answer, Refused } from "./worker.ts";
 
@@ -27,8 +27,7 @@ export interface Remote {
 const errorOf = ({ code, message }: Refused): Error =>
   Object.assign(new Error(message), code === undefined ? {} : { name: "MillraceError", code });
 
-const given = (answer: Answer): { instanceId: string } | Error =>
-  "gave" in answer ? (answer.gave as { instanceId: string }) : errorOf(answer.refused);
+const given = (answer: Answer): Taken | Error => ("gave" in answer ? (answer.gave as Taken) : errorOf(answer.refused));
 
 /** Thrown where nobody knows whether a request was heard. */
 class Unanswered extends Error {}

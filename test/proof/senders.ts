@@ -51,15 +51,19 @@ export class Senders {
     const foreign = { tenantId: STRANGER, key: name, payload: { name: `${name}~`, note, program: { do: "commit" } } };
     if (stranger) await patiently(() => this.#stage.enqueue([foreign]));
     const problems: string[] = [];
-    for (let tries = 1; ; tries++) {
-      const [own, ...more] = await this.#stage.enqueue([asked, ...other]).catch((error: Error) => [error]);
-      problems.push(...more.flatMap(taken));
-      if (own && "instanceId" in own) {
-        if (own.instanceId !== id) return [`was accepted as ${own.instanceId}`];
-        break;
+    const once = async () => {
+      for (let tries = 1; ; tries++) {
+        const [own, ...more] = await this.#stage.enqueue([asked, ...other]).catch((error: Error) => [error]);
+        problems.push(...more.flatMap(taken));
+        if (own && "instanceId" in own) return own;
+        if (tries === TRIES) throw own;
       }
-      if (tries === TRIES) throw own;
-    }
+    };
+    // A06: of those who ask at once, one at most is told that it is new. A02: so is nobody who asks behind that.
+    const answers = await Promise.all(Array.from({ length: this.#world.copies + 1 }, once));
+    if (answers.some(({ instanceId }) => instanceId !== id)) return [`was accepted as ${answers.map(({ instanceId }) => instanceId)}`];
+    const fresh = answers.filter(({ replayed }) => !replayed).length;
+    if (fresh > 1 || !(await once()).replayed) problems.push("duplicate: was accepted anew more than once");
     const early = [...this.#leaves].filter(([, leaf]) => leaf.do === "wait" && leaf.comes === "early");
     await Promise.all([this.#sendCommands(), ...early.map(([subject, leaf]) => this.#say(subject, leaf as Wait))]);
     const again = conflicts ? await this.#stage.enqueue(other).catch((error: Error) => [error]) : [];

@@ -17,6 +17,12 @@ export interface Asking {
   key?: string | undefined;
 }
 
+/** A command that was accepted: now, or before. */
+export interface Taken {
+  instanceId: string;
+  replayed: boolean;
+}
+
 /** A question that a run has asked, as far as who answers it looks. */
 export interface Question {
   id: string;
@@ -45,7 +51,7 @@ export interface Stage {
   /** Makes the code of a run known before it is asked for. `runs`: how many runs operators have begun so far. */
   cast(run: Subject, runs: () => number): void;
   /** Asks for runs over the door, in one request; each is answered for itself. */
-  enqueue(requests: readonly Asking[]): Promise<({ instanceId: string } | Error)[]>;
+  enqueue(requests: readonly Asking[]): Promise<(Taken | Error)[]>;
   /** Hands messages to a queue's consumer, and answers how many it has settled. */
   deliver(queue: string, bodies: unknown[], attempt: number): Promise<{ acked: number }>;
   rows<T = Record<string, unknown>>(sql: string, ...params: unknown[]): Promise<T[]>;
