@@ -90,7 +90,7 @@ const world: fc.Arbitrary<World> = fc.record({
   poison: rarely,
   stranger: rarely,
   mistakes: rarely,
-  late: sometimes(fc.constantFrom("late" as const, "skipped" as const), 6),
+  late: sometimes(fc.constantFrom("late" as const, "skipped" as const), 4),
   large: rarely,
   again: rarely,
   clicks: fc.array(click, { maxLength: 2 }),
@@ -112,7 +112,12 @@ export const cases: fc.Arbitrary<Case> = fc
   .map(({ program, faults, world }) => ({
     program,
     faults: faults.map((one) => reachable(world, one)).map(bearable),
-    world: faults.some(({ boundary }) => boundary === "bucket") ? { ...world, large: true } : world,
+    world: {
+      ...world,
+      ...(faults.some(({ boundary }) => boundary === "bucket") && { large: true }),
+      // There must be something to be skipped.
+      ...(world.late === "skipped" && { malformed: true, conflicts: true }),
+    },
   }));
 
 /** An object that is away for as long as an event is tried makes a dead letter of it: then nobody but a person tells it. */
