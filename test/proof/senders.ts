@@ -90,8 +90,11 @@ export class Senders {
   /** All messages come once more, also out of the dead-letter queue: shuffled, long after everything has ended. */
   async late(): Promise<void> {
     const envelope = await this.#envelope();
-    await this.#deliver("probe-commands", [...this.#sent["probe-commands"], envelope].reverse(), 2);
-    await this.#deliver("probe-events", [...this.#sent["probe-events"]].reverse(), 2);
+    // Sent once more by its sender, it is delivered for the first time; out of a back-off, for the second.
+    for (const first of [1, 2]) {
+      await this.#deliver("probe-commands", [...this.#sent["probe-commands"], envelope].reverse(), first);
+      await this.#deliver("probe-events", [...this.#sent["probe-events"]].reverse(), first);
+    }
     await this.#deliver("probe-commands-dlq", [envelope], 1);
   }
 
