@@ -1,6 +1,17 @@
 import fc from "fast-check";
 import { BOUNDARIES, type Boundary, type Fault, PHASES, WAYS } from "./fault.ts";
-import { type Act, type Ask, type Leaf, leavesOf, type Own, type Program, STEP_RETRIES, type Upstream, type Wait } from "./program.ts";
+import {
+  type Act,
+  type Ask,
+  type Leaf,
+  leavesOf,
+  MAX_LEAVES,
+  type Own,
+  type Program,
+  STEP_RETRIES,
+  type Upstream,
+  type Wait,
+} from "./program.ts";
 import type { Case } from "./prove.ts";
 import type { World } from "./world.ts";
 
@@ -34,7 +45,13 @@ const own: fc.Arbitrary<Own> = fc.record({
 const AGAIN: readonly Wait["comes"][] = ["reminded", "pair"];
 const COMES: readonly Wait["comes"][] = ["early", "asked", "asked", "twice", "never", ...AGAIN];
 const wait: fc.Arbitrary<Wait> = fc
-  .record({ do: fc.constant("wait" as const), comes: fc.constantFrom(...COMES), brief: fc.boolean() })
+  .record({
+    do: fc.constant("wait" as const),
+    comes: fc.constantFrom(...COMES),
+    brief: fc.boolean(),
+    shared: sometimes(fc.constant(true), 4),
+  })
+  .map((one): Wait => (one.shared ? { ...one, comes: "asked" } : one))
   .map((one): Wait => ({ ...one, brief: one.comes === "never" || (one.brief && !AGAIN.includes(one.comes)) }));
 const ask: fc.Arbitrary<Ask> = fc.record({
   do: fc.constant("ask"),
@@ -76,7 +93,7 @@ const whole: fc.Arbitrary<Program> = fc
     // What the code throws itself is not caught: it would go another way once it does not throw any more.
     parts: fc.array(fc.oneof({ weight: 5, arbitrary: program }, { weight: 1, arbitrary: throws }), { minLength: 1, maxLength: 5 }),
   })
-  .filter((one) => leavesOf(one).length <= 24);
+  .filter((one) => leavesOf(one).length <= MAX_LEAVES);
 
 const click = fc.record({
   verb: fc.constantFrom("retry" as const, "retry from" as const, "undo" as const),
@@ -128,16 +145,6 @@ function bearable(fault: Fault): Fault {
   return fault.boundary === "instance" && isQuick ? { ...fault, times: fault.times ?? 3 } : fault;
 }
 
-/** How many calls a run makes at a boundary at least, mostly: a fault behind that strikes nothing. */
-const CALLS: Record<Boundary, number> = { database: 8, recorder: 8, queue: 1, create: 1, instance: 1, bucket: 2, object: 1 };
-
-/** A fault where it is likely to strike: in a phase that comes, at a boundary that is crossed there. */
-function reachable({ restarts, ends }: World, { phase, boundary, nth, ...how }: Fault): Fault {
-  const comes = phase === "run" || (phase === "restart" ? restarts > 0 : ends !== "stays");
-  if (!comes || phase === "run") return { ...how, phase: "run", boundary, nth: nth % CALLS[boundary] };
-  const crossed = boundary === "queue" || boundary === "create" || boundary === "object" ? "recorder" : boundary;
-  return { ...how, phase, boundary: crossed, nth: nth % Math.ceil(CALLS[crossed] / 2) };
-}
 /** What makes a run cross a boundary that few programs cross. */
 const CROSSES: Partial<Record<Boundary, Leaf>> = {
   object: { do: "commit", emits: true },
@@ -151,3 +158,13 @@ function crossing(program: Program, faults: readonly Fault[]): Program {
   return first.length === 0 ? program : { do: "seq", parts: [...first, program] };
 }
 
+/** How many calls a run makes at a boundary at least, mostly: a fault behind that strikes nothing. */
+const CALLS: Record<Boundary, number> = { database: 8, recorder: 8, queue: 1, create: 1, instance: 1, bucket: 2, object: 1 };
+
+/** A fault where it is likely to strike: in a phase that comes, at a boundary that is crossed there. */
+function reachable({ restarts, ends }: World, { phase, boundary, nth, ...how }: Fault): Fault {
+  const comes = phase === "run" || (phase === "restart" ? restarts > 0 : ends !== "stays");
+  if (!comes || phase === "run") return { ...how, phase: "run", boundary, nth: nth % CALLS[boundary] };
+  const crossed = boundary === "queue" || boundary === "create" || boundary === "object" ? "recorder" : boundary;
+  return { ...how, phase, boundary: crossed, nth: nth % Math.ceil(CALLS[crossed] / 2) };
+}

@@ -11,6 +11,7 @@ import {
   type Program,
   partsOf,
   ROOT,
+  SHARED,
   type Told,
   type Trace,
   type Wait,
@@ -201,11 +202,12 @@ class Pass {
     throw fails === "once" ? upstreamRefused("Not this time.") : notRetryable("Not before somebody asks again.");
   }
 
-  async #wait({ brief, comes }: Wait, place: Place): Promise<void> {
+  async #wait({ brief, comes, shared }: Wait, place: Place): Promise<void> {
     const { on, at, name, key } = place;
+    const subject = this.#subject(shared ? SHARED : at);
     const hear = async (what: string, timeout: number | "1 hour") => {
       try {
-        const { value } = await on.waitFor(`${name} ${what}` as never, ProbeSignal, { subject: this.#subject(at), timeout, key });
+        const { value } = await on.waitFor(`${name} ${what}` as never, ProbeSignal, { subject, timeout, key });
         return value;
       } catch (error) {
         if (codeOf(error) === "wait_timeout") return "late";

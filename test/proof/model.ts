@@ -1,5 +1,18 @@
 // What the guarantees say of a program, worked out without the engine: nothing of `src/` may be imported here.
-import { type Act, type Leaf, type Own, type Part, type Program, partsOf, ROOT, STEP_RETRIES, type Trace } from "./program.ts";
+import {
+  type Act,
+  type Leaf,
+  leavesOf,
+  MAX_LEAVES,
+  type Own,
+  type Part,
+  type Program,
+  partsOf,
+  ROOT,
+  STEP_RETRIES,
+  sharedValue,
+  type Trace,
+} from "./program.ts";
 
 /** An effect of a program, by its place. */
 export interface Effect {
@@ -61,7 +74,15 @@ class Model {
     const isWhole = left === undefined ? ends.has("done") && ends.size === 1 : ends.has("left");
     if (!isWhole) this.#problem(`the code has ended, and of its parts it says ${[...ends].join(", ")}`);
     this.#must(program, ROOT);
+    this.#eachItsOwn(program);
     return this.#expected;
+  }
+
+  /** W24: an event serves one wait of a run. */
+  #eachItsOwn(program: Program): void {
+    const shared = leavesOf(program).filter(({ leaf }) => leaf.do === "wait" && leaf.shared);
+    const heard = shared.map(({ at }) => this.#trace.decided[at]).filter((one) => String(one).startsWith("heard"));
+    if (new Set(heard).size < heard.length) this.#problem(`duplicate: shared waits ${heard.join(", ")}`);
   }
 
   /** How a part ended, as the trace says. */
@@ -249,6 +270,10 @@ const AGAIN = { reminded: ["heard one"], pair: ["heard one and two"] };
 function answersOf(leaf: Leaf, at: string): string[] {
   switch (leaf.do) {
     case "wait": {
+      if (leaf.shared) {
+        const heard = Array.from({ length: MAX_LEAVES }, (_, index) => `heard ${sharedValue(index + 1)}`);
+        return leaf.brief ? [...heard, "late"] : heard;
+      }
       const heard = { early: ["heard one"], asked: ["heard one"], twice: ["heard one", "heard two"], never: [], ...AGAIN }[leaf.comes];
       return leaf.brief ? [...heard, "late"] : heard;
     }

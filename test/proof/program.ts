@@ -37,13 +37,24 @@ export interface Own {
 
 /**
  * A wait for what the outside says. Who waits briefly may be told too late. `reminded`: the first wait is in vain, and a second one for the same
- * hears it; a `pair` of waits for the same hear an event each, out of one delivery.
+ * hears it; a `pair` of waits for the same hear an event each, out of one delivery. `shared`: it waits for the same as all others that are shared:
+ * as many events come as there are of them, and each hears one of its own.
  */
 export interface Wait {
   do: "wait";
   comes: "early" | "asked" | "twice" | "never" | "reminded" | "pair";
   brief: boolean;
+  shared?: boolean | undefined;
 }
+
+/** What all shared waits wait for, behind the run's name. */
+export const SHARED = "shared";
+
+/** The value of the nth event that comes for shared waits, from 1. */
+export const sharedValue = (nth: number): string => `s${nth}`;
+
+/** A program has no more steps than this. */
+export const MAX_LEAVES = 24;
 
 /** A question to a person. */
 export interface Ask {

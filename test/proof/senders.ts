@@ -1,7 +1,7 @@
 import type { Envelope } from "../../src/engine/index.ts";
 import { event } from "../engine/event.ts";
 import { patiently, TRIES } from "./people.ts";
-import type { Leaf, Wait } from "./program.ts";
+import { type Leaf, SHARED, sharedValue, type Wait } from "./program.ts";
 import { codeOf, pause, type Stage, type Subject } from "./stage.ts";
 import type { World } from "./world.ts";
 
@@ -29,6 +29,8 @@ export class Senders {
   readonly #leaves: ReadonlyMap<string, Leaf>;
   /** Subjects of which everything was said, and acknowledged. */
   readonly #said = new Set<string>();
+  /** How many events for shared waits were acknowledged. */
+  #sharedSaid = 0;
   /** All messages that were sent, by queue: the same message is sent again. */
   readonly #sent: Record<SentTo, Set<unknown>> = { "probe-commands": new Set(), "probe-events": new Set() };
   readonly #events = new Map<string, Envelope>();
@@ -77,6 +79,7 @@ export class Senders {
        FROM waits w WHERE instance_id = ?1 AND signal_id IS NULL AND over_at IS NULL GROUP BY subject`,
       this.#run.id,
     );
+    if (open.some(({ subject }) => subject === this.#shared)) await this.#sayShared();
     for (const { subject, waits } of open) {
       const leaf = this.#leaves.get(subject);
       if (leaf?.do !== "wait" || leaf.comes === "never") continue;
@@ -85,6 +88,21 @@ export class Senders {
       // What was acknowledged is not said again: it is in the engine's hands.
       if (!this.#said.has(subject)) await this.#say(subject, leaf);
     }
+  }
+
+  get #shared(): string {
+    return `${this.#run.name}/${SHARED}`;
+  }
+
+  /** As many events as there were waits for them. */
+  async #sayShared(): Promise<void> {
+    const [waits] = await this.#stage.rows<{ n: number }>(
+      "SELECT count(*) AS n FROM waits WHERE instance_id = ?1 AND subject = ?2",
+      this.#run.id,
+      this.#shared,
+    );
+    const all = Array.from({ length: waits?.n ?? 0 }, (_, index) => this.#event(this.#shared, sharedValue(index + 1)));
+    if (await this.#send("probe-events", all.slice(this.#sharedSaid))) this.#sharedSaid = all.length;
   }
 
   /** All messages come once more, also out of the dead-letter queue: shuffled, long after everything has ended. */
