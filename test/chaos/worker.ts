@@ -51,12 +51,15 @@ const LabRequested = defineCommand({
   queue: probeCommands,
 });
 
+const UPSTREAM_MS = 3000;
+
 const lab = defineWorkflow({
   name: "lab",
   on: LabRequested,
   async run(call) {
     const passed = `${(call.env as unknown as ChaosEnv).UPSTREAM_URL}/passes/${call.instanceId}`;
-    await fetch(passed, { method: "POST" })
+    // The code of a run has no time-out of its own: a call that nobody answers would hold it for ever.
+    await fetch(passed, { method: "POST", signal: AbortSignal.timeout(UPSTREAM_MS) })
       .then((answer) => answer.text())
       .catch(() => undefined);
     // Nothing in the memory of this process outlives it: programs whose code remembers how often it ran are not drawn here.
