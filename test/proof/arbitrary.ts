@@ -27,6 +27,7 @@ const upstream: fc.Arbitrary<Upstream> = fc.oneof(
     arbitrary: fc.record({ is: fc.constantFrom("refuses" as const, "limits" as const), times: fc.integer({ min: 1, max: 3 }) }),
   },
   { weight: 6, arbitrary: fc.record({ is: fc.constantFrom(...UNTOLD), times: fc.constant(1) }) },
+  { weight: 3, arbitrary: fc.record({ is: fc.constant("slow" as const), times: fc.constant(1) }) },
   { weight: 3, arbitrary: fc.record({ is: fc.constant("never" as const), times: fc.constant(1) }) },
   { weight: 3, arbitrary: fc.record({ is: fc.constant("away" as const), times: fc.constantFrom(1, STEP_RETRIES + 3) }) },
   { weight: 1, arbitrary: fc.record({ is: fc.constantFrom("hangs" as const, "floods" as const), times: fc.constant(1) }) },
@@ -112,6 +113,7 @@ const world: fc.Arbitrary<World> = fc.record({
   again: rarely,
   clicks: fc.array(click, { maxLength: 2 }),
   restarts: fc.integer({ min: 0, max: 2 }),
+  breaks: sometimes(fc.array(fc.integer({ min: 0, max: 1500 }), { minLength: 1, maxLength: 2 }), 4),
   ends: fc.constantFrom("stays", "undone", "undone and retried"),
 });
 

@@ -94,6 +94,18 @@ async function endLeases(about: string): Promise<void> {
     .run();
 }
 
+/** How long a claim's holder may go on, at most: it is late in reaching the upstream, and that in answering. */
+const HELD_MS = 2 * TIMEOUT_MS + LATE_MS + 500;
+
+/** The holders of what a run has claimed so far are given up with its pass: their leases end when they can do nothing more. */
+export async function endLeasesBehind(id: string): Promise<void> {
+  const [row] = (await env.DB.prepare("SELECT unixepoch('subsec') * 1000 AS now").all<{ now: number }>()).results;
+  await scheduler.wait(HELD_MS);
+  await env.DB.prepare("UPDATE inbox SET lease_until = 0 WHERE state = 'claimed' AND instance_id = ?1 AND updated_at <= ?2")
+    .bind(id, row?.now ?? 0)
+    .run();
+}
+
 type Call = (...args: never[]) => Promise<unknown>;
 
 let get: Workflow["get"] | undefined;

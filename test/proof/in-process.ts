@@ -3,7 +3,7 @@ import { deliver, keeperRound, probeEnv, rows, until } from "../engine/harness.t
 import { labPasses, labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
 import { doorsOf } from "./doors.ts";
-import { askAside, leaked, standBetween, watch } from "./faults.ts";
+import { askAside, endLeasesBehind, leaked, standBetween, watch } from "./faults.ts";
 import { codeFor } from "./interpret.ts";
 import { type Case, type Manner, type Proof, trialOn } from "./prove.ts";
 import type { Stage } from "./stage.ts";
@@ -24,6 +24,7 @@ const stage: Stage = {
   async restart(id) {
     const passes = labPasses.get(id) ?? 0;
     await (await askAside(id)).restart();
+    void endLeasesBehind(id).catch(() => undefined);
     await until(
       async () => labPasses.get(id) ?? 0,
       (count) => count > passes,

@@ -4,10 +4,10 @@
  * How the upstream treats the first calls of a step. Nothing happens at those that it `refuses` (400), `never` takes (422: trying again
  * cannot help), or for which it is `away` (503), or has had too many (`limits`, 429). It happens, and nobody is told: it `fails` (500),
  * `drops` the connection, is `busy` (409), `garbles` its answer, `cuts` it off, or `hangs` past the time-out. It `floods`: it happens, and
- * the answer has 10 MB.
+ * the answer has 10 MB. It is `slow`: it happens a second later, and is answered.
  */
 export interface Upstream {
-  is: "refuses" | "never" | "away" | "limits" | "fails" | "drops" | "busy" | "garbles" | "cuts" | "floods" | "hangs";
+  is: "refuses" | "never" | "away" | "limits" | "fails" | "drops" | "busy" | "garbles" | "cuts" | "floods" | "hangs" | "slow";
   times: number;
 }
 

@@ -34,6 +34,8 @@ const LOOK_MS = 100;
 const ROUND_MS = 600;
 /** How often operators retry what has failed. */
 const RETRIES = 40;
+/** How long it is waited for a run to have an effect under way before it is broken off. */
+const HELD_MS = 3000;
 /** How long after its end nothing more of a run may happen. */
 const QUIET_MS = 150;
 
@@ -94,7 +96,7 @@ class Trial {
     const { restarts, ends } = this.#world;
     await this.#phase("run", "complete", async () => {
       this.#add(await this.#outside.ask());
-      void this.#outside.people.click().finally(() => {
+      void Promise.all([this.#outside.people.click(), ...(this.#world.breaks ?? []).map((afterMs) => this.#break(afterMs))]).finally(() => {
         this.#hasClicked = true;
       });
     });
@@ -118,6 +120,16 @@ class Trial {
     const isCertain = this.#last && [...this.#last.expected.effects.values()].every(({ least }) => least === 1);
     const more = (await ledgerOf(this.#stage, name)).slice(before.length).map(({ subject }) => subject);
     if (isCertain && more.length > 0) this.#add([`restart: duplicate: ${more.join(", ")} happened again`]);
+  }
+
+  /** The platform loses all that it knows of a run that is under way, and makes it anew: in the midst of an effect, if there is one. */
+  async #break(afterMs: number): Promise<void> {
+    await pause(afterMs);
+    const held = () => this.#stage.rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'claimed'", this.#run.id);
+    for (const until = Date.now() + HELD_MS; Date.now() < until && (await held()).length === 0; ) await pause(LOOK_MS);
+    const { status } = await platformOf(this.#stage, this.#run.id);
+    if (status === "running" || status === "waiting")
+      await Promise.race([this.#stage.restart(this.#run.id).catch(() => undefined), pause(HELD_MS)]);
   }
 
   get #isFine(): boolean {

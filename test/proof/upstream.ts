@@ -6,6 +6,8 @@ export async function doneTo(upstreamUrl: string, subject: string): Promise<Ledg
   return (await (await fetch(`${upstreamUrl}/ledger/${encodeURIComponent(subject)}`)).json()) as LedgerEntry[];
 }
 
+const SLOW_MS = 1200;
+
 /** Tells the upstream how it shall treat the next calls about some subjects. */
 export async function behave(upstreamUrl: string, behaviours: readonly Behaviour[]): Promise<void> {
   if (behaviours.length > 0) await fetch(`${upstreamUrl}/behaviours`, { method: "POST", body: JSON.stringify(behaviours) });
@@ -34,6 +36,8 @@ export function behaviour(subject: string, { is, times }: Upstream): Behaviour {
       return { subject, mode: "drop", times };
     case "busy":
       return { subject, mode: "busy", times };
+    case "slow":
+      return { subject, mode: "slow", delayMs: SLOW_MS, times };
     case "hangs":
       return { subject, mode: "late", delayMs: TIMEOUT_MS + 300, times };
   }

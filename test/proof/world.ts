@@ -29,6 +29,8 @@ export interface World {
   clicks: { verb: "retry" | "retry from" | "undo"; afterMs: number; nth: number }[];
   /** How often the run, once complete, is made again from its beginning. */
   restarts: number;
+  /** When the platform makes the run anew from its beginning in the midst of it: what the pass before had under way goes on beside that. */
+  breaks?: number[] | undefined;
   /** Whether it is undone in the end, and done again. */
   ends: "stays" | "undone" | "undone and retried";
 }
