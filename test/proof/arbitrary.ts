@@ -161,7 +161,7 @@ function crossing(program: Program, faults: readonly Fault[]): Program {
 }
 
 /** How many calls a run makes at a boundary at least, mostly: a fault behind that strikes nothing. */
-const CALLS: Record<Boundary, number> = { database: 8, recorder: 8, queue: 1, create: 1, instance: 1, bucket: 2, object: 1 };
+const CALLS: Record<Boundary, number> = { database: 8, recorder: 8, queue: 1, create: 1, instance: 4, bucket: 2, object: 1 };
 
 /** A fault where it is likely to strike: in a phase that comes, at a boundary that is crossed there. */
 function reachable({ restarts, ends }: World, { phase, boundary, nth, ...how }: Fault): Fault {

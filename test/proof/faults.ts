@@ -164,6 +164,16 @@ export async function standBetween(): Promise<void> {
   replace(Listener.prototype, ["onEvent"], "object", (args) => args);
   replace(prototypeOf(LAB), ["createBatch"], "create", (args) => args);
   replace(prototypeOf(LAB), ["get"], "instance", (args) => args);
+  const got = (prototypeOf(LAB) as unknown as Record<string, Call>).get as Call;
+  (prototypeOf(LAB) as unknown as Record<string, Call>).get = async function (this: object, id: never) {
+    const instance = (await got.call(this, id)) as Record<string, Call>;
+    const told =
+      (method: string) =>
+      (...args: never[]) =>
+        pass("instance", String(id), () => (instance[method] as Call).apply(instance, args));
+    const methods = ["status", "restart", "terminate", "sendEvent", "subscribe"];
+    return Object.fromEntries(methods.map((method) => [method, told(method)]));
+  };
   replace(prototypeOf(env.PAYLOADS), ["get", "put", "delete"], "bucket", ([key]) => key);
   onTestFinished(async () => {
     get = undefined;
