@@ -60,6 +60,6 @@ it("wants what is undone taken back once, and what is done again to have happene
 
 it("finds what was taken back in the order in which it was done", () => {
   const expected = { effects: new Map(), order: [["r.0", "r.1"] as [string, string]], story: [], problems: [] };
-  expect(misordered(["r.0", "r.1", "r.1/back", "r.0/back"], expected)).toEqual([]);
-  expect(misordered(["r.0", "r.1", "r.0/back", "r.1/back"], expected)).toHaveLength(1);
+  expect(misordered(["r.1", "r.0"], expected)).toEqual([]);
+  expect(misordered(["r.0", "r.1"], expected)).toHaveLength(1);
 });

@@ -71,11 +71,11 @@ function standing(effect: Effect, { ended, expected, before, cut }: Verdict): [l
   return [0, unrecorded];
 }
 
-/** Effects that were not taken back in the reverse order. Of commits nobody outside knows when. */
-export function misordered(happened: readonly string[], { order }: Expectation): string[] {
-  const backAt = new Map(happened.map((subject, index) => [subject, index]));
+/** Effects that were not taken back in the reverse order; `back`: what was taken back, one after the other. */
+export function misordered(back: readonly string[], { order }: Expectation): string[] {
+  const backAt = new Map(back.map((at, index) => [at, index]));
   return order.flatMap(([earlier, later]) => {
-    const [first, second] = [backAt.get(`${earlier}/back`), backAt.get(`${later}/back`)];
+    const [first, second] = [backAt.get(earlier), backAt.get(later)];
     return first !== undefined && second !== undefined && first < second ? [`${earlier} was taken back before ${later}`] : [];
   });
 }

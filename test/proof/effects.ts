@@ -13,6 +13,7 @@ import {
 } from "../../src/engine/index.ts";
 import type { LedgerEntry } from "../upstream/server.ts";
 import { type Act, STEP_RETRIES, TIMEOUT_MS } from "./program.ts";
+import { doneTo } from "./upstream.ts";
 
 /** What an effect is done to, and whether it answers much. */
 interface Doing {
@@ -61,7 +62,14 @@ async function find({ input, key, signal }: EffectCall<Doing>): Promise<string |
 const back = defineStep<Done<Doing, string>, unknown>({
   effect: "keyed",
   ...QUICK,
-  run: ({ input: { input }, ...call }) => act("POST", "keyed", { ...call, input: { subject: `${input.subject}/back`, large: false } }),
+  async run({ input: { input, output }, ...call }) {
+    // What came out says what there is to be taken back.
+    const done = await doneTo(UPSTREAM_URL(), input.subject);
+    const last = done.at(-1)?.kind === "natural" ? done : done.slice(-1);
+    if (!last.some(({ id }) => id === idIn(output ?? "")))
+      throw notRetryable(`Of ${input.subject} "${idIn(output ?? "nothing")}" shall be taken back.`);
+    return act("POST", "keyed", { ...call, input: { subject: `${input.subject}/back`, large: false } });
+  },
 });
 
 const output = z.string();

@@ -1,4 +1,4 @@
-import { codeOf, notRetryable, type Steps, sql, upstreamRefused, type Writes } from "../../src/engine/index.ts";
+import { codeOf, notRetryable, type Statement, type Steps, sql, upstreamRefused, type Writes } from "../../src/engine/index.ts";
 import type { LabCall } from "../probe/lab.ts";
 import { ProbeDone, ProbeSignal } from "../probe/messages.ts";
 import { definitionOf, idIn, padded, QUICK } from "./effects.ts";
@@ -157,6 +157,11 @@ class Pass {
     return `${this.#call.payload.name}/${at}`;
   }
 
+  /** A row of its own each time that it is written: the same statement twice is two. */
+  #row(kind: "commit" | "back", at: string): Statement {
+    return sql`INSERT INTO probe_rows (id, kind, name) VALUES (lower(hex(randomblob(16))), ${kind}, ${this.#subject(at)})`;
+  }
+
   /** An event about a step: it starts a run, sends a command and is told to an object, each named by the step. */
   #says(leaf: Act | Own, at: string): Writes {
     return leaf.emits ? { emit: [ProbeDone.from({ name: this.#subject(at), step: "done" })] } : {};
@@ -165,21 +170,19 @@ class Pass {
   #effect(leaf: Act, { on, at, name, key }: Place): Promise<void> {
     const doing = { subject: this.#subject(at), large: leaf.large === true };
     const record = () => this.#says(leaf, at);
+    const undo = leaf.stays ? {} : { undo: () => ({ statements: [this.#row("back", at)], ...this.#says(leaf, `${at}/back`) }) };
     return this.#mark({ on, at, name, key }, async () =>
-      idIn(await on.effect(`${name} ${leaf.do}` as never, definitionOf(leaf), doing, { key, record })),
+      idIn(await on.effect(`${name} ${leaf.do}` as never, definitionOf(leaf), doing, { key, record, ...undo })),
     );
   }
 
   #commit(leaf: Own, place: Place, writes?: Writes): Promise<void> {
     const { on, at, name, key } = place;
-    // A row of its own each time that it is written: the same statement twice is two.
-    const row = (kind: string) =>
-      sql`INSERT INTO probe_rows (id, kind, name) VALUES (lower(hex(randomblob(16))), ${kind}, ${this.#subject(at)})`;
     const make = () => {
       this.#failAtFirst(leaf, at);
-      return { statements: [row("commit")], output: padded(at, leaf.large), ...this.#says(leaf, at), ...writes };
+      return { statements: [this.#row("commit", at)], output: padded(at, leaf.large), ...this.#says(leaf, at), ...writes };
     };
-    const undo = leaf.stays ? {} : { undo: () => ({ statements: [row("back")] }) };
+    const undo = leaf.stays ? {} : { undo: () => ({ statements: [this.#row("back", at)], ...this.#says(leaf, `${at}/back`) }) };
     return this.#mark(place, async () => idOf(at, await on.commit(`${name} commit` as never, make, { key, ...QUICK, ...undo })));
   }
 

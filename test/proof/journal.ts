@@ -19,10 +19,19 @@ export const BEGIN_JOURNAL = [
   `CREATE TRIGGER IF NOT EXISTS proof_change AFTER UPDATE OF state, epoch ON inbox
    WHEN (OLD.state <> NEW.state OR OLD.epoch <> NEW.epoch) AND ${IS_ON_TRIAL("NEW.instance_id")}
    BEGIN ${NOTE("NEW.instance_id", KEY, "OLD.state", "NEW.state", "NEW.epoch")}; END`,
+  // What was taken back, by the name of its run.
+  `CREATE TRIGGER IF NOT EXISTS proof_back AFTER INSERT ON probe_rows WHEN NEW.kind = 'back' AND NEW.name LIKE 'proof-%'
+   BEGIN ${NOTE("substr(NEW.name, 1, instr(NEW.name, '/') - 1)", "NEW.name", "NULL", "'back'", "NULL")}; END`,
 ];
 
 /** Statements that end it. */
-export const END_JOURNAL = ["proof_status", "proof_entry", "proof_change"].map((name) => `DROP TRIGGER IF EXISTS ${name}`);
+export const END_JOURNAL = ["proof_status", "proof_entry", "proof_change", "proof_back"].map((name) => `DROP TRIGGER IF EXISTS ${name}`);
+
+/** What was taken back of a run, in that order. */
+export async function takenBack({ rows }: Stage, name: string): Promise<string[]> {
+  const notes = await rows<Note>("SELECT what FROM proof_journal WHERE instance_id = ?1 ORDER BY at", name);
+  return notes.map(({ what }) => what.slice(name.length + 1));
+}
 
 interface Note {
   what: string;

@@ -1,6 +1,7 @@
 // Judges from the upstream's ledger and from plain SQL: the engine's own functions are not asked.
 import type { LedgerEntry } from "../upstream/server.ts";
 import { misordered, type Verdict, wrongWith } from "./account.ts";
+import { takenBack } from "./journal.ts";
 import { type Effect, effectsOf } from "./model.ts";
 import type { Asked } from "./people.ts";
 import type { Stage, Standing, Subject } from "./stage.ts";
@@ -130,6 +131,10 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
     const done = ledger.filter(({ subject }) => subject === at);
     const happened = effect.class === "commit" ? count("commit", at) : done.length;
     const back = effect.class === "commit" ? count("back", at) : ledger.filter(({ subject }) => subject === `${at}/back`).length;
+    if (back !== count("back", at))
+      problems.push(`${at} was taken back ${back} times, and written down as that ${count("back", at)} times`);
+    const unsaid = effect.emits && !effect.stays ? back - count("event", `${at}/back`) : 0;
+    if (unsaid !== 0) problems.push(`${at} was taken back ${back} times, and that was told ${back - unsaid} times`);
     const told = {
       events: count("event", at),
       commands: count("command", at),
@@ -145,13 +150,7 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
     .filter((subject) => !known.has(subject));
   if (instances.length !== 1) problems.push(`${instances.length === 0 ? "lost" : "duplicate"}: ${instances.length} instances`);
   if (strangers.length > 0) problems.push(`invented: nobody asked for ${strangers.join(", ")}`);
-  if (verdict.ended === "terminated" && !verdict.cut)
-    problems.push(
-      ...misordered(
-        ledger.map(({ subject }) => subject),
-        verdict.expected,
-      ),
-    );
+  if (verdict.ended === "terminated" && !verdict.cut) problems.push(...misordered(await takenBack(stage, run.name), verdict.expected));
   const reasons = letters.map(({ reason }) => reason).sort();
   const wanted = [...verdict.letters].sort();
   if (reasons.join() !== wanted.join())
