@@ -4,7 +4,7 @@ import { misordered, type Verdict, wrongWith } from "./account.ts";
 import { takenBack } from "./journal.ts";
 import { type Effect, effectsOf } from "./model.ts";
 import type { Asked } from "./people.ts";
-import type { Stage, Standing, Subject } from "./stage.ts";
+import { operator, type Stage, type Standing, type Subject } from "./stage.ts";
 
 /** How a run stands, and what it waits for: events, answers, and the truth about effects in doubt. */
 export interface Row {
@@ -73,15 +73,20 @@ export async function openOf(stage: Stage, { id, name }: Subject, ended: Verdict
   return agrees ? [] : [`the platform says ${status}`];
 }
 
-/** I11: each thing that a person asked for is on record once, if it was promised; and never what nobody asked for. */
+/** I11: each thing that a person asked for is on record once, if it was answered, by whom and why; and never what nobody asked for. */
 export async function wrongInAudit({ rows, repeats }: Stage, { id }: Subject, asked: Asked): Promise<string[]> {
-  const found = await rows<{ verb: string; n: number }>("SELECT verb, count(*) AS n FROM actions WHERE instance_id = ?1 GROUP BY verb", id);
-  return Object.entries(asked).flatMap(([verb, one]) => {
-    const n = found.find((row) => row.verb === verb)?.n ?? 0;
-    return n < one.promised || (n > one.asked && !repeats)
-      ? [`${n} actions "${verb}", asked ${one.asked} times and promised ${one.promised} times`]
+  const found = await rows<{ verb: string; actor: string; reason: string }>(
+    "SELECT verb, actor, reason FROM actions WHERE instance_id = ?1",
+    id,
+  );
+  const unsigned = found.filter(({ actor, reason }) => actor !== operator.actor || reason === "");
+  const counted = Object.entries(asked).flatMap(([verb, one]) => {
+    const n = found.filter((row) => row.verb === verb).length;
+    return n < one.answered || (n > one.asked && !repeats)
+      ? [`${n} actions "${verb}", asked ${one.asked} times and answered ${one.answered} times`]
       : [];
   });
+  return [...counted, ...unsigned.map((one) => `on record without who and why: ${JSON.stringify(one)}`)];
 }
 
 /** All that is on record of a run, for whoever must find out what it hangs on. */

@@ -5,10 +5,10 @@ import { doneTo } from "./upstream.ts";
 import type { World } from "./world.ts";
 
 /** What people ask for. */
-type Verb = "retry" | "undo" | "confirm" | "reject" | "retry_anyway";
+type Verb = "retry" | "undo" | "confirm" | "reject" | "retry_anyway" | "approve" | "reject_approval";
 
-/** How often people asked for something, and how often they were told that it is promised. */
-export type Asked = Record<Verb, { asked: number; promised: number }>;
+/** How often people asked for something, and how often they heard that it is promised, or why not. */
+export type Asked = Record<Verb, { asked: number; answered: number }>;
 
 /** The people on call: they retry, undo, answer questions, and resolve doubts by the upstream's ledger. */
 export class People {
@@ -24,7 +24,7 @@ export class People {
   /** Letters that nobody wants any more. */
   readonly #skipped = new Set<string>();
   readonly asked = Object.fromEntries(
-    ["retry", "undo", "confirm", "reject", "retry_anyway"].map((verb) => [verb, { asked: 0, promised: 0 }]),
+    ["retry", "undo", "confirm", "reject", "retry_anyway", "approve", "reject_approval"].map((verb) => [verb, { asked: 0, answered: 0 }]),
   ) as Asked;
 
   constructor(stage: Stage, run: Subject, world: World, leaves: ReadonlyMap<string, Leaf>) {
@@ -122,10 +122,17 @@ export class People {
   }
 
   async #ask(verb: Verb, ask: () => Promise<unknown>): Promise<unknown> {
-    this.asked[verb].asked++;
-    const answer = (await ask()) ?? true;
-    this.asked[verb].promised++;
-    return answer;
+    const one = this.asked[verb];
+    one.asked++;
+    try {
+      const answer = (await ask()) ?? true;
+      one.answered++;
+      return answer;
+    } catch (error) {
+      // Refused for how things stand, it is on record as that.
+      if (codeOf(error) === "invalid_transition") one.answered++;
+      throw error;
+    }
   }
 
   /** The nth step that the run has recorded, as the platform calls it. */
