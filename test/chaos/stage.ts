@@ -109,6 +109,7 @@ export function remoteStage(remote: Remote): Stage {
     resolve,
     questions: (id) => call<Question[]>("questions", id),
     decide: (question, decision, reason) => call("decide", question, decision, reason),
+    trespass: (id) => call("trespass", id),
     round: async () => undefined,
   };
 }

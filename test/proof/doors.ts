@@ -14,7 +14,10 @@ import {
 import { operator, type Stage } from "./stage.ts";
 
 /** What the engine's own process must do for those outside. */
-export type Doors = Pick<Stage, "idOf" | "enqueue" | "heard" | "retry" | "undo" | "effects" | "resolve" | "questions" | "decide" | "skip">;
+export type Doors = Pick<
+  Stage,
+  "idOf" | "enqueue" | "heard" | "retry" | "undo" | "effects" | "resolve" | "questions" | "decide" | "skip" | "trespass"
+>;
 
 interface DoorsEnv extends EngineEnv {
   LISTENER: DurableObjectNamespace;
@@ -36,5 +39,21 @@ export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
     resolve: (key, resolution, reason) => resolveDoubt(env, operator, key, resolution, reason),
     questions: async (id) => (await listApprovals(env, operator, { instance: id })).items,
     decide: (question, decision, reason) => decideApproval(env, operator, question, decision, reason),
+    async trespass(id) {
+      const by = { tenantId: "globex", actor: "eve" };
+      const [effects, { items }] = await Promise.all([effectsOf(env, operator, id), listApprovals(env, operator, { instance: id })]);
+      const tries: Record<string, () => Promise<unknown>> = {
+        effects: async () => (await effectsOf(env, by, id)).length > 0,
+        questions: async () => (await listApprovals(env, by, { instance: id })).items.length > 0,
+        ...Object.fromEntries(
+          effects.map(({ key }) => [`an answer to ${key}`, () => resolveDoubt(env, by, key, { verb: "reject" }, "mine")]),
+        ),
+        ...Object.fromEntries(items.map((one) => [`a say in ${one.id}`, () => decideApproval(env, by, one.id, "reject", "mine")])),
+        "a retry": () => retryInstance(env, by, id, { reason: "mine" }),
+        "an undo": () => undoInstance(env, by, id, "mine"),
+      };
+      const given = await Promise.all(Object.entries(tries).map(async ([what, ask]) => ((await ask().catch(() => false)) ? [what] : [])));
+      return given.flat();
+    },
   };
 }

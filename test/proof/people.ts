@@ -4,6 +4,12 @@ import { codeOf, pause, type Stage, type Subject } from "./stage.ts";
 import { doneTo } from "./upstream.ts";
 import type { World } from "./world.ts";
 
+/** What a row says of a run that waits for nobody on call. */
+const UNDER_WAY: ReadonlySet<string> = new Set(["accepted", "queued", "running", "waiting"]);
+
+/** What the upstream answers to what it has not done. */
+const REFUSALS: ReadonlySet<number> = new Set([400, 422, 429]);
+
 /** What people ask for. */
 type Verb = "retry" | "undo" | "confirm" | "reject" | "retry_anyway" | "approve" | "reject_approval";
 
@@ -20,9 +26,13 @@ export class People {
   readonly #again = new Map<string, number>();
   /** Doubts that were answered without thinking. */
   readonly #mistaken = new Set<string>();
+  readonly #trespassed = new Set<string>();
+  #hasNamed = false;
   #runs = 1;
   /** Letters that nobody wants any more. */
   readonly #skipped = new Set<string>();
+  /** What they saw that must not be. */
+  readonly problems: string[] = [];
   readonly asked = Object.fromEntries(
     ["retry", "undo", "confirm", "reject", "retry_anyway", "approve", "reject_approval"].map((verb) => [verb, { asked: 0, answered: 0 }]),
   ) as Asked;
@@ -56,6 +66,7 @@ export class People {
   }
 
   async retry(reason: string, from?: string): Promise<void> {
+    await this.#trespass("has ended");
     // The run begins before the operator is answered.
     this.#runs++;
     await this.#ask("retry", () => this.#stage.retry(this.#run.id, { reason, from })).catch((error) => {
@@ -71,15 +82,32 @@ export class People {
   /** Answers the questions that the run asks. */
   async answer(): Promise<void> {
     const { id, name } = this.#run;
+    await this.#trespass("asks");
     for (const { id: question, state, details } of await this.#stage.questions(id)) {
       const leaf = this.#leaves.get(`${name}/${details?.at}`);
       if (state !== "pending" || leaf?.do !== "ask" || leaf.answer === "never") continue;
-      await this.#stage.decide(question, leaf.answer === "yes" ? "approve" : "reject", "asked").catch(() => undefined);
+      const decide = (decision: "approve" | "reject") =>
+        this.#ask(decision === "approve" ? "approve" : "reject_approval", () => this.#stage.decide(question, decision, "asked"));
+      const [answer, other] = leaf.answer === "yes" ? (["approve", "reject"] as const) : (["reject", "approve"] as const);
+      const isHeard = await decide(answer).catch(() => undefined);
+      // Somebody else says the opposite, and is too late.
+      if (isHeard && (await decide(other).catch(() => undefined))) this.problems.push(`${details?.at} was answered twice`);
     }
   }
 
   /** Settles the doubts. An effect has happened if the upstream has done it more often than it was taken back. */
   async resolve(): Promise<void> {
+    const doubts = await this.#stage.rows<{ step: string; status: string; answered: number | null }>(
+      "SELECT e.step, i.status, e.error->>'upstreamStatus' AS answered FROM inbox e JOIN instances i ON i.id = e.instance_id WHERE e.instance_id = ?1 AND e.state = 'in_doubt'",
+      this.#run.id,
+    );
+    if (doubts.length === 0) return;
+    // Nobody on call looks at what seems to be under way.
+    const hidden = doubts.filter(({ status }) => UNDER_WAY.has(status));
+    this.problems.push(...hidden.map(({ step, status }) => `${step} is in doubt, and its row says ${status}`));
+    const needless = doubts.filter(({ answered }) => answered !== null && REFUSALS.has(answered));
+    this.problems.push(...needless.map(({ step, answered }) => `${step} is in doubt, and the upstream refused it: ${answered}`));
+    await this.#trespass("in doubt");
     for (const effect of await this.#stage.effects(this.#run.id)) {
       if (effect.state !== "in_doubt") continue;
       const { subject } = JSON.parse(effect.input ?? "{}") as { subject: string };
@@ -119,6 +147,14 @@ export class People {
       ids,
     );
     return found.map(({ reason, state }) => `invented: a letter (${reason}) was skipped, and is ${state}`);
+  }
+
+  /** Somebody who works for another tenant tries whatever is there to be answered: once for each state of the run. */
+  async #trespass(when: string): Promise<void> {
+    if (this.#trespassed.has(when)) return;
+    this.#trespassed.add(when);
+    const given = await this.#stage.trespass(this.#run.id).catch(() => []);
+    this.problems.push(...given.map((what) => `another tenant's operator was given ${what} while it ${when}`));
   }
 
   async #ask(verb: Verb, ask: () => Promise<unknown>): Promise<unknown> {

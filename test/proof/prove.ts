@@ -184,6 +184,7 @@ class Trial {
       ...(await wrongInAudit(this.#stage, this.#run, this.#outside.people.asked)),
       ...(await this.#outside.people.wrongWithSkipped()),
       ...(await this.#outside.senders.strangers()),
+      ...this.#outside.people.problems,
     ];
     return late > 0 ? [`invented: ${late} effects happened behind the end`, ...problems] : problems;
   }

@@ -68,6 +68,8 @@ export interface Stage {
   /** Settles a dead letter: nothing shall become of it. */
   skip(letter: string, reason: string): Promise<unknown>;
   decide(question: string, decision: "approve" | "reject", reason: string): Promise<unknown>;
+  /** All that another tenant's operator can ask of a run. Answers what was given. */
+  trespass(id: string): Promise<string[]>;
   /** A round of the keeper, where it does not do them by itself. */
   round(): Promise<void>;
 }
