@@ -75,6 +75,15 @@ export class People {
     });
   }
 
+  /** The run has ended before its time: it is retried, first from a step that somebody names, if anybody does that here. */
+  async again(): Promise<void> {
+    const named = this.#world.clicks.find(({ verb }) => verb === "retry from");
+    const from = named && !this.#hasNamed ? await this.#stepOf(named.nth) : undefined;
+    this.#hasNamed = true;
+    const refused = await this.retry("again", from).catch((error) => error);
+    if (refused && from !== undefined) await this.retry("again").catch(() => undefined);
+  }
+
   async undo(reason: string): Promise<void> {
     await this.#ask("undo", () => this.#stage.undo(this.#run.id, reason));
   }
@@ -171,14 +180,14 @@ export class People {
     }
   }
 
-  /** The nth step that the run has recorded, as the platform calls it. */
+  /** The nth of the steps that the run has caught a failure of, or recorded, as the platform calls it. */
   async #stepOf(nth: number): Promise<string | undefined> {
-    const steps = await this.#stage.rows<{ step: string; item: string }>(
-      "SELECT step, item FROM inbox WHERE instance_id = ?1 AND position >= 0 ORDER BY position",
+    const steps = await this.#stage.rows<{ label: string }>(
+      `SELECT failure.key AS label, 0 AS turn FROM inbox, json_each(inbox.caught) failure WHERE instance_id = ?1
+       UNION SELECT iif(item = '', step, step || ' [' || item || ']'), 1 FROM inbox WHERE instance_id = ?1 AND position >= 0 ORDER BY turn, label`,
       this.#run.id,
     );
-    const { step, item } = steps[nth % Math.max(1, steps.length)] ?? {};
-    return step === undefined ? undefined : `${step}${item ? ` [${item}]` : ""}`;
+    return steps[nth % Math.max(1, steps.length)]?.label;
   }
 }
 

@@ -222,7 +222,7 @@ class Trial {
       if (row) await this.#outside.look(row).catch(() => undefined);
       if (row?.status === "errored" || (row?.status === "terminated" && wanted === "complete")) {
         if (retries++ === RETRIES) return [`stuck: is ${row.status} after ${RETRIES} retries: ${row.error}`];
-        await this.#outside.people.retry("again").catch(() => undefined);
+        await this.#outside.people.again();
       }
       await rounds(this.#stage);
       await pause(this.#lookMs);
