@@ -147,7 +147,9 @@ export async function judge(stage: Stage, run: Subject, verdict: Verdict): Promi
     };
     problems.push(...wrongWith(effect, { happened, back, undos, again, ...told }, verdict).map((what) => `${effect.class} ${at}: ${what}`));
     const said = verdict.trace.did[at];
-    if (effect.class !== "commit" && said !== undefined && verdict.ended === "complete" && !done.some(({ id }) => id === said))
+    // What was taken back, or done again by a person's will, had another answer.
+    const answers = effect.class === "natural" ? done : done.slice(-1);
+    if (effect.class !== "commit" && said !== undefined && verdict.ended === "complete" && !answers.some(({ id }) => id === said))
       problems.push(`${at} answered ${said}, and the upstream ${done.map(({ id }) => id).join(", ")}`);
   }
   const strangers = [...ledger.map(({ subject }) => subject), ...kept.map(({ name }) => name.slice(run.name.length + 1))]
