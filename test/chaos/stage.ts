@@ -96,6 +96,7 @@ export function remoteStage(remote: Remote): Stage {
     rows: (sql, ...params) => database.rows(sql, ...params),
     heard: (name) => call("heard", name),
     platform: (id) => call<Standing>("platform", id),
+    beginAgain: (id) => once("restart", [id]),
     async restart(id) {
       const before = await passes(id);
       for (const begunAt = Date.now(); Date.now() < Math.max(begunAt, remote.disturbedUntil()) + PATIENCE_MS; ) {

@@ -97,7 +97,7 @@ const whole: fc.Arbitrary<Program> = fc
   .filter((one) => leavesOf(one).length <= MAX_LEAVES);
 
 const click = fc.record({
-  verb: fc.constantFrom("retry" as const, "retry from" as const, "undo" as const),
+  verb: fc.constantFrom("retry" as const, "retry from" as const, "undo" as const, "restart" as const),
   afterMs: fc.integer({ min: 0, max: 1500 }),
   nth: fc.nat(5),
 });

@@ -21,9 +21,12 @@ const stage: Stage = {
   async platform(id) {
     return (await (await askAside(id)).status()) as { status: string; output?: unknown };
   },
+  async beginAgain(id) {
+    await (await askAside(id)).restart();
+  },
   async restart(id) {
     const passes = labPasses.get(id) ?? 0;
-    await (await askAside(id)).restart();
+    await stage.beginAgain(id);
     void endLeasesBehind(id).catch(() => undefined);
     await until(
       async () => labPasses.get(id) ?? 0,

@@ -59,10 +59,20 @@ export class People {
     await Promise.all(
       this.#world.clicks.map(async ({ verb, afterMs, nth }) => {
         await pause(afterMs);
-        const from = verb === "retry from" ? await this.#stepOf(nth) : undefined;
-        await (verb === "undo" ? this.undo("clicked") : this.retry("clicked", from)).catch(() => undefined);
+        await this.#clicked(verb, nth).catch(() => undefined);
       }),
     );
+  }
+
+  async #clicked(verb: World["clicks"][number]["verb"], nth: number): Promise<void> {
+    switch (verb) {
+      case "restart":
+        return this.#stage.beginAgain(this.#run.id);
+      case "undo":
+        return this.undo("clicked");
+      default:
+        return this.retry("clicked", verb === "retry from" ? await this.#stepOf(nth) : undefined);
+    }
   }
 
   async retry(reason: string, from?: string): Promise<void> {

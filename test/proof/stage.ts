@@ -58,7 +58,9 @@ export interface Stage {
   /** How many events an object was told. */
   heard(name: string): Promise<number>;
   platform(id: string): Promise<Standing>;
-  /** Has a run passed again from its beginning by the platform; over once its code is being passed. */
+  /** Has the platform begin a run again, wherever it stands. */
+  beginAgain(id: string): Promise<void>;
+  /** The same; over once the run's code is being passed again. */
   restart(id: string): Promise<void>;
   retry(id: string, options: { reason: string; from?: string | undefined }): Promise<unknown>;
   undo(id: string, reason: string): Promise<unknown>;

@@ -25,8 +25,11 @@ export interface World {
   mistakes?: boolean | undefined;
   /** All messages come again after each end; with `skipped`, after a person has skipped their letters. */
   late?: "late" | "skipped" | undefined;
-  /** What operators ask for at any moment; mostly it is refused. `nth`: the recorded step to start from. */
-  clicks: { verb: "retry" | "retry from" | "undo"; afterMs: number; nth: number }[];
+  /**
+   * What operators ask for at any moment; mostly it is refused. `nth`: the recorded step to start from; `restart`: the platform begins the run
+   * again, wherever it stands.
+   */
+  clicks: { verb: "retry" | "retry from" | "undo" | "restart"; afterMs: number; nth: number }[];
   /** How often the run, once complete, is made again from its beginning. */
   restarts: number;
   /** When the platform makes the run anew from its beginning in the midst of it: what the pass before had under way goes on beside that. */

@@ -29,7 +29,7 @@ export const RECORDER = mutantsOf("recorder", {
     file: INBOX,
     find: "WHERE other.instance_id = r.value->>'instanceId' AND substr(other.token, 1, 8) <> r.value->>'aloneAs'), NULL, 'done'),",
     put: "WHERE false), NULL, 'done'),",
-    // No world of the programs has a second pass beside the first while that lives.
+    // The programs have a second pass beside the first that lives, but in the same process: it knows of the first, and looks.
     killedBy: "test/engine/shards.test.ts",
   },
   "a once claim that ran out is taken over": {
