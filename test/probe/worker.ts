@@ -1,11 +1,9 @@
-import { DurableObject } from "cloudflare:workers";
 import { createApi } from "../../src/api/app.ts";
 import {
   armKeeper,
   call,
   catalog,
   dispatch,
-  type Envelope,
   entrypoint,
   on,
   project,
@@ -21,22 +19,12 @@ import { make, routedRow, routing } from "./routing.ts";
 import { countDone, followProbe, probe } from "./workflows.ts";
 
 export { Keeper, Recorder } from "../../src/engine/index.ts";
+export { Listener } from "./listener.ts";
 
 export class Probe extends entrypoint(probe) {}
 export class CountDone extends entrypoint(countDone) {}
 export class Lab extends entrypoint(lab) {}
 export class FollowProbe extends entrypoint(followProbe) {}
-
-/** An object that events are told to: it counts each once, by its key. */
-export class Listener extends DurableObject {
-  async onEvent(envelope: Envelope): Promise<void> {
-    await this.ctx.storage.put(envelope.idempotency_key, envelope.message_type);
-  }
-
-  async heard(): Promise<number> {
-    return (await this.ctx.storage.list()).size;
-  }
-}
 
 export const app = catalog({
   workflows: [probe, countDone, followProbe, lab],

@@ -3,7 +3,7 @@ import { onTestFinished } from "vitest";
 import { Recorder } from "../../src/engine/index.ts";
 import { probeEnv } from "../engine/harness.ts";
 import { LAB } from "../engine/lab.ts";
-import { Listener } from "../probe/worker.ts";
+import { Listener } from "../probe/listener.ts";
 import { asked } from "./asked.ts";
 import { BOUNDARIES, type Boundary, type Counts, type Fault, type Watch } from "./fault.ts";
 import { BEGIN_JOURNAL, END_JOURNAL } from "./journal.ts";

@@ -1,0 +1,13 @@
+import { DurableObject } from "cloudflare:workers";
+import type { Envelope } from "../../src/engine/index.ts";
+
+/** An object that events are told to: it counts each once, by its key. */
+export class Listener extends DurableObject {
+  async onEvent(envelope: Envelope): Promise<void> {
+    await this.ctx.storage.put(envelope.idempotency_key, envelope.message_type);
+  }
+
+  async heard(): Promise<number> {
+    return (await this.ctx.storage.list()).size;
+  }
+}
