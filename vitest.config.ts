@@ -18,7 +18,7 @@ const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe")
  */
 const proof = {
   seed: Number(process.env.MILLRACE_PROOF_SEED ?? randomInt(1_000_000)),
-  seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 30),
+  seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 20),
   lanes: Number(process.env.MILLRACE_PROOF_LANES ?? 6),
   patienceSeconds: Number(process.env.MILLRACE_PROOF_PATIENCE_SECONDS ?? 60),
   shrinkSeconds: Number(process.env.MILLRACE_PROOF_SHRINK_SECONDS ?? 120),
