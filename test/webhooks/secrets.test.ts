@@ -23,6 +23,7 @@ describe("A rotation", () => {
     await env.DB.prepare("UPDATE webhook_secrets SET valid_until = 1 WHERE endpoint_id = ?1 AND generation = 1").bind(id).run();
     await outcome(caller.tenantId);
     expect((await received(hook, 2))[1]).toMatchObject({ verified: [false, true], signatures: [expect.any(String)] });
+    expect((await caller.get(`${path}/secrets`)).body.items).toMatchObject([{ generation: 2 }]);
   });
 
   it("without an overlap ends the old secret at once", async () => {

@@ -24,9 +24,9 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     killedBy: "test/webhooks/deliver.test.ts",
   },
   "an old secret signs for ever": {
-    file: "src/webhooks/rotation.ts",
-    find: "AND (valid_until IS NULL OR valid_until > ${now}) ORDER BY generation DESC",
-    put: "ORDER BY generation DESC",
+    file: "src/webhooks/deliveries.ts",
+    find: " AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations",
+    put: ") AS generations",
     killedBy: "test/webhooks/secrets.test.ts",
   },
   "a receiver that asks for patience is not heard": {
