@@ -1,9 +1,11 @@
 import { parseArgs } from "node:util";
+import { tryEach } from "../proof/mutants/each.ts";
 import { runChaos } from "./chaos.ts";
 import { FAULTS, type ProcessFault } from "./faults.ts";
 import { runSoak } from "./soak.ts";
 
 // Random programs on an engine whose processes fail: node test/chaos/run.ts [--minutes 2] [--seed N] [--fault all] [--lanes 48] [--json]; or --soak [--messages 20000]
+// With --mutants [--only undo], once that is over: whether the proof finds the bugs that it must find. An hour more.
 
 const { values } = parseArgs({
   options: {
@@ -14,6 +16,8 @@ const { values } = parseArgs({
     fault: { type: "string", default: "all" },
     soak: { type: "boolean", default: false },
     messages: { type: "string", default: "20000" },
+    mutants: { type: "boolean", default: false },
+    only: { type: "string", multiple: true },
     json: { type: "boolean", default: false },
   },
 });
@@ -39,8 +43,20 @@ if (problems.length === 0) {
       `Zero failures in ${effects} effects bounds the rate at about 3/${effects} = ${bound} % (95 % confidence).`,
   );
 }
+const uncaught = values.mutants ? await mutants() : 0;
 if (values.json) console.log(JSON.stringify(result));
-process.exit(problems.length + missed.length > 0 ? 1 : 0);
+process.exit(problems.length + missed.length + uncaught > 0 ? 1 : 0);
+
+/** Puts bugs into the engine and looks whether the proof finds them. Answers how many it did not; none at all is as bad as one. */
+async function mutants(): Promise<number> {
+  const tried = await tryEach(values.only, { seconds: 60, seed: 1000 }, ({ area, name, did, by, seconds }) =>
+    console.log(`${area} | ${name} | ${did} | ${by} | ${seconds} s`),
+  );
+  result.mutants = tried.mutants;
+  result.mutants_caught = tried.caught;
+  console.log(`${tried.caught} of ${tried.mutants} mutants were caught.`);
+  return tried.mutants === 0 ? 1 : tried.mutants - tried.caught;
+}
 
 /** 20,000 messages, no faults: it must not become larger or slower by them. */
 async function soak(): Promise<never> {
