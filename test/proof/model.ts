@@ -175,9 +175,13 @@ class Model {
    */
   #cut(parts: Part[]): string[] {
     this.#untold++;
-    const had = parts.flatMap(({ program, at }) => (isOpen(this.#ends(program, at)) ? this.#may(program, at) : this.#must(program, at)));
+    const had = parts.map(({ program, at }) => (isOpen(this.#ends(program, at)) ? this.#may(program, at) : this.#must(program, at)));
     this.#untold--;
-    return had;
+    // What cut the others off came before what follows; of the others nobody knows that.
+    const cutting = parts.flatMap(({ program, at }, index) =>
+      isDone(this.#ends(program, at)) || isOpen(this.#ends(program, at)) ? [] : [index],
+    );
+    return cutting.length === 1 ? cutting.flatMap((index) => had[index] ?? []) : [];
   }
 
   #step(leaf: Leaf, at: string): string[] {
