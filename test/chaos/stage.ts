@@ -109,8 +109,8 @@ export function remoteStage(remote: Remote): Stage {
     effects: (id) => call<Effect[]>("effects", id),
     resolve,
     questions: (id) => call<Question[]>("questions", id),
+    meddle: (tenantId, theirs) => call("meddle", tenantId, theirs),
     decide: (question, decision, reason) => call("decide", question, decision, reason),
-    trespass: (id) => call("trespass", id),
     round: async () => undefined,
   };
 }

@@ -111,6 +111,7 @@ const world: fc.Arbitrary<World> = fc.record({
   late: sometimes(fc.constantFrom("late" as const, "skipped" as const), 4),
   large: rarely,
   again: rarely,
+  old: rarely,
   clicks: fc.array(click, { maxLength: 2 }),
   restarts: fc.integer({ min: 0, max: 2 }),
   breaks: sometimes(fc.array(fc.integer({ min: 0, max: 1500 }), { minLength: 1, maxLength: 2 }), 4),

@@ -4,19 +4,29 @@ import {
   type EngineEnv,
   effectsOf,
   enqueue,
+  getApproval,
+  getDeadLetter,
+  getInstance,
   instanceId,
   listApprovals,
+  listDeadLetters,
+  listEffects,
+  listInstances,
+  messagesOf,
+  planRetry,
+  planUndo,
+  replayDeadLetter,
   resolveDoubt,
   retryInstance,
   skipDeadLetter,
   undoInstance,
 } from "../../src/engine/index.ts";
-import { operator, type Stage } from "./stage.ts";
+import { operator, type Stage, type Theirs } from "./stage.ts";
 
 /** What the engine's own process must do for those outside. */
 export type Doors = Pick<
   Stage,
-  "idOf" | "enqueue" | "heard" | "retry" | "undo" | "effects" | "resolve" | "questions" | "decide" | "skip" | "trespass"
+  "idOf" | "enqueue" | "heard" | "retry" | "undo" | "effects" | "resolve" | "questions" | "decide" | "skip" | "meddle"
 >;
 
 interface DoorsEnv extends EngineEnv {
@@ -39,21 +49,47 @@ export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
     resolve: (key, resolution, reason) => resolveDoubt(env, operator, key, resolution, reason),
     questions: async (id) => (await listApprovals(env, operator, { instance: id })).items,
     decide: (question, decision, reason) => decideApproval(env, operator, question, decision, reason),
-    async trespass(id) {
-      const by = { tenantId: "globex", actor: "eve" };
-      const [effects, { items }] = await Promise.all([effectsOf(env, operator, id), listApprovals(env, operator, { instance: id })]);
-      const tries: Record<string, () => Promise<unknown>> = {
-        effects: async () => (await effectsOf(env, by, id)).length > 0,
-        questions: async () => (await listApprovals(env, by, { instance: id })).items.length > 0,
-        ...Object.fromEntries(
-          effects.map(({ key }) => [`an answer to ${key}`, () => resolveDoubt(env, by, key, { verb: "reject" }, "mine")]),
-        ),
-        ...Object.fromEntries(items.map((one) => [`a say in ${one.id}`, () => decideApproval(env, by, one.id, "reject", "mine")])),
-        "a retry": () => retryInstance(env, by, id, { reason: "mine" }),
-        "an undo": () => undoInstance(env, by, id, "mine"),
-      };
-      const given = await Promise.all(Object.entries(tries).map(async ([what, ask]) => ((await ask().catch(() => false)) ? [what] : [])));
-      return given.flat();
-    },
+    meddle: (tenantId, theirs) => meddle(env, app, tenantId, theirs),
   };
 }
+
+/** T01, I12: whoever belongs to another tenant sees nothing of a run, and moves nothing of it. Answers what was seen or moved. */
+async function meddle(env: EngineEnv, app: Catalog, tenantId: string, { run, letters, questions, doubts }: Theirs): Promise<string[]> {
+  const by = { tenantId, actor: "mallory", seesUnattributed: true };
+  const reason = "none of my business";
+  const seen: string[] = [];
+  const attempt = (what: string, ask: () => Promise<unknown>) =>
+    ask().then(
+      (answer) => void (isNothing(answer) || seen.push(`another tenant could ${what}: ${JSON.stringify(answer).slice(0, 200)}`)),
+      () => undefined,
+    );
+  const among = (ids: readonly string[], page: Promise<{ items: readonly { id: string }[] }>) =>
+    page.then(({ items }) => items.filter(({ id }) => ids.includes(id)));
+  await attempt("read it", () => getInstance(env, by, run));
+  await attempt("list it", () => among([run], listInstances(env, by, {})));
+  await attempt("read its effects", () => effectsOf(env, by, run));
+  await attempt("read its messages", () => messagesOf(env, by, run));
+  await attempt("plan its retry", () => planRetry(env, by, run, {}));
+  await attempt("plan its undo", () => planUndo(env, by, run));
+  await attempt("retry it", () => retryInstance(env, by, run, { reason }));
+  await attempt("undo it", () => undoInstance(env, by, run, reason));
+  await attempt("list its doubts", () =>
+    listEffects(env, by, { state: "in_doubt" }).then((effects) => effects.filter((one) => one.instanceId === run)),
+  );
+  await attempt("list its questions", () => among(questions, listApprovals(env, by, { instance: run })));
+  await attempt("list its letters", () => among(letters, listDeadLetters(env, by, {})));
+  for (const id of doubts) await attempt("settle its doubt", () => resolveDoubt(env, by, id, { verb: "retry_anyway" }, reason));
+  for (const id of questions) {
+    await attempt("read its question", () => getApproval(env, by, id));
+    await attempt("answer its question", () => decideApproval(env, by, id, "reject", reason));
+  }
+  for (const id of letters) {
+    await attempt("read its letter", () => getDeadLetter(env, by, id));
+    await attempt("skip its letter", () => skipDeadLetter(env, app, by, id, reason));
+    await attempt("replay its letter", () => replayDeadLetter(env, app, by, id, { reason }));
+  }
+  return seen;
+}
+
+/** True for an answer that says nothing. */
+const isNothing = (answer: unknown): boolean => Array.isArray(answer) && answer.length === 0;

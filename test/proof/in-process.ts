@@ -1,5 +1,5 @@
 import { expect } from "vitest";
-import { deliver, keeperRound, probeEnv, rows, until } from "../engine/harness.ts";
+import { deliver, keeperRound, probeEnv, retentionPass, rows, until } from "../engine/harness.ts";
 import { labPasses, labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
 import { doorsOf } from "./doors.ts";
@@ -32,6 +32,17 @@ const stage: Stage = {
       async () => labPasses.get(id) ?? 0,
       (count) => count > passes,
     );
+  },
+  async growOld({ id, name }) {
+    const agedMs = 40 * 86_400_000;
+    await rows("UPDATE signals SET received_at = received_at - ?1 WHERE subject LIKE ?2", agedMs, `${name}/%`);
+    await rows(
+      `UPDATE instances SET accepted_at = accepted_at - ?1, updated_at = updated_at - ?1
+       WHERE correlation_id = (SELECT correlation_id FROM instances WHERE id = ?2)`,
+      agedMs,
+      id,
+    );
+    await retentionPass();
   },
   round: keeperRound,
 };

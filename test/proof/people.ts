@@ -26,7 +26,6 @@ export class People {
   readonly #again = new Map<string, number>();
   /** Doubts that were answered without thinking. */
   readonly #mistaken = new Set<string>();
-  readonly #trespassed = new Set<string>();
   #hasNamed = false;
   #runs = 1;
   /** Letters that nobody wants any more. */
@@ -76,7 +75,6 @@ export class People {
   }
 
   async retry(reason: string, from?: string): Promise<void> {
-    await this.#trespass("has ended");
     // The run begins before the operator is answered.
     this.#runs++;
     await this.#ask("retry", () => this.#stage.retry(this.#run.id, { reason, from })).catch((error) => {
@@ -101,7 +99,6 @@ export class People {
   /** Answers the questions that the run asks. */
   async answer(): Promise<void> {
     const { id, name } = this.#run;
-    await this.#trespass("asks");
     for (const { id: question, state, details } of await this.#stage.questions(id)) {
       const leaf = this.#leaves.get(`${name}/${details?.at}`);
       if (state !== "pending" || leaf?.do !== "ask" || leaf.answer === "never") continue;
@@ -126,7 +123,6 @@ export class People {
     this.problems.push(...hidden.map(({ step, status }) => `${step} is in doubt, and its row says ${status}`));
     const needless = doubts.filter(({ answered }) => answered !== null && REFUSALS.has(answered));
     this.problems.push(...needless.map(({ step, answered }) => `${step} is in doubt, and the upstream refused it: ${answered}`));
-    await this.#trespass("in doubt");
     for (const effect of await this.#stage.effects(this.#run.id)) {
       if (effect.state !== "in_doubt") continue;
       const { subject } = JSON.parse(effect.input ?? "{}") as { subject: string };
@@ -166,14 +162,6 @@ export class People {
       ids,
     );
     return found.map(({ reason, state }) => `invented: a letter (${reason}) was skipped, and is ${state}`);
-  }
-
-  /** Somebody who works for another tenant tries whatever is there to be answered: once for each state of the run. */
-  async #trespass(when: string): Promise<void> {
-    if (this.#trespassed.has(when)) return;
-    this.#trespassed.add(when);
-    const given = await this.#stage.trespass(this.#run.id).catch(() => []);
-    this.problems.push(...given.map((what) => `another tenant's operator was given ${what} while it ${when}`));
   }
 
   async #ask(verb: Verb, ask: () => Promise<unknown>): Promise<unknown> {

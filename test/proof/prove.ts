@@ -93,6 +93,30 @@ class Trial {
   }
 
   async whole(): Promise<Proof> {
+    await this.#lived();
+    if (this.#world.old && this.#stage.growOld && this.#isFine) this.#add(await this.#longAfter(), "long after: ");
+    return this.#proof;
+  }
+
+  /** When nothing of the run is left, whatever comes again does nothing. */
+  async #longAfter(): Promise<string[]> {
+    const { id, name } = this.#run;
+    const left = async () => {
+      const own = await this.#stage.rows("SELECT id FROM probe_rows WHERE name LIKE ?1", `${name}/%`);
+      return (await ledgerOf(this.#stage, name)).length + own.length;
+    };
+    const before = await left();
+    await this.#stage.growOld?.(this.#run);
+    const problems = await this.#outside.senders.longAfter();
+    await rounds(this.#stage);
+    await pause(QUIET_MS);
+    const more = (await left()) - before;
+    const again = await rowOf(this.#stage, id);
+    if (again) problems.push(`duplicate: it was removed, and is ${again.status}`);
+    return more === 0 ? problems : [...problems, `duplicate: ${more} effects happened again`];
+  }
+
+  async #lived(): Promise<void> {
     const { restarts, ends } = this.#world;
     await this.#phase("run", "complete", async () => {
       this.#add(await this.#outside.ask());
@@ -104,12 +128,11 @@ class Trial {
     for (let nth = 0; nth < restarts && this.#isFine; nth++) await this.#restart();
     // What has nothing to be taken back is not undone: the engine refuses that.
     const canBeUndone = [...(this.#last?.expected.effects.values() ?? [])].some(({ stays, least }) => !stays && least === 1);
-    if (ends === "stays" || !canBeUndone || !this.#isFine) return this.#proof;
+    if (ends === "stays" || !canBeUndone || !this.#isFine) return;
     this.#undos++;
     await this.#phase("undo", "terminated", () => patiently(() => this.#outside.people.undo("called off")));
-    if (ends === "undone" || !this.#isFine) return this.#proof;
+    if (ends === "undone" || !this.#isFine) return;
     await this.#phase("again", "complete", () => patiently(() => this.#outside.people.retry("it is on again")));
-    return this.#proof;
   }
 
   /** What is complete is passed once more: nothing happens that happened, and of what the code waits for nothing at all. */
@@ -175,6 +198,7 @@ class Trial {
     const { id, name } = this.#run;
     const at = (await ledgerOf(this.#stage, name)).length;
     await pause(QUIET_MS);
+    if (this.#world.stranger) await this.#outside.meddler.meddle();
     const late = (await ledgerOf(this.#stage, name)).length - at;
     const cut = (await undosOf(this.#stage, id)) > this.#undos;
     const letters = this.#outside.senders.letters();
@@ -185,6 +209,7 @@ class Trial {
       ...(await this.#outside.people.wrongWithSkipped()),
       ...(await this.#outside.senders.strangers()),
       ...this.#outside.people.problems,
+      ...this.#outside.meddler.problems.splice(0),
     ];
     return late > 0 ? [`invented: ${late} effects happened behind the end`, ...problems] : problems;
   }

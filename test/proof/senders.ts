@@ -9,7 +9,7 @@ const LARGE_NOTE = 40_000;
 const REUSED = "idempotency_key_reused";
 const OTHER_NOTE = "another payload";
 /** Another tenant, whose messages have the same keys and subjects. */
-const STRANGER = "globex";
+export const STRANGER = "globex";
 /** How long that tenant's run may take behind the end of ours. */
 const STRANGER_MS = 30_000;
 const LOOK_MS = 100;
@@ -31,6 +31,7 @@ export class Senders {
   readonly #said = new Set<string>();
   /** How many events for shared waits were acknowledged. */
   #sharedSaid = 0;
+  #accepted: Envelope | undefined;
   /** All messages that were sent, by queue: the same message is sent again. */
   readonly #sent: Record<SentTo, Set<unknown>> = { "probe-commands": new Set(), "probe-events": new Set() };
   readonly #events = new Map<string, Envelope>();
@@ -46,8 +47,8 @@ export class Senders {
   async ask(): Promise<string[]> {
     const { id, name } = this.#run;
     const { conflicts, stranger } = this.#world;
-    const note = SECRET.padEnd(noteLength(this.#world), "n");
-    const asked = { payload: this.#payload(note) };
+    const asked = this.#asked;
+    const { note } = asked.payload;
     // The same key with another payload, in one request with the first: and again when that is known.
     const other = conflicts ? [{ payload: this.#payload(OTHER_NOTE) }] : [];
     const foreign = { tenantId: STRANGER, key: name, payload: { name: `${name}~`, note, program: { do: "commit" } } };
@@ -116,6 +117,14 @@ export class Senders {
     await this.#deliver("probe-commands-dlq", [envelope], 1);
   }
 
+  /** A08: all comes again, also over the door, when nothing of the run is left. Answers what is wrong with the answers. */
+  async longAfter(): Promise<string[]> {
+    await this.late();
+    const [own, other] = (await patiently(() => this.#stage.enqueue([this.#asked, { payload: this.#payload(OTHER_NOTE) }]))) ?? [];
+    const isKnown = own && "instanceId" in own && own.instanceId === this.#run.id && own.replayed;
+    return [...(isKnown ? [] : [`duplicate: its key is free again: ${JSON.stringify(own)}`]), ...(other ? taken(other) : [])];
+  }
+
   /** The letters that must be there in the end, by their reasons. */
   letters(): string[] {
     const { conflicts, malformed, poison } = this.#world;
@@ -161,9 +170,15 @@ export class Senders {
     ]);
   }
 
+  get #asked(): { payload: Record<string, unknown> } {
+    return { payload: this.#payload(SECRET.padEnd(noteLength(this.#world), "n")) };
+  }
+
   async #envelope(): Promise<Envelope> {
+    if (this.#accepted) return this.#accepted;
     const [row] = await this.#stage.rows<{ envelope: string }>("SELECT envelope FROM instances WHERE id = ?1", this.#run.id);
-    return JSON.parse(row?.envelope ?? "null") as Envelope;
+    this.#accepted = JSON.parse(row?.envelope ?? "null") as Envelope;
+    return this.#accepted;
   }
 
   async #say(subject: string, { comes }: Wait): Promise<void> {

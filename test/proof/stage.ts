@@ -30,6 +30,14 @@ export interface Question {
   details: Record<string, unknown> | null;
 }
 
+/** What a run has that somebody else could ask for: letters, questions, and effects in doubt, by their ids. */
+export interface Theirs {
+  run: string;
+  letters: readonly string[];
+  questions: readonly string[];
+  doubts: readonly string[];
+}
+
 /** How a run stands on the platform, and what it has answered. */
 export interface Standing {
   status: string;
@@ -69,9 +77,11 @@ export interface Stage {
   questions(id: string): Promise<Question[]>;
   /** Settles a dead letter: nothing shall become of it. */
   skip(letter: string, reason: string): Promise<unknown>;
+  /** Tries all that can be done with a run in the name of another tenant, and answers what was given or done. */
+  meddle(tenantId: string, theirs: Theirs): Promise<string[]>;
   decide(question: string, decision: "approve" | "reject", reason: string): Promise<unknown>;
-  /** All that another tenant's operator can ask of a run. Answers what was given. */
-  trespass(id: string): Promise<string[]>;
+  /** Makes a run that has ended as old as what is removed, and lets that be removed; where that can be done. */
+  growOld?(run: Subject): Promise<void>;
   /** A round of the keeper, where it does not do them by itself. */
   round(): Promise<void>;
 }

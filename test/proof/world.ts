@@ -1,7 +1,8 @@
 import type { Row } from "./judge.ts";
+import { Meddler } from "./meddler.ts";
 import { People } from "./people.ts";
 import { type Leaf, leavesOf } from "./program.ts";
-import { Senders } from "./senders.ts";
+import { Senders, STRANGER } from "./senders.ts";
 import type { Stage, Subject } from "./stage.ts";
 import { behave, behaviour } from "./upstream.ts";
 
@@ -15,7 +16,7 @@ export interface World {
   malformed?: boolean | undefined;
   /** An event comes in the same batch whose row the database refuses. */
   poison?: boolean | undefined;
-  /** Another tenant asks for a run under the same key, and says events of the same key and subject. */
+  /** Another tenant asks for a run under the same key, says events of the same key and subject, and meddles with all that it can name. */
   stranger?: boolean | undefined;
   /** The command's payload is kept by reference. */
   large?: boolean | undefined;
@@ -30,6 +31,8 @@ export interface World {
    * again, wherever it stands.
    */
   clicks: { verb: "retry" | "retry from" | "undo" | "restart"; afterMs: number; nth: number }[];
+  /** In the end it is long ago, and removed; then all messages come again, and the client asks again. */
+  old?: boolean | undefined;
   /** How often the run, once complete, is made again from its beginning. */
   restarts: number;
   /** When the platform makes the run anew from its beginning in the midst of it: what the pass before had under way goes on beside that. */
@@ -45,6 +48,7 @@ export class Outside {
   readonly #leaves: ReadonlyMap<string, Leaf>;
   readonly senders: Senders;
   readonly people: People;
+  readonly meddler: Meddler;
 
   constructor(stage: Stage, run: Subject, world: World) {
     this.#stage = stage;
@@ -52,6 +56,7 @@ export class Outside {
     this.#leaves = new Map(leavesOf(run.program).map(({ at, leaf }) => [`${run.name}/${at}`, leaf]));
     this.senders = new Senders(stage, run, world, this.#leaves);
     this.people = new People(stage, run, world, this.#leaves);
+    this.meddler = new Meddler(stage, run, STRANGER);
     stage.cast(run, () => this.people.runs);
     stage.cast({ name: `${run.name}~`, id: "", program: { do: "commit" } }, () => 1);
   }
@@ -67,6 +72,7 @@ export class Outside {
 
   /** A look of those who wait for the run: they say what it waits for, answer its questions, resolve its doubts. */
   async look({ waits, questions, doubts }: Row): Promise<void> {
+    if (this.#world.stranger) await this.meddler.meddle();
     await Promise.all([waits > 0 && this.senders.speak(), questions > 0 && this.people.answer(), doubts > 0 && this.people.resolve()]);
   }
 

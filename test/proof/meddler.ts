@@ -1,0 +1,35 @@
+import type { Stage, Subject } from "./stage.ts";
+
+/** Somebody of another tenant, who knows all ids of a run and tries whatever there is to try. */
+export class Meddler {
+  readonly #stage: Stage;
+  readonly #run: Subject;
+  readonly #tenantId: string;
+  /** What has been tried, so that each is tried once in each state of the run. */
+  #tried = "";
+  readonly problems: string[] = [];
+
+  constructor(stage: Stage, run: Subject, tenantId: string) {
+    this.#stage = stage;
+    this.#run = run;
+    this.#tenantId = tenantId;
+  }
+
+  async meddle(): Promise<void> {
+    const { id, name } = this.#run;
+    const idsOf = async (sql: string, about: string) => (await this.#stage.rows<{ id: string }>(sql, about)).map((row) => row.id);
+    const [status, letters, questions, entries] = await Promise.all([
+      idsOf("SELECT status AS id FROM instances WHERE id = ?1", id),
+      idsOf("SELECT id FROM dead_letters WHERE body LIKE ?1 AND tenant_id = 'acme'", `%${name}%`),
+      idsOf("SELECT id FROM approvals WHERE instance_id = ?1", id),
+      idsOf("SELECT json_array(instance_id, step, item, generation) AS id FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id),
+    ]);
+    // As an entry's id is made: see formatEntryKey.
+    const doubts = entries.map((key) => btoa(key).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, ""));
+    const theirs = { run: id, letters, questions, doubts };
+    const now = JSON.stringify([status, theirs]);
+    if (now === this.#tried) return;
+    this.#tried = now;
+    this.problems.push(...(await this.#stage.meddle(this.#tenantId, theirs)));
+  }
+}
