@@ -134,7 +134,8 @@ export const cases: fc.Arbitrary<Case> = fc
     faults: faults.map((one) => reachable(world, one)).map(bearable),
     world: {
       ...world,
-      ...(faults.some(({ boundary }) => boundary === "bucket") && { large: true }),
+      // There must be something to be stolen.
+      ...((world.stranger || faults.some(({ boundary }) => boundary === "bucket")) && { large: true }),
       // There must be something to be skipped.
       ...(world.late === "skipped" && { malformed: true, conflicts: true }),
     },

@@ -127,7 +127,7 @@ export class Senders {
 
   /** The letters that must be there in the end, by their reasons. */
   letters(): string[] {
-    const { conflicts, malformed, poison } = this.#world;
+    const { conflicts, malformed, poison, stranger, large } = this.#world;
     const said = [...this.#said];
     const twice = said.filter((subject) => (this.#leaves.get(subject) as Wait).comes === "twice");
     return [
@@ -135,6 +135,7 @@ export class Senders {
       ...twice.map(() => REUSED),
       ...(malformed ? ["invalid_payload"] : []),
       ...(poison && said.length > 0 ? ["exhausted"] : []),
+      ...(stranger && large && said.length > 0 ? ["payload_missing"] : []),
     ];
   }
 
@@ -189,12 +190,26 @@ export class Senders {
     const more = comes === "twice" ? [two, one, this.#event(subject, "other", "one")] : comes === "pair" ? [two] : [];
     const foreign = this.#world.stranger ? [{ ...this.#event(subject, "foreign", "one"), tenant_id: STRANGER }] : [];
     const poison = this.#world.poison ? [this.#poison(name)] : [];
-    if (await this.#send("probe-events", [...foreign, ...poison, one, ...more])) this.#said.add(subject);
+    if (await this.#send("probe-events", [...foreign, ...(await this.#theft()), ...poison, one, ...more])) this.#said.add(subject);
   }
 
   /** The same event again is the same message. */
   #event(subject: string, value: string, key = value): Envelope {
     return this.#once(`${subject}/${value}`, () => event("probe.signal", subject, { about: subject, value }, `${subject}/${key}`));
+  }
+
+  /** T01: an event of another tenant whose payload shall be what is kept for ours. */
+  async #theft(): Promise<Envelope[]> {
+    const { payload_ref } = await this.#envelope();
+    if (!this.#world.stranger || payload_ref === undefined) return [];
+    const { name } = this.#run;
+    const theft = () => ({
+      ...event("probe.signal", name, null, `${name}/theft`),
+      tenant_id: STRANGER,
+      payload_inline: undefined,
+      payload_ref,
+    });
+    return [this.#once("theft", theft)];
   }
 
   /** An event whose row the database refuses. */
