@@ -126,20 +126,34 @@ const fault: fc.Arbitrary<Fault> = fc.record({
   times: sometimes(fc.constantFrom(2, 5), 5),
 });
 
+/** What a person answers is on its way to the run. */
+const untold: fc.Arbitrary<Fault> = fc.record({
+  phase: fc.constant("run" as const),
+  boundary: fc.constant("order" as const),
+  nth: fc.constantFrom(0, 0, 1, 2),
+  way: fc.constantFrom("before" as const, "after" as const, "refused" as const),
+});
+const isAnswered = (leaf: Leaf): boolean =>
+  leaf.do === "ask" ? leaf.answer !== "never" : leaf.do === "once" && leaf.upstream !== undefined && !DEFINITE.has(leaf.upstream.is);
+const DEFINITE: ReadonlySet<Upstream["is"]> = new Set(["refuses", "never", "limits", "slow"]);
+
 /** Anything that could be proven: a program, up to two faults, and what the world does meanwhile. */
 export const cases: fc.Arbitrary<Case> = fc
-  .record({ program: whole, faults: fc.array(fault, { maxLength: 2 }), world })
-  .map(({ program, faults, world }) => ({
-    program: crossing(program, faults),
-    faults: faults.map((one) => reachable(world, one)).map(bearable),
-    world: {
-      ...world,
-      // There must be something to be stolen.
-      ...((world.stranger || faults.some(({ boundary }) => boundary === "bucket")) && { large: true }),
-      // There must be something to be skipped.
-      ...(world.late === "skipped" && { malformed: true, conflicts: true }),
-    },
-  }));
+  .record({ program: whole, faults: fc.array(fault, { maxLength: 2 }), untold: sometimes(untold, 2), world })
+  .map(({ program, faults, untold, world }) => {
+    const all = [...(untold && leavesOf(program).some(({ leaf }) => isAnswered(leaf)) ? [untold] : []), ...faults];
+    return {
+      program: crossing(program, all),
+      faults: all.map((one) => reachable(world, one)).map(bearable),
+      world: {
+        ...world,
+        // There must be something to be stolen.
+        ...((world.stranger || all.some(({ boundary }) => boundary === "bucket")) && { large: true }),
+        // There must be something to be skipped.
+        ...(world.late === "skipped" && { malformed: true, conflicts: true }),
+      },
+    };
+  });
 
 /** An object that is away for as long as an event is tried makes a dead letter of it: then nobody but a person tells it. */
 function bearable(fault: Fault): Fault {
@@ -164,12 +178,13 @@ function crossing(program: Program, faults: readonly Fault[]): Program {
 }
 
 /** How many calls a run makes at a boundary at least, mostly: a fault behind that strikes nothing. */
-const CALLS: Record<Boundary, number> = { database: 8, recorder: 8, queue: 1, create: 1, instance: 4, bucket: 2, object: 1 };
+const CALLS: Record<Boundary, number> = { database: 8, recorder: 8, queue: 1, create: 1, instance: 3, order: 3, bucket: 2, object: 1 };
 
 /** A fault where it is likely to strike: in a phase that comes, at a boundary that is crossed there. */
 function reachable({ restarts, ends }: World, { phase, boundary, nth, ...how }: Fault): Fault {
   const comes = phase === "run" || (phase === "restart" ? restarts > 0 : ends !== "stays");
   if (!comes || phase === "run") return { ...how, phase: "run", boundary, nth: nth % CALLS[boundary] };
-  const crossed = boundary === "queue" || boundary === "create" || boundary === "object" ? "recorder" : boundary;
+  const isElsewhere = boundary === "queue" || boundary === "create" || boundary === "object" || boundary === "order";
+  const crossed = isElsewhere ? "recorder" : boundary;
   return { ...how, phase, boundary: crossed, nth: nth % Math.ceil(CALLS[crossed] / 2) };
 }

@@ -1,7 +1,10 @@
 // Data alone: what may fail of the calls that the engine makes. What lets them fail is in faults.ts.
 
-/** Where the engine leaves its own code for something that may fail by itself. */
-export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "bucket", "object"] as const;
+/**
+ * Where the engine leaves its own code for something that may fail by itself. `instance`: the platform is asked of a run; `order`: it is told
+ * something for one, or to restart or end it; `object`: one that events are told to.
+ */
+export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "order", "bucket", "object"] as const;
 export type Boundary = (typeof BOUNDARIES)[number];
 
 /**

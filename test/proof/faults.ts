@@ -20,6 +20,7 @@ const WORDS: Record<Boundary, { lost: string; overload: string }> = {
   create: { lost: "Network connection lost.", overload: "workflow.create_rate_limited: too many requests" },
   instance: { lost: "Network connection lost.", overload: "internal error; reference = 0" },
   object: { lost: "Network connection lost.", overload: "Durable Object is overloaded. Too many requests queued." },
+  order: { lost: "Network connection lost.", overload: "internal error; reference = 0" },
   bucket: { lost: "Network connection lost.", overload: "put: Please reduce your request rate. (10058)" },
 };
 
@@ -170,7 +171,7 @@ export async function standBetween(): Promise<void> {
     const told =
       (method: string) =>
       (...args: never[]) =>
-        pass("instance", String(id), () => (instance[method] as Call).apply(instance, args));
+        pass(method === "status" ? "instance" : "order", String(id), () => (instance[method] as Call).apply(instance, args));
     const methods = ["status", "restart", "terminate", "sendEvent", "subscribe"];
     return Object.fromEntries(methods.map((method) => [method, told(method)]));
   };
