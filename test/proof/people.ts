@@ -83,10 +83,10 @@ export class People {
     });
   }
 
-  /** The run has ended before its time: it is retried, first from a step that somebody names, if anybody does that here. */
+  /** The run has ended before its time: it is retried, first from a step that somebody names, or whose failure it has caught. */
   async again(): Promise<void> {
     const named = this.#world.clicks.find(({ verb }) => verb === "retry from");
-    const from = named && !this.#hasNamed ? await this.#stepOf(named.nth) : undefined;
+    const from = this.#hasNamed ? undefined : await this.#stepOf(named?.nth ?? 0, named ? 1 : 0).catch(() => undefined);
     this.#hasNamed = true;
     const refused = await this.retry("again", from).catch((error) => error);
     if (refused && from !== undefined) await this.retry("again").catch(() => undefined);
@@ -178,12 +178,14 @@ export class People {
     }
   }
 
-  /** The nth of the steps that the run has caught a failure of, or recorded, as the platform calls it. */
-  async #stepOf(nth: number): Promise<string | undefined> {
+  /** The nth of the steps that the run has caught a failure of, or recorded (`turn` 1), as the platform calls it. */
+  async #stepOf(nth: number, turn = 1): Promise<string | undefined> {
     const steps = await this.#stage.rows<{ label: string }>(
       `SELECT failure.key AS label, 0 AS turn FROM inbox, json_each(inbox.caught) failure WHERE instance_id = ?1
-       UNION SELECT iif(item = '', step, step || ' [' || item || ']'), 1 FROM inbox WHERE instance_id = ?1 AND position >= 0 ORDER BY turn, label`,
+       UNION SELECT iif(item = '', step, step || ' [' || item || ']'), 1 FROM inbox WHERE instance_id = ?1 AND position >= 0 AND ?2
+       ORDER BY turn, label`,
       this.#run.id,
+      turn,
     );
     return steps[nth % Math.max(1, steps.length)]?.label;
   }
