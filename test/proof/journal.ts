@@ -47,7 +47,10 @@ interface Note {
 export async function wrongInJournal({ rows }: Stage, { id }: Subject): Promise<string[]> {
   const [notes, [asked]] = await Promise.all([
     rows<Note>("SELECT what, was, is_now, epoch FROM proof_journal WHERE instance_id = ?1 ORDER BY at", id),
-    rows<{ n: number }>("SELECT count(*) AS n FROM actions WHERE instance_id = ?1 AND result = 'applied'", id),
+    rows<{ n: number }>(
+      "SELECT count(*) AS n FROM actions WHERE instance_id = ?1 AND result = 'applied' AND verb IN ('retry', 'undo')",
+      id,
+    ),
   ]);
   const problems: string[] = [];
   const left = notes.filter(({ what, was }) => what === "status" && (was === "complete" || was === "terminated"));
