@@ -29,3 +29,15 @@ it.each([0, 1, 2, 3, 4, 5])("a write that the database makes twice (number %i of
     faults: [{ phase: "run", boundary: "database", nth, way: "twice" }],
   }),
 );
+
+it("what a person answers reaches the run, also when the platform takes it only later", () =>
+  prove({
+    program: {
+      do: "all",
+      parts: [
+        { do: "ask", answer: "yes", otherwise: "reject" },
+        { do: "once", upstream: { is: "drops", times: 1 } },
+      ],
+    },
+    faults: [{ phase: "run", boundary: "order", nth: 0, way: "before", times: 2 }],
+  }));
