@@ -23,7 +23,8 @@ export const OPERATORS = mutantsOf("operators", {
     file: UNDO,
     find: "if (missed) throw this.#whyMissed(missed, walked);",
     put: "",
-    killedBy: "random",
+    // The code of a program comes by all that it did: it takes code that was changed since.
+    killedBy: "test/engine/undo.test.ts",
   },
   "an undo takes back what is in doubt": {
     file: "src/engine/operate/undo.ts",
