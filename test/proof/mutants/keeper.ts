@@ -8,7 +8,7 @@ export const KEEPER = mutantsOf("keeper", {
     file: CHECK,
     find: 'return stillInQueue(row, backlog) ? "leave" : "start";',
     put: 'return "leave";',
-    // Those who ask for a run in the proof ask until they are answered, and so it is sent again.
+    // Of the random programs only those show it whose first message the queue refuses, and whose sender has no copy of it: few.
     killedBy: "test/engine/acceptance.test.ts",
   },
   "what the platform has lost is not created again": {
