@@ -1,0 +1,40 @@
+// What may come of a step, as the guarantees say: nothing of `src/` may be imported here.
+import { type Leaf, MAX_LEAVES, type Program, STEP_RETRIES, sharedValue } from "./program.ts";
+
+/** What can be decided at a place. */
+export function decisionsOf(program: Program, at: string): (string | number)[] {
+  if (program.do === "race") return program.parts.map((_, index) => index);
+  if (program.do === "try") return ["caught"];
+  return "part" in program || "parts" in program ? [] : answersOf(program, at);
+}
+
+const AGAIN = { reminded: ["heard one"], pair: ["heard one and two"] };
+
+/** What a wait or a question may be answered with. */
+export function answersOf(leaf: Leaf, at: string): string[] {
+  switch (leaf.do) {
+    case "wait": {
+      if (leaf.shared) {
+        const heard = Array.from({ length: MAX_LEAVES }, (_, index) => `heard ${sharedValue(index + 1)}`);
+        return leaf.brief ? [...heard, "late"] : heard;
+      }
+      const heard = { early: ["heard one"], asked: ["heard one"], twice: ["heard one", "heard two"], never: [], ...AGAIN }[leaf.comes];
+      return leaf.brief ? [...heard, "late"] : heard;
+    }
+    case "ask":
+      if (leaf.answer === "never") return [leaf.otherwise === "approve" ? "yes by nobody" : "no by nobody"];
+      return [`${leaf.answer} by tess`];
+    case "told":
+      return [`heard ${at}`];
+    case "return":
+      return ["left"];
+    default:
+      return [];
+  }
+}
+
+/** Whether a step can fail for good: the upstream refuses it for good, or more often than it is tried. */
+export function mayFail(leaf: Leaf): boolean {
+  if ("upstream" in leaf && leaf.upstream) return leaf.upstream.is === "never" || leaf.upstream.times > STEP_RETRIES;
+  return "fails" in leaf && (leaf.fails === "for good" || leaf.fails === "later");
+}
