@@ -1,5 +1,6 @@
 import { expect } from "vitest";
-import { deliver, keeperRound, probeEnv, retentionPass, rows, until } from "../engine/harness.ts";
+import { keeperOf } from "../../src/engine/index.ts";
+import { deliver, probeEnv, retentionPass, rows, until } from "../engine/harness.ts";
 import { labPasses, labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
 import { doorsOf } from "./doors.ts";
@@ -44,8 +45,25 @@ const stage: Stage = {
     );
     await retentionPass();
   },
-  round: keeperRound,
+  async round() {
+    await aPeriodLater();
+    await keeperOf(probeEnv).round();
+  },
 };
+
+const PERIOD_MS = 10_000;
+
+/** A period of the keeper passes: what it is to look at is due by so much earlier. */
+async function aPeriodLater(): Promise<void> {
+  const { DB } = probeEnv;
+  await DB.batch(
+    [
+      "UPDATE instances SET check_at = check_at - ?1 WHERE check_at IS NOT NULL",
+      "UPDATE outbox SET due_at = due_at - ?1",
+      "UPDATE actions SET due_at = due_at - ?1 WHERE applied_at IS NULL",
+    ].map((text) => DB.prepare(text).bind(PERIOD_MS)),
+  );
+}
 
 /** Tries a case in the test's own process. */
 export async function trial(one: Case, manner?: Manner): Promise<Proof> {
