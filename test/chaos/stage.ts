@@ -42,10 +42,10 @@ export function remoteStage(remote: Remote): Stage {
       method: "POST",
       body: JSON.stringify(args),
       signal: AbortSignal.timeout(REQUEST_MS),
-    }).then(
-      async (response) => (response.ok ? ((await response.json()) as Answer) : undefined),
-      () => undefined,
-    );
+    })
+      .then(async (response) => (response.ok ? ((await response.json()) as Answer) : undefined))
+      // Also where the answer breaks off in its midst.
+      .catch(() => undefined);
     if (answer === undefined) throw new Unanswered(`Nobody answered ${door}.`);
     if ("gave" in answer) return answer.gave as T;
     throw errorOf(answer.refused);

@@ -1,3 +1,4 @@
+import type { LedgerEntry } from "../upstream/server.ts";
 import type { Verdict } from "./account.ts";
 import type { Counts, Fault, Phase, Watch } from "./fault.ts";
 import { wrongInJournal } from "./journal.ts";
@@ -138,10 +139,10 @@ class Trial {
   /** What is complete is passed once more: nothing happens that happened, and of what the code waits for nothing at all. */
   async #restart(): Promise<void> {
     const { id, name } = this.#run;
-    const before = await ledgerOf(this.#stage, name);
+    const before = await this.#done();
     await this.#phase("restart", "complete", () => this.#stage.restart(id));
     const isCertain = this.#last && [...this.#last.expected.effects.values()].every(({ least }) => least === 1);
-    const more = (await ledgerOf(this.#stage, name)).slice(before.length).map(({ subject }) => subject);
+    const more = (await this.#done()).slice(before.length).map(({ subject }) => subject);
     if (isCertain && more.length > 0) this.#add([`restart: duplicate: ${more.join(", ")} happened again`]);
   }
 
@@ -153,6 +154,16 @@ class Trial {
     const { status } = await platformOf(this.#stage, this.#run.id);
     if (status === "running" || status === "waiting")
       await Promise.race([this.#stage.restart(this.#run.id).catch(() => undefined), pause(HELD_MS)]);
+  }
+
+  /**
+   * What the upstream did. Where a pass was broken off, what it had under way goes on beside the next one, and a natural effect of it may
+   * come late: its class says so.
+   */
+  async #done(): Promise<LedgerEntry[]> {
+    const all = await ledgerOf(this.#stage, this.#run.name);
+    const isBroken = (this.#world.breaks ?? []).length > 0 || this.#world.clicks.some(({ verb }) => verb === "restart");
+    return isBroken ? all.filter(({ kind }) => kind !== "natural") : all;
   }
 
   get #isFine(): boolean {
@@ -187,19 +198,19 @@ class Trial {
 
   /** What was sent comes again: that changes nothing. */
   async #late(ended: Verdict["ended"]): Promise<string[]> {
-    const before = await ledgerOf(this.#stage, this.#run.name);
+    const before = await this.#done();
     await this.#outside.comeAgain();
     const problems = await this.#converge(ended);
-    const more = (await ledgerOf(this.#stage, this.#run.name)).slice(before.length).map(({ subject }) => subject);
+    const more = (await this.#done()).slice(before.length).map(({ subject }) => subject);
     return more.length > 0 ? [...problems, `${more.join(", ")} happened for a message that came again`] : problems;
   }
 
   async #judged(ended: Verdict["ended"], last: { expected: Expectation; trace: Trace }): Promise<string[]> {
     const { id, name } = this.#run;
-    const at = (await ledgerOf(this.#stage, name)).length;
+    const at = (await this.#done()).length;
     await pause(QUIET_MS);
     if (this.#world.stranger) await this.#outside.meddler.meddle();
-    const late = (await ledgerOf(this.#stage, name)).length - at;
+    const late = (await this.#done()).length - at;
     const cut = (await undosOf(this.#stage, id)) > this.#undos;
     const letters = this.#outside.senders.letters();
     const problems = [
