@@ -138,7 +138,7 @@ class Trial {
 
   /** What is complete is passed once more: nothing happens that happened, and of what the code waits for nothing at all. */
   async #restart(): Promise<void> {
-    const { id, name } = this.#run;
+    const { id } = this.#run;
     const before = await this.#done();
     await this.#phase("restart", "complete", () => this.#stage.restart(id));
     const isCertain = this.#last && [...this.#last.expected.effects.values()].every(({ least }) => least === 1);
@@ -206,7 +206,7 @@ class Trial {
   }
 
   async #judged(ended: Verdict["ended"], last: { expected: Expectation; trace: Trace }): Promise<string[]> {
-    const { id, name } = this.#run;
+    const { id } = this.#run;
     const at = (await this.#done()).length;
     await pause(QUIET_MS);
     if (this.#world.stranger) await this.#outside.meddler.meddle();
