@@ -1,4 +1,5 @@
 import { it } from "vitest";
+import { asked } from "./asked.ts";
 import { prove } from "./in-process.ts";
 
 // What a random run found, or could have: each failure comes here as random.test.ts prints it.
@@ -41,3 +42,10 @@ it("what a person answers reaches the run, also when the platform takes it only 
     },
     faults: [{ phase: "run", boundary: "order", nth: 0, way: "before", times: 2 }],
   }));
+
+it.runIf(asked.whole)("an end that the recorder refuses five times is written soon after that", { timeout: 200_000 }, () =>
+  prove({
+    program: { do: "seq", parts: [{ do: "sleep" }] },
+    faults: [{ phase: "run", boundary: "recorder", nth: 1, way: "refused", times: 5 }],
+  }),
+);

@@ -44,7 +44,7 @@ async function act(method: string, kind: string, { input, key, signal }: EffectC
     signal,
   });
   const said = `The upstream answered ${response.status}.`;
-  if (response.status === 409) throw inProgress(50, said, 409);
+  if (response.status === 409) throw inProgress(Number(response.headers.get("retry-after")) * 1000 || 50, said, 409);
   if (response.status === 429) throw retryAfter(50, said, 429);
   if (response.status === 422) throw notRetryable(said, 422);
   if (response.status >= 400 && response.status < 500) throw upstreamRefused(said, response.status);

@@ -162,7 +162,7 @@ export class Platform {
       } catch (error) {
         if (codeOf(error) !== "unavailable" || round > MOST_ROUNDS) throw error;
         const again = { label: `${beginning(label, 230)} · read again ${round}`, guarded };
-        await this.do(again, {}, async () => void (await read()), begins);
+        await this.do(again, PATIENT, async () => void (await read()), begins);
       }
     }
   }
@@ -225,6 +225,9 @@ export class Platform {
     return (await this.reading(place, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;
   }
 }
+
+/** For five minutes, and soon again once what is read from is back: pauses that grow would outlast the trouble. */
+const PATIENT: Policy = { retries: { limit: 30, delay: "10 seconds", backoff: "constant" } };
 
 /** What is begun no more. */
 function never<T>(): Promise<T> {
