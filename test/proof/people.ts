@@ -16,6 +16,9 @@ type Verb = "retry" | "undo" | "confirm" | "reject" | "retry_anyway" | "approve"
 /** How often people asked for something, and how often they heard that it is promised, or why not. */
 export type Asked = Record<Verb, { asked: number; answered: number }>;
 
+/** How long a person waits for a refused answer to be taken. */
+const AGAIN_MS = 1000;
+
 /** The people on call: they retry, undo, answer questions, and resolve doubts by the upstream's ledger. */
 export class People {
   readonly #stage: Stage;
@@ -24,6 +27,7 @@ export class People {
   readonly #leaves: ReadonlyMap<string, Leaf>;
   /** How often an effect had happened when it was done again by a person's will. */
   readonly #again = new Map<string, number>();
+  readonly #answeredAt = new Map<string, number>();
   /** Doubts that were answered without thinking. */
   readonly #mistaken = new Set<string>();
   #hasNamed = false;
@@ -102,6 +106,8 @@ export class People {
     for (const { id: question, state, details } of await this.#stage.questions(id)) {
       const leaf = this.#leaves.get(`${name}/${details?.at}`);
       if (state !== "pending" || leaf?.do !== "ask" || leaf.answer === "never") continue;
+      if (Date.now() - (this.#answeredAt.get(question) ?? 0) < AGAIN_MS) continue;
+      this.#answeredAt.set(question, Date.now());
       const decide = (decision: "approve" | "reject") =>
         this.#ask(decision === "approve" ? "approve" : "reject_approval", () => this.#stage.decide(question, decision, "asked"));
       const [answer, other] = leaf.answer === "yes" ? (["approve", "reject"] as const) : (["reject", "approve"] as const);
