@@ -17,7 +17,8 @@ const probeMigrations = [...migrations, ...(await readD1Migrations("test/probe")
  * With MILLRACE_FULL_SIZE=true, test/proof/sweep.test.ts tries every fault.
  */
 const proof = {
-  seed: Number(process.env.MILLRACE_PROOF_SEED ?? randomInt(1_000_000)),
+  // A gate draws the same each time: what it finds shall be of the change that it looks at.
+  seed: Number(process.env.MILLRACE_PROOF_SEED ?? (process.env.CI ? 4711 : randomInt(1_000_000))),
   seconds: Number(process.env.MILLRACE_PROOF_SECONDS ?? 20),
   lanes: Number(process.env.MILLRACE_PROOF_LANES ?? 6),
   patienceSeconds: Number(process.env.MILLRACE_PROOF_PATIENCE_SECONDS ?? 60),
