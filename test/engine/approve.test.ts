@@ -101,6 +101,22 @@ describe("A question to a person", () => {
     expect((await outputs(instanceId))[1]).toMatchObject({ approved: state === "approved" });
   });
 
+  it("I1 however often a refused answer is given again, the keeper looks at its run no later", async () => {
+    const { instanceId, id } = await asking();
+    const dueAt = async () => (await rows<{ due_at: number }>("SELECT due_at FROM approvals WHERE id = ?1", id))[0]?.due_at;
+    const asked = await dueAt();
+    const soon = Date.now() + 3000;
+    await env.DB.batch([
+      env.DB.prepare("UPDATE approvals SET due_at = 0 WHERE id = ?1").bind(id),
+      env.DB.prepare("UPDATE instances SET check_at = ?1 WHERE id = ?2").bind(soon, instanceId),
+    ]);
+    await expect(decideApproval(probeEnv, operator, id, "approve", "again")).rejects.toMatchObject({ code: "invalid_transition" });
+    expect(await rows("SELECT check_at FROM instances WHERE id = ?1", instanceId)).toEqual([{ check_at: soon }]);
+    await rows("UPDATE approvals SET due_at = ?1 WHERE id = ?2", asked, id);
+    await decideApproval(probeEnv, operator, id, "approve", "in time");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
   it("is another tenant's business: nobody else can see or answer it", async () => {
     const { instanceId, id } = await asking();
     expect((await listApprovals(probeEnv, stranger, { instance: instanceId })).items).toEqual([]);

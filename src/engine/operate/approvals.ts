@@ -93,7 +93,8 @@ export async function decideApproval(
     markAnswered(by.tenantId, instanceId),
     sql`
       UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('running', 'waiting')`,
+      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('running', 'waiting')
+        AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`,
     selectApproval(by, id),
     applied(actionId),
   ]);
