@@ -8,7 +8,7 @@ import { freePort } from "../../src/cli/local/ports.ts";
 /** What is killed: the engine's runtime, which wrangler then starts again; or wrangler and all it runs, as when the power fails. */
 export type Death = "runtime" | "everything";
 
-/** Longest that wrangler may take to bring a dead runtime back before all of it is started anew. Seen: 0.4 s. */
+/** Longest that wrangler may take to bring a dead runtime back before all of it is started anew. Seen: a second, and five under load. */
 const REVIVE_MS = 8000;
 
 export interface EngineSettings {

@@ -1,6 +1,6 @@
 import type { Effect } from "../../src/engine/index.ts";
 import type { Counts } from "../proof/fault.ts";
-import { pause, type Question, type Stage, type Standing, type Taken } from "../proof/stage.ts";
+import { codeOf, pause, type Question, type Stage, type Standing, type Taken } from "../proof/stage.ts";
 import type { Database } from "./database.ts";
 import type { Answer, Refused } from "./worker.ts";
 
@@ -57,7 +57,8 @@ export function remoteStage(remote: Remote): Stage {
       try {
         return await once<T>(door, args);
       } catch (error) {
-        const isAnswer = "code" in (error as object) && (error as { code: string }).code !== "unavailable";
+        const code = codeOf(error);
+        const isAnswer = code !== undefined && code !== "unavailable";
         if (isAnswer || Date.now() > Math.max(begunAt, remote.disturbedUntil()) + PATIENCE_MS) throw error;
       }
     }

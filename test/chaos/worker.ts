@@ -12,14 +12,11 @@ import {
   entrypoint,
   messageOf,
   on,
-  send,
   signal,
-  start,
-  tell,
 } from "../../src/engine/index.ts";
 import { keepLabRow, LabEvent } from "../probe/lab.ts";
-import { ProbeDone, ProbeFollow, ProbeSignal, probeCommands } from "../probe/messages.ts";
-import { countDone, followProbe } from "../probe/workflows.ts";
+import { ProbeSignal, probeCommands } from "../probe/messages.ts";
+import { countDone, followProbe, whenDone } from "../probe/workflows.ts";
 import { doorsOf } from "../proof/doors.ts";
 import { codeFor } from "../proof/interpret.ts";
 import { BEGIN_JOURNAL } from "../proof/journal.ts";
@@ -70,16 +67,7 @@ export class Lab extends entrypoint(lab) {}
 
 const app: Catalog = catalog({
   workflows: [lab, countDone, followProbe],
-  routes: [
-    on(
-      ProbeDone,
-      start(countDone),
-      send(ProbeFollow, ({ name, step }) => ({ name, step })),
-      tell("LISTENER", ({ name }) => name),
-    ),
-    on(ProbeSignal, signal()),
-    on(LabEvent, keepLabRow),
-  ],
+  routes: [whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow)],
 });
 const consume = dispatch(app);
 

@@ -1,22 +1,9 @@
 import { createApi } from "../../src/api/app.ts";
-import {
-  armKeeper,
-  call,
-  catalog,
-  dispatch,
-  entrypoint,
-  on,
-  project,
-  send,
-  sendEach,
-  signal,
-  start,
-  tell,
-} from "../../src/engine/index.ts";
+import { armKeeper, call, catalog, dispatch, entrypoint, on, project, sendEach, signal } from "../../src/engine/index.ts";
 import { lab, labRoutes } from "./lab.ts";
-import { ProbeDone, ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
+import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
 import { make, routedRow, routing } from "./routing.ts";
-import { countDone, followProbe, probe } from "./workflows.ts";
+import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
 export { Keeper, Recorder } from "../../src/engine/index.ts";
 export { Listener } from "./listener.ts";
@@ -30,12 +17,7 @@ export const app = catalog({
   workflows: [probe, countDone, followProbe, lab],
   routes: [
     ...labRoutes,
-    on(
-      ProbeDone,
-      start(countDone),
-      send(ProbeFollow, ({ name, step }) => ({ name, step })),
-      tell("LISTENER", ({ name }) => name),
-    ),
+    whenDone,
     on(ProbeSignal, signal()),
     on(
       ProbeRouted,

@@ -5,10 +5,14 @@ import {
   type EffectCall,
   inProgress,
   MillraceError,
+  on,
   retryAfter,
   type StepDefinition,
   type Steps,
+  send,
   sql,
+  start,
+  tell,
   upstreamRefused,
   type Writes,
 } from "../../src/engine/index.ts";
@@ -65,6 +69,14 @@ export const followProbe = defineWorkflow({
     }));
   },
 });
+
+/** A recorded step starts a run, sends a command, and is told to an object. */
+export const whenDone = on(
+  ProbeDone,
+  start(countDone),
+  send(ProbeFollow, ({ name, step }) => ({ name, step })),
+  tell("LISTENER", ({ name }) => name),
+);
 
 async function take(step: Steps, run: string, one: ProbeStep): Promise<unknown> {
   const name = stepName(one.name) as never;

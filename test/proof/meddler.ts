@@ -18,14 +18,14 @@ export class Meddler {
   async meddle(): Promise<void> {
     const { id, name } = this.#run;
     const idsOf = async (sql: string, about: string) => (await this.#stage.rows<{ id: string }>(sql, about)).map((row) => row.id);
-    const [status, letters, questions, entries] = await Promise.all([
+    const [status, letters, questions, doubtful] = await Promise.all([
       idsOf("SELECT status AS id FROM instances WHERE id = ?1", id),
       idsOf("SELECT id FROM dead_letters WHERE body LIKE ?1 AND tenant_id = 'acme'", `%${name}%`),
       idsOf("SELECT id FROM approvals WHERE instance_id = ?1", id),
-      idsOf("SELECT json_array(instance_id, step, item, generation) AS id FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id),
+      idsOf("SELECT step AS id FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id),
     ]);
-    // As an entry's id is made: see formatEntryKey.
-    const doubts = entries.map((key) => btoa(key).replace(/\+/g, "-").replace(/\//g, "_").replace(/=+$/, ""));
+    const effects = doubtful.length > 0 ? await this.#stage.effects(id) : [];
+    const doubts = effects.filter(({ state }) => state === "in_doubt").map(({ key }) => key);
     const theirs = { run: id, letters, questions, doubts };
     const now = JSON.stringify([status, theirs]);
     if (now === this.#tried) return;

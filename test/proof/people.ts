@@ -16,7 +16,7 @@ type Verb = "retry" | "undo" | "confirm" | "reject" | "retry_anyway" | "approve"
 /** How often people asked for something, and how often they heard that it is promised, or why not. */
 export type Asked = Record<Verb, { asked: number; answered: number }>;
 
-/** How long a person waits for a refused answer to be taken. */
+/** How long a person waits before answering the same question again. */
 const AGAIN_MS = 1000;
 
 /** The people on call: they retry, undo, answer questions, and resolve doubts by the upstream's ledger. */
