@@ -100,14 +100,21 @@ export function runChaos({ seed, faults: kinds, lanes, goesOn, say = () => {} }:
   });
 }
 
-async function resultOf(stage: Stage, seed: number, { done, problems, slowestMs }: Trials, faults: Faults): Promise<ChaosResult> {
+async function resultOf(
+  stage: Stage,
+  seed: number,
+  { done, problems, slowestMs, commands, effects }: Trials,
+  faults: Faults,
+): Promise<ChaosResult> {
   const countOf = (kind: Kind) => problems.filter((one) => kindOf(one) === kind).length;
   return {
     seed,
     programs: done,
     kills: faults.kills,
     faults: faults.count,
-    ...(await countsOf(stage)),
+    commands,
+    effects,
+    parked: await parkedIn(stage),
     duplicates: countOf("duplicate"),
     lost: countOf("lost"),
     invented: countOf("invented"),
@@ -126,6 +133,8 @@ class Trials {
   done = 0;
   asked = 0;
   slowestMs = 0;
+  commands = 0;
+  effects = 0;
   readonly #seed: number;
   readonly #evidence: Evidence;
   #next = 0;
@@ -160,6 +169,8 @@ class Trials {
     const proof: Proof = await trialOn(stage, one, { name, lookMs: LOOK_MS });
     this.begun.delete(name);
     this.done++;
+    this.commands += proof.commands;
+    this.effects += proof.effects;
     this.slowestMs = Math.max(this.slowestMs, proof.slowestMs);
     if (proof.problems.length === 0) return;
     const [first = ""] = proof.problems;
@@ -168,15 +179,11 @@ class Trials {
   }
 }
 
-async function countsOf({ rows, upstreamUrl }: Stage): Promise<Pick<ChaosResult, "commands" | "effects" | "parked">> {
-  const [of] = await rows<{ commands: number; commits: number; parked: number }>(
-    `SELECT (SELECT count(*) FROM instances WHERE workflow IN ('lab', 'follow-probe')) AS commands,
-       (SELECT count(*) FROM probe_rows WHERE kind = 'commit') AS commits,
-       (SELECT count(*) FROM actions WHERE verb IN ('confirm', 'reject', 'retry_anyway') AND result = 'applied') AS parked`,
+async function parkedIn({ rows }: Stage): Promise<number> {
+  const [of] = await rows<{ n: number }>(
+    "SELECT count(*) AS n FROM actions WHERE verb IN ('confirm', 'reject', 'retry_anyway') AND result = 'applied'",
   );
-  const ledger = (await (await fetch(`${upstreamUrl}/ledger/`)).json()) as { kind: string }[];
-  const effects = ledger.filter(({ kind }) => kind !== "natural").length + (of?.commits ?? 0);
-  return { commands: of?.commands ?? 0, effects, parked: of?.parked ?? 0 };
+  return of?.n ?? 0;
 }
 
 /** Waits for work that has so long once nothing more is begun. */

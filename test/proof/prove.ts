@@ -6,7 +6,7 @@ import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf, wrongI
 import { type Expectation, expectationOf } from "./model.ts";
 import { patiently } from "./people.ts";
 import type { Program, Trace } from "./program.ts";
-import { noteLength } from "./senders.ts";
+import { noteLength, STRANGER } from "./senders.ts";
 import { pause, type Stage, type Subject } from "./stage.ts";
 import { Outside, type World } from "./world.ts";
 
@@ -27,7 +27,13 @@ export interface Proof {
   struck: number;
   /** How long the slowest of its phases took to come to its end, from the last disturbance on. */
   slowestMs: number;
+  /** Commands that were accepted: its own, another tenant's, and those that followed from events. */
+  commands: number;
+  /** Effects that may happen once only: in the upstream's ledger, and rows of commits. */
+  effects: number;
 }
+
+const NOTHING: Proof = { problems: [], crossed: {}, struck: 0, slowestMs: 0, commands: 0, effects: 0 };
 
 /** How long everything may take to come to its end once the faults are over. */
 const CONVERGES_MS = 60_000;
@@ -57,7 +63,7 @@ export async function trialOn(stage: Stage, { program, faults = [], world = {} }
   const run = { name, id: await stage.idOf(name), program };
   return new Trial(stage, run, { faults, world: all, patienceMs, lookMs })
     .whole()
-    .catch((error) => ({ problems: [`stuck: threw ${String(error)}`], crossed: {}, struck: 0, slowestMs: 0 }));
+    .catch((error) => ({ ...NOTHING, problems: [`stuck: threw ${String(error)}`] }));
 }
 
 interface Planned {
@@ -74,7 +80,7 @@ class Trial {
   readonly #lookMs: number;
   readonly #outside: Outside;
   readonly #before: Expectation[] = [];
-  readonly #proof: Proof = { problems: [], crossed: {}, struck: 0, slowestMs: 0 };
+  readonly #proof: Proof = { ...NOTHING, problems: [], crossed: {} };
   #last: { expected: Expectation; trace: Trace } | undefined;
   #hasClicked = false;
   #undos = 0;
@@ -95,8 +101,26 @@ class Trial {
 
   async whole(): Promise<Proof> {
     await this.#lived();
+    await this.#count();
     if (this.#world.old && this.#stage.growOld && this.#isFine) this.#add(await this.#longAfter(), "long after: ");
     return this.#proof;
+  }
+
+  async #count(): Promise<void> {
+    const { id, name } = this.#run;
+    const [kept] = await this.#stage.rows<{ commands: number; commits: number }>(
+      `SELECT (SELECT count(*) FROM instances f JOIN instances i ON f.tenant_id = i.tenant_id AND f.correlation_id = i.correlation_id WHERE i.id = ?1)
+           + (SELECT count(*) FROM instances WHERE tenant_id = ?2 AND subject = ?3) AS commands,
+         (SELECT count(*) FROM probe_rows WHERE kind = 'commit' AND (name LIKE ?4 OR name = ?5)) AS commits`,
+      id,
+      STRANGER,
+      `${name}~`,
+      `${name}/%`,
+      `${name}~/r`,
+    );
+    const acts = (await ledgerOf(this.#stage, name)).filter(({ kind }) => kind !== "natural").length;
+    this.#proof.commands = kept?.commands ?? 0;
+    this.#proof.effects = acts + (kept?.commits ?? 0);
   }
 
   /** When nothing of the run is left, whatever comes again does nothing. */

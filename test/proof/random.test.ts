@@ -30,7 +30,7 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
   const left = without ? new RegExp(without) : undefined;
   let next = seed;
   const until = Date.now() + seconds * 1000;
-  const count = { programs: 0, steps: 0, planned: 0, struck: 0, faulted: 0 };
+  const count = { programs: 0, steps: 0, planned: 0, struck: 0, faulted: 0, commands: 0, effects: 0 };
   const found: { seed: number; problems: string[] }[] = [];
   await sideBySide(asked.lanes, async () => {
     if (Date.now() > until || found.length >= asked.finds) return false;
@@ -38,9 +38,11 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
     const own = next++;
     const one = drawn(own);
     count.programs++;
-    const { problems, struck } = await trial(one, { patienceMs: PATIENCE_MS });
+    const { problems, struck, commands, effects } = await trial(one, { patienceMs: PATIENCE_MS });
     const planned = plannedIn(one.faults ?? []);
     count.steps += leavesOf(one.program).length;
+    count.commands += commands;
+    count.effects += effects;
     count.planned += planned;
     // A fault of the restarts strikes each of them.
     count.struck += Math.min(struck, planned);
@@ -51,9 +53,9 @@ it("whatever a program does, whatever fails and whoever meddles: it keeps every 
     }
     return true;
   });
-  const { programs, steps, planned, struck, faulted } = count;
+  const { programs, steps, planned, struck, faulted, commands, effects } = count;
   const faults = `${planned} faults planned, ${struck} struck (${faulted} runs with all of theirs)`;
-  task.meta.said = `proof: random programs: seed ${seed}, ${programs} programs of ${steps} steps, ${faults}, ${found.length} found`;
+  task.meta.said = `proof: random programs: seed ${seed}, ${programs} programs of ${steps} steps, ${commands} commands, ${effects} effects, ${faults}, ${found.length} found`;
   const [first] = found;
   if (first) expect.fail(`${first.problems.join("\n")}\n\n${await smallest(first.seed)}`);
 });
