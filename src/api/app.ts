@@ -31,6 +31,7 @@ import { answerProblem, HttpRefusal } from "./problem.ts";
 import { problemsPage } from "./problems-page.ts";
 import { projections } from "./projections.ts";
 import { qualificationRules } from "./qualification-rules.ts";
+import { limitStrangers } from "./request-limits.ts";
 import { retry } from "./retry.ts";
 import { schedules } from "./schedules.ts";
 import { steps } from "./steps.ts";
@@ -50,7 +51,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   });
   api.onError(answerProblem);
   api.notFound((context) => answerProblem(refusalOf(api, context), context));
-  api.use(nosniff);
+  api.use(nosniff, limitStrangers);
   api.use("/v1/*", noStore, authenticate);
 
   const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];

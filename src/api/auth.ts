@@ -1,6 +1,7 @@
 import type { Context, MiddlewareHandler } from "hono";
 import { findToken, MillraceError, type Scope, type Token } from "../engine/index.ts";
 import type { ApiEnv } from "./env.ts";
+import { countStranger, countToken } from "./request-limits.ts";
 
 /** Lets nobody in without a good token. Whose data a request reads and writes follows from its token and from nothing else. */
 export const authenticate: MiddlewareHandler<ApiEnv> = async (context, next) => {
@@ -16,13 +17,14 @@ export const authenticate: MiddlewareHandler<ApiEnv> = async (context, next) => 
     );
   }
   context.set("caller", caller);
+  await countToken(context);
   await next();
 };
 
-/** The token a request carries, if it is good. */
+/** The token a request carries, if it is good. Errors: `rate_limited` for an address whose tokens had to be looked up too often. */
 export async function callerOf(context: Context<ApiEnv>): Promise<Token | undefined> {
   const [, bearer] = /^Bearer +(\S+)$/i.exec(context.req.header("authorization") ?? "") ?? [];
-  return bearer === undefined ? undefined : await findToken(context.env, bearer);
+  return bearer === undefined ? undefined : await findToken(context.env, bearer, () => countStranger(context, "token"));
 }
 
 /** What a route says about the token it needs, to the router and to the document. */

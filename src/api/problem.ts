@@ -160,9 +160,9 @@ export function answerProblem(error: unknown, context: Context): Response {
   });
 }
 
-/** Documents the problems a route may answer, by code. Every route may fail for reasons of ours. */
+/** Documents the problems a route may answer, by code. Every route may fail for reasons of ours, and be asked too often. */
 export function problems(...codes: ProblemCode[]): Record<never, never> {
-  const byStatus = Map.groupBy<number, ProblemCode>([...codes, "unavailable", "invariant"], (code) => PROBLEMS[code][0]);
+  const byStatus = Map.groupBy<number, ProblemCode>([...codes, "rate_limited", "unavailable", "invariant"], (code) => PROBLEMS[code][0]);
   const content = { "application/problem+json": { schema: ProblemSchema } };
   const describe = (code: ProblemCode) => `\`${code}\`: ${PROBLEMS[code][1]}`;
   return Object.fromEntries([...byStatus].map(([status, same]) => [status, { description: same.map(describe).join(" · "), content }]));

@@ -35,13 +35,17 @@ interface StoredToken {
   expires_at: number | null;
 }
 
-/** How long an isolate trusts a row it has read: a deleted token works at most this much longer. */
+/** How long an isolate trusts what it has read: a deleted token works at most this much longer, and an unknown one is not looked for again. */
 const TOKEN_CACHE_MS = 30_000;
 const TOKEN_CACHE_ENTRIES = 1000;
+/** Ids that nobody minted are kept apart, so that whoever makes them up drives out no good one. */
+const UNKNOWN_CACHE_ENTRIES = 10_000;
 const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
 const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 const cache = new Map<string, { row: StoredToken; until: number }>();
+/** Until when an id is believed to be nobody's, oldest first. */
+const unknown = new Map<string, number>();
 
 /** Makes a token. Its text is answered here and never again: only a hash of its secret is stored. Errors: `config_invalid`. */
 export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant): Promise<string> {
@@ -64,11 +68,18 @@ export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant): Promi
   return `mr_${id}_${secret}`;
 }
 
-/** The token behind a bearer text; undefined when it is malformed, unknown, wrong or expired: the caller need not know which. */
-export async function findToken(env: Pick<EngineEnv, "DB">, bearer: string): Promise<Token | undefined> {
+/**
+ * The token behind a bearer text; undefined when it is malformed, unknown, wrong or expired: the caller need not know which. `beforeLook`
+ * is called before the database is asked, which is only for ids that this isolate has not asked for lately; what it throws is thrown.
+ */
+export async function findToken(
+  env: Pick<EngineEnv, "DB">,
+  bearer: string,
+  beforeLook: () => Promise<void> = async () => {},
+): Promise<Token | undefined> {
   const [, id, secret] = TOKEN.exec(bearer) ?? [];
   if (!id || !secret) return undefined;
-  const row = await read(env, id);
+  const row = await read(env, id, beforeLook);
   if (!row || !timingSafeEqual(Buffer.from(row.hash, "hex"), hashOf(secret))) return undefined;
   if (row.expires_at !== null && row.expires_at <= Date.now()) return undefined;
   return {
@@ -80,15 +91,24 @@ export async function findToken(env: Pick<EngineEnv, "DB">, bearer: string): Pro
   };
 }
 
-/** The stored row. One that is not there is looked for again every time: a token works from the moment it is minted. */
-async function read(env: Pick<EngineEnv, "DB">, id: string): Promise<StoredToken | undefined> {
+/** The stored row. Ids are random: nobody can have asked for one before it was minted, so that one that is unknown may be remembered as such. */
+async function read(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Promise<void>): Promise<StoredToken | undefined> {
   const known = cache.get(id);
   if (known && known.until > Date.now()) return known.row;
+  if ((unknown.get(id) ?? 0) > Date.now()) return undefined;
+  await beforeLook();
   cache.delete(id);
+  unknown.delete(id);
   const [row] = await query<StoredToken>(env.DB, sql`SELECT id, hash, tenant_id, actor, scopes, expires_at FROM tokens WHERE id = ${id}`);
-  if (!row) return undefined;
+  const until = Date.now() + TOKEN_CACHE_MS;
+  if (!row) {
+    const [oldest = ""] = unknown.size >= UNKNOWN_CACHE_ENTRIES ? unknown.keys() : [];
+    unknown.delete(oldest);
+    unknown.set(id, until);
+    return undefined;
+  }
   if (cache.size >= TOKEN_CACHE_ENTRIES) cache.clear();
-  cache.set(id, { row, until: Date.now() + TOKEN_CACHE_MS });
+  cache.set(id, { row, until });
   return row;
 }
 

@@ -1,0 +1,149 @@
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { createApi } from "../../src/api/app.ts";
+import { app } from "../../src/catalog.ts";
+import { findToken, mintToken } from "../../src/engine/index.ts";
+import { callerWith, expectProblem, fresh, type Json } from "./client.ts";
+
+const api = createApi(app);
+/** As wrangler.jsonc has them. */
+const STRANGERS = 200;
+const TOKENS = 2000;
+const PERIOD_MS = 10_000;
+
+/** The API over the real bindings, with a count of what is asked of the database, the bucket and the objects. */
+function counted(without: Partial<Record<keyof Env, undefined>> = {}) {
+  const calls = { database: 0, bucket: 0, objects: 0 };
+  /** The same binding, which counts the calls of some of its methods; those of the rest go to the binding itself. */
+  const counting = (name: "DB" | "PAGES" | "KEEPER", kind: keyof typeof calls, counts: string[]) =>
+    new Proxy(env[name] as object, {
+      get(binding, method) {
+        if (counts.includes(String(method))) calls[kind]++;
+        const own = Reflect.get(binding, method);
+        return typeof own === "function" ? own.bind(binding) : own;
+      },
+    });
+  const DB = counting("DB", "database", ["batch"]);
+  const PAGES = counting("PAGES", "bucket", ["get", "head"]);
+  const KEEPER = counting("KEEPER", "objects", ["get", "getByName"]);
+  const ask = async (path: string, headers: Record<string, string> = {}) => {
+    const request = new Request(`http://localhost${path}`, { headers });
+    const response = await api.fetch(request, { ...env, DB, PAGES, KEEPER, ...without } as Env, createExecutionContext());
+    const body: Json = await response.json().catch(() => undefined);
+    return { status: response.status, headers: response.headers, body };
+  };
+  return { calls, ask };
+}
+
+const period = () => Math.floor(Date.now() / PERIOD_MS);
+
+/** Sends until it is refused, then fifty more at once in the same period: what those were answered, and what they asked of anybody. */
+async function onceRefused({ calls, ask }: ReturnType<typeof counted>, send: (n: number) => Parameters<typeof ask>, limit: number) {
+  for (let n = 0; ; ) {
+    const began = period();
+    let answer = await ask(...send(n++));
+    for (let sent = 1; answer.status !== 429 && sent <= limit; sent += 20) {
+      [answer] = (await Promise.all(Array.from({ length: 20 }, () => ask(...send(n++))))).toSorted((a, b) => b.status - a.status) as [
+        typeof answer,
+      ];
+    }
+    const before = { ...calls };
+    const answers = await Promise.all(Array.from({ length: 50 }, () => ask(...send(n++))));
+    const asked = {
+      database: calls.database - before.database,
+      bucket: calls.bucket - before.bucket,
+      objects: calls.objects - before.objects,
+    };
+    // The counts begin anew with each period, and so does this.
+    if (period() === began) return { answers, asked };
+  }
+}
+
+const NOTHING = { database: 0, bucket: 0, objects: 0 };
+const unknownToken = () => `Bearer mr_${crypto.randomUUID().replaceAll("-", "").slice(0, 16)}_${"A".repeat(43)}`;
+
+it.each([
+  ["pages that there are not", (n: number, from: string) => [`/pages/none/${n}`, { "cf-connecting-ip": from }] as const],
+  ["whether it is healthy", (_: number, from: string) => ["/healthz", { "cf-connecting-ip": from }] as const],
+  [
+    "routes with tokens that nobody minted",
+    (_: number, from: string) => ["/v1/audit", { "cf-connecting-ip": from, authorization: unknownToken() }] as const,
+  ],
+  [
+    "pages, from all addresses of one network",
+    (n: number) => [`/pages/none/${n}`, { "cf-connecting-ip": `2001:db8:7:9::${n.toString(16)}` }] as const,
+  ],
+])("fifty strangers' requests cost nothing of anybody once they are refused: %s", async (what, request) => {
+  const from = `203.0.113.${what.length}`;
+  const { answers, asked } = await onceRefused(counted(), (n) => [...request(n, from)], STRANGERS);
+  for (const answer of answers) {
+    expectProblem(answer, 429, "rate_limited");
+    expect(answer.headers.get("retry-after")).toBe("10");
+  }
+  expect(asked).toEqual(NOTHING);
+});
+
+it("who is refused pages is still told whether it is healthy, is let in by a good token, and holds up no other address", async () => {
+  const [door, from] = [counted(), "203.0.113.90"];
+  const { token } = await callerWith();
+  await onceRefused(door, (n) => [`/pages/none/${n}`, { "cf-connecting-ip": from }], STRANGERS);
+  expect((await door.ask("/healthz", { "cf-connecting-ip": from })).status).toBe(200);
+  expect((await door.ask("/v1/audit", { "cf-connecting-ip": from, authorization: `Bearer ${token}` })).status).toBe(200);
+  expect((await door.ask("/pages/none", { "cf-connecting-ip": "203.0.113.91" })).status).toBe(404);
+});
+
+it("a token has its limit, wherever it is used from, and no other token's", async () => {
+  const [one, other] = [await callerWith(["read"]), await callerWith(["read"])];
+  const door = counted();
+  // A route that it may not use costs nothing more: the count comes first.
+  const use = (token: string, n: number) =>
+    ["/v1/schedules/x/run", { authorization: `Bearer ${token}`, "cf-connecting-ip": `198.51.100.${n % 200}` }] as const;
+  const { answers, asked } = await onceRefused(door, (n) => [...use(one.token, n)], TOKENS);
+  for (const answer of answers) expectProblem(answer, 429, "rate_limited");
+  expect(asked).toEqual(NOTHING);
+  expect((await door.ask(...use(other.token, 1))).status).toBe(405);
+}, 120_000);
+
+it("a token that nobody minted is looked for once, whoever sends it again, and one that is minted works at once", async () => {
+  const { calls, ask } = counted();
+  const authorization = unknownToken();
+  for (let n = 0; n < 60; n++) expectProblem(await ask("/v1/audit", { authorization }), 401, "unauthorized");
+  expect(calls.database).toBe(1);
+
+  const { token } = await callerWith(["read"]);
+  const wrong = `Bearer ${token.slice(0, -2)}${token.endsWith("AA") ? "BB" : "AA"}`;
+  for (let n = 0; n < 60; n++) expectProblem(await ask("/v1/schedules", { authorization: wrong }), 401, "unauthorized");
+  expect(calls.database).toBe(2);
+  expect((await ask("/v1/schedules/x/runs", { authorization: `Bearer ${token}` })).status).toBe(200);
+});
+
+it("tokens that nobody minted drive out no good one, and are themselves forgotten in turn", { timeout: 120_000 }, async () => {
+  const good = await mintToken(env, { tenantId: fresh(), actor: "ada", scopes: ["read"] });
+  expect(await findToken(env, good)).toBeDefined();
+  let looks = 0;
+  const batch = async () => {
+    looks++;
+    return [{ results: [] }];
+  };
+  const noDatabase = { DB: { prepare: () => ({ bind: () => ({}) }), batch } as unknown as D1Database };
+  const made = Array.from({ length: 12_000 }, () => unknownToken().slice("Bearer ".length));
+  for (const token of made) await findToken(noDatabase, token);
+  expect(looks).toBe(12_000);
+  expect(await findToken(noDatabase, good)).toBeDefined();
+  await findToken(noDatabase, made.at(-1) ?? "");
+  expect(looks).toBe(12_000);
+  await findToken(noDatabase, made[0] ?? "");
+  expect(looks).toBe(12_001);
+});
+
+it("a deployment without the limits works, without limits; so does one whose limits fail", async () => {
+  const none = { TOKEN_REQUESTS: undefined, STRANGER_REQUESTS: undefined };
+  const failing = { limit: () => Promise.reject(new Error("no")) } as unknown as undefined;
+  for (const without of [none, { TOKEN_REQUESTS: failing, STRANGER_REQUESTS: failing }]) {
+    const { ask } = counted(without);
+    const { token } = await callerWith();
+    expect((await ask("/healthz", { "cf-connecting-ip": "203.0.113.99" })).status).toBe(200);
+    expect((await ask("/v1/audit", { authorization: `Bearer ${token}` })).status).toBe(200);
+  }
+});
