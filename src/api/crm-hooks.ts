@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { commandsFrom, deliverySchema } from "../crm/notices.ts";
 import { type Catalog, enqueue, MillraceError, parseBounded } from "../engine/index.ts";
+import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
 import { crmWebhookSecret, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
 import { jsonBody, parseWith, readText } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -14,6 +15,7 @@ const TakenSchema = z
   .object({
     accepted: z.int().openapi({ description: "Commands that are committed and will look at a contact." }),
     known: z.int().openapi({ description: "Those among them that were accepted before." }),
+    foreign: z.int().openapi({ description: "Events of another account than the deployment's: nothing follows from them." }),
   })
   .openapi("CrmNoticesTaken");
 
@@ -22,7 +24,7 @@ const take = createRoute({
   path: "/crm/hubspot/webhooks/{tenant}",
   summary: "Take HubSpot's notices of what changed there",
   description:
-    "The address to give to HubSpot, with the tenant whose contacts its account holds. Signed by HubSpot (version 3) instead of a token; answered once the commands are committed, so that what is not is sent again.",
+    "The address to give to HubSpot, with a tenant whose contacts its account holds. Signed by HubSpot (version 3) instead of a token; answered once the commands are committed, so that what is not is sent again.",
   request: { params: z.object({ tenant: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/) }), body: jsonBody(deliverySchema) },
   responses: {
     200: answers("Taken", TakenSchema),
@@ -36,13 +38,17 @@ export function crmHooks(catalog: Catalog) {
     if (!verifyHubspotSignature({ method: req.method, url: req.url, headers: req.raw.headers }, text, crmWebhookSecret(env))) {
       throw new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. Nothing was taken.");
     }
-    const events = parseWith(deliverySchema, parseBounded(text, MAX_BYTES));
     const { tenant: tenantId } = req.valid("param");
+    assertHasCrm(env, tenantId);
+    const told = parseWith(deliverySchema, parseBounded(text, MAX_BYTES));
+    // An app may be installed in several accounts, and all of them are told of at one address: only one of them is this tenant's.
+    const account = crmAccount(env);
+    const events = told.filter(({ portalId }) => portalId === account);
     const commands = await commandsFrom(env, tenantId, events);
     const accepted = commands.length === 0 ? [] : await enqueue(env, catalog, { tenantId, source: "crm/hubspot" }, commands);
     const refused = accepted.find((one) => one instanceof MillraceError);
     if (refused) throw refused;
     const known = accepted.filter((one) => !(one instanceof MillraceError) && one.replayed).length;
-    return json({ accepted: accepted.length - known, known }, 200);
+    return json({ accepted: accepted.length - known, known, foreign: told.length - events.length }, 200);
   });
 }

@@ -1,16 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import type { Context } from "hono";
-import {
-  assertMayAsk,
-  type Catalog,
-  type DeadLetterReader,
-  type DeadLetterRow,
-  getDeadLetter,
-  listDeadLetters,
-  replayDeadLetter,
-  skipDeadLetter,
-  type Token,
-} from "../engine/index.ts";
+import { type Catalog, type DeadLetterRow, getDeadLetter, listDeadLetters, replayDeadLetter, skipDeadLetter } from "../engine/index.ts";
 import { ACTION_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
@@ -128,36 +117,24 @@ const skip = createRoute({
 export function deadLetters(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>()
     .openapi(list, async (context) => {
-      const found = await listDeadLetters(context.env, reader(context), context.req.valid("query"));
+      const found = await listDeadLetters(context.env, context.var.caller, context.req.valid("query"));
       return context.json(page(found, letterView), 200);
     })
     .openapi(show, async (context) => {
-      const letter = await getDeadLetter(context.env, reader(context), context.req.valid("param").id);
+      const letter = await getDeadLetter(context.env, context.var.caller, context.req.valid("param").id);
       return context.json({ ...letterView(letter), body: letter.body }, 200);
     })
     .openapi(replay, async (context) => {
       const options = await readBody(context.req, replaySchema, { maxBytes: REPLAY_MAX_BYTES });
-      assertMaySay(catalog, context.var.caller, options.body);
-      const done = await replayDeadLetter(context.env, catalog, reader(context), context.req.valid("param").id, options);
+      const done = await replayDeadLetter(context.env, catalog, context.var.caller, context.req.valid("param").id, options);
       const { actionId, instanceId, sent, why } = done;
       return context.json({ action_id: actionId, instance_id: instanceId, sent, why }, sent ? 202 : 200);
     })
     .openapi(skip, async (context) => {
       const { reason } = await readBody(context.req, reasoned);
-      const { actionId, skipped } = await skipDeadLetter(context.env, catalog, reader(context), context.req.valid("param").id, reason);
+      const { actionId, skipped } = await skipDeadLetter(context.env, catalog, context.var.caller, context.req.valid("param").id, reason);
       return context.json({ action_id: actionId, skipped }, 200);
     });
-}
-
-/** A corrected command is a command that the operator asks for: a door that is closed to the token stays so. */
-function assertMaySay(catalog: Catalog, caller: Pick<Token, "scopes">, body: unknown): void {
-  const { kind, message_type: type } = (body ?? {}) as { kind?: unknown; message_type?: unknown };
-  if (kind === "command" && typeof type === "string") assertMayAsk(catalog, caller, type);
-}
-
-function reader(context: Context<ApiEnv>): DeadLetterReader {
-  const { tenantId, actor, scopes } = context.var.caller;
-  return { tenantId, actor, seesUnattributed: scopes.includes("unattributed") };
 }
 
 function letterView(letter: DeadLetterRow): z.infer<typeof DeadLetterSchema> {

@@ -1,4 +1,5 @@
 import type { Token } from "../engine/index.ts";
+import type { CrmAccountVars } from "../providers/crm-account.ts";
 import type { CrmSecretVars } from "../providers/hubspot-signature.ts";
 import type { WebhookVars } from "../webhooks/settings.ts";
 
@@ -10,7 +11,7 @@ interface ApiVars {
 
 /** What every handler finds in its context. */
 export interface ApiEnv {
-  Bindings: Env & ApiVars & WebhookVars & CrmSecretVars;
+  Bindings: Env & ApiVars & WebhookVars & CrmSecretVars & CrmAccountVars;
   /** Whose request it is; set for everything under /v1. */
   Variables: { caller: Token };
 }

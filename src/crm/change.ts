@@ -33,7 +33,7 @@ export interface Change {
 export async function takeChange(call: ChangeCall): Promise<Commit<Change>> {
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
-  const upstream = crm(env);
+  const upstream = crm(env, tenantId);
   const [read] = await upstream.read([notice.crm_id], { key: call.instanceId }, propertyNames(env));
   const found = read && !read.archived ? read : undefined;
   const linked = await contactsLinkedTo(env.DB, tenantId, [notice.crm_id, ...notice.merged]);
@@ -71,7 +71,7 @@ async function takeFrom({ env, envelope, instanceId }: ChangeCall, { contact, li
   if (link?.state === "merged") return left();
   const key = contactKey(tenantId, id);
   // A record that was merged, or made by a person, does not bear our name: without it, the next sync would make a second one.
-  if (found.key !== key) await crm(env).name([{ crmId: found.crmId, key }], { key: instanceId });
+  if (found.key !== key) await crm(env, tenantId).name([{ crmId: found.crmId, key }], { key: instanceId });
   const known = link?.known ?? {};
   const ours = toProperties(env, contact, known);
   const { take, send, seen } = settle(ours, known, found.properties);
@@ -110,7 +110,8 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
 
   // An attempt before this one may have named it already.
   const contactId = named ?? `crm-${found.crmId}`;
-  if (named === undefined) await crm(env).name([{ crmId: found.crmId, key: contactKey(tenantId, contactId) }], { key: instanceId });
+  if (named === undefined)
+    await crm(env, tenantId).name([{ crmId: found.crmId, key: contactKey(tenantId, contactId) }], { key: instanceId });
   const all: Properties = Object.fromEntries(
     propertyNames(env).flatMap((name) => {
       const value = found.properties[name] ?? "";

@@ -91,7 +91,7 @@ export async function push(
   how: Thoroughness = {},
 ): Promise<Pushed> {
   const { env, tenantId } = call;
-  const upstream = crm(env);
+  const upstream = crm(env, tenantId);
   const options = { key: call.key };
   const knownOf = (id: string) => canonical.get(id) ?? id;
   const away = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) !== id);

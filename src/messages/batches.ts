@@ -4,15 +4,17 @@ import { batch } from "./queues.ts";
 
 const job = { batch_id: z.string().min(1).max(64) };
 const key = ({ batch_id }: { batch_id: string }) => batch_id;
+// A batch has one run, which its route sends with its row: a second one under another key would work on the same rows beside it.
+const door = { scope: null, route: "POST /v1/batches" };
 
 /** Take the rows of a file in. */
-export const BatchImport = defineCommand({ type: "batch.import", payload: z.object(job), key, subject: key, queue: batch });
+export const BatchImport = defineCommand({ type: "batch.import", payload: z.object(job), key, subject: key, queue: batch, door });
 
 /** Write a file of rows. */
-export const BatchExport = defineCommand({ type: "batch.export", payload: z.object(job), key, subject: key, queue: batch });
+export const BatchExport = defineCommand({ type: "batch.export", payload: z.object(job), key, subject: key, queue: batch, door });
 
 /** Hold the rows of a file against ours. */
-export const BatchReconcile = defineCommand({ type: "batch.reconcile", payload: z.object(job), key, subject: key, queue: batch });
+export const BatchReconcile = defineCommand({ type: "batch.reconcile", payload: z.object(job), key, subject: key, queue: batch, door });
 
 /** Drop a projection and make it anew from its ledgers. `request` names the occasion: the same one is the same rebuild. */
 export const ProjectionRebuild = defineCommand({

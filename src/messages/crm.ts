@@ -44,6 +44,8 @@ export const CrmContactChanged = defineCommand({
   key: ({ event_id }) => event_id,
   subject: ({ crm_id }) => crm_id,
   queue: crmCommands,
+  // Whoever could name a record that the CRM has not spoken of could take any of them.
+  door: { scope: null, route: "POST /crm/hubspot/webhooks/{tenant}" },
 });
 
 /** A contact is in the CRM as it was in this revision. */

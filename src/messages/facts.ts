@@ -2,12 +2,16 @@ import { defineEvent } from "../engine/index.ts";
 import { type PROCESSED, type RecordedFact, recorded, recordedFactSchema, statedFactSchema } from "../facts/fact.ts";
 import { factProcessing, projections } from "./queues.ts";
 
+/** What is said of a fact is its ledger's word: nobody corrects it behind the ledger's back. */
+const door = { scope: null, route: "POST /v1/facts" };
+
 /** A ledger has taken a fact: keep its row. */
 export const FactRecorded = defineEvent({
   type: "fact.recorded",
   payload: recordedFactSchema,
   subject: ({ entity }) => entity,
   queue: projections,
+  door,
 });
 
 /** A ledger has taken a fact of this type: work out what follows. */
@@ -17,6 +21,7 @@ function factOf<Type extends (typeof PROCESSED)[number]>(type: Type) {
     payload: recorded(type),
     subject: ({ entity }) => entity,
     queue: factProcessing,
+    door,
   });
 }
 
@@ -32,4 +37,5 @@ export const FactObserved = defineEvent({
   payload: statedFactSchema,
   subject: ({ entity }) => entity,
   queue: factProcessing,
+  door,
 });

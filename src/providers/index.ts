@@ -1,5 +1,6 @@
 import { type LimitEnv, limitOf, MillraceError } from "../engine/index.ts";
 import type { Crm } from "./crm.ts";
+import { assertHasCrm, type CrmAccountVars } from "./crm-account.ts";
 import { EMBEDDED_HANDLE, EMBEDDED_TOKEN, ID_PROPERTY } from "./embedded/credentials.ts";
 import { publicUrl } from "./embedded/public-url.ts";
 import { hubspotCrm } from "./hubspot.ts";
@@ -22,7 +23,7 @@ export type { Social } from "./social.ts";
 export type { Text, TextAnswer, TextRequest } from "./text.ts";
 
 /** The vars, secrets and bindings the providers read. A `*_URL` that is unset or starts with `embedded:` means the local default. */
-export interface ProvidersEnv {
+export interface ProvidersEnv extends CrmAccountVars {
   /** The embedded programs, reached where no URL is set. */
   UPSTREAMS?: Pick<Fetcher, "fetch">;
   SEARCH_URL?: string;
@@ -55,7 +56,6 @@ export interface ProvidersEnv {
   EMBEDDED_CRM?: Pick<Fetcher, "fetch">;
   /** Where the callers of the CRM keep count of their calls together. */
   RATE_LIMIT?: LimitEnv["RATE_LIMIT"];
-  CRM_URL?: string;
   CRM_TOKEN?: string;
   /** The property of contacts and companies that holds our name for a record. Default `millrace_id`. */
   CRM_ID_PROPERTY?: string;
@@ -111,8 +111,9 @@ export function social(env: ProvidersEnv): Social {
 /** A call of 100 records may take this long to reach the CRM. It costs a sixth of the burst: 100 in 12 seconds instead of 10. */
 const CRM_MARGIN_MS = 2_000;
 
-/** Customers: HubSpot, or the embedded CRM, which speaks the same. All callers share its limit. @throws `config_invalid` */
-export function crm(env: ProvidersEnv): Crm {
+/** A tenant's customers: HubSpot, or the embedded CRM, which speaks the same. All callers share its limit. @throws `config_invalid`, also for a tenant whose CRM it is not */
+export function crm(env: ProvidersEnv, tenantId: string): Crm {
+  assertHasCrm(env, tenantId);
   const { RATE_LIMIT } = env;
   if (!RATE_LIMIT) throw misconfigured("There is no Durable Object bound as RATE_LIMIT. Add it to wrangler.jsonc.");
   const upstream = connect(env, "crm", "CRM_URL", "CRM_TOKEN", "EMBEDDED_CRM");

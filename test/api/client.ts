@@ -18,9 +18,15 @@ export function fresh(prefix = "t"): string {
   return `${prefix}-${++names}-${crypto.randomUUID().slice(0, 8)}`;
 }
 
-/** Sends a request to the Worker's front door. */
-export async function send(path: string, init: RequestInit = {}): Promise<Answer> {
-  const response = await exports.default.fetch(new Request(`http://localhost${path}`, { redirect: "manual", ...init }));
+type Door = (request: Request) => Promise<Response> | Response;
+
+/** Sends a request to the Worker's front door, or another. */
+export async function send(
+  path: string,
+  init: RequestInit = {},
+  door: Door = (request) => exports.default.fetch(request),
+): Promise<Answer> {
+  const response = await door(new Request(`http://localhost${path}`, { redirect: "manual", ...init }));
   // Not `text()`: the runtime warns of media types that do not begin with "text".
   const text = new TextDecoder().decode(await response.arrayBuffer());
   const isJson = /[/+]json/.test(response.headers.get("content-type") ?? "");

@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { acceptBatch } from "../../src/batches/accept.ts";
 import { app } from "../../src/catalog.ts";
+import { type Accepted, enqueue } from "../../src/engine/index.ts";
 import { batch as queue } from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts";
 import { callerWith, expectProblem, fresh, type Json, reaches, send } from "../api/client.ts";
@@ -53,7 +54,9 @@ describe("POST /v1/batches", () => {
   it("whose command's name is taken by another command is refused, and nothing is kept", async () => {
     const caller = await callerWith();
     const id = fresh("b");
-    await caller.post("/v1/commands", { type: "batch.import", payload: { batch_id: "another" } }, { "idempotency-key": id });
+    await enqueue(env, app, { tenantId: caller.tenantId, source: "test" }, [
+      { type: "batch.import", payload: { batch_id: "another" }, idempotencyKey: id },
+    ]);
     expectProblem(await upload(caller, ROW, { id }), 422, "idempotency_key_reused");
     expectProblem(await caller.get(`/v1/batches/${id}`), 404, "batch_not_found");
     expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
@@ -177,9 +180,10 @@ it("a command for a batch that nobody asked for, or for another operation, says 
   for (const [type, batch] of [
     ["batch.import", "nobody"],
     ["batch.export", id],
-  ]) {
-    const { body } = await caller.post("/v1/commands", { type, payload: { batch_id: batch } });
-    expect(await reaches(caller, body.instance_id, "errored")).toMatchObject({
+  ] as const) {
+    const payload = { batch_id: batch };
+    const [accepted] = await enqueue(env, app, { tenantId: caller.tenantId, source: "test" }, [{ type, payload }]);
+    expect(await reaches(caller, (accepted as Accepted).instanceId, "errored")).toMatchObject({
       error: { message: expect.stringContaining("POST /v1/batches") },
     });
   }

@@ -1,5 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
+import { createApi } from "../../src/api/app.ts";
+import { app } from "../../src/catalog.ts";
 import { crmStoreOf } from "../../src/providers/embedded/env.ts";
 import { crmWebhookSecret, hubspotSignature, SIGNATURE_HEADER, TIMESTAMP_HEADER } from "../../src/providers/hubspot-signature.ts";
 import { type Answer, type Caller, fresh, type Json, send, until } from "../api/client.ts";
@@ -111,13 +113,17 @@ export function event(objectId: string, more: object = {}): Json {
   };
 }
 
-/** Delivers events as HubSpot does. */
-export function notify(tenantId: string, body: unknown, { at = Date.now(), secret = crmWebhookSecret(env) } = {}): Promise<Answer> {
+/** Delivers events as HubSpot does; with `vars`, to a deployment that sets them. */
+export function notify(
+  tenantId: string,
+  body: unknown,
+  { at = Date.now(), secret = crmWebhookSecret(env), vars = {} } = {},
+): Promise<Answer> {
   const path = `/crm/hubspot/webhooks/${tenantId}`;
   const text = typeof body === "string" ? body : JSON.stringify(body);
   const signature = hubspotSignature(secret, "POST", `http://localhost${path}`, text, String(at));
   const headers = { "content-type": "application/json", [SIGNATURE_HEADER]: signature, [TIMESTAMP_HEADER]: String(at) };
-  return send(path, { method: "POST", headers, body: text });
+  return send(path, { method: "POST", headers, body: text }, (request) => createApi(app).fetch(request, { ...env, ...vars }));
 }
 
 /** The instances that look at what the CRM said, of one tenant. */

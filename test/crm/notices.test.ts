@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { crmWebhookSecret } from "../../src/providers/hubspot-signature.ts";
 import { callerWith, expectProblem, type Json, send } from "../api/client.ts";
 import { crmTells } from "../providers/embedded.ts";
 import { bring, contactOf, event, linkOf, looked, looks, notify, people, recordsOf, synced, syncIn, theCrm } from "./crm.ts";
@@ -17,7 +18,27 @@ it("takes nothing that the CRM did not sign, for this address, in these five min
   expectProblem(await notify(caller.tenantId, "not JSON"), 400, "invalid_json");
   expectProblem(await notify(caller.tenantId, [{ eventId: "x" }]), 422, "invalid_payload");
   expect(await looks(caller)).toEqual([]);
-  expect((await notify(caller.tenantId, events)).body).toEqual({ accepted: 1, known: 0 });
+  expect((await notify(caller.tenantId, events)).body).toEqual({ accepted: 1, known: 0, foreign: 0 });
+});
+
+it("takes nothing of an account that is not the deployment's, and nothing for a tenant whose contacts its account does not hold", async () => {
+  const caller = await callerWith();
+  const elsewhere = event("1", { portalId: 62515 });
+  expect((await notify(caller.tenantId, [elsewhere])).body).toEqual({ accepted: 0, known: 0, foreign: 1 });
+  expect((await notify(caller.tenantId, [elsewhere, event("2")])).body).toEqual({ accepted: 1, known: 0, foreign: 1 });
+  const vars = { CRM_TENANTS: "bravo, acme", CRM_ACCOUNT: "62515" };
+  const { detail } = expectProblem(await notify(caller.tenantId, [elsewhere], { vars }), 500, "config_invalid");
+  expect(detail).toContain("CRM_TENANTS");
+  const named = await notify(caller.tenantId, [elsewhere], { vars: { ...vars, CRM_TENANTS: caller.tenantId } });
+  expect(named.body).toEqual({ accepted: 1, known: 0, foreign: 0 });
+  const real = {
+    ...vars,
+    CRM_TENANTS: caller.tenantId,
+    CRM_ACCOUNT: "",
+    CRM_URL: "https://crm.example",
+    CRM_WEBHOOK_SECRET: crmWebhookSecret(env),
+  };
+  expect(expectProblem(await notify(caller.tenantId, [elsewhere], { vars: real }), 500, "config_invalid").detail).toContain("CRM_ACCOUNT");
 });
 
 it("several events about one contact are one command, and a redelivery is none", async () => {
@@ -28,17 +49,17 @@ it("several events about one contact are one command, and a redelivery is none",
   const first = event(one, { occurredAt: 1_790_000_000_000 });
   const second = event(one, { occurredAt: 1_790_000_000_500, propertyName: "city" });
   const other = event(two);
-  expect((await notify(caller.tenantId, [second, first, other])).body).toEqual({ accepted: 2, known: 0 });
-  expect((await notify(caller.tenantId, [first, other, second])).body).toEqual({ accepted: 0, known: 2 });
+  expect((await notify(caller.tenantId, [second, first, other])).body).toEqual({ accepted: 2, known: 0, foreign: 0 });
+  expect((await notify(caller.tenantId, [first, other, second])).body).toEqual({ accepted: 0, known: 2, foreign: 0 });
   // A newer one is looked at again, whatever comes along with it.
   const third = event(one, { occurredAt: 1_790_000_001_000 });
-  expect((await notify(caller.tenantId, [second, first, third])).body).toEqual({ accepted: 1, known: 0 });
+  expect((await notify(caller.tenantId, [second, first, third])).body).toEqual({ accepted: 1, known: 0, foreign: 0 });
   const foreign = [
     event(one, { subscriptionType: "company.propertyChange" }),
     event(one, { propertyName: "hs_analytics_source" }),
     event(one, { subscriptionType: "object.propertyChange", objectTypeId: "0-2" }),
   ];
-  expect((await notify(caller.tenantId, foreign)).body).toEqual({ accepted: 0, known: 0 });
+  expect((await notify(caller.tenantId, foreign)).body).toEqual({ accepted: 0, known: 0, foreign: 0 });
   expect(await looked(caller, 3)).toMatchObject([{ did: "nothing" }, { did: "nothing" }, { did: "nothing" }]);
 });
 

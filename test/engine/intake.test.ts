@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { fingerprintOf, getDeadLetter, replayDeadLetter, skipDeadLetter } from "../../src/engine/index.ts";
+import { fingerprintOf, getDeadLetter, replayDeadLetter, SCOPES, skipDeadLetter } from "../../src/engine/index.ts";
 import { acceptance, outgoing } from "../../src/engine/intake/accept.ts";
 import { app } from "../probe/worker.ts";
 import {
@@ -19,7 +19,7 @@ import {
   until,
 } from "./harness.ts";
 
-const reader = { ...operator, seesUnattributed: true };
+const reader = { ...operator, scopes: SCOPES };
 
 /** The message of a command that is accepted and not sent. */
 async function accepted(name: string) {
@@ -194,7 +194,7 @@ describe("A dead letter", () => {
       );
       expect(letter?.tenant_id).toBeNull();
       expect(await getDeadLetter(probeEnv, reader, letter?.id ?? "")).toMatchObject({ reason: "invalid_envelope" });
-      await expect(getDeadLetter(probeEnv, { ...reader, seesUnattributed: false }, letter?.id ?? "")).rejects.toMatchObject({
+      await expect(getDeadLetter(probeEnv, { ...reader, scopes: [] }, letter?.id ?? "")).rejects.toMatchObject({
         code: "dead_letter_not_found",
       });
     },

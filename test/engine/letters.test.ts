@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { type Envelope, getDeadLetter, keeperOf, messageId, replayDeadLetter, skipDeadLetter } from "../../src/engine/index.ts";
+import { type Envelope, getDeadLetter, keeperOf, messageId, replayDeadLetter, SCOPES, skipDeadLetter } from "../../src/engine/index.ts";
 import { LabOrphan } from "../probe/lab.ts";
 import { ProbeRouted } from "../probe/messages.ts";
 import { routing } from "../probe/routing.ts";
@@ -23,7 +23,7 @@ import {
 } from "./harness.ts";
 import { platformOf, platformReaches, runLab } from "./lab.ts";
 
-const reader = { ...operator, seesUnattributed: true };
+const reader = { ...operator, scopes: SCOPES };
 
 interface Letter {
   id: string;

@@ -61,7 +61,7 @@ async function asked(tenantId: string): Promise<Record<string, number>> {
     running: await rowsRead(() => listInstances(probeEnv, by, { status: "running", limit: 1 })),
     job: await rowsRead(() => listInstances(probeEnv, by, { correlation: "7" })),
     doubts: await rowsRead(() => listEffects(probeEnv, by, { state: "in_doubt" })),
-    letters: await rowsRead(() => listDeadLetters(probeEnv, { ...by, seesUnattributed: false }, { limit: 1 })),
+    letters: await rowsRead(() => listDeadLetters(probeEnv, { ...by, scopes: [] }, { limit: 1 })),
     questions: await rowsRead(() => listApprovals(probeEnv, by, { state: "pending", limit: 1 })),
     round: await quietRound(),
   };

@@ -1,7 +1,16 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { armKeeper, keeperAge, keeperOf, listActions, putSchedule, retryInstance, upstreamRefused } from "../../src/engine/index.ts";
+import {
+  armKeeper,
+  keeperAge,
+  keeperOf,
+  listActions,
+  putSchedule,
+  retryInstance,
+  SCOPES,
+  upstreamRefused,
+} from "../../src/engine/index.ts";
 import { labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
 import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf } from "./harness.ts";
@@ -194,7 +203,7 @@ describe("The keeper", () => {
     await putSchedule(
       probeEnv,
       app,
-      operator,
+      { ...operator, scopes: SCOPES },
       name,
       { cron: "0 0 1 1 *", timeZone: "UTC", command: "lab.requested", payload: { name }, lateMs: 600_000 },
       "test",

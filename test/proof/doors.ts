@@ -18,6 +18,7 @@ import {
   replayDeadLetter,
   resolveDoubt,
   retryInstance,
+  SCOPES,
   skipDeadLetter,
   undoInstance,
 } from "../../src/engine/index.ts";
@@ -41,7 +42,7 @@ export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
       const commands = requests.map(({ payload, key }) => ({ type: "lab.requested", payload, idempotencyKey: key }));
       return enqueue(env, app, { tenantId: requests[0]?.tenantId ?? operator.tenantId, source: "test" }, commands);
     },
-    skip: (letter, reason) => skipDeadLetter(env, app, { ...operator, seesUnattributed: true }, letter, reason),
+    skip: (letter, reason) => skipDeadLetter(env, app, { ...operator, scopes: SCOPES }, letter, reason),
     heard: (name) => (env.LISTENER.get(env.LISTENER.idFromName(name)) as unknown as { heard(): Promise<number> }).heard(),
     retry: (id, options) => retryInstance(env, operator, id, options),
     undo: (id, reason) => undoInstance(env, operator, id, reason),
@@ -55,7 +56,7 @@ export function doorsOf(env: DoorsEnv, app: Catalog): Doors {
 
 /** T01, I12: whoever belongs to another tenant sees nothing of a run, and moves nothing of it. Answers what was seen or moved. */
 async function meddle(env: EngineEnv, app: Catalog, tenantId: string, { run, letters, questions, doubts }: Theirs): Promise<string[]> {
-  const by = { tenantId, actor: "mallory", seesUnattributed: true };
+  const by = { tenantId, actor: "mallory", scopes: SCOPES };
   const reason = "none of my business";
   const seen: string[] = [];
   const attempt = (what: string, ask: () => Promise<unknown>) =>

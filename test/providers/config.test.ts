@@ -4,6 +4,8 @@ import { crm, type ProvidersEnv, pages, search, social, text } from "../../src/p
 
 const url = "https://upstream.example.com";
 
+const crmOf = (vars: ProvidersEnv) => crm(vars, "acme");
+
 describe("provider configuration", () => {
   it.each<[string, (env: ProvidersEnv) => unknown, ProvidersEnv, string]>([
     ["a search token", search, { SEARCH_URL: url }, "SEARCH_TOKEN"],
@@ -16,9 +18,11 @@ describe("provider configuration", () => {
     ["a known provider", text, { TEXT_PROVIDER: "gpt" }, '"openai" or "workers-ai"'],
     ["a real address", search, { SEARCH_URL: "ftp://x", SEARCH_TOKEN: "t" }, "SEARCH_URL is not an http(s) address"],
     ["a way to the embedded program", search, {}, "UPSTREAMS"],
-    ["a CRM token", crm, { CRM_URL: url, RATE_LIMIT: env.RATE_LIMIT }, "CRM_TOKEN"],
-    ["a way to the embedded CRM", crm, { RATE_LIMIT: env.RATE_LIMIT }, "EMBEDDED_CRM"],
-    ["the CRM's limit", crm, { CRM_URL: url, CRM_TOKEN: "t" }, "RATE_LIMIT"],
+    ["a CRM token", crmOf, { CRM_URL: url, CRM_TENANTS: "acme", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TOKEN"],
+    ["a way to the embedded CRM", crmOf, { RATE_LIMIT: env.RATE_LIMIT }, "EMBEDDED_CRM"],
+    ["whose the CRM's account is", crmOf, { CRM_URL: url, CRM_TOKEN: "t", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TENANTS"],
+    ["the tenant among the CRM's", crmOf, { CRM_TENANTS: "acme2, bravo", RATE_LIMIT: env.RATE_LIMIT }, "CRM_TENANTS"],
+    ["the CRM's limit", crmOf, { CRM_URL: url, CRM_TENANTS: "acme", CRM_TOKEN: "t" }, "RATE_LIMIT"],
   ])("says what to set where %s is missing", (_, factory, incomplete, words) => {
     const attempt = () => factory(incomplete);
     expect(attempt).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(words) }));

@@ -7,7 +7,7 @@ import { fresh } from "../api/client.ts";
 import { crmCalls, crmView, failCrm, scripted } from "./embedded.ts";
 
 const options = { key: "k" };
-const real = () => crm(env);
+const real = () => crm(env, "acme");
 
 afterEach(() => failCrm());
 
@@ -192,7 +192,7 @@ describe("A call that fails as a whole", () => {
   });
 
   it("blames no record for a missing id property, and says how to make it", async () => {
-    await expect(crm({ ...env, CRM_ID_PROPERTY: "our_id" }).upsert("contacts", records, options)).rejects.toMatchObject({
+    await expect(crm({ ...env, CRM_ID_PROPERTY: "our_id" }, "acme").upsert("contacts", records, options)).rejects.toMatchObject({
       code: "not_retryable",
       message: expect.stringMatching(/non-unique.*our_id.*docs\/crm\.md/),
     });
@@ -216,8 +216,8 @@ describe("A call that fails as a whole", () => {
       },
     };
     const apart: ProvidersEnv = { EMBEDDED_CRM, RATE_LIMIT: namespaceOf(fresh()) };
-    await expect(crm(apart).read(["1"], options)).rejects.toMatchObject({ code: "retry_after", detail: { upstreamStatus: 429 } });
-    await expect(crm(apart).read(["1"], options)).rejects.toMatchObject({
+    await expect(crm(apart, "acme").read(["1"], options)).rejects.toMatchObject({ code: "retry_after", detail: { upstreamStatus: 429 } });
+    await expect(crm(apart, "acme").read(["1"], options)).rejects.toMatchObject({
       code: "retry_after",
       message: expect.stringContaining("Nothing was sent"),
     });

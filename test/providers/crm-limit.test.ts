@@ -11,7 +11,7 @@ it("150 callers at once are all served within the CRM's limit: it never has to r
   /** What a step does: it comes back when it was told to. */
   const upsert = async (key: string): Promise<CrmOutcome[]> => {
     try {
-      return await crm(env).upsert("contacts", [{ key, properties: { email: `${key}@example.com` } }], { key });
+      return await crm(env, "acme").upsert("contacts", [{ key, properties: { email: `${key}@example.com` } }], { key });
     } catch (error) {
       if (!(error instanceof MillraceError) || error.code !== "retry_after") throw error;
       await scheduler.wait(error.detail.delayMs ?? 0);

@@ -52,9 +52,9 @@ describe("The embedded CRM's messages about changes", () => {
 
   it("tell of our own changes as well, and of merges, as HubSpot does", async () => {
     const records = [1, 2].map((each) => ({ key: `${hook}-${each}`, properties: { email: `${hook}-${each}@example.com` } }));
-    const done = await crm(env).upsert("contacts", records, { key: "k" });
+    const done = await crm(env, "acme").upsert("contacts", records, { key: "k" });
     const [one = "", two = ""] = done.map((outcome) => (outcome.state === "done" ? outcome.crmId : ""));
-    const merged = await crm(env).merge(one, two, { key: "k" });
+    const merged = await crm(env, "acme").merge(one, two, { key: "k" });
     expect((await eventsOf(one, 3)).map(({ changeSource }) => changeSource)).toEqual(["INTEGRATION", "INTEGRATION", "INTEGRATION"]);
     const [merge] = await eventsOf(merged, 1);
     expect(merge).toMatchObject({ subscriptionType: "contact.merge", primaryObjectId: Number(one), mergedObjectIds: [Number(two)] });
@@ -87,7 +87,7 @@ describe("The embedded CRM's messages about changes", () => {
       key: `${hook}-${each}`,
       properties: { email: `${hook}-${each}@example.com` },
     }));
-    const done = await crm(env).upsert("contacts", records, { key: "k" });
+    const done = await crm(env, "acme").upsert("contacts", records, { key: "k" });
     const own = new Set(done.map((outcome) => (outcome.state === "done" ? outcome.crmId : "")));
     const messages = (await received(hook, 2)).map(({ body }) => JSON.parse(body) as Json[]);
     // Somebody else's change may come in one of them.

@@ -5,7 +5,7 @@ import { fresh } from "../api/client.ts";
 import { crmCalls, crmEdit, crmRests, crmView, failCrm } from "./embedded.ts";
 
 const options = { key: "k" };
-const real = () => crm(env);
+const real = () => crm(env, "acme");
 
 afterEach(() => failCrm());
 

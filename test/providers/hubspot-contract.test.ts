@@ -52,7 +52,7 @@ const EMBEDDED_CRM = {
     return answer;
   },
 };
-const watched = (changed: object = {}) => crm({ ...env, EMBEDDED_CRM, ...changed });
+const watched = (changed: object = {}) => crm({ ...env, EMBEDDED_CRM, ...changed }, "acme");
 
 describe("The connector and the embedded CRM speak as HubSpot publishes it", () => {
   it("when everything is taken, when a part is, when nothing is, and when a limit is reached", async () => {

@@ -18,7 +18,7 @@ export interface MessageDefinition<Payload = unknown> {
   readonly key: ((payload: Payload) => string) | undefined;
   readonly subject: (payload: Payload) => string;
   readonly queue: QueueDefinition;
-  /** Who may ask for it from outside; default every token with the scope `enqueue`. */
+  /** Who may say it from outside. A command's default is every token with the scope `enqueue`; an event without one is not asked for. */
   readonly door: Door | undefined;
   /** `{ 1: (v1) => v2, … }`: how each older version becomes the next. */
   readonly upcasts: Readonly<Record<number, Upcast>>;
@@ -26,13 +26,16 @@ export interface MessageDefinition<Payload = unknown> {
   from(payload: Payload, options?: DraftOptions): Draft;
 }
 
-/** How a command is asked for over HTTP, where the scope `enqueue` is not enough. */
+/** What a message needs wherever somebody outside says it: as a command, in a batch, as a CloudEvent, by a schedule, in a corrected dead letter. */
 export interface Door {
-  /** The scope that a token needs; null: none will do, and only the deployment's own code sends the command. */
+  /** The scope that a token needs; null: none will do, and only the deployment's own code says it. */
   readonly scope: string | null;
   /** The route that is made for it, such as `POST /v1/rebuilds`. */
   readonly route: string;
 }
+
+/** The door of a command that declares none. */
+const OPEN: Door = { scope: "enqueue", route: "POST /v1/commands" };
 
 export interface DraftOptions {
   /** Seconds the queue holds the message back; at most 12 hours. */
@@ -59,26 +62,25 @@ interface Options<Payload> {
   subject: (payload: Payload) => string;
   queue: QueueDefinition;
   upcasts?: Record<number, Upcast>;
+  door?: Door;
 }
 
 /**
  * Declares a command: something asked of one owner. `key` names the work from its business identity, so that asking twice is asking once.
  * `door` keeps it from callers who may only enqueue.
  */
-export function defineCommand<Payload>(
-  options: Options<Payload> & { key: (payload: Payload) => string; door?: Door },
-): MessageDefinition<Payload> {
-  return define("command", options);
+export function defineCommand<Payload>(options: Options<Payload> & { key: (payload: Payload) => string }): MessageDefinition<Payload> {
+  return define("command", { door: OPEN, ...options });
 }
 
-/** Declares an event: something that happened, told to whoever subscribed. */
+/** Declares an event: something that happened, told to whoever subscribed. `door` keeps its words from operators: they replay it as it came. */
 export function defineEvent<Payload>(options: Options<Payload>): MessageDefinition<Payload> {
   return define("event", options);
 }
 
 function define<Payload>(
   kind: Envelope["kind"],
-  options: Options<Payload> & { key?: (payload: Payload) => string; door?: Door },
+  options: Options<Payload> & { key?: (payload: Payload) => string },
 ): MessageDefinition<Payload> {
   const definition: MessageDefinition<Payload> = {
     kind,

@@ -138,8 +138,10 @@ function isWritable(body: unknown): boolean {
   return true;
 }
 
+type Name = "tenant_id" | "idempotency_key" | "correlation_id" | "source" | "kind" | "message_type";
+
 /** A name in what may be an envelope; undefined when there is none that an envelope may hold. */
-export function nameIn(body: unknown, field: "tenant_id" | "idempotency_key" | "correlation_id"): string | undefined {
+export function nameIn(body: unknown, field: Name): string | undefined {
   const name = envelopeSchema.shape[field].safeParse(textField(body, field)).data;
   return name?.isWellFormed() ? name : undefined;
 }

@@ -3,7 +3,7 @@ import { type Issue, MillraceError } from "../contract/errors.ts";
 import { andEquals, fragment, now, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { batch, query } from "../store/retry.ts";
-import type { Operator } from "./audit.ts";
+import type { Asker } from "./may-ask.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /** A dead letter, as people read it. */
@@ -27,8 +27,10 @@ export interface DeadLetterRow {
 }
 
 /** Whose dead letters: the tenant's; and those that name no tenant, for operators whose token may see them. */
-export interface DeadLetterReader extends Operator {
-  seesUnattributed: boolean;
+export type DeadLetterReader = Asker;
+
+function seesUnattributed({ scopes }: DeadLetterReader): boolean {
+  return scopes.includes("unattributed");
 }
 
 const COLUMNS = fragment(
@@ -55,7 +57,7 @@ export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: De
           ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("reason"), filter.reason)}
           AND (captured_at, id) < (${before.at}, ${before.id})
         ORDER BY captured_at DESC, id DESC LIMIT ${limit}`;
-      const found = await batch(env.DB, by.seesUnattributed ? [of(by.tenantId), of(null)] : [of(by.tenantId)]);
+      const found = await batch(env.DB, seesUnattributed(by) ? [of(by.tenantId), of(null)] : [of(by.tenantId)]);
       const letters = found.flat().map(asRow);
       return letters.sort((a, b) => b.capturedAt - a.capturedAt || (a.id < b.id ? 1 : -1)).slice(0, limit);
     },
@@ -63,7 +65,7 @@ export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: De
 }
 
 function visibleTo(by: DeadLetterReader): Statement {
-  return by.seesUnattributed ? sql`(tenant_id = ${by.tenantId} OR tenant_id IS NULL)` : sql`tenant_id = ${by.tenantId}`;
+  return seesUnattributed(by) ? sql`(tenant_id = ${by.tenantId} OR tenant_id IS NULL)` : sql`tenant_id = ${by.tenantId}`;
 }
 
 /** One dead letter with its message. Errors: `dead_letter_not_found`, also for another tenant's. */

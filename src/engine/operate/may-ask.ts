@@ -1,10 +1,22 @@
 import { MillraceError } from "../contract/errors.ts";
+import type { MessageDefinition } from "../contract/message.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import type { Token } from "./tokens.ts";
+import type { Operator } from "./audit.ts";
+import type { Scope } from "./tokens.ts";
+
+/** Somebody outside: a person or a program behind a token. */
+export interface Asker extends Operator {
+  /** What the token may do. */
+  readonly scopes: readonly Scope[];
+}
 
 /** Refuses a command that a token may not ask for. Errors: `forbidden`, which names the route made for the command; `unknown_message_type`. */
-export function assertMayAsk(catalog: Catalog, { scopes }: Pick<Token, "scopes">, type: string): void {
-  const { door } = catalog.performer(type).on;
+export function assertMayAsk(catalog: Catalog, by: Pick<Asker, "scopes">, type: string): void {
+  assertMaySay(by, catalog.performer(type).on);
+}
+
+/** The same for any message. Errors: `forbidden`. */
+export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: Pick<MessageDefinition, "type" | "door">): void {
   if (door === undefined || scopes.some((scope) => scope === door.scope)) return;
   const why =
     door.scope === null ? `No token may send ${type} by itself` : `${type} needs the scope \`${door.scope}\`, which the token lacks`;

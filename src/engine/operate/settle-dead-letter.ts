@@ -16,10 +16,11 @@ import { keyReused, sameWork } from "../intake/reuse.ts";
 import type { Outgoing } from "../recorder/entry.ts";
 import { relay } from "../recorder/relay.ts";
 import { batch, query } from "../store/retry.ts";
-import { carried, carries } from "../topology/carried.ts";
+import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { applied, audit } from "./audit.ts";
 import { type DeadLetterReader, type DeadLetterRow, getDeadLetter, settleLetter } from "./dead-letters.ts";
+import { assertMaySay } from "./may-ask.ts";
 
 /** What a replay did: sent the message again, or found nothing left to do. */
 export interface Replayed {
@@ -33,7 +34,8 @@ export interface Replayed {
 /**
  * Sends a dead letter back to its queue under its own key, if wished with a corrected body; it is validated first. The letter,
  * the audit row and the message move together, so that two clicks are one replay and a crash loses nothing.
- * Errors: `dead_letter_not_found`, and whatever the message is refused for now: then the letter stays open.
+ * Errors: `dead_letter_not_found`, `forbidden` for a correction that the token may not send, and whatever the message is refused for now:
+ * then the letter stays open.
  */
 export async function replayDeadLetter(
   env: EngineEnv,
@@ -52,7 +54,12 @@ export async function replayDeadLetter(
     return { actionId, instanceId: letter.instanceId, sent: false, why: `The letter is already ${letter.state}.` };
   }
   const body = options.body ?? letter.body;
-  const read = readMessage(body, (type) => carried(catalog, letter.queue, parseEnvelope(body).kind, type));
+  const read = readMessage(body, (type) => {
+    const definition = carried(catalog, letter.queue, parseEnvelope(body).kind, type);
+    // What is corrected is what the operator says: a door that is closed to the token stays so.
+    if (options.body !== undefined) assertMaySay(by, definition);
+    return definition;
+  });
   assertSameIdentity(catalog, by, letter, read.envelope);
   // A payload that is not there, or is none, is better said now than by the run: its key would be taken.
   await assertPayload(env, read);
@@ -147,9 +154,8 @@ async function aboutSkip(env: EngineEnv, by: DeadLetterReader, letter: DeadLette
 }
 
 /**
- * A replay may mend what a message says, never whose it is: neither its tenant nor its key, nor its type. One that was
- * captured because its key is another's has no work of its own that could be sent again. Errors: `forbidden`, `invalid_envelope`,
- * `idempotency_key_reused`.
+ * A replay may mend what a message says, never whose word it is: its tenant, key, source, kind and type stay. One that was captured because
+ * its key is another's has no work of its own that could be sent again. Errors: `forbidden`, `invalid_envelope`, `idempotency_key_reused`.
  */
 function assertSameIdentity(catalog: Catalog, by: DeadLetterReader, letter: DeadLetterRow, envelope: Envelope): void {
   if (envelope.tenant_id !== by.tenantId) {
@@ -159,25 +165,24 @@ function assertSameIdentity(catalog: Catalog, by: DeadLetterReader, letter: Dead
       { issues: [{ path: "tenant_id", message: "is not yours" }] },
     );
   }
-  // A key that no message may have (too long, say) is nobody's: the mended message gets one.
-  const key = nameIn(letter.body, "idempotency_key");
-  if (key !== undefined && envelope.idempotency_key !== key) {
+  for (const field of ["idempotency_key", "source", "kind", "message_type"] as const) {
+    const was = nameIn(letter.body, field);
+    if (was === undefined || envelope[field] === was || isMistake(catalog, letter, field)) continue;
     throw new MillraceError(
       "invalid_envelope",
-      "A replay keeps its message's key: leave it as it is. For work under another key, send a new command, and skip this letter.",
-      { issues: [{ path: "idempotency_key", message: `must stay "${key}"` }] },
-    );
-  }
-  // A type that its queue does not carry was a mistake, which may be mended; the queue's own types are not one another.
-  const { queue, messageType } = letter;
-  if (messageType !== null && messageType !== envelope.message_type && carries(catalog, queue, envelope.kind, messageType)) {
-    throw new MillraceError(
-      "invalid_envelope",
-      "A replay keeps its message's type: leave it as it is. For other work, send a new command, and skip this letter.",
-      { issues: [{ path: "message_type", message: `must stay "${messageType}"` }] },
+      `A replay keeps its message's ${field}: leave it as it is. For other work, send a new command, and skip this letter.`,
+      { issues: [{ path: field, message: `must stay "${shortened(was, 200)}"` }] },
     );
   }
   if (letter.reason === "idempotency_key_reused") throw keyReused(envelope);
+}
+
+/** A type that there is not may be mended, and a kind that its type has not. What cannot be read at all may be, too: it was nobody's. */
+function isMistake(catalog: Catalog, letter: DeadLetterRow, field: string): boolean {
+  const type = nameIn(letter.body, "message_type");
+  const kinds = type === undefined ? [] : catalog.kindsOf(type);
+  if (field === "message_type") return kinds.length === 0;
+  return field === "kind" && kinds.length > 0 && !kinds.some((kind) => kind === nameIn(letter.body, "kind"));
 }
 
 /**

@@ -6,6 +6,7 @@ import { type Draft, decodePayload } from "../contract/message.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { newTrace } from "../contract/trace.ts";
 import { type Action, applied, audit, type Operator } from "../operate/audit.ts";
+import { type Asker, assertMayAsk } from "../operate/may-ask.ts";
 import { batch, query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { checkTiming, nextAfter, passedSince } from "./cron.ts";
@@ -21,16 +22,17 @@ const MAX_PAYLOAD_BYTES = 32 * 1024;
 
 /**
  * Makes a schedule, or changes it as a whole; a paused one stays paused. Its next time is the first from now on. Errors: `invalid_payload`,
- * `unknown_message_type`: what could not run is not scheduled; `payload_too_large`; `invalid_transition` for one more than a tenant may have.
+ * `unknown_message_type`, `forbidden`: what could not run, or not by this token, is not scheduled; `payload_too_large`; `invalid_transition` for one more than a tenant may have.
  */
 export async function putSchedule(
   env: EngineEnv,
   catalog: Catalog,
-  by: Operator,
+  by: Asker,
   name: string,
   request: ScheduleRequest,
   reason: string,
 ): Promise<Schedule> {
+  assertMayAsk(catalog, by, request.command);
   checkTiming(request);
   const { on: definition } = catalog.performer(request.command);
   const payload = decodePayload(definition, definition.version, request.payload);

@@ -4,6 +4,7 @@ import { instanceId } from "../contract/ids.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { enqueue } from "../intake/enqueue.ts";
+import { assertMaySay } from "../operate/may-ask.ts";
 import { batch } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { nextAfter, type Passed, passedSince } from "./cron.ts";
@@ -82,10 +83,12 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at
   return false;
 }
 
-/** The instance that the command will be, or why there will be none. */
+/** The instance that the command will be, or why there will be none: also where a later deployment has closed its door to everybody. */
 function performerOf(catalog: Catalog, { tenantId, command }: Schedule, key: string): string | MillraceError {
   try {
-    return instanceId(tenantId, catalog.performer(command).name, key);
+    const { name, on } = catalog.performer(command);
+    if (on.door?.scope === null) assertMaySay({ scopes: [] }, on);
+    return instanceId(tenantId, name, key);
   } catch (error) {
     if (error instanceof MillraceError) return error;
     throw error;

@@ -3,22 +3,24 @@ import { MillraceError } from "../contract/errors.ts";
 import { digest, instanceId } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import { type Accepted, enqueue } from "../intake/enqueue.ts";
-import { audit, type Operator } from "../operate/audit.ts";
+import { audit } from "../operate/audit.ts";
+import { type Asker, assertMayAsk } from "../operate/may-ask.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { getSchedule, insertRun } from "./schedule.ts";
 
 /**
  * Runs a schedule's command now, also that of a paused one; its times stay as they are. `occasion` names the wish: the same one is the same run.
- * Errors: `schedule_not_found`, and what the command may be refused for.
+ * Errors: `schedule_not_found`, `forbidden` for a command that the token may not ask for, and what the command may be refused for.
  */
 export async function runSchedule(
   env: EngineEnv,
   catalog: Catalog,
-  by: Operator,
+  by: Asker,
   name: string,
   { reason, occasion }: { reason: string; occasion: string },
 ): Promise<Accepted> {
   const schedule = await getSchedule(env, by, name);
+  assertMayAsk(catalog, by, schedule.command);
   const key = `schedule/${name}/by hand/${digest(occasion)}`;
   const id = instanceId(by.tenantId, catalog.performer(schedule.command).name, key);
   const at = Date.now();

@@ -15,12 +15,3 @@ export function carried(catalog: Catalog, queue: string, kind: Envelope["kind"],
     `The queue ${queue} does not carry "${type}": send it to the queue ${definition.queue.name}, which does.`,
   );
 }
-
-/** True for a type that travels on the queue. */
-export function carries(catalog: Catalog, queue: string, kind: Envelope["kind"], type: string): boolean {
-  try {
-    return carried(catalog, queue, kind, type) !== undefined;
-  } catch {
-    return false;
-  }
-}

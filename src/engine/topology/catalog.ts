@@ -16,6 +16,8 @@ export interface Catalog {
   performer(type: string): AnyWorkflow;
   /** What follows from an event, and its definition. Errors: `unknown_message_type`. */
   subscribers(type: string): { event: MessageDefinition; targets: readonly Target[] };
+  /** The kinds of message that have this type: one, two where a command and an event are called alike, or none. */
+  kindsOf(type: string): readonly Envelope["kind"][];
   /** Says of events that they are durable here, to those senders that keep them until they hear it (`outbox: "sender"`). Never throws: a sender that does not hear of it sends again. */
   confirm(env: object, messages: readonly Envelope[]): Promise<void>;
   /** What is to be said when an operator gives a dead letter up. */
@@ -73,6 +75,7 @@ export function catalog(definition: Definition): Catalog {
     performer: (type) => performers.get(type) ?? unknown("command", type, performers.keys()),
     subscribers: (type) =>
       (routes.get(type) as { event: MessageDefinition; targets: readonly Target[] } | undefined) ?? unknown("event", type, routes.keys()),
+    kindsOf: (type) => [...(performers.has(type) ? (["command"] as const) : []), ...(routes.has(type) ? (["event"] as const) : [])],
     confirm: async (env, taken) => {
       const kept = taken.filter(({ outbox }) => outbox === "sender");
       if (kept.length === 0 || onConfirmed === undefined) return;

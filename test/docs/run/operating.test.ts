@@ -16,7 +16,8 @@ async function world() {
   const doubtful = await seedInstance(TENANT, { status: "in_doubt" });
   for (const step of ["send mail", "send letter", "send parcel"]) await seedEffect(doubtful, { step });
   await seedApproval(TENANT);
-  await seedLetter(TENANT, { reason: "invalid_payload", body: envelopeFor(TENANT, "campaign-7", { brand: "acme" }) });
+  const lost = { ...envelopeFor(TENANT, "campaign-7", { brand: "acme" }), source: "shop" };
+  await seedLetter(TENANT, { reason: "invalid_payload", body: lost });
   await seedLetter(TENANT, { reason: "exhausted" });
   const variables = new Map([
     ["URL", ""],
