@@ -12,6 +12,7 @@ import type { ApiEnv } from "./env.ts";
 import { page, pageOf, pageQuery } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
+import { traceHeadersSchema, traceOf } from "./trace.ts";
 
 const AcceptedSchema = BatchSchema.extend({
   replayed: z.boolean().openapi({ description: "True when the same batch had been accepted before: nothing new was started." }),
@@ -28,6 +29,7 @@ const accept = createRoute({
   ...needs("enqueue"),
   request: {
     query: uploadQuery,
+    headers: z.object(traceHeadersSchema),
     body: {
       required: true,
       content: {
@@ -100,7 +102,14 @@ export function batches(catalog: Catalog) {
       // A refused upload, and the second copy of a repeated one, are nobody's. One whose acceptance failed half way stays: its row may be there.
       const drop = async () => void (uploaded && file && (await context.env.PAYLOADS.delete(file.key)));
       try {
-        const { batch, replayed } = await acceptBatch(context.env, catalog, { tenantId, source: `api/${actor}` }, request, file);
+        const { batch, replayed } = await acceptBatch(
+          context.env,
+          catalog,
+          { tenantId, source: `api/${actor}` },
+          request,
+          file,
+          traceOf(context.req),
+        );
         if (batch.fileKey !== (file?.key ?? null)) await drop();
         return context.json({ ...batchView(batch), replayed }, 202, { location: `/v1/batches/${request.batchId}` });
       } catch (error) {

@@ -22,6 +22,7 @@ export const cloudEventSchema = z.looseObject({
   correlationid: chosenName(200).optional(),
   causationid: chosenName(300).optional(),
   traceparent: z.string().optional(),
+  tracestate: z.string().optional(),
 });
 
 const identified = cloudEventSchema.refine(({ source, id }) => keyOf(source, id).length <= MAX_KEY_CHARACTERS, {
@@ -51,6 +52,7 @@ export async function readCloudEvent(request: HonoRequest): Promise<CommandReque
     correlationId: event.correlationid,
     causationId: event.causationid,
     traceparent: event.traceparent,
+    tracestate: event.tracestate,
   };
 }
 

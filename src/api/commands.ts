@@ -18,6 +18,7 @@ import type { ApiEnv } from "./env.ts";
 import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { ProblemSchema, problemOf, problems } from "./problem.ts";
+import { traceHeadersSchema, traceOf } from "./trace.ts";
 
 /** 12 hours: the longest delay that is safe to ask a queue for. */
 const MAX_DELAY_SECONDS = 43_200;
@@ -61,7 +62,7 @@ const acceptOne = createRoute({
   description: [
     "202 means that the command's row is committed: exactly one instance will perform it.",
     "`Idempotency-Key` names the work; without it the command derives a key from its payload. The same key again answers with the same instance, `replayed`.",
-    "Also takes CloudEvents 1.0, structured and binary: `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid` and `traceparent` are read; `subject` is not, it follows from the payload.",
+    "Also takes CloudEvents 1.0, structured and binary: `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is not, it follows from the payload.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
@@ -70,7 +71,7 @@ const acceptOne = createRoute({
         .string()
         .optional()
         .openapi({ description: `1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or quoted.` }),
-      traceparent: z.string().optional().openapi({ description: "W3C trace context; carried on to everything that follows." }),
+      ...traceHeadersSchema,
     }),
     body: {
       required: true,
@@ -94,7 +95,7 @@ const acceptMany = createRoute({
   description: "Answers each command by itself, in order. Keys go into the items.",
   ...needs("enqueue"),
   request: {
-    headers: z.object({ traceparent: z.string().optional() }),
+    headers: z.object(traceHeadersSchema),
     body: jsonBody(batchSchema),
   },
   responses: {
@@ -132,7 +133,7 @@ async function readCommand(request: HonoRequest): Promise<CommandRequest> {
   return {
     ...command,
     idempotencyKey: key ?? command.idempotencyKey,
-    traceparent: request.header("traceparent") ?? command.traceparent,
+    ...traceOf(request),
   };
 }
 
@@ -146,7 +147,7 @@ async function readBatch(request: HonoRequest, assertMay: (type: string) => void
     try {
       const { idempotency_key, ...command } = parseWith(batchItemSchema, item);
       assertMay(command.type);
-      return { ...asRequest(command), idempotencyKey: idempotency_key, traceparent: request.header("traceparent") };
+      return { ...asRequest(command), idempotencyKey: idempotency_key, ...traceOf(request) };
     } catch (error) {
       if (error instanceof MillraceError) return error;
       throw error;

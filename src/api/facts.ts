@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { nextHop, traceIdOf } from "../engine/index.ts";
-import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema } from "../facts/fact.ts";
+import { nextHop } from "../engine/index.ts";
+import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema, traceFields } from "../facts/fact.ts";
 import { type FactRow, listFacts, readCursor } from "../facts/rows.ts";
 import type { Appended } from "../objects/ledger.ts";
 import { appendEach, reusedName } from "../objects/ledgers.ts";
@@ -12,6 +12,7 @@ import { pageOf, pageQuery } from "./paging.ts";
 import { ProblemSchema, problemOf, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, timestamp } from "./time.ts";
+import { traceHeadersSchema, traceOf } from "./trace.ts";
 
 const MAX_FACTS = 100;
 /** A hundred facts of the largest size, and what is written around them. */
@@ -67,7 +68,7 @@ const append = createRoute({
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
-    headers: z.object({ traceparent: z.string().optional().openapi({ description: "W3C trace context: every fact carries its trace." }) }),
+    headers: z.object(traceHeadersSchema),
     body: jsonBody(statementSchema),
   },
   responses: {
@@ -117,7 +118,7 @@ export function facts() {
       const body = await readBody(context.req, unreadSchema, { maxBytes: MAX_BYTES });
       const from: Provenance = {
         tenant_id: context.var.caller.tenantId,
-        trace_id: traceIdOf(nextHop(context.req.header("traceparent"))),
+        ...traceFields(nextHop(traceOf(context.req) ?? {})),
         correlation_id: body.correlation_id ?? crypto.randomUUID(),
         causation_id: body.causation_id ?? `request/${crypto.randomUUID()}`,
       };

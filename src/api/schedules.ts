@@ -22,6 +22,7 @@ import { page, pageOf, pageQuery } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";
+import { traceHeadersSchema, traceOf } from "./trace.ts";
 
 const MAX_LATE_SECONDS = 7 * 86_400;
 
@@ -144,7 +145,7 @@ const run = createRoute({
   summary: "Run its command now, beside its times",
   description: "Also that of a paused schedule. The same `Idempotency-Key` is the same run.",
   ...needs("operate"),
-  request: { params, headers: z.object({ "idempotency-key": z.string().optional() }), body: jsonBody(reasoned) },
+  request: { params, headers: z.object({ "idempotency-key": z.string().optional(), ...traceHeadersSchema }), body: jsonBody(reasoned) },
   responses: {
     202: answers("Accepted", z.object({ instance_id: z.string(), replayed: z.boolean() })),
     ...problems(...ACTION_REFUSALS, "schedule_not_found", "unknown_message_type"),
@@ -193,7 +194,11 @@ export function schedules(catalog: Catalog) {
     .openapi(run, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
       const occasion = idempotencyKey(req.header("idempotency-key")) ?? crypto.randomUUID();
-      const { instanceId, replayed } = await runSchedule(env, catalog, caller, req.valid("param").name, { reason, occasion });
+      const { instanceId, replayed } = await runSchedule(env, catalog, caller, req.valid("param").name, {
+        reason,
+        occasion,
+        ...traceOf(req),
+      });
       return json({ instance_id: instanceId, replayed }, 202);
     })
     .openapi(runs, async ({ env, req, var: { caller }, json }) =>

@@ -8,6 +8,7 @@ import {
   MillraceError,
   query,
   type Requester,
+  type SaidTrace,
   sql,
 } from "../engine/index.ts";
 import { BatchExport, BatchImport, BatchReconcile } from "../messages/batches.ts";
@@ -31,6 +32,7 @@ export async function acceptBatch(
   by: Requester,
   request: BatchRequest,
   file: StoredFile | null,
+  trace: SaidTrace = {},
 ): Promise<{ batch: Batch; replayed: boolean }> {
   const { tenantId } = by;
   const { batchId, operation, dataset, format, formulas } = request;
@@ -53,7 +55,7 @@ export async function acceptBatch(
   const batch = await findBatch(env.DB, tenantId, batchId);
   if (batch?.fingerprint !== fingerprint) throw reused(batchId, "names another batch: another operation, dataset, format or file");
 
-  const [accepted] = await enqueue(env, catalog, by, [{ type: command.type, payload: { batch_id: batchId } }]);
+  const [accepted] = await enqueue(env, catalog, by, [{ type: command.type, payload: { batch_id: batchId }, ...trace }]);
   if (!accepted || accepted instanceof MillraceError) {
     // Its command's key is taken by a command that somebody sent by hand.
     if (fresh.length > 0) await forget(env, batch);

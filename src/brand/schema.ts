@@ -18,6 +18,7 @@ export const BRAND_SCHEMA = `
     reuse TEXT, correlation_id TEXT NOT NULL, causation_id TEXT NOT NULL, traceparent TEXT NOT NULL,
     state TEXT NOT NULL CHECK (state IN ('held', 'to_send', 'sent', 'failed', 'dropped', 'done')), at INTEGER NOT NULL
   ) STRICT;
+  CREATE TABLE IF NOT EXISTS trace_states (instance_id TEXT PRIMARY KEY, tracestate TEXT NOT NULL) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS requests_by_state ON requests (state, place);
   CREATE INDEX IF NOT EXISTS requests_by_keyword ON requests (keyword, state);
   CREATE TABLE IF NOT EXISTS decisions (

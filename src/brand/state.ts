@@ -33,6 +33,7 @@ export interface KeywordRequest {
   correlation_id: string;
   causation_id: string;
   traceparent: string;
+  tracestate: string | null;
 }
 
 /** A request on its way moves forward only: from `held` to `to_send` to `sent` and `done`; `failed` and `dropped` count no more. */
@@ -158,7 +159,7 @@ export class BrandState {
 
   /** A request from its decision on. False when its instance was asked for before. */
   ask(request: KeywordRequest, state: "held" | "to_send", at: number): boolean {
-    const { instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent } = request;
+    const { instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate } = request;
     const insert = `INSERT INTO requests (instance_id, keyword, spelled, cycle, reuse, correlation_id, causation_id, traceparent, state, at)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (instance_id) DO NOTHING`;
     const key = this.name(spelled);
@@ -175,13 +176,17 @@ export class BrandState {
       state,
       at,
     ).rowsWritten;
+    if (written > 0 && tracestate !== null) {
+      this.#sql.exec("INSERT INTO trace_states (instance_id, tracestate) VALUES (?, ?) ON CONFLICT DO NOTHING", instance_id, tracestate);
+    }
     return written > 0;
   }
 
   /** Requests in a state, those that came first in front. */
   requests(state: "held" | "to_send" | "sent", limit = -1): KeywordRequest[] {
-    const columns = "instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent";
-    return this.#rows<KeywordRequest>(`SELECT ${columns} FROM requests WHERE state = ? ORDER BY place LIMIT ?`, state, limit);
+    const columns = "instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate";
+    const all = "requests LEFT JOIN trace_states USING (instance_id)";
+    return this.#rows<KeywordRequest>(`SELECT ${columns} FROM ${all} WHERE state = ? ORDER BY place LIMIT ?`, state, limit);
   }
 
   /** Moves a request on. False when somebody else has moved it. */
@@ -219,6 +224,7 @@ export class BrandState {
   prune(now: number, freshMs: number): void {
     this.#sql.exec("DELETE FROM research WHERE at < ?", now - freshMs);
     this.#sql.exec("DELETE FROM requests WHERE state IN ('failed', 'dropped', 'done') AND at < ?", now - KEEP_MS);
+    this.#sql.exec("DELETE FROM trace_states WHERE instance_id NOT IN (SELECT instance_id FROM requests)");
     this.#sql.exec("DELETE FROM articles WHERE state IN ('failed', 'unpublished', 'rejected') AND at < ?", now - KEEP_MS);
     this.#sql.exec("DELETE FROM cycles WHERE at < ?", now - KEEP_MS);
     this.#sql.exec("DELETE FROM audits WHERE at < ?", now - KEEP_MS);

@@ -34,7 +34,7 @@ export async function takeChange(call: ChangeCall): Promise<Commit<Change>> {
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
   const upstream = crm(env, tenantId);
-  const [read] = await upstream.read([notice.crm_id], { key: call.instanceId }, propertyNames(env));
+  const [read] = await upstream.read([notice.crm_id], { key: call.instanceId, trace: envelope }, propertyNames(env));
   const found = read && !read.archived ? read : undefined;
   const linked = await contactsLinkedTo(env.DB, tenantId, [notice.crm_id, ...notice.merged]);
   const named = found?.key ? contactOf(tenantId, found.key) : undefined;
@@ -71,7 +71,7 @@ async function takeFrom({ env, envelope, instanceId }: ChangeCall, { contact, li
   if (link?.state === "merged") return left();
   const key = contactKey(tenantId, id);
   // A record that was merged, or made by a person, does not bear our name: without it, the next sync would make a second one.
-  if (found.key !== key) await crm(env, tenantId).name([{ crmId: found.crmId, key }], { key: instanceId });
+  if (found.key !== key) await crm(env, tenantId).name([{ crmId: found.crmId, key }], { key: instanceId, trace: envelope });
   const known = link?.known ?? {};
   const ours = toProperties(env, contact, known);
   const { take, send, seen } = settle(ours, known, found.properties);
@@ -111,7 +111,7 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
   // An attempt before this one may have named it already.
   const contactId = named ?? `crm-${found.crmId}`;
   if (named === undefined)
-    await crm(env, tenantId).name([{ crmId: found.crmId, key: contactKey(tenantId, contactId) }], { key: instanceId });
+    await crm(env, tenantId).name([{ crmId: found.crmId, key: contactKey(tenantId, contactId) }], { key: instanceId, trace: envelope });
   const all: Properties = Object.fromEntries(
     propertyNames(env).flatMap((name) => {
       const value = found.properties[name] ?? "";

@@ -88,7 +88,7 @@ async function commitOf(
   // Locally one thread does everything, and chunk upon chunk would leave it no time to answer who asks how far the sync is.
   await scheduler.wait(1);
   const key = `${instanceId}/${placeOf(after)}`;
-  const pushed = await push({ env, tenantId, key }, candidates, canonical, { compare: scope === "all" });
+  const pushed = await push({ env, tenantId, key, trace: envelope }, candidates, canonical, { compare: scope === "all" });
   const waiting = walk.waiting + (walk.isLast ? 0 : pushed.refused.filter(({ retry }) => retry).length);
   const next = more ? (candidates.at(-1)?.contact.contact_id ?? null) : null;
   const owner = { tenantId, syncId };

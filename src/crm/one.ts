@@ -30,7 +30,9 @@ export async function syncOne({ env, envelope, instanceId, contactId }: OneCall)
   const canonical = await knownAs({ env, tenantId }, asked);
   const into = canonical.get(contactId) ?? contactId;
   const meant = into === contactId ? asked : [self, ...(await candidatesByIds(env.DB, tenantId, [into]))];
-  const pushed = await push({ env, tenantId, key: instanceId }, meant, new Map([...canonical, [into, into]]), { revive: true });
+  const pushed = await push({ env, tenantId, key: instanceId, trace: envelope }, meant, new Map([...canonical, [into, into]]), {
+    revive: true,
+  });
   const [why] = pushed.refused;
   if (why) {
     const said = `The CRM did not take the contact: ${why.category}: ${why.message}${why.correlationId ? ` (its correlation id: ${why.correlationId})` : ""}`;

@@ -1,3 +1,4 @@
+import type { TraceContext } from "../engine/index.ts";
 import type { ContactSynced } from "../messages/crm.ts";
 import { resolveContacts } from "../objects/contact-books.ts";
 import { type Crm, type CrmOutcome, crm } from "../providers/index.ts";
@@ -12,6 +13,8 @@ export interface PushCall {
   tenantId: string;
   /** Names the effect to the CRM. */
   key: string;
+  /** The job's. */
+  trace: TraceContext;
 }
 
 /** Why the CRM did not take a contact. */
@@ -92,7 +95,7 @@ export async function push(
 ): Promise<Pushed> {
   const { env, tenantId } = call;
   const upstream = crm(env, tenantId);
-  const options = { key: call.key };
+  const options = { key: call.key, trace: call.trace };
   const knownOf = (id: string) => canonical.get(id) ?? id;
   const away = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) !== id);
   const own = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) === id);
@@ -140,7 +143,7 @@ export async function push(
 
 /** Reads what is to be overwritten, and settles each contact with it. */
 async function compared(
-  { env, key }: PushCall,
+  { env, key, trace }: PushCall,
   upstream: Crm,
   candidates: readonly Candidate[],
   { compare, revive }: Thoroughness,
@@ -148,7 +151,7 @@ async function compared(
 ): Promise<Work[]> {
   const linked = candidates.filter((one) => one.link?.crmId && (compare || Object.keys(changesOf(env, one)).length > 0));
   const crmIds = linked.map(({ link }) => link?.crmId ?? "");
-  const answered = crmIds.length > 0 ? await upstream.read(crmIds, { key }, propertyNames(env)) : [];
+  const answered = crmIds.length > 0 ? await upstream.read(crmIds, { key, trace }, propertyNames(env)) : [];
   const found = new Map(answered.filter(({ archived }) => !archived).map((one) => [one.crmId, one]));
   const reading = new Set(crmIds);
   // A record that was merged there answers under another's id.
@@ -174,7 +177,7 @@ async function compared(
 }
 
 /** Upserts contacts and their companies, then connects them. Answers each contact's outcome by its id; none for one without anything to send. */
-async function sent({ tenantId, key }: PushCall, upstream: Crm, work: readonly Work[]): Promise<Map<string, CrmOutcome>> {
+async function sent({ tenantId, key, trace }: PushCall, upstream: Crm, work: readonly Work[]): Promise<Map<string, CrmOutcome>> {
   const sending = work.filter(({ settled }) => Object.keys(settled.send).length > 0);
   if (sending.length === 0) return new Map();
   const employers = new Map(
@@ -183,8 +186,8 @@ async function sent({ tenantId, key }: PushCall, upstream: Crm, work: readonly W
   const records = sending.map(({ id, settled }) => ({ key: contactKey(tenantId, id), properties: settled.send }));
   const companies = [...employers].map(([key, name]) => ({ key, properties: { name } }));
   const [people, firms] = await Promise.all([
-    upstream.upsert("contacts", records, { key }),
-    companies.length > 0 ? upstream.upsert("companies", companies, { key }) : [],
+    upstream.upsert("contacts", records, { key, trace }),
+    companies.length > 0 ? upstream.upsert("companies", companies, { key, trace }) : [],
   ]);
   const person = new Map(people.map((outcome) => [outcome.key, outcome]));
   const firm = new Map(firms.map((outcome) => [outcome.key, outcome]));
@@ -198,7 +201,7 @@ async function sent({ tenantId, key }: PushCall, upstream: Crm, work: readonly W
     outcomes.set(id, taken.state === "done" && employer?.state === "failed" ? employer : taken);
     if (taken.state === "done" && employer?.state === "done") pairs.push({ contact: taken.crmId, company: employer.crmId });
   }
-  if (pairs.length > 0) await upstream.associate(pairs, { key });
+  if (pairs.length > 0) await upstream.associate(pairs, { key, trace });
   return outcomes;
 }
 
@@ -209,7 +212,7 @@ async function mergeRecords(
   knownOf: (id: string) => string,
   records: Map<string, string>,
   pushed: Pushed,
-  options: { key: string },
+  options: { key: string; trace: TraceContext },
 ): Promise<void> {
   for (const { contact, link } of away) {
     const { contact_id: id, revision } = contact;

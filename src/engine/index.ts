@@ -22,7 +22,7 @@ export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
 export { type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { beginning } from "./contract/text.ts";
-export { newTrace, nextHop, traceIdOf } from "./contract/trace.ts";
+export { newTrace, nextHop, type SaidTrace, type TraceContext, traceHeaders, traceIdOf } from "./contract/trace.ts";
 export type { ApprovalRequest } from "./guard/approve.ts";
 export {
   type Commit,

@@ -1,6 +1,6 @@
 import { distance } from "fastest-levenshtein";
 import * as z from "zod";
-import { assertBounded, type Issue, issuesOf, MillraceError } from "../engine/index.ts";
+import { assertBounded, type Issue, issuesOf, MillraceError, type TraceContext, traceIdOf } from "../engine/index.ts";
 
 /** Names of things in the caller's world: accounts, partners, contacts, entities. */
 const names = (max: number) =>
@@ -57,7 +57,14 @@ export type FactPayload<Type extends FactType> = z.infer<(typeof FACT_PAYLOADS)[
 export const PROCESSED = ["outcome", "charge", "payout", "contact_merged", "reconciliation"] as const satisfies readonly FactType[];
 
 const head = { fact_id: name, entity: name, subtype: z.string().min(1).max(100).optional(), occurred_at: z.iso.datetime() };
-const provenance = { tenant_id: z.string(), trace_id: z.string().length(32), correlation_id: z.string(), causation_id: z.string() };
+const provenance = {
+  tenant_id: z.string(),
+  trace_id: z.string().length(32),
+  traceparent: z.string().optional(),
+  tracestate: z.string().optional(),
+  correlation_id: z.string(),
+  causation_id: z.string(),
+};
 const place = { sequence: z.int().min(1), recorded_at: z.iso.datetime() };
 
 /** A fact as somebody states it. */
@@ -80,9 +87,17 @@ export interface Provenance {
   tenant_id: string;
   /** 32 hex characters: the W3C trace it belongs to. */
   trace_id: string;
+  /** The hop that stated it, with its flags and state; facts of earlier deployments say only the trace. */
+  traceparent?: string | undefined;
+  tracestate?: string | undefined;
   correlation_id: string;
   /** What caused it: a request, or the fact or message it follows from. */
   causation_id: string;
+}
+
+/** The part of it that says which trace a fact belongs to. */
+export function traceFields(trace: TraceContext): Pick<Provenance, "trace_id" | "traceparent" | "tracestate"> {
+  return { trace_id: traceIdOf(trace.traceparent), ...trace };
 }
 
 /** A fact as its ledger holds it. */

@@ -34,6 +34,7 @@ export interface Cycle {
   keywords: readonly string[];
   correlation_id: string;
   traceparent: string;
+  tracestate?: string | undefined;
 }
 
 /** What became of one keyword of a cycle. */
@@ -213,6 +214,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       correlation_id: job.correlation_id,
       causation_id: `${instance_id}/decide`,
       traceparent: job.traceparent,
+      tracestate: job.tracestate ?? null,
     };
     let decided = decide(this.#state.known(this.#state.name(keyword)), this.#state.room(settings.max_drafts), now);
     if (decided.verdict !== "skipped" && !this.#begin(request, decided, now)) decided = refusedAsRepeated(cycle, request.instance_id);
@@ -270,9 +272,9 @@ export function brandAgent(catalog: Catalog): typeof BrandAgent {
   };
 }
 
-function commandOf(brand: string, { spelled, cycle, reuse, correlation_id, causation_id, traceparent }: KeywordRequest) {
+function commandOf(brand: string, { spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate }: KeywordRequest) {
   const payload = { brand, keyword: spelled, cycle, ...(reuse !== null && { reuse }) };
-  return { type: ResearchRequested.type, payload, correlationId: correlation_id, causationId: causation_id, traceparent };
+  return { type: ResearchRequested.type, payload, correlationId: correlation_id, causationId: causation_id, traceparent, tracestate };
 }
 
 function askedElsewhere(answer: Accepted | undefined, correlationId: string): string | undefined {

@@ -42,14 +42,14 @@ export function feedOf(messageType: string): Feed {
 
 /** The message that takes a fact to a feed: the same at every send, but for its span and time. */
 export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
-  const { entity, fact_id, tenant_id, trace_id, correlation_id, causation_id, sequence } = fact;
+  const { entity, fact_id, tenant_id, correlation_id, causation_id, sequence } = fact;
   const event = feed === "projections" ? FactRecorded : PROCESSED_EVENTS[fact.type as keyof typeof PROCESSED_EVENTS];
   const envelope = await address(bucket, event.from(fact as never), {
     tenantId: tenant_id,
     source: sourceIn(epoch),
     correlationId: correlation_id,
     causationId: causation_id,
-    traceparent: nextHop(`00-${trace_id}-${"1".padStart(16, "0")}-01`),
+    ...nextHop({ traceparent: fact.traceparent ?? `00-${fact.trace_id}-${"1".padStart(16, "0")}-01`, tracestate: fact.tracestate }),
     idempotencyKey: `${entity}/${fact_id}`,
     sequence,
     outbox: "sender",

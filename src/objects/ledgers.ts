@@ -1,6 +1,14 @@
 import pRetry from "p-retry";
-import { beginning, type Envelope, isTransient, MillraceError, placed, traceIdOf } from "../engine/index.ts";
-import { isKeptByMillrace, keptByMillrace, type Provenance, type RecordedFact, readFact, type StatedFact } from "../facts/fact.ts";
+import { beginning, type Envelope, isTransient, MillraceError, nextHop, placed } from "../engine/index.ts";
+import {
+  isKeptByMillrace,
+  keptByMillrace,
+  type Provenance,
+  type RecordedFact,
+  readFact,
+  type StatedFact,
+  traceFields,
+} from "../facts/fact.ts";
 import { epochOf, type Feed, feedOf } from "./feeds.ts";
 import type { Appended, Ledger, LedgerState } from "./ledger.ts";
 
@@ -110,7 +118,7 @@ export async function confirmFacts(env: Env, events: readonly Envelope[]): Promi
 export function provenanceOf(envelope: Envelope): Provenance {
   return {
     tenant_id: envelope.tenant_id,
-    trace_id: traceIdOf(envelope.traceparent),
+    ...traceFields(nextHop(envelope)),
     correlation_id: envelope.correlation_id,
     causation_id: beginning(envelope.idempotency_key, 300),
   };

@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import { MillraceError } from "../engine/index.ts";
+import { MillraceError, type TraceContext, traceHeaders } from "../engine/index.ts";
 import { type Answer, type Counterpart, refusal } from "./refusal.ts";
 
 /** What every call to the outside carries. */
@@ -8,6 +8,8 @@ export interface CallOptions {
   key: string;
   /** Gives the call up. Whether the upstream acted is then unknown. Default: after 60 seconds. */
   signal?: AbortSignal;
+  /** The trace of the job that calls: an envelope has it, and so has what a step is given. Each call is a span of its own. */
+  trace?: TraceContext;
 }
 
 /** One program outside: where it is, how we prove who we are, and the way there. */
@@ -46,7 +48,7 @@ export async function callUpstream<T>(upstream: Upstream, call: UpstreamCall, sc
 async function exchange(upstream: Upstream, call: UpstreamCall, options: CallOptions): Promise<Answer> {
   const request = new Request(upstream.url.replace(/\/+$/, "") + call.path, {
     method: call.method,
-    headers: call.headers,
+    headers: { ...call.headers, ...traceHeaders(options.trace) },
     body: call.body,
     // A followed redirect would hand the credential to whatever host it names.
     redirect: "manual",

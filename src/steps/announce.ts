@@ -15,11 +15,11 @@ export type Announced = { state: "posted"; uri: string } | { state: "skipped"; w
  */
 export const announce = defineStep({
   effect: "keyed",
-  async run({ input: { createdAt, ...key }, key: effectKey, signal, env }: EffectCall<Announcement>): Promise<Announced> {
+  async run({ input: { createdAt, ...key }, key: effectKey, signal, trace, env }: EffectCall<Announcement>): Promise<Announced> {
     const { brand, title, url, status } = await loadArticle(env.DB, key);
     if (status !== "published" || url === null) return { state: "skipped", why: `The article is not up: its status is ${status}.` };
     const post = { text: announcement({ brand, title, url }), createdAt, rkey: await recordKey(createdAt, effectKey) };
-    const { uri } = await social(env).post(post, { key: effectKey, signal });
+    const { uri } = await social(env).post(post, { key: effectKey, signal, trace });
     return { state: "posted", uri };
   },
 });

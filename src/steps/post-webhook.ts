@@ -32,7 +32,7 @@ export const postWebhook = defineStep({
   effect: "keyed",
   retries: { limit: 5, delay: "10 seconds", backoff: "exponential" },
   timeout: "30 seconds",
-  run: async ({ input: delivery, signal, env }: EffectCall<Delivery>): Promise<Posted> => {
+  run: async ({ input: delivery, fetch, signal, env }: EffectCall<Delivery>): Promise<Posted> => {
     const target = await targetOf(env.DB, delivery);
     if (target?.state !== "enabled") return { state: "skipped", why: `The endpoint is ${target?.state ?? "deleted"}.` };
     const line: Attempt = {
@@ -46,7 +46,7 @@ export const postWebhook = defineStep({
     };
     const began = Date.now();
     try {
-      await post(env, delivery, target, signal, line);
+      await post({ env, fetch, signal }, delivery, target, line);
       return { state: line.status === 410 ? "gone" : "sent", attempt: { ...line, ms: Date.now() - began } };
     } catch (error) {
       const failed = { ...line, error: messageOf(error), ms: Date.now() - began };
@@ -61,10 +61,9 @@ export const postWebhook = defineStep({
 
 /** One request. Notes in the line what was answered; returns for 2xx and 410, and throws for everything else. */
 async function post(
-  env: Cloudflare.Env,
+  { env, fetch, signal }: Pick<EffectCall<Delivery>, "env" | "fetch" | "signal">,
   delivery: Delivery,
   { url, generations }: Target,
-  signal: AbortSignal,
   line: Attempt,
 ): Promise<void> {
   const target = await checkTarget(env, url);
@@ -76,7 +75,7 @@ async function post(
     headers: { "content-type": "application/json", "user-agent": "Millrace", ...signed(env.MILLRACE_KEY, delivery, generations) },
     body: delivery.body,
     redirect: "manual",
-    signal: AbortSignal.any([signal, inTime]),
+    signal: inTime,
   }).catch(() => {
     const late = inTime.aborted || signal.aborted;
     throw new MillraceError(

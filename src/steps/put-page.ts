@@ -8,16 +8,16 @@ type BrandArticle = ArticleKey & { brand: string };
 
 const remove = defineStep({
   effect: "natural",
-  run: ({ input: { output }, key, signal, env }: EffectCall<Done<BrandArticle, LivePage>>): Promise<unknown> =>
-    pages(env).remove(output, { key, signal }),
+  run: ({ input: { output }, key, signal, trace, env }: EffectCall<Done<BrandArticle, LivePage>>): Promise<unknown> =>
+    pages(env).remove(output, { key, signal, trace }),
 });
 
 const put = defineStep({
   effect: "natural",
   retries: { limit: 2, delay: "2 seconds", backoff: "exponential" },
-  async run({ input, key, signal, env }: EffectCall<BrandArticle>) {
+  async run({ input, key, signal, trace, env }: EffectCall<BrandArticle>) {
     const article = await loadArticleOf(env.DB, input);
-    return livePage(article, await pages(env).put(pageOf(article, env), { key, signal }));
+    return livePage(article, await pages(env).put(pageOf(article, env), { key, signal, trace }));
   },
   undo: remove,
 });
@@ -28,9 +28,9 @@ const putUnlessFound = defineStep({
   effect: "lookup",
   retries: DEFAULT_RETRIES,
   timeout: "1 minute",
-  async lookup({ input, key, signal, env }: EffectCall<BrandArticle>) {
+  async lookup({ input, key, signal, trace, env }: EffectCall<BrandArticle>) {
     const article = await loadArticleOf(env.DB, input);
-    const found = await pages(env).find(pageOf(article, env), { key, signal });
+    const found = await pages(env).find(pageOf(article, env), { key, signal, trace });
     return found && livePage(article, found);
   },
 });

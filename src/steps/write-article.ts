@@ -15,8 +15,8 @@ export type Written = { article: WrittenArticle; paid: Paid } | { bad: BadAnswer
 export const writeArticle = defineStep({
   effect: "keyed",
   timeout: "5 minutes",
-  async run({ input, key, signal, env }: EffectCall<ArticleAsk>): Promise<Written> {
-    const answer = await text(env).generate(articleRequest(input), { key, signal });
+  async run({ input, key, signal, trace, env }: EffectCall<ArticleAsk>): Promise<Written> {
+    const answer = await text(env).generate(articleRequest(input), { key, signal, trace });
     const { id, model, finish, usage } = answer;
     return { ...readArticle(input.prompt, answer), paid: { id, model, finish, usage } };
   },

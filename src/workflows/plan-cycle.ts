@@ -7,8 +7,8 @@ import { decideCycle } from "../steps/ask-brand-agent.ts";
 export const planCycle = defineWorkflow({
   name: "plan-cycle",
   on: BrandCycle,
-  run({ payload: { brand, cycle, keywords }, step, envelope: { tenant_id, correlation_id, traceparent }, instanceId }) {
-    const wanted = { instance_id: instanceId, tenant_id, brand, cycle, keywords, correlation_id, traceparent };
+  run({ payload: { brand, cycle, keywords }, step, envelope: { tenant_id, correlation_id, traceparent, tracestate }, instanceId }) {
+    const wanted = { instance_id: instanceId, tenant_id, brand, cycle, keywords, correlation_id, traceparent, tracestate };
     return step.effect("decide", decideCycle, wanted, { record: () => ({ statements: [weeklyAudit(tenant_id, brand)] }) });
   },
 });

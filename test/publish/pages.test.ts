@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { newTrace } from "../../src/engine/index.ts";
 import { putPage } from "../../src/steps/put-page.ts";
 import { callerWith, send } from "../api/client.ts";
 import { draft, pathOf, publish } from "./article.ts";
@@ -41,7 +42,14 @@ describe("An article's page", () => {
     const broken = { ...env, PAGES_URL: "https://store.example.com", PAGES_TOKEN: "" };
     const { run } = putPage(broken);
     const caller = await callerWith();
-    const call = { input: await draft(caller), key: "k", signal: AbortSignal.timeout(1000), env: broken };
+    const call = {
+      input: await draft(caller),
+      key: "k",
+      signal: AbortSignal.timeout(1000),
+      trace: { traceparent: newTrace() },
+      fetch,
+      env: broken,
+    };
     await expect(run(call)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("PAGES_TOKEN") });
   });
 

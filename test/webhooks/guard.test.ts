@@ -3,7 +3,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
-import { MillraceError } from "../../src/engine/index.ts";
+import { MillraceError, newTrace } from "../../src/engine/index.ts";
 import { postWebhook } from "../../src/steps/post-webhook.ts";
 import { checkText, isPublic } from "../../src/webhooks/address.ts";
 import { checkTarget } from "../../src/webhooks/guard.ts";
@@ -155,6 +155,8 @@ describe("Names", () => {
         },
         key: "k",
         signal: new AbortController().signal,
+        trace: { traceparent: newTrace() },
+        fetch,
         env: { ...env, ...guarded, WEBHOOKS_ALLOW_LOCAL: "" } as typeof env,
       });
     const tellDns = (records: object) => fetch(`${receiverUrl}/dns/${name}`, { method: "PUT", body: JSON.stringify(records) });

@@ -4,14 +4,14 @@ import { assertBounded } from "./limits.ts";
 import type { Draft } from "./message.ts";
 import { packPayload } from "./payload.ts";
 import { beginning } from "./text.ts";
+import type { TraceContext } from "./trace.ts";
 
 /** Whose message it is and what caused it: everything an envelope says beyond what the message itself says. */
-export interface Address {
+export interface Address extends TraceContext {
   tenantId: string;
   source: string;
   correlationId: string;
   causationId: string;
-  traceparent: string;
   /** Names the message if its definition derives no key, or overrides what it derives. */
   idempotencyKey?: string | undefined;
   /** The sender's own counter, where order matters to somebody. */
@@ -40,6 +40,7 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
     tenant_id: to.tenantId,
     created_at: new Date().toISOString(),
     traceparent: to.traceparent,
+    ...(to.tracestate && { tracestate: to.tracestate }),
     ...(to.outbox && { outbox: to.outbox }),
     ...(to.sequence !== undefined && { sequence: to.sequence }),
     ...(await packPayload(bucket, to.tenantId, to.owner, draft.payload)),

@@ -52,6 +52,7 @@ export const envelopeSchema = z
     /** The engine's own mark on a message that an operator put back on its queue: the action that did. It tells it from older copies of itself. */
     replay: z.string().max(64).optional(),
     traceparent: z.string().regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent"),
+    tracestate: z.string().max(512).optional(),
   })
   .refine((e) => (e.payload_inline === undefined) !== (e.payload_ref === undefined), {
     path: ["payload_inline"],

@@ -1,19 +1,69 @@
 import { randomBytes } from "node:crypto";
 
-const TRACEPARENT = /^00-([0-9a-f]{32})-[0-9a-f]{16}-([0-9a-f]{2})$/;
+/** Where a message, or a call, stands in a W3C trace: `traceparent`, and what tracing systems pass to each other beside it. */
+export interface TraceContext {
+  traceparent: string;
+  /** W3C `tracestate`: the systems' own, handed on as it came. */
+  tracestate?: string | undefined;
+}
+
+/** What somebody said of a trace, for what that is worth. */
+export type SaidTrace = { [Field in keyof TraceContext]?: string | null | undefined };
+
+/** The fields of version 00, with which every later version begins. */
+const TRACEPARENT = /^(?!ff)([0-9a-f]{2})-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-([0-9a-f]{2})(-.*)?$/;
+/** Sampled, and random trace id: W3C has the others set to zero by whoever does not know them. */
+const KNOWN_FLAGS = 0b11;
+
+const MAX_MEMBERS = 32;
+/** W3C asks for so much to be handed on. */
+const MAX_STATE_CHARACTERS = 512;
+/** Of a list that is too long, members beyond this go first. */
+const LONG_MEMBER_CHARACTERS = 128;
+const MEMBER = /^(?:[a-z0-9][a-z0-9_*/-]{0,255}|[a-z0-9][a-z0-9_*/-]{0,240}@[a-z][a-z0-9_*/-]{0,13})=[ -+\--<>-~]{0,255}[!-+\--<>-~]$/;
 
 /** A new W3C trace context, sampled. */
 export function newTrace(): string {
-  return `00-${randomBytes(16).toString("hex")}-${randomBytes(8).toString("hex")}-01`;
+  return `00-${randomBytes(16).toString("hex")}-${newSpan()}-01`;
 }
 
-/** The next hop of a trace: same trace id and flags, a span of its own. Anything that is not a traceparent starts a new trace, as the W3C text asks. */
-export function nextHop(traceparent: string | null | undefined): string {
-  const [, traceId, flags] = TRACEPARENT.exec(traceparent ?? "") ?? [];
-  return traceId ? `00-${traceId}-${randomBytes(8).toString("hex")}-${flags}` : newTrace();
+/**
+ * The next hop of a trace: same trace id, flags and state, a span of its own. Read as W3C Trace Context says: a later version by its first
+ * fields, and anything that is no traceparent (also one of zeros) starts a new trace, whose state is nobody's.
+ */
+export function nextHop({ traceparent, tracestate }: SaidTrace): TraceContext {
+  const [, version, traceId, flags = "", more] = TRACEPARENT.exec(traceparent?.trim() ?? "") ?? [];
+  if (traceId === undefined || (version === "00" && more !== undefined)) return { traceparent: newTrace() };
+  const known = (Number.parseInt(flags, 16) & KNOWN_FLAGS).toString(16).padStart(2, "0");
+  const state = readState(tracestate);
+  return { traceparent: `00-${traceId}-${newSpan()}-${known}`, ...(state && { tracestate: state }) };
+}
+
+/** The headers of a call to the outside: the next hop of this trace. None where there is no trace to go on with. */
+export function traceHeaders(trace: TraceContext | undefined): Record<string, string> {
+  return trace ? { ...nextHop(trace) } : {};
 }
 
 /** The trace that a traceparent belongs to: 32 hex characters. */
 export function traceIdOf(traceparent: string): string {
   return traceparent.slice(3, 35);
+}
+
+/** A tracestate that can be handed on, cut to what W3C asks for; undefined for none, and for one that is malformed: then nobody knows whose it is. */
+function readState(said: string | null | undefined): string | undefined {
+  const members = (said ?? "")
+    .split(",")
+    .map((member) => member.replace(/^[ \t]+|[ \t]+$/g, ""))
+    .filter((member) => member !== "");
+  const keys = new Set(members.map((member) => member.slice(0, member.indexOf("="))));
+  if (members.length > MAX_MEMBERS || keys.size < members.length || !members.every((member) => MEMBER.test(member))) return undefined;
+  while (members.join(",").length > MAX_STATE_CHARACTERS) {
+    const long = members.findLastIndex((member) => member.length > LONG_MEMBER_CHARACTERS);
+    members.splice(long, 1);
+  }
+  return members.join(",") || undefined;
+}
+
+function newSpan(): string {
+  return randomBytes(8).toString("hex");
 }

@@ -4,6 +4,7 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { formatEntryKey, upstreamKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
+import { type TraceContext, traceHeaders } from "../contract/trace.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { claim, underLease } from "./claim.ts";
 import { describeFailure } from "./failure.ts";
@@ -155,7 +156,18 @@ export async function writtenBy(run: Run, place: Place, hangs: boolean): Promise
 }
 
 function effectCall<Input>(run: Run, attempt: Attempt, input: Input, signal: AbortSignal): EffectCall<Input> {
-  return { input, key: upstreamKey(run.env.MILLRACE_KEY, attempt.key), signal, env: run.env as unknown as Cloudflare.Env };
+  const { env, envelope: trace } = run;
+  const key = upstreamKey(env.MILLRACE_KEY, attempt.key);
+  return { input, key, signal, trace, fetch: fetchWithin(trace, signal), env: env as unknown as Cloudflare.Env };
+}
+
+/** `fetch` as a step's code is given it. A header that the code sets itself, and a signal of its own, count too. */
+function fetchWithin(trace: TraceContext, signal: AbortSignal): typeof fetch {
+  return (input, init) => {
+    const request = new Request(input, init);
+    for (const [name, value] of Object.entries(traceHeaders(trace))) if (!request.headers.has(name)) request.headers.set(name, value);
+    return fetch(request, { signal: AbortSignal.any(request.signal ? [request.signal, signal] : [signal]) });
+  };
 }
 
 /** Runs an effect with a signal that aborts when its step's time is up. The timer goes with the effect: one left behind would keep the run's context alive. */

@@ -25,7 +25,7 @@ export function addressEmitted(
         source,
         correlationId: cause.correlation_id,
         causationId: causes[index] ?? "",
-        traceparent: nextHop(cause.traceparent),
+        ...nextHop(cause),
         owner: eventKey(entry, index),
       });
       return { id: messageId(envelope), queue: draft.queue.name, delaySeconds: draft.delaySeconds, body: JSON.stringify(envelope) };

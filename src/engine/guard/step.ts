@@ -3,6 +3,7 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { Draft } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
+import type { TraceContext } from "../contract/trace.ts";
 
 /** What an effect promises; see the guarantees table in README.md. `commit` and `read` need no definition: they are calls on `step`. */
 export type EffectClass = "keyed" | "lookup" | "natural" | "once";
@@ -14,6 +15,10 @@ export interface EffectCall<Input> {
   readonly key: string;
   /** Aborts when the step's time is up: pass it to `fetch`. */
   readonly signal: AbortSignal;
+  /** The trace of the job. `traceHeaders(trace)` are the headers that go on with it. */
+  readonly trace: TraceContext;
+  /** The platform's `fetch`, which also carries the trace on, as a span of its own, and ends when the step's time is up. */
+  readonly fetch: typeof fetch;
   readonly env: Cloudflare.Env;
 }
 

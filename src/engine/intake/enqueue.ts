@@ -24,7 +24,9 @@ export interface CommandRequest extends DraftOptions {
   /** Default a new one: this command begins a job. */
   correlationId?: string | undefined;
   causationId?: string | undefined;
+  /** W3C trace context, as its sender said it. Default, and for what is none: a new trace. */
   traceparent?: string | null | undefined;
+  tracestate?: string | null | undefined;
 }
 
 /** Who asks, and for whom. */
@@ -125,7 +127,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
     source: by.source,
     correlationId: request.correlationId ?? crypto.randomUUID(),
     causationId: request.causationId ?? `request/${crypto.randomUUID()}`,
-    traceparent: nextHop(request.traceparent),
+    ...nextHop(request),
     idempotencyKey: key,
     owner: name,
   });

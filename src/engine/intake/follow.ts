@@ -93,7 +93,7 @@ async function commandAfter({ env, catalog }: Intake, command: MessageDefinition
     source: "router",
     correlationId: event.correlation_id,
     causationId: event.idempotency_key,
-    traceparent: nextHop(event.traceparent),
+    ...nextHop(event),
     owner: `${messageId(event)}-${command.type}`,
   });
   return acceptance(catalog.performer(command.type).name, envelope, command.queue.name, draft.delaySeconds);

@@ -82,7 +82,7 @@ function plain(body: unknown): unknown {
 const NAMES = ["tenant_id", "message_type", "idempotency_key", "causation_id", "replay"];
 
 /** Without what tells copies of one message apart: our proof, and what the router writes anew when it follows an event again. */
-function saidBy({ acceptance: _proof, created_at: _when, traceparent: _hop, ...said }: Envelope): object {
+function saidBy({ acceptance: _proof, created_at: _when, traceparent: _hop, tracestate: _state, ...said }: Envelope): object {
   return said;
 }
 

@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest, instanceId } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
+import type { SaidTrace } from "../contract/trace.ts";
 import { type Accepted, enqueue } from "../intake/enqueue.ts";
 import { audit } from "../operate/audit.ts";
 import { type Asker, assertMayAsk } from "../operate/may-ask.ts";
@@ -17,7 +18,7 @@ export async function runSchedule(
   catalog: Catalog,
   by: Asker,
   name: string,
-  { reason, occasion }: { reason: string; occasion: string },
+  { reason, occasion, ...trace }: { reason: string; occasion: string } & SaidTrace,
 ): Promise<Accepted> {
   const schedule = await getSchedule(env, by, name);
   assertMayAsk(catalog, by, schedule.command);
@@ -25,7 +26,7 @@ export async function runSchedule(
   const id = instanceId(by.tenantId, catalog.performer(schedule.command).name, key);
   const at = Date.now();
   const run = { dueAt: at, state: "by_hand", untilAt: at, times: 1, instanceId: id, reason } as const;
-  const request = { type: schedule.command, payload: schedule.payload, idempotencyKey: key, causationId: key };
+  const request = { type: schedule.command, payload: schedule.payload, idempotencyKey: key, causationId: key, ...trace };
   const [accepted] = await enqueue(
     env,
     catalog,

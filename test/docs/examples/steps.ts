@@ -7,10 +7,10 @@ export const bookCourier = defineStep({
   effect: "lookup",
   retries: { limit: 3, delay: "5 seconds", backoff: "exponential" },
   timeout: "20 seconds",
-  run: async ({ input, signal }: EffectCall<{ reference: string; address: string }>) =>
-    read<{ label: string }>(await fetch(COURIER, { method: "POST", body: JSON.stringify(input), signal })),
-  async lookup({ input, signal }) {
-    const found = await fetch(`${COURIER}/${encodeURIComponent(input.reference)}`, { signal });
+  run: async ({ input, fetch }: EffectCall<{ reference: string; address: string }>) =>
+    read<{ label: string }>(await fetch(COURIER, { method: "POST", body: JSON.stringify(input) })),
+  async lookup({ input, fetch }) {
+    const found = await fetch(`${COURIER}/${encodeURIComponent(input.reference)}`);
     return found.status === 404 ? undefined : read<{ label: string }>(found);
   },
 });
@@ -18,8 +18,8 @@ export const bookCourier = defineStep({
 /** Sends a mail through a service that remembers nothing. */
 export const sendMail = defineStep({
   effect: "once",
-  run: async ({ input, signal }: EffectCall<{ to: string; text: string }>) =>
-    read<{ id: string }>(await fetch("https://mail.example.com/send", { method: "POST", body: JSON.stringify(input), signal })),
+  run: async ({ input, fetch }: EffectCall<{ to: string; text: string }>) =>
+    read<{ id: string }>(await fetch("https://mail.example.com/send", { method: "POST", body: JSON.stringify(input) })),
 });
 
 /** What an answer says of the effect. */
