@@ -18,7 +18,14 @@ export {
 export { digest, fingerprintOf, formatEntryKey, instanceId, messageId } from "./contract/ids.ts";
 export { assertBounded, byteLength, INTAKE_LIMITS, parseBounded } from "./contract/limits.ts";
 export { placed } from "./contract/location.ts";
-export { type Draft, defineCommand, defineEvent, type MessageDefinition } from "./contract/message.ts";
+export {
+  type CommandDefinition,
+  type Draft,
+  defineCommand,
+  defineEvent,
+  type EventDefinition,
+  type MessageDefinition,
+} from "./contract/message.ts";
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
 export { type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { beginning } from "./contract/text.ts";

@@ -16,7 +16,7 @@ export const FactRecorded = defineEvent({
 
 /** A ledger has taken a fact of this type: work out what follows. */
 function factOf<Type extends (typeof PROCESSED)[number]>(type: Type) {
-  return defineEvent<RecordedFact<Type>>({
+  return defineEvent<RecordedFact<Type>, `fact.${Type}`>({
     type: `fact.${type}`,
     payload: recorded(type),
     subject: ({ entity }) => entity,

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import * as z from "zod";
-import { catalog, defineCommand, defineEvent, defineQueue, defineWorkflow, enqueue, on } from "../../src/engine/index.ts";
+import { catalog, defineCommand, defineEvent, defineQueue, defineWorkflow, enqueue, on, start } from "../../src/engine/index.ts";
 import { ProbeRequested, ProbeSignal } from "../probe/messages.ts";
 import { app } from "../probe/worker.ts";
 import { probeEnv, rows } from "./harness.ts";
@@ -36,6 +36,15 @@ it("a queue that carries commands and events ends the start", () => {
   const told = defineEvent({ type: "probe.told", payload, subject: name, queue: ProbeRequested.queue });
   expect(() => catalog({ workflows: [workflow("probe", asked("probe.mixed"))], routes: [on(told)] })).toThrow(
     'The queue "probe-commands" carries commands and events',
+  );
+});
+
+it("a workflow that the line of another event starts ends the start", () => {
+  const shipped = defineEvent({ type: "probe.shipped", payload, subject: name, queue: ProbeSignal.queue });
+  const paid = defineEvent({ type: "probe.paid", payload, subject: name, queue: ProbeSignal.queue });
+  const thank = defineWorkflow({ name: "thank", on: shipped, run: async () => undefined });
+  expect(() => catalog({ workflows: [thank], routes: [on(shipped), on(paid, start(thank) as never)] })).toThrow(
+    '"thank" follows "probe.shipped", and the line of "probe.paid" starts it: move its start(…).',
   );
 });
 

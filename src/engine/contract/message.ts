@@ -8,14 +8,29 @@ import { shortened } from "./text.ts";
 type Upcast = (payload: never) => unknown;
 
 /** One message type: the single source of its type, validation, key, subject and queue. */
-export interface MessageDefinition<Payload = unknown> {
-  readonly kind: Envelope["kind"];
-  readonly type: string;
+export type MessageDefinition<Payload = unknown, Type extends string = string> =
+  | CommandDefinition<Payload, Type>
+  | EventDefinition<Payload, Type>;
+
+/** Something asked of one owner. */
+export interface CommandDefinition<Payload = unknown, Type extends string = string> extends Definition<Payload, Type> {
+  readonly kind: "command";
+  /** The business identity of the work. */
+  readonly key: (payload: Payload) => string;
+}
+
+/** Something that happened. The step that emitted it is its identity. */
+export interface EventDefinition<Payload = unknown, Type extends string = string> extends Definition<Payload, Type> {
+  readonly kind: "event";
+  readonly key: undefined;
+}
+
+/** What commands and events have in common. */
+interface Definition<Payload, Type extends string> {
+  readonly type: Type;
   /** The version `payload` describes. Older ones are upcast, newer ones refused. */
   readonly version: number;
   readonly payload: z.ZodType<Payload>;
-  /** The business identity of the work. Required for commands; an event is identified by the step that emitted it. */
-  readonly key: ((payload: Payload) => string) | undefined;
   readonly subject: (payload: Payload) => string;
   readonly queue: QueueDefinition;
   /** Who may say it from outside. A command's default is every token with the scope `enqueue`; an event without one is not asked for. */
@@ -55,8 +70,8 @@ export interface Draft {
   readonly delaySeconds: number;
 }
 
-interface Options<Payload> {
-  type: string;
+interface Options<Payload, Type extends string = string> {
+  type: Type;
   version?: number;
   payload: z.ZodType<Payload>;
   subject: (payload: Payload) => string;
@@ -69,20 +84,22 @@ interface Options<Payload> {
  * Declares a command: something asked of one owner. `key` names the work from its business identity, so that asking twice is asking once.
  * `door` keeps it from callers who may only enqueue.
  */
-export function defineCommand<Payload>(options: Options<Payload> & { key: (payload: Payload) => string }): MessageDefinition<Payload> {
-  return define("command", { door: OPEN, ...options });
+export function defineCommand<Payload, Type extends string>(
+  options: Options<Payload, Type> & { key: (payload: Payload) => string },
+): CommandDefinition<Payload, Type> {
+  return define("command", { door: OPEN, ...options }) as CommandDefinition<Payload, Type>;
 }
 
 /** Declares an event: something that happened, told to whoever subscribed. `door` keeps its words from operators: they replay it as it came. */
-export function defineEvent<Payload>(options: Options<Payload>): MessageDefinition<Payload> {
-  return define("event", options);
+export function defineEvent<Payload, Type extends string>(options: Options<Payload, Type>): EventDefinition<Payload, Type> {
+  return define("event", options) as EventDefinition<Payload, Type>;
 }
 
 function define<Payload>(
   kind: Envelope["kind"],
   options: Options<Payload> & { key?: (payload: Payload) => string },
 ): MessageDefinition<Payload> {
-  const definition: MessageDefinition<Payload> = {
+  const definition = {
     kind,
     type: options.type,
     version: options.version ?? 1,
@@ -92,13 +109,13 @@ function define<Payload>(
     queue: options.queue,
     door: options.door,
     upcasts: options.upcasts ?? {},
-    from(raw, { delaySeconds = 0 } = {}) {
+    from(raw: Payload, { delaySeconds = 0 }: DraftOptions = {}): Draft {
       const { kind, type, version, queue } = definition;
       const payload = decodePayload(definition, version, raw);
       const subject = definition.subject(payload);
       return { kind, type, version, payload, key: definition.key?.(payload), subject, queue, delaySeconds: checkedDelay(delaySeconds) };
     },
-  };
+  } as MessageDefinition<Payload>;
   for (let version = 1; version < definition.version; version++) {
     if (!definition.upcasts[version]) {
       throw new MillraceError(

@@ -4,6 +4,7 @@ import { MillraceError } from "../contract/errors.ts";
 import type { Draft } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
 import type { TraceContext } from "../contract/trace.ts";
+import type { Stored } from "./stored.ts";
 
 /** What an effect promises; see the guarantees table in README.md. `commit` and `read` need no definition: they are calls on `step`. */
 export type EffectClass = "keyed" | "lookup" | "natural" | "once";
@@ -53,13 +54,17 @@ export interface Done<Input, Output> {
 }
 
 /** A guarded effect, shared by chains. Only `lookup` has, and must have, a way to ask whether it already happened. */
-export type StepDefinition<Input, Output> =
-  | (Common<Input, Output> & { effect: "keyed" | "natural" | "once" })
-  | (Common<Input, Output> & {
-      effect: "lookup";
-      /** Asks the upstream for what an earlier attempt did; undefined when it did nothing. */
-      lookup: (call: EffectCall<Input>) => Promise<Output | undefined>;
-    });
+export type StepDefinition<Input, Output> = PlainStep<Input, Output> | LookupStep<Input, Output>;
+
+interface PlainStep<Input, Output> extends Common<Input, Output> {
+  effect: "keyed" | "natural" | "once";
+}
+
+interface LookupStep<Input, Output> extends Common<Input, Output> {
+  effect: "lookup";
+  /** Asks the upstream for what an earlier attempt did; undefined when it did nothing. */
+  lookup: (call: EffectCall<Input>) => Promise<Output | undefined>;
+}
 
 /** How a step's attempts are made. */
 export interface Policy {
@@ -83,7 +88,7 @@ export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIM
 }
 
 /** Declares a guarded effect. Errors: `config_invalid` for a time-out beyond 10 minutes, and for retries that are none. */
-export function defineStep<Input, Output>(definition: StepDefinition<Input, Output>): StepDefinition<Input, Output> {
+export function defineStep<Input, Output>(definition: StepDefinition<Input, Stored<Output>>): StepDefinition<Input, Output> {
   checkedPolicy(definition);
   if (durationMs(definition.timeout ?? DEFAULT_TIMEOUT) > MAX_TIMEOUT_MS) {
     throw new MillraceError(
@@ -91,7 +96,7 @@ export function defineStep<Input, Output>(definition: StepDefinition<Input, Outp
       "A step's timeout is at most 10 minutes: start a batch upstream and wait for its event instead.",
     );
   }
-  return definition;
+  return definition as StepDefinition<Input, Output>;
 }
 
 /** What is written with a step's outcome, in the same atomic write. */

@@ -2,7 +2,7 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { issuesOf, parseEnvelope, subjectSchema } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken, digest } from "../contract/ids.ts";
-import type { MessageDefinition } from "../contract/message.ts";
+import type { EventDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
 import { closeWait, registerWait, type WaitEnd, waitEventType } from "../signals/wait.ts";
@@ -14,10 +14,20 @@ import type { Place } from "./place.ts";
 import type { Platform } from "./platform.ts";
 import type { Run } from "./run.ts";
 import type { Commit, Retries, StepDefinition, Writes } from "./step.ts";
+import type { Stored } from "./stored.ts";
 import { type Walk, WalkEnd } from "./undo.ts";
 
-/** A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. */
-export type Literal<Name extends string> = string extends Name ? never : Record<never, never> extends Record<Name, 1> ? never : Name;
+/**
+ * A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. In the
+ * place of any other stands a sentence, which the compiler prints.
+ */
+export type Literal<Name extends string> = string extends Name
+  ? NoLiteral
+  : Record<never, never> extends Record<Name, 1>
+    ? NoLiteral
+    : Name;
+
+type NoLiteral = "A step name is a literal; put data into { key }";
 
 export interface StepOptions {
   /** Tells parallel or repeated calls of one name apart. From the data, such as an item's id; never a counter or the time. */
@@ -45,7 +55,11 @@ export class Steps {
   }
 
   /** Reads something. May run more than once, promises nothing, writes no row. */
-  async read<Name extends string, Output>(name: Literal<Name>, read: () => Promise<Output>, options: StepOptions = {}): Promise<Output> {
+  async read<Name extends string, Output>(
+    name: Literal<Name>,
+    read: () => Promise<Stored<Output>>,
+    options: StepOptions = {},
+  ): Promise<Output> {
     const place = this.#place(name, options.key);
     const folder = `${this.#run.envelope.tenant_id}/${this.#run.instanceId}`;
     // An attempt that was given up may still answer: it writes under a name of its own.
@@ -82,7 +96,7 @@ export class Steps {
    */
   commit<Name extends string, Output = undefined>(
     name: Literal<Name>,
-    make: () => Commit<Output> | Promise<Commit<Output>>,
+    make: () => Commit<Stored<Output>> | Promise<Commit<Stored<Output>>>,
     /** `undo`: what is written when the commit is taken back. One without it stays. */
     options: StepOptions & { undo?: () => Writes } = {},
   ): Promise<Output> {
@@ -110,7 +124,7 @@ export class Steps {
    */
   async waitFor<Name extends string, Payload>(
     name: Literal<Name>,
-    event: MessageDefinition<Payload>,
+    event: EventDefinition<Payload>,
     options: { subject: string; timeout?: Duration; key?: string },
   ): Promise<Payload> {
     const place = this.#place(name, options.key);

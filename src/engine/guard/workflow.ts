@@ -26,11 +26,11 @@ export interface WorkflowCall<Payload> {
 }
 
 /** What the business does: started once per key by a message, its steps in reading order. */
-export interface WorkflowDefinition<Payload = unknown> {
+export interface WorkflowDefinition<Payload = unknown, Type extends string = string> {
   /** Lower case with dashes; bound in `wrangler.jsonc` under the same name in upper case with underscores. */
   readonly name: string;
   /** The command it performs, or the event it follows. */
-  readonly on: MessageDefinition<Payload>;
+  readonly on: MessageDefinition<Payload, Type>;
   /**
    * What it returns is the run's result: plain data of at most 1 MiB. Its run ends when every effect that it began has its outcome, also
    * those that it did not wait for; one of these that fails for good is what the run failed of.
@@ -50,7 +50,9 @@ export function declareSignals(workflow: AnyWorkflow, types: ReadonlySet<string>
 }
 
 /** Declares a workflow. Errors: `config_invalid` for a name the platform would refuse. */
-export function defineWorkflow<Payload>(definition: WorkflowDefinition<Payload>): WorkflowDefinition<Payload> {
+export function defineWorkflow<Payload, Type extends string>(
+  definition: WorkflowDefinition<Payload, Type>,
+): WorkflowDefinition<Payload, Type> {
   if (!/^[a-z][a-z0-9-]{0,62}$/.test(definition.name)) {
     throw new MillraceError("config_invalid", `"${definition.name}" is not a workflow name: use lower case letters, digits and dashes.`);
   }

@@ -2,7 +2,7 @@ import { address } from "../contract/address.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { messageId } from "../contract/ids.ts";
-import type { MessageDefinition } from "../contract/message.ts";
+import type { CommandDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
@@ -86,7 +86,7 @@ function inTime<T>(following: Promise<T>, target: Target, type: string): Promise
 }
 
 /** A command that an event leads to: its tenant is the event's, its correlation carried on, the event its cause. */
-async function commandAfter({ env, catalog }: Intake, command: MessageDefinition, payload: unknown, event: Envelope): Promise<Acceptance> {
+async function commandAfter({ env, catalog }: Intake, command: CommandDefinition, payload: unknown, event: Envelope): Promise<Acceptance> {
   const draft = command.from(payload);
   const envelope = await address(env.PAYLOADS, draft, {
     tenantId: event.tenant_id,

@@ -1,7 +1,7 @@
 import { distance } from "fastest-levenshtein";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
-import type { Draft, MessageDefinition } from "../contract/message.ts";
+import type { Draft, EventDefinition } from "../contract/message.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import { beginning } from "../contract/text.ts";
 import { within } from "../contract/within.ts";
@@ -15,7 +15,7 @@ export interface Catalog {
   /** The workflow that performs a command. Errors: `unknown_message_type` with the nearest name. */
   performer(type: string): AnyWorkflow;
   /** What follows from an event, and its definition. Errors: `unknown_message_type`. */
-  subscribers(type: string): { event: MessageDefinition; targets: readonly Target[] };
+  subscribers(type: string): { event: EventDefinition; targets: readonly Target[] };
   /** The kinds of message that have this type: one, two where a command and an event are called alike, or none. */
   kindsOf(type: string): readonly Envelope["kind"][];
   /** Says of events that they are durable here, to those senders that keep them until they hear it (`outbox: "sender"`). Never throws: a sender that does not hear of it sends again. */
@@ -54,7 +54,7 @@ interface Definition {
 /**
  * Builds the catalog and checks it. Errors: `config_invalid` when two workflows claim one name or command, when a command is
  * sent that nobody performs, when a queue carries
- * commands and events, or when a workflow follows an event that no route starts it from.
+ * commands and events, when a workflow follows an event that no route starts it from, or when the route of another event starts it.
  */
 export function catalog(definition: Definition): Catalog {
   const { workflows, onConfirmed, onSkipped } = definition;
@@ -74,7 +74,7 @@ export function catalog(definition: Definition): Catalog {
     queues: [...new Set([...workflows.map((workflow) => workflow.on.queue), ...definition.routes.map((route) => route.event.queue)])],
     performer: (type) => performers.get(type) ?? unknown("command", type, performers.keys()),
     subscribers: (type) =>
-      (routes.get(type) as { event: MessageDefinition; targets: readonly Target[] } | undefined) ?? unknown("event", type, routes.keys()),
+      (routes.get(type) as { event: EventDefinition; targets: readonly Target[] } | undefined) ?? unknown("event", type, routes.keys()),
     kindsOf: (type) => [...(performers.has(type) ? (["command"] as const) : []), ...(routes.has(type) ? (["event"] as const) : [])],
     confirm: async (env, taken) => {
       const kept = taken.filter(({ outbox }) => outbox === "sender");
@@ -102,6 +102,14 @@ function check(workflows: readonly AnyWorkflow[], routes: readonly Route[], perf
     (name) => `The queue "${name}" carries commands and events: give the events the shared queue of events, or a queue of their own.`,
   );
   refuse(twice(routes.map((route) => route.event.type)), (type) => `"${type}" is routed twice: put all its targets into one line.`);
+  const astray = routes.flatMap(({ event: { type }, targets }) =>
+    (targets as readonly Target[]).flatMap((target) =>
+      target.do === "start" && target.follows !== type
+        ? [`"${target.workflow.name}" follows "${target.follows}", and the line of "${type}" starts it: move its start(…).`]
+        : [],
+    ),
+  );
+  refuse(astray[0], (said) => said);
   refuse(
     sent.find((type) => !performers.has(type)),
     (type) => `A route sends "${type}", which no workflow performs: add its workflow to the catalog.`,

@@ -3,9 +3,9 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
-import type { MessageDefinition } from "../contract/message.ts";
+import type { CommandDefinition, EventDefinition } from "../contract/message.ts";
 import type { RowStatement } from "../contract/sql.ts";
-import type { WorkflowDefinition } from "../guard/workflow.ts";
+import type { AnyWorkflow, WorkflowDefinition } from "../guard/workflow.ts";
 
 /** An event on its way, as the code of a target is given it. */
 export interface Routed<Payload> {
@@ -19,19 +19,26 @@ export interface Routed<Payload> {
   readonly once: <T>(name: string, make: () => Promise<T>) => Promise<T>;
 }
 
-/** What an event leads to. */
-export type Target<Payload = unknown> = Start<Payload> | Send<Payload> | Signal | Project<Payload> | Call<Payload>;
+/** What an event leads to. One that fits an event of any type has no `Type`. */
+export type Target<Payload = unknown, Type extends string = never> =
+  | Start<Type>
+  | Send<Payload>
+  | Signal
+  | Project<Payload>
+  | Call<Payload>;
 
 /** An instance of a workflow that follows this event, one per event. */
-interface Start<Payload> {
+interface Start<Type extends string> {
   readonly do: "start";
-  readonly workflow: WorkflowDefinition<Payload>;
+  /** The type of the event that the workflow follows. */
+  readonly follows: Type;
+  readonly workflow: AnyWorkflow;
 }
 
 /** Commands, on their own queue, each with a key of its own; committed with the event's intake. */
 interface Send<Payload> {
   readonly do: "send";
-  readonly command: MessageDefinition;
+  readonly command: CommandDefinition;
   readonly payloads: (event: Routed<Payload>) => readonly unknown[] | Promise<readonly unknown[]>;
   /** A row of our own about each command, written with the event's intake. */
   readonly row: ((command: Sent) => RowStatement) | undefined;
@@ -78,7 +85,7 @@ export interface CallOptions {
 
 /** One line of the routing table. */
 export interface Route {
-  readonly event: MessageDefinition;
+  readonly event: EventDefinition;
   readonly targets: readonly Target<never>[];
 }
 
@@ -88,17 +95,20 @@ export interface EventListener {
 }
 
 /** What follows from an event. No target is an answer too: the event is known, and nobody listens yet. */
-export function on<Payload>(event: MessageDefinition<Payload>, ...targets: Target<NoInfer<Payload>>[]): Route {
-  return { event: event as MessageDefinition, targets: targets as readonly Target<never>[] };
+export function on<Payload, Type extends string>(
+  event: EventDefinition<Payload, Type>,
+  ...targets: Target<NoInfer<Payload>, NoInfer<Type>>[]
+): Route {
+  return { event: event as EventDefinition, targets: targets as readonly Target<never>[] };
 }
 
 /** Starts an instance of a workflow that is declared `on` this event. */
-export function start<Payload>(workflow: WorkflowDefinition<Payload>): Start<Payload> {
-  return { do: "start", workflow };
+export function start<Payload, Type extends string>(workflow: WorkflowDefinition<Payload, Type>): Start<Type> {
+  return { do: "start", follows: workflow.on.type, workflow };
 }
 
 /** Sends a command derived from the event. */
-export function send<Event, Payload>(command: MessageDefinition<Payload>, payload: (event: Event) => NoInfer<Payload>): Send<Event> {
+export function send<Event, Payload>(command: CommandDefinition<Payload>, payload: (event: Event) => NoInfer<Payload>): Send<Event> {
   return sendEach(command, (event: Routed<Event>) => [payload(event.payload)]);
 }
 
@@ -107,13 +117,13 @@ export function send<Event, Payload>(command: MessageDefinition<Payload>, payloa
  * `row` keeps a row about each; a repeat must change nothing, as with `project`.
  */
 export function sendEach<Event, Payload>(
-  command: MessageDefinition<Payload>,
+  command: CommandDefinition<Payload>,
   payloads: (event: Routed<Event>) => readonly NoInfer<Payload>[] | Promise<readonly NoInfer<Payload>[]>,
   row?: (command: Sent<NoInfer<Payload>>) => RowStatement,
 ): Send<Event> {
   return {
     do: "send",
-    command: command as MessageDefinition,
+    command: command as CommandDefinition,
     payloads,
     row: row as Send<Event>["row"],
     limitMs: durationMs(ROUTE_LIMIT),
