@@ -120,6 +120,45 @@ describe("What the code had heard stays the way that it went", () => {
     },
   );
 
+  it.each(["retry", "restart"])(
+    "W25 W15 where a read fails now that had answered before, and lost a race (%s): the race stays won",
+    async (how) => {
+      const world = { away: false, missing: true, did: [] as string[] };
+      const { instanceId } = await runLab(async ({ step }) => {
+        const did = (what: string) => effect("keyed", async () => world.did.push(what));
+        const credit = step.read(
+          "credit",
+          refuse(
+            () => world.away,
+            () => 1,
+          ),
+          ONCE,
+        );
+        try {
+          await Promise.race([
+            Promise.all([credit, step.sleep("think", 2000)]),
+            credit.then(() => step.effect("charge", did("charge"), {})),
+          ]);
+          await step.effect("thank", did("thank"), {});
+        } catch {
+          await step.effect("invoice", did("invoice"), {});
+        }
+        if (world.missing) throw new Error("A setting is missing.");
+      });
+      await failed(instanceId);
+      Object.assign(world, { away: true, missing: how === "restart" });
+      if (how === "retry") await retry(instanceId);
+      else await restartLab(instanceId);
+      await failed(instanceId);
+      if (how === "retry") expect(await errorOf(instanceId)).toMatchObject({ step: "credit", code: "upstream_refused" });
+      expect(world.did).toEqual(["charge", "thank"]);
+      Object.assign(world, { away: false, missing: false });
+      await retry(instanceId);
+      expect(await ended(instanceId)).toBe("complete");
+      expect(world.did).toEqual(["charge", "thank"]);
+    },
+  );
+
   it.each(["unnamed", "named"])(
     "W25 where what was done instead is recorded nowhere, because its answer was lost: no retry (%s) does both",
     async (how) => {

@@ -105,6 +105,7 @@ export class History {
   readonly #caught = new Map<string, Caught>();
   readonly #forgotten = new Map<string, Caught>();
   readonly #over = new Set<string>();
+  readonly #builtOn = new Set<string>();
   readonly #told = new Map<Past, number>();
   readonly #due = new Set<Past>();
 
@@ -138,6 +139,9 @@ export class History {
       for (const [failed, error] of Object.entries(caught)) (error.forgotten ? this.#forgotten : this.#caught).set(failed, error);
       for (const { label, failed } of settled) if (!failed) this.#over.add(label);
     }
+    for (const { settled } of this.#behind(newest.filter(({ state }) => HAPPENED.has(state)))) {
+      for (const { label, failed } of settled) if (!failed) this.#builtOn.add(label);
+    }
   }
 
   /**
@@ -151,6 +155,11 @@ export class History {
   /** True for a step that had come out well before something was done that stands. */
   wasOver(label: string): boolean {
     return this.#over.has(label);
+  }
+
+  /** The same, where that has not been given up to be done once more. */
+  isBuiltOn(label: string): boolean {
+    return this.#builtOn.has(label);
   }
 
   /** The run from which on a step is tried anew. */

@@ -104,9 +104,9 @@ export class Platform {
     }
   }
 
-  /** Follows a pass to its end, or until the platform breaks it off. */
+  /** Follows a pass to its end, or until the platform breaks it off or it goes astray. */
   untilBrokenOff<T>(pass: Promise<T>): Promise<T> {
-    return Promise.race([pass, this.#brokenOff.promise]);
+    return Promise.race([pass, this.#brokenOff.promise, this.#run.astray.promise]);
   }
 
   #unlessAborted(error: unknown): Promise<never> {

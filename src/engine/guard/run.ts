@@ -25,6 +25,11 @@ export class Run {
   readonly awaited = new Set<string>();
   /** Those that failed for good. */
   readonly failed = new Map<string, unknown>();
+  /**
+   * Rejected when a step fails that had answered before, and something was done behind that: whatever the code did about it now, it would do
+   * beside that. So the run fails of it, and the code does not hear.
+   */
+  readonly astray = Promise.withResolvers<never>();
   readonly #course = new Course();
   /** Told apart from other passes by the tokens of its attempts. */
   readonly #pass = attemptToken().slice(0, PASS_CHARACTERS);
@@ -102,6 +107,7 @@ export class Run {
       this.failures.noteEnd(place.label, error);
       throw error;
     } catch (error) {
+      if (!caught && !this.undoes && this.#history?.isBuiltOn(place.label)) return this.#goAstray(error);
       if (place.guarded) this.failed.set(place.label, error);
       if (this.#history?.failsAgain(place.label, caughtOf(error)))
         await patiently(() => this.recorder.remember(this.instanceId, place.label));
@@ -109,6 +115,12 @@ export class Run {
     } finally {
       await this.#knowHistory();
     }
+  }
+
+  #goAstray(error: unknown): Promise<never> {
+    this.astray.promise.catch(() => undefined);
+    this.astray.reject(error);
+    return new Promise(() => undefined);
   }
 
   /** True for a step of an earlier pass on which something builds that was done: what was slept once is not slept again. */
