@@ -37,6 +37,7 @@ import { schedules } from "./schedules.ts";
 import { steps } from "./steps.ts";
 import { syndication } from "./syndication.ts";
 import { textUsages } from "./text-usage.ts";
+import { tokens } from "./tokens.ts";
 import { undo } from "./undo.ts";
 import { webhookDeliveries } from "./webhook-deliveries.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
@@ -54,7 +55,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use(nosniff, limitStrangers);
   api.use("/v1/*", noStore, authenticate);
 
-  const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit()];
+  const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(), tokens()];
   const people = [approvals(), undo(), schedules(catalog)];
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(), contacts()];

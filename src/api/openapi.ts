@@ -25,7 +25,7 @@ export function openApi(api: OpenAPIHono<ApiEnv>) {
     scheme: "bearer",
     bearerFormat: "mr_<id>_<secret>",
     description:
-      "A token with the scope the route names: `enqueue`, `read`, `operate`, `embedded`; `unattributed` adds what names no tenant.",
+      "A token with the scope the route names: `enqueue`, `read`, `operate`, `embedded`, `tokens`; `unattributed` adds what names no tenant.",
   });
   return new OpenAPIHono<ApiEnv>().openapi(show, (context) => {
     document ??= api.getOpenAPI31Document({ openapi: "3.1.0", info: INFO });

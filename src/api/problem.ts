@@ -17,6 +17,7 @@ type HttpCode =
   | "article_not_found"
   | "contact_not_found"
   | "sync_not_found"
+  | "token_not_found"
   | "signature_invalid"
   | "length_required"
   | "method_not_allowed"
@@ -52,6 +53,7 @@ export const PROBLEMS = {
   article_not_found: [404, "No such article", false],
   contact_not_found: [404, "No such contact", false],
   sync_not_found: [404, "No such sync", false],
+  token_not_found: [404, "No such token", false],
   unknown_message_type: [404, "No such message type", false],
   method_not_allowed: [405, "The route does not take this method", false],
   invalid_transition: [409, "Not possible in its present state", false],

@@ -32,6 +32,7 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
   article_not_found: ["No article of your tenant has this id.", "List them with GET /v1/articles."],
   contact_not_found: ["No contact of your tenant has this id.", "List them with GET /v1/contacts; a batch brings them in."],
   sync_not_found: ["No sync of your tenant has this id.", "List them with GET /v1/crm/syncs."],
+  token_not_found: ["No token of your tenant has this id.", "List them with GET /v1/tokens."],
   signature_invalid: [
     "The request is not signed with the secret that both sides share, or its time is too far from now.",
     "Check the secret on both sides, and the sender's clock.",

@@ -2,7 +2,7 @@
 import process from "node:process";
 import { nodeRefusal } from "./node-version.js";
 
-const COMMANDS = ["start", "demo"];
+const COMMANDS = ["start", "demo", "token"];
 
 const [name = ""] = process.argv.splice(2, 1);
 const refusal =

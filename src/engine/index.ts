@@ -78,7 +78,18 @@ export { keysetPage, type Page, type PageRequest } from "./operate/paging.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
 export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";
-export { findToken, type Grant, mintToken, SCOPES, type Scope, type Token } from "./operate/tokens.ts";
+export {
+  findToken,
+  type Grant,
+  issueToken,
+  listTokens,
+  mintToken,
+  revokeToken,
+  SCOPES,
+  type Scope,
+  type Token,
+  type TokenRow,
+} from "./operate/tokens.ts";
 export { planUndo, type UndoPlan, type UndoVerdict, undoInstance } from "./operate/undo.ts";
 export type { Outgoing } from "./recorder/entry.ts";
 export { Recorder } from "./recorder/recorder.ts";

@@ -8,6 +8,8 @@ import { ROOT, runWrangler, shown } from "./wrangler.ts";
 
 const MIGRATIONS = join(ROOT, "migrations");
 
+const BUSY_MS = 5_000;
+
 /** Where wrangler keeps local databases, in the folder that it is told to persist to. */
 const KEPT_IN = "v3/d1/miniflare-D1DatabaseObject";
 
@@ -19,7 +21,7 @@ export async function prepareDatabase(folder: string, config: string, token: str
   const state = join(folder, "state");
   if (!existsSync(state)) await copyNewDatabase(folder, config);
   if (!isUpToDate(state)) await runWrangler(folder, "apply the migrations", ["d1", "migrations", "apply", "DB", ...local(config, state)]);
-  open(state, (database) => database.exec(insertToken(token)));
+  useDatabase(state, (database) => database.exec(insertToken(token)));
 }
 
 /** A copy that is there as a whole or not at all. */
@@ -48,20 +50,20 @@ async function makeDatabase(folder: string, config: string): Promise<void> {
 const local = (config: string, state: string) => ["--local", "--config", config, "--persist-to", state];
 
 function isUpToDate(state: string): boolean {
-  const applied = open(state, (database) => database.prepare("SELECT name FROM d1_migrations").all());
+  const applied = useDatabase(state, (database) => database.prepare("SELECT name FROM d1_migrations").all());
   const names = new Set(applied.map(({ name }) => name));
   return readdirSync(MIGRATIONS).every((name) => names.has(name));
 }
 
-/** Uses a state's only database, and closes it. Errors: a `Refusal` if the state has none. */
-function open<T>(state: string, use: (database: DatabaseSync) => T): T {
+/** Uses a state's only database, and closes it; waits for a moment where a running engine writes. Errors: a `Refusal` if the state has none. */
+export function useDatabase<T>(state: string, use: (database: DatabaseSync) => T): T {
   const folder = join(state, KEPT_IN);
   const files = existsSync(folder) ? readdirSync(folder).filter((name) => /^[0-9a-f]+\.sqlite$/.test(name)) : [];
   const [file] = files;
   if (file === undefined || files.length > 1) {
     throw new Refusal(`${shown(state)} holds ${files.length} databases, where one is expected. Move it away, and start again.`);
   }
-  const database = new DatabaseSync(join(folder, file));
+  const database = new DatabaseSync(join(folder, file), { timeout: BUSY_MS });
   try {
     return use(database);
   } finally {

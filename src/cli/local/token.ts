@@ -4,22 +4,31 @@ import { readFileSync, rmSync, writeFileSync } from "node:fs";
 const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
 const TENANT = "acme";
 const ACTOR = "local";
-const SCOPES = "enqueue read operate embedded unattributed";
+const SCOPES = "enqueue read operate embedded unattributed tokens";
 
 /** The token of a local engine, kept in a file only its owner reads; made once. */
 export function localToken(file: string): string {
   const kept = read(file);
   if (kept !== undefined) return kept;
-  const token = `mr_${randomBytes(8).toString("hex")}_${randomBytes(32).toString("base64url")}`;
+  const token = newToken();
   rmSync(file, { force: true });
   writeFileSync(file, `${token}\n`, { flag: "wx", mode: 0o600 });
   return token;
 }
 
+export function newToken(): string {
+  return `mr_${randomBytes(8).toString("hex")}_${randomBytes(32).toString("base64url")}`;
+}
+
+/** What the engine keeps of a token: its id, and a hash of its secret. */
+export function storedAs(token: string): { id: string; hash: string } {
+  const [, id = "", secret = ""] = TOKEN.exec(token) ?? [];
+  return { id, hash: createHash("sha256").update(secret).digest("hex") };
+}
+
 /** SQL that makes the token good, and does nothing where it is. Only a hash of its secret goes in, as the engine's own `mintToken` stores it. */
 export function insertToken(token: string): string {
-  const [, id = "", secret = ""] = TOKEN.exec(token) ?? [];
-  const hash = createHash("sha256").update(secret).digest("hex");
+  const { id, hash } = storedAs(token);
   return `INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at)
     VALUES ('${id}', '${hash}', '${TENANT}', '${ACTOR}', '${SCOPES}', ${Date.now()}) ON CONFLICT (id) DO NOTHING`;
 }

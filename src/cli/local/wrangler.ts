@@ -25,12 +25,12 @@ export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
   return { ...process.env, ...settings };
 }
 
-/** Runs one of wrangler's commands without a word. Errors: a sentence that ends with wrangler's own. */
-export function runWrangler(folder: string, doing: string, args: readonly string[]): Promise<void> {
+/** Runs one of wrangler's commands without a word, and answers what it said. Errors: a sentence that ends with wrangler's own. */
+export function runWrangler(folder: string, doing: string, args: readonly string[]): Promise<string> {
   return new Promise((resolve, reject) => {
     execFile(process.execPath, [WRANGLER, ...args], { cwd: ROOT, env: wranglerEnv(folder) }, (error, stdout, stderr) => {
       if (error) reject(new Refusal(`Could not ${doing}: ${lastError(`${stdout}\n${stderr}`)}`));
-      else resolve();
+      else resolve(stdout);
     });
   });
 }

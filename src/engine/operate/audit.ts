@@ -8,7 +8,7 @@ export interface Operator {
   actor: string;
 }
 
-/** What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule. */
+/** What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule, a brand, a token. */
 export const VERBS = [
   "retry",
   "confirm",
@@ -26,6 +26,8 @@ export const VERBS = [
   "reject_approval",
   "undo",
   "settings",
+  "mint",
+  "revoke",
 ] as const;
 type Verb = (typeof VERBS)[number];
 

@@ -1,14 +1,16 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { now, sql } from "../contract/sql.ts";
-import { query } from "../store/retry.ts";
+import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { batch, query } from "../store/retry.ts";
+import { type Action, audit, type Operator } from "./audit.ts";
+import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /**
- * What a token may do: ask for work, look, act on what is there, hold the embedded upstreams by their faults, and see dead
- * letters that name no tenant.
+ * What a token may do: ask for work, look, act on what is there, hold the embedded upstreams by their faults, see dead
+ * letters that name no tenant, and mint, list and revoke the tokens of its tenant. A CHECK of the table names them too.
  */
-export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed"] as const;
+export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens"] as const;
 export type Scope = (typeof SCOPES)[number];
 
 /** What a token stands for. */
@@ -26,6 +28,13 @@ export interface Token extends Grant {
   id: string;
 }
 
+/** A token as its tenant sees it. */
+export interface TokenRow extends Required<Pick<Token, "id" | "actor" | "scopes">> {
+  createdAt: number;
+  /** Null is never. */
+  expiresAt: number | null;
+}
+
 interface StoredToken {
   id: string;
   hash: string;
@@ -34,6 +43,11 @@ interface StoredToken {
   scopes: string;
   expires_at: number | null;
 }
+
+type StoredGrant = Pick<StoredToken, "id" | "actor" | "scopes" | "expires_at"> & { created_at: number };
+
+/** Tokens of one tenant: those that expired stay for 30 days. */
+const MAX_TOKENS = 1000;
 
 /** How long an isolate trusts what it has read: a deleted token works at most this much longer, and an unknown one is not looked for again. */
 const TOKEN_CACHE_MS = 30_000;
@@ -47,25 +61,82 @@ const cache = new Map<string, { row: StoredToken; until: number }>();
 /** Until when an id is believed to be nobody's, oldest first. */
 const unknown = new Map<string, number>();
 
-/** Makes a token. Its text is answered here and never again: only a hash of its secret is stored. Errors: `config_invalid`. */
+/** Makes a token. Its text is answered here and never again: only a hash of its secret is stored. Errors: `config_invalid`, `invalid_transition` for one more than a tenant may have. */
 export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant): Promise<string> {
-  check(TENANT.test(grant.tenantId), `"${grant.tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
-  check(grant.actor.length >= 1 && grant.actor.length <= 100, "Name the actor in 1 to 100 characters.");
-  check(grant.scopes.length > 0, `Give the token at least one scope of: ${SCOPES.join(", ")}.`);
-  const unknown = grant.scopes.find((scope) => !SCOPES.includes(scope));
-  check(unknown === undefined, `"${unknown}" is not a scope. Scopes are: ${SCOPES.join(", ")}.`);
+  checkGrant(grant);
+  const { text, insert } = newToken(grant);
+  const [row] = await query(env.DB, insert);
+  if (!row) throw tooMany();
+  return text;
+}
 
-  // The insert may be repeated over a blip of the database: finding its own row there is success.
+/**
+ * Makes a token for somebody of the caller's tenant, who can do no more than the caller, and audits it. Its text is answered here and never
+ * again. Errors: `forbidden` for a scope that the caller lacks, `invalid_transition` for one more than a tenant may have.
+ */
+export async function issueToken(
+  env: Pick<EngineEnv, "DB">,
+  by: Token,
+  { actor, scopes, expiresAt }: Omit<Grant, "tenantId"> & { expiresAt: number },
+  reason: string,
+): Promise<{ text: string; token: TokenRow }> {
+  const grant = { tenantId: by.tenantId, actor, scopes: SCOPES.filter((scope) => scopes.includes(scope)), expiresAt };
+  checkGrant(grant);
+  const more = grant.scopes.find((scope) => !by.scopes.includes(scope));
+  if (more !== undefined) throw new MillraceError("forbidden", `Your token lacks the scope \`${more}\`, and so cannot give it to another.`);
+  const { id, text, insert } = newToken(grant);
+  const done = action("mint", id, reason, { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString() });
+  const [rows = []] = await batch(env.DB, [insert, audit(by, done, false)]);
+  const [row] = rows as unknown as StoredGrant[];
+  if (!row) throw tooMany();
+  return { text, token: asTokenRow(row) };
+}
+
+function tooMany(): MillraceError {
+  return new MillraceError("invalid_transition", `A tenant has at most ${MAX_TOKENS} tokens: revoke one that nobody uses first.`);
+}
+
+/** Tokens of a tenant, newest first: without anything that would let one be used. */
+export function listTokens(env: Pick<EngineEnv, "DB">, by: Operator, request: PageRequest): Promise<Page<TokenRow>> {
+  return keysetPage(
+    request,
+    ({ createdAt, id }: TokenRow) => ({ at: createdAt, id }),
+    async (before, limit) => {
+      const rows = await query<StoredGrant>(
+        env.DB,
+        selectTokens(sql`
+          tenant_id = ${by.tenantId} AND (created_at, id) < (${before.at}, ${before.id}) ORDER BY created_at DESC, id DESC LIMIT ${limit}`),
+      );
+      return rows.map(asTokenRow);
+    },
+  );
+}
+
+/**
+ * Ends a token of the tenant: at once here, within 30 seconds in isolates that have seen it. Answers false, and audits nothing, where there
+ * is none of this id.
+ */
+export async function revokeToken(env: Pick<EngineEnv, "DB">, by: Operator, id: string, reason: string): Promise<boolean> {
+  const [found] = await query<StoredGrant>(env.DB, selectTokens(sql`tenant_id = ${by.tenantId} AND id = ${id}`));
+  if (!found) return false;
+  const done = action("revoke", id, reason, { actor: found.actor });
+  const remove = sql`DELETE FROM tokens WHERE tenant_id = ${by.tenantId} AND id = ${id}`;
+  await batch(env.DB, [remove, audit(by, done, false)]);
+  cache.delete(id);
+  return true;
+}
+
+function newToken({ tenantId, actor, scopes, expiresAt }: Grant): { id: string; text: string; insert: Statement } {
   const id = randomBytes(8).toString("hex");
   const secret = randomBytes(32).toString("base64url");
-  await query(
-    env.DB,
-    sql`
-      INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at)
-      VALUES (${id}, ${hashOf(secret).toString("hex")}, ${grant.tenantId}, ${grant.actor}, ${grant.scopes.join(" ")}, ${now}, ${grant.expiresAt ?? null})
-      ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE tokens.hash = excluded.hash`,
-  );
-  return `mr_${id}_${secret}`;
+  // The insert may be repeated over a blip of the database: finding its own row there is success.
+  const insert = sql`
+    INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at)
+    SELECT ${id}, ${hashOf(secret).toString("hex")}, ${tenantId}, ${actor}, ${scopes.join(" ")}, ${now}, ${expiresAt ?? null}
+    WHERE (SELECT count(*) FROM tokens WHERE tenant_id = ${tenantId}) < ${MAX_TOKENS} OR EXISTS (SELECT 1 FROM tokens WHERE id = ${id})
+    ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE tokens.hash = excluded.hash
+    RETURNING ${COLUMNS}`;
+  return { id, text: `mr_${id}_${secret}`, insert };
 }
 
 /**
@@ -112,9 +183,32 @@ async function read(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Pr
   return row;
 }
 
+const COLUMNS = fragment("id, actor, scopes, created_at, expires_at");
+
+function selectTokens(where: Statement): Statement {
+  return sql`SELECT ${COLUMNS} FROM tokens WHERE ${where}`;
+}
+
+function asTokenRow({ id, actor, scopes, created_at, expires_at }: StoredGrant): TokenRow {
+  return { id, actor, scopes: scopes.split(" ") as Scope[], createdAt: created_at, expiresAt: expires_at };
+}
+
+function action(verb: Action["verb"], id: string, reason: string, detail: Record<string, unknown>): Action {
+  return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail };
+}
+
 /** The secret is 256 random bits: one round of SHA-256 is enough, there is nothing to guess. */
 function hashOf(secret: string): Buffer {
   return createHash("sha256").update(secret).digest();
+}
+
+/** Errors: `config_invalid`, in the words of whoever may mint: no request brings such a grant here. */
+function checkGrant({ tenantId, actor, scopes }: Grant): void {
+  check(TENANT.test(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
+  check(actor.length >= 1 && actor.length <= 100, "Name the actor in 1 to 100 characters.");
+  check(scopes.length > 0, `Give the token at least one scope of: ${SCOPES.join(", ")}.`);
+  const unknown = scopes.find((scope) => !SCOPES.includes(scope));
+  check(unknown === undefined, `"${unknown}" is not a scope. Scopes are: ${SCOPES.join(", ")}.`);
 }
 
 function check(holds: boolean, otherwise: string): void {

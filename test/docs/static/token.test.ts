@@ -4,40 +4,92 @@ import { mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { afterAll, expect, it } from "vitest";
-import { prepareDatabase } from "../../../src/cli/local/database.ts";
+import { prepareDatabase, useDatabase } from "../../../src/cli/local/database.ts";
 import { localToken } from "../../../src/cli/local/token.ts";
+import { type Mint, readRequest, SCOPES } from "../../../src/cli/token/request.ts";
+import { mintStatements, revokeStatements } from "../../../src/cli/token/statements.ts";
+import { SCOPES as KNOWN } from "../../../src/engine/operate/tokens.ts";
 import { fencesOf } from "../markdown.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");
+const DAY_MS = 86_400_000;
 const folder = mkdtempSync(join(tmpdir(), "millrace-docs-"));
+const state = join(folder, "state");
 afterAll(() => rmSync(folder, { recursive: true, force: true }));
+await prepareDatabase(folder, join(ROOT, "wrangler.jsonc"), localToken(join(folder, "token")));
 
 /** Runs shell commands of a document against a local database of this test's own, wherever they name the remote one. */
-function run(script: string): string {
-  const local = script.replaceAll("--remote", `--local --persist-to ${join(folder, "state")}`);
-  const env = { ...process.env, PATH: `${join(ROOT, "node_modules/.bin")}:${process.env.PATH}`, CI: "1", WRANGLER_SEND_METRICS: "false" };
-  return execFileSync("bash", ["-euo", "pipefail", "-c", local], { cwd: ROOT, env, encoding: "utf8", stdio: ["ignore", "pipe", "pipe"] });
+function run(script: string, ...args: string[]): string {
+  const env = { ...process.env, PATH: `${join(ROOT, "node_modules/.bin")}:${process.env.PATH}`, MILLRACE_STATE: state };
+  const options = { cwd: ROOT, env, encoding: "utf8", stdio: "pipe" } as const;
+  return execFileSync("bash", ["-euo", "pipefail", "-c", script.replaceAll("--remote ", ""), "bash", ...args], options);
 }
 
-it("the commands of docs/operating.md make a token and store its hash only", async () => {
+const token = (...args: string[]) => run(`npm run -s token -- "$@"`, ...args);
+const rows = (sql: string) => useDatabase(state, (database) => database.prepare(sql).all());
+
+it("the commands of docs/operating.md make a token, store its hash only, list it and audit it", () => {
   const operating = readFileSync(join(ROOT, "docs/operating.md"), "utf8");
   const mint = fencesOf(operating).find(({ comment }) => comment === "mint")?.text ?? "";
-  await prepareDatabase(folder, join(ROOT, "wrangler.jsonc"), localToken(join(folder, "token")));
-  const token = run(mint).trim().split("\n").at(-1) ?? "";
-  const [, id, secret = ""] = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/.exec(token) ?? [];
+  const [made = "", ...list] = run(`${mint}\necho "$TOKEN"`).trim().split("\n").toReversed();
+  const [, id, secret = ""] = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/.exec(made) ?? [];
+  const [row] = rows(`SELECT * FROM tokens WHERE id = '${id}'`) as { created_at: number; expires_at: number }[];
+  expect({ ...row }).toEqual({
+    id,
+    hash: createHash("sha256").update(secret).digest("hex"),
+    tenant_id: "acme",
+    actor: "ada",
+    scopes: "enqueue read operate tokens",
+    created_at: expect.any(Number),
+    expires_at: (row?.created_at ?? 0) + 90 * DAY_MS,
+  });
+  expect(row?.created_at).toBeGreaterThan(Date.now() - 60_000);
+  expect(list.some((line) => line.startsWith(`${id}\t`) && line.endsWith("enqueue read operate tokens\tada"))).toBe(true);
+  expect(list.join()).not.toContain(secret);
 
-  const [{ results }] = JSON.parse(run(`npx wrangler d1 execute DB --remote --json --command 'SELECT * FROM tokens WHERE id = "${id}"'`));
-  expect(results).toEqual([
-    {
-      id,
-      hash: createHash("sha256").update(secret).digest("hex"),
-      tenant_id: "acme",
-      actor: "ada",
-      scopes: "enqueue read operate",
-      created_at: expect.any(Number),
-      expires_at: expect.any(Number),
-    },
+  token("revoke", made, "--reason", 'she\'ll leave; -- "soon"');
+  expect(rows(`SELECT * FROM tokens WHERE id = '${id}'`)).toEqual([]);
+  expect(rows(`SELECT verb, reason, tenant_id, result FROM actions WHERE target = '${id}' ORDER BY at`)).toMatchObject([
+    { verb: "mint", tenant_id: "acme", result: "applied" },
+    { verb: "revoke", tenant_id: "acme", result: "applied", reason: 'she\'ll leave; -- "soon"' },
   ]);
-  expect(results[0].created_at).toBeGreaterThan(Date.now() - 60_000);
-  expect(results[0].expires_at - results[0].created_at).toBe(90 * 24 * 60 * 60_000);
+  expect(() => token("revoke", made)).toThrow("There is no token");
+});
+
+it("wrangler, and with it a deployed database, takes the same statements whole, whatever stands in a name", () => {
+  const mint: Mint = { verb: "mint", tenant: "acme", actor: 'O\'Neil; "DROP" --', scopes: ["read"], days: 1, reason: "é" };
+  const { token, sql } = mintStatements(mint, "cli/ada");
+  const wrangler = (command: string) =>
+    run('npx wrangler d1 execute DB --local --persist-to "$1" --yes --json --command "$2"', state, command);
+  wrangler(sql);
+  const id = token.slice(3, 19);
+  const [{ results }] = JSON.parse(
+    wrangler(`SELECT t.actor, a.reason FROM tokens t JOIN actions a ON a.target = t.id WHERE t.id = '${id}'`),
+  );
+  expect(results).toEqual([{ actor: mint.actor, reason: "é" }]);
+  wrangler(revokeStatements(id, { tenant: "acme", actor: mint.actor }, "cli/ada", ""));
+  expect(rows(`SELECT verb FROM actions WHERE target = '${id}' ORDER BY at`)).toMatchObject([{ verb: "mint" }, { verb: "revoke" }]);
+});
+
+it.each([
+  ["--tenant", ["--actor", "ada"]],
+  ["acme/x", ["--tenant", "acme/x", "--actor", "ada"]],
+  ["--actor", ["--tenant", "acme"]],
+  ["reed", ["--tenant", "acme", "--actor", "ada", "--scopes", "reed"]],
+  ["--days", ["--tenant", "acme", "--actor", "ada", "--days", "0"]],
+  ["--forever", ["--tenant", "acme", "--forever"]],
+  ["explode", ["explode"]],
+  ["16 digits", ["revoke", "x"]],
+])("what cannot be is refused before anything is touched, with how it is said: %s", (word, args) => {
+  expect(() => readRequest(args)).toThrow(word);
+  expect(() => readRequest(args)).toThrow("Usage: npm run token");
+});
+
+it("a token is for ninety days, to ask, read and operate, unless somebody says otherwise; the command knows the scopes that there are", () => {
+  expect(readRequest(["--tenant", "acme", "--actor", "ada"])).toMatchObject({
+    scopes: ["enqueue", "read", "operate"],
+    days: 90,
+    remote: false,
+  });
+  expect(SCOPES).toEqual([...KNOWN]);
 });

@@ -1,0 +1,105 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { issueToken, listTokens, revokeToken, SCOPES, type TokenRow } from "../engine/index.ts";
+import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import { chosenName } from "./chosen-name.ts";
+import type { ApiEnv } from "./env.ts";
+import { invalidRequest } from "./invalid-request.ts";
+import { page, pageOf, pageQuery } from "./paging.ts";
+import { HttpRefusal, problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { iso, isoOrNull, timestamp } from "./time.ts";
+
+const DAY_MS = 86_400_000;
+const USUAL_DAYS = 90;
+const MAX_DAYS = 366;
+
+const newTokenSchema = reasoned.extend({
+  actor: chosenName(100).meta({ description: "Who will hold it: named in the audit, and as the source of messages." }),
+  scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length).meta({ description: "What it may do: nothing that your own token may not." }),
+  days: z.int().min(1).max(MAX_DAYS).default(USUAL_DAYS).meta({ description: "How long it works." }),
+});
+
+const TokenSchema = z
+  .object({
+    id: z.string(),
+    actor: z.string(),
+    scopes: z.array(z.enum(SCOPES)),
+    created_at: timestamp,
+    expires_at: timestamp.nullable().openapi({ description: "Null is never." }),
+  })
+  .openapi("Token");
+
+const MintedSchema = TokenSchema.extend({
+  token: z.string().openapi({ description: "The token itself. It is said here and never again: only a hash of it is kept." }),
+}).openapi("MintedToken");
+
+const mint = createRoute({
+  method: "post",
+  path: "/v1/tokens",
+  summary: "Mint a token for somebody of your tenant",
+  description:
+    "It takes no `Idempotency-Key`, because a token is said once. If the answer was lost, revoke the token that the list shows, and mint another.",
+  ...needs("tokens"),
+  request: { body: jsonBody(newTokenSchema) },
+  responses: {
+    201: {
+      ...answers("Minted", MintedSchema),
+      headers: { Location: { description: "The token's address: to revoke it there.", schema: { type: "string" as const } } },
+    },
+    ...problems(...ACTION_REFUSALS, "invalid_transition"),
+  },
+});
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/tokens",
+  summary: "List your tenant's tokens, newest first",
+  description:
+    "Without what they are; those that expired stay for 30 days. When one was used last is not kept: that would be a write a request.",
+  ...needs("tokens"),
+  request: { query: z.strictObject(pageQuery) },
+  responses: { 200: answers("A page of tokens", pageOf(TokenSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+const revoke = createRoute({
+  method: "delete",
+  path: "/v1/tokens/{id}",
+  summary: "Revoke a token",
+  description: "Where it was used in the last 30 seconds, it may work for as long once more.",
+  ...needs("tokens"),
+  request: {
+    params: z.object({ id: z.string().max(100).openapi({ description: "The 16 digits after `mr_`." }) }),
+    query: z.strictObject({ reason: z.string().trim().max(500).default("").openapi({ description: "Why; kept in the audit." }) }),
+  },
+  responses: {
+    204: { description: "It is revoked" },
+    ...problems("unauthorized", "forbidden", "invalid_payload", "token_not_found"),
+  },
+});
+
+export function tokens() {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(mint, async ({ env, req, var: { caller }, json }) => {
+      if (req.header("idempotency-key") !== undefined) {
+        throw invalidRequest([{ path: "Idempotency-Key", message: "cannot be taken: a token is said once. Leave it out" }]);
+      }
+      const { actor, scopes, days, reason } = await readBody(req, newTokenSchema);
+      const { text, token } = await issueToken(env, caller, { actor, scopes, expiresAt: Date.now() + days * DAY_MS }, reason);
+      return json({ ...tokenView(token), token: text }, 201, { location: `/v1/tokens/${token.id}` });
+    })
+    .openapi(list, async ({ env, req, var: { caller }, json }) =>
+      json(page(await listTokens(env, caller, req.valid("query")), tokenView), 200),
+    )
+    .openapi(revoke, async ({ env, req, var: { caller }, body }) => {
+      if (!(await revokeToken(env, caller, req.valid("param").id, req.valid("query").reason))) {
+        throw new HttpRefusal("token_not_found", "Your tenant has no such token. GET /v1/tokens lists those it has.");
+      }
+      return body(null, 204);
+    });
+}
+
+function tokenView({ id, actor, scopes, createdAt, expiresAt }: TokenRow): z.infer<typeof TokenSchema> {
+  return { id, actor, scopes: [...scopes], created_at: iso(createdAt), expires_at: isoOrNull(expiresAt) };
+}

@@ -1,0 +1,81 @@
+import { existsSync } from "node:fs";
+import { userInfo } from "node:os";
+import { join } from "node:path";
+import { type Call, Refusal, runCommand } from "./command.ts";
+import { useDatabase } from "./local/database.ts";
+import { ROOT, requireInstalled, runWrangler } from "./local/wrangler.ts";
+import { readRequest } from "./token/request.ts";
+import { findStatement, listStatement, mintStatements, revokeStatements } from "./token/statements.ts";
+
+const FOLDER = join(ROOT, ".millrace");
+/** Tests have one of their own. */
+const STATE = process.env.MILLRACE_STATE ?? join(FOLDER, "state");
+
+type Row = Record<string, string | number | null>;
+
+/** `npm run token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine. What is to be kept goes to stdout. */
+async function token({ args }: Call): Promise<number> {
+  const request = readRequest(args);
+  requireInstalled();
+  const run = request.remote ? remotely : locally;
+  const by = `cli/${userInfo().username}`;
+
+  if (request.verb === "mint") {
+    const { token, sql } = mintStatements(request, by);
+    await run(sql);
+    const { actor, tenant, scopes, days } = request;
+    tell(`A token for ${actor} of ${tenant}: ${scopes.join(", ")}, for ${days} days. Keep it: it is shown this once.`);
+    process.stdout.write(`${token}\n`);
+    return 0;
+  }
+  if (request.verb === "list") {
+    for (const row of await run(listStatement(request.tenant))) process.stdout.write(`${lineOf(row)}\n`);
+    return 0;
+  }
+  const [found] = await run(findStatement(request.id));
+  if (!found)
+    throw new Refusal(
+      `There is no token ${request.id}: it was revoked before, or never was. List a tenant's: npm run token -- list --tenant …`,
+    );
+  const owner = { tenant: String(found.tenant_id), actor: String(found.actor) };
+  await run(revokeStatements(request.id, owner, by, request.reason));
+  tell(`Revoked: ${request.id}, of ${owner.actor} in ${owner.tenant}. Where it was just used, it may work for 30 seconds more.`);
+  return 0;
+}
+
+async function locally(sql: string): Promise<Row[]> {
+  if (!existsSync(STATE)) throw new Refusal("There is no local engine yet: npm start makes one. For a deployed one, add --remote.");
+  return useDatabase(STATE, (database) => {
+    if (sql.startsWith("SELECT")) return database.prepare(sql).all() as Row[];
+    database.exec(`BEGIN IMMEDIATE; ${sql}; COMMIT`);
+    return [];
+  });
+}
+
+async function remotely(sql: string): Promise<Row[]> {
+  const said = await runWrangler(FOLDER, "reach the deployed database", [
+    "d1",
+    "execute",
+    "DB",
+    "--remote",
+    "--yes",
+    "--json",
+    "--command",
+    sql,
+  ]);
+  const [first] = JSON.parse(said.slice(said.indexOf("["))) as { results: Row[] }[];
+  return first?.results ?? [];
+}
+
+/** To people, not to whatever keeps the token. */
+function tell(sentence: string): void {
+  process.stderr.write(`${sentence}\n`);
+}
+
+function lineOf({ id, actor, scopes, created_at, expires_at }: Row): string {
+  const day = (at: unknown) => (at === null ? "never" : new Date(Number(at)).toISOString().slice(0, 10));
+  const over = expires_at !== null && Number(expires_at) <= Date.now();
+  return [id, day(created_at), `${over ? "expired" : "expires"} ${day(expires_at)}`, scopes, actor].join("\t");
+}
+
+await runCommand(token);

@@ -1,0 +1,135 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { mintToken, SCOPES, type Scope } from "../../src/engine/index.ts";
+import { callerWith, expectProblem, fresh, send } from "./client.ts";
+
+const DAY_MS = 86_400_000;
+const admin = (scopes: Scope[] = ["enqueue", "read", "operate", "tokens"], tenantId?: string) => callerWith(scopes, tenantId);
+const wanted = { actor: "grace", scopes: ["read"], reason: "the dashboard needs it" };
+
+/** What a token's holder may see. */
+const used = async (token: string, path = "/v1/instances") => (await send(path, { headers: { authorization: `Bearer ${token}` } })).status;
+
+describe("A token that is minted over HTTP", () => {
+  it("is said once, works at once for what it was given, and for 90 days unless somebody says otherwise", async () => {
+    const caller = await admin();
+    const { status, headers, body } = await caller.post("/v1/tokens", wanted);
+    expect([status, body]).toEqual([
+      201,
+      {
+        id: expect.stringMatching(/^[0-9a-f]{16}$/),
+        token: expect.stringMatching(new RegExp(`^mr_${body.id}_[\\w-]{43}$`)),
+        actor: "grace",
+        scopes: ["read"],
+        created_at: expect.any(String),
+        expires_at: expect.any(String),
+      },
+    ]);
+    expect(headers.get("location")).toBe(`/v1/tokens/${body.id}`);
+    expect(Date.parse(body.expires_at) - Date.parse(body.created_at)).toBeCloseTo(90 * DAY_MS, -5);
+    expect([await used(body.token), await used(body.token, "/v1/tokens")]).toEqual([200, 403]);
+
+    const list = await caller.get("/v1/tokens");
+    expect(list.body.items.map(({ actor }: { actor: string }) => actor)).toEqual(["grace", "ada"]);
+    expect(JSON.stringify(list.body)).not.toContain(body.token.split("_").slice(2).join("_"));
+    const [week] = await Promise.all([caller.post("/v1/tokens", { ...wanted, days: 7 })]);
+    expect(Date.parse(week.body.expires_at) - Date.parse(week.body.created_at)).toBeCloseTo(7 * DAY_MS, -5);
+  });
+
+  it("can do no more than whoever minted it", async () => {
+    const caller = await admin(["read", "tokens"]);
+    const { detail } = expectProblem(await caller.post("/v1/tokens", { ...wanted, scopes: ["read", "operate"] }), 403, "forbidden");
+    expect(detail).toContain("`operate`");
+    expect((await caller.get("/v1/tokens")).body.items).toHaveLength(1);
+    const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read", "read"] })).body;
+    expect(heir.scopes).toEqual(["read", "tokens"]);
+    expect(await used(heir.token, "/v1/tokens")).toBe(200);
+  });
+
+  it("is refused with the field that is wrong", async () => {
+    const caller = await admin();
+    for (const [wrong, path] of [
+      [{ actor: "" }, "actor"],
+      [{ actor: "a\u0000b" }, "actor"],
+      [{ scopes: [] }, "scopes"],
+      [{ scopes: ["root"] }, "scopes.0"],
+      [{ days: 0 }, "days"],
+      [{ days: 4000 }, "days"],
+      [{ reason: " " }, "reason"],
+      [{ tenant_id: "another" }, "tenant_id"],
+    ] as const) {
+      const { issues } = expectProblem(await caller.post("/v1/tokens", { ...wanted, ...wrong }), 422, "invalid_payload");
+      expect(issues[0].path, JSON.stringify(wrong)).toBe(path);
+    }
+    const keyed = expectProblem(await caller.post("/v1/tokens", wanted, { "idempotency-key": "k" }), 422, "invalid_payload");
+    expect(keyed.issues[0].path).toBe("Idempotency-Key");
+    expect((await caller.get("/v1/tokens")).body.items).toHaveLength(1);
+  });
+
+  it("is one of a thousand at most", async () => {
+    const caller = await admin();
+    await env.DB.prepare(
+      `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 999)
+       INSERT INTO tokens SELECT printf('%016x', abs(random())), printf('%064d', i), ?1, 'ada', 'read', i, NULL FROM n`,
+    )
+      .bind(caller.tenantId)
+      .run();
+    expect(expectProblem(await caller.post("/v1/tokens", wanted), 409, "invalid_transition").detail).toContain("1000 tokens");
+    await expect(mintToken(env, { tenantId: caller.tenantId, actor: "ada", scopes: ["read"] })).rejects.toMatchObject({
+      code: "invalid_transition",
+    });
+    const { items, next_cursor } = (await caller.get("/v1/tokens?limit=200")).body;
+    expect([items.length, typeof next_cursor]).toEqual([200, "string"]);
+    expect((await caller.call("DELETE", `/v1/tokens/${items.at(-1).id}`)).status).toBe(204);
+    expect((await caller.post("/v1/tokens", wanted)).status).toBe(201);
+  });
+});
+
+describe("A token that is revoked", () => {
+  it("works no more, and both are in the audit with who and why", async () => {
+    const caller = await admin();
+    const { id, token } = (await caller.post("/v1/tokens", wanted)).body;
+    expect(await used(token)).toBe(200);
+    expect((await caller.call("DELETE", `/v1/tokens/${id}?reason=she%20left`)).status).toBe(204);
+    expect(await used(token)).toBe(401);
+    expectProblem(await caller.call("DELETE", `/v1/tokens/${id}`), 404, "token_not_found");
+    expect((await caller.get("/v1/audit")).body.items).toMatchObject([
+      { actor: "ada", verb: "revoke", target: id, reason: "she left", result: "applied", detail: { actor: "grace" } },
+      { actor: "ada", verb: "mint", target: id, reason: wanted.reason, result: "applied", detail: { actor: "grace", scopes: ["read"] } },
+    ]);
+    expect(JSON.stringify((await caller.get("/v1/audit")).body)).not.toContain(token.slice(20));
+  });
+
+  it("is one's own tenant's: another's is not there", async () => {
+    const [owner, stranger] = [await admin(), await admin([...SCOPES])];
+    const { id, token } = (await owner.post("/v1/tokens", wanted)).body;
+    expect((await stranger.get("/v1/tokens")).body.items).toHaveLength(1);
+    expectProblem(await stranger.call("DELETE", `/v1/tokens/${id}`), 404, "token_not_found");
+    expect(await used(token)).toBe(200);
+  });
+});
+
+it.each([
+  ["tenant_is_a_name", { tenant: "acme/x" }],
+  ["tenant_is_a_name", { tenant: "-acme" }],
+  ["tenant_is_a_name", { tenant: "Acme" }],
+  ["scopes_are_known", { scopes: "read,operate" }],
+  ["scopes_are_known", { scopes: "reed" }],
+  ["scopes_are_known", { scopes: " " }],
+  ["scopes_are_known", { scopes: "" }],
+  ["actor_is_named", { actor: "" }],
+])("a row that nobody could use is refused by the table, whoever writes it: %s, %j", async (constraint, wrong) => {
+  const { tenant, scopes, actor } = { tenant: fresh(), scopes: "read operate", actor: "ada", ...wrong };
+  const insert = env.DB.prepare("INSERT INTO tokens VALUES (?1, ?2, ?3, ?4, ?5, 1, NULL)").bind(
+    crypto.randomUUID().replaceAll("-", "").slice(0, 16),
+    "0".repeat(64),
+    tenant,
+    actor,
+    scopes,
+  );
+  await expect(insert.run()).rejects.toThrow(constraint);
+});
+
+it("the table knows the scopes that there are", async () => {
+  await expect(mintToken(env, { tenantId: fresh(), actor: "ada", scopes: SCOPES })).resolves.toMatch(/^mr_/);
+});
