@@ -34,6 +34,7 @@ import { qualificationRules } from "./qualification-rules.ts";
 import { limitStrangers } from "./request-limits.ts";
 import { retry } from "./retry.ts";
 import { schedules } from "./schedules.ts";
+import { statedEvents } from "./state-events.ts";
 import { steps } from "./steps.ts";
 import { syndication } from "./syndication.ts";
 import { textUsages } from "./text-usage.ts";
@@ -55,13 +56,15 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use(nosniff, limitStrangers);
   api.use("/v1/*", noStore, authenticate);
 
-  const nouns = [commands(catalog), instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(), tokens()];
+  const asked = [commands(catalog), statedEvents(catalog)];
+  const nouns = [instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(), tokens()];
   const people = [approvals(), undo(), schedules(catalog)];
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(), contacts()];
   const hooks = [webhooks(), webhookSecrets(), webhookDeliveries(catalog)];
   const growth = [brands(catalog), articles(), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
   for (const routes of [
+    ...asked,
     ...nouns,
     ...people,
     ...platform,

@@ -3,9 +3,9 @@ import { appendObserved } from "../derive/append-observed.ts";
 import { merge } from "../derive/merge.ts";
 import { qualify } from "../derive/qualify.ts";
 import { spend } from "../derive/spend.ts";
-import { call, on, project, type Route, send, sendEach, start, type Target, tell } from "../engine/index.ts";
+import { call, digest, on, project, type Route, send, sendEach, start, type Target, tell } from "../engine/index.ts";
 import { factRow, ledgerRow } from "../facts/projection.ts";
-import { BrandAudited } from "../messages/brand.ts";
+import { BrandAudited, BrandCycle, KeywordTrending } from "../messages/brand.ts";
 import { ContentGenerated, ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
 import { ContactSync, ContactSynced } from "../messages/crm.ts";
 import {
@@ -26,6 +26,10 @@ import { generateArticle } from "../workflows/generate-article.ts";
 
 /** What follows from what. */
 export const routes: readonly Route[] = [
+  on(
+    KeywordTrending,
+    send(BrandCycle, ({ brand, keyword, seen_on }) => ({ brand, cycle: trend(keyword, seen_on), keywords: [keyword] })),
+  ),
   on(ResearchCompleted, start(generateArticle), agent()),
   on(
     ContentGenerated,
@@ -51,6 +55,11 @@ export const routes: readonly Route[] = [
   on(ReconciliationFact, sendEach(WebhookDeliver, offer, deliveryRow)),
   on(FactObserved, call(appendObserved)),
 ];
+
+/** The cycle of a keyword that was seen on a day: whoever has seen it too asks for nothing more. */
+function trend(keyword: string, seenOn: string): string {
+  return `trend ${seenOn} ${digest(keyword).slice(0, 12)}`;
+}
 
 /** The agent of the brand that an event is about hears of it. */
 function agent<Event extends { brand: string }>(): Target<Event> {

@@ -48,6 +48,7 @@ export { consumeCommands } from "./intake/commands.ts";
 export { dispatch } from "./intake/dispatch.ts";
 export { type Accepted, type CommandRequest, enqueue, type Requester } from "./intake/enqueue.ts";
 export { consumeEvents } from "./intake/events.ts";
+export { type EventRequest, type Stated, stateEvents } from "./intake/state.ts";
 export { oldestWaiting, UNKNOWN } from "./keeper/backlog.ts";
 export { armKeeper, keeperAge, keeperOf } from "./keeper/client.ts";
 export { type Duties, Keeper, keeper } from "./keeper/keeper.ts";
@@ -73,7 +74,7 @@ export {
   messagesOf,
   platformStatus,
 } from "./operate/instances.ts";
-export { assertMayAsk } from "./operate/may-ask.ts";
+export { assertMayAsk, assertMayState } from "./operate/may-ask.ts";
 export { keysetPage, type Page, type PageRequest } from "./operate/paging.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";

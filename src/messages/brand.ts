@@ -24,6 +24,15 @@ export const BrandCycle = defineCommand({
   queue: smCommands,
 });
 
+/** A keyword draws attention, as whatever watches a brand's market says: the brand's agent decides whether it is worth work. */
+export const KeywordTrending = defineEvent({
+  type: "keyword.trending",
+  payload: z.object({ brand: brandName, keyword, seen_on: z.iso.date() }),
+  subject: ({ brand, keyword }) => `${brand}/${keyword}`,
+  queue: brandEvents,
+  door: { scope: "enqueue" },
+});
+
 /** Look at what a brand has, and set what its agent believes right. A schedule names each audit by its time; by hand, `audit` does. */
 export const BrandAudit = defineCommand({
   type: "brand.audit",

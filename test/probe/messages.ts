@@ -45,6 +45,7 @@ export const ProbeDone = defineEvent({
   payload: z.object({ name: z.string(), step: z.string() }),
   subject: ({ name }) => name,
   queue: probeEvents,
+  door: { scope: "enqueue" },
 });
 
 /** Sent because a probe was done. */
@@ -62,6 +63,7 @@ export const ProbeRouted = defineEvent({
   payload: z.object({ name: z.string(), parts: z.array(z.string()).default([]), shared: z.string().optional() }),
   subject: ({ name }) => name,
   queue: probeEvents,
+  door: { scope: "operate" },
 });
 
 /** Something a probe may wait for. */
@@ -70,4 +72,5 @@ export const ProbeSignal = defineEvent({
   payload: z.object({ about: z.string(), value: z.string() }),
   subject: ({ about }) => about,
   queue: probeEvents,
+  door: { scope: "enqueue" },
 });

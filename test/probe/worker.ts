@@ -1,5 +1,6 @@
 import { createApi } from "../../src/api/app.ts";
 import { armKeeper, call, catalog, dispatch, entrypoint, on, project, sendEach, signal } from "../../src/engine/index.ts";
+import { followParcel, parcelRoutes } from "../docs/examples/parcel.ts";
 import { lab, labRoutes } from "./lab.ts";
 import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
 import { make, routedRow, routing } from "./routing.ts";
@@ -12,11 +13,14 @@ export class Probe extends entrypoint(probe) {}
 export class CountDone extends entrypoint(countDone) {}
 export class Lab extends entrypoint(lab) {}
 export class FollowProbe extends entrypoint(followProbe) {}
+/** The example of docs/authoring.md that waits for the outside world. */
+export class FollowParcel extends entrypoint(followParcel) {}
 
 export const app = catalog({
-  workflows: [probe, countDone, followProbe, lab],
+  workflows: [probe, countDone, followProbe, lab, followParcel],
   routes: [
     ...labRoutes,
+    ...parcelRoutes,
     whenDone,
     on(ProbeSignal, signal()),
     on(

@@ -47,7 +47,8 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
   });
 }
 
-function checkedKey(type: string, key: string): string {
+/** A key that a message may have. Errors: `invalid_payload`. */
+export function checkedKey(type: string, key: string): string {
   if (key.length >= 1 && key.length <= 500) return key;
   throw new MillraceError("invalid_payload", `The idempotency key of ${type} must have 1 to 500 characters; this one has ${key.length}.`, {
     issues: [{ path: "idempotency_key", message: "must have 1 to 500 characters" }],

@@ -33,7 +33,7 @@ interface Definition<Payload, Type extends string> {
   readonly payload: z.ZodType<Payload>;
   readonly subject: (payload: Payload) => string;
   readonly queue: QueueDefinition;
-  /** Who may say it from outside. A command's default is every token with the scope `enqueue`; an event without one is not asked for. */
+  /** Who may say it from outside. A command's default is every token with the scope `enqueue`; an event without one is stated by nobody outside. */
   readonly door: Door | undefined;
   /** `{ 1: (v1) => v2, … }`: how each older version becomes the next. */
   readonly upcasts: Readonly<Record<number, Upcast>>;
@@ -90,9 +90,19 @@ export function defineCommand<Payload, Type extends string>(
   return define("command", { door: OPEN, ...options }) as CommandDefinition<Payload, Type>;
 }
 
-/** Declares an event: something that happened, told to whoever subscribed. `door` keeps its words from operators: they replay it as it came. */
-export function defineEvent<Payload, Type extends string>(options: Options<Payload, Type>): EventDefinition<Payload, Type> {
-  return define("event", options) as EventDefinition<Payload, Type>;
+/** Where events are stated that have no route of their own. */
+const STATED_AT = "POST /v1/events";
+
+/**
+ * Declares an event: something that happened, told to whoever subscribed. Without a `door` only the deployment itself says it: `{ scope:
+ * "enqueue" }` lets tokens with that scope state it at `POST /v1/events`, `{ scope: null, route }` keeps its words from operators too, who
+ * replay it as it came.
+ */
+export function defineEvent<Payload, Type extends string>(
+  options: Omit<Options<Payload, Type>, "door"> & { door?: Pick<Door, "scope"> & Partial<Door> },
+): EventDefinition<Payload, Type> {
+  const { door, ...rest } = options;
+  return define("event", { ...rest, ...(door && { door: { route: STATED_AT, ...door } }) }) as EventDefinition<Payload, Type>;
 }
 
 function define<Payload>(

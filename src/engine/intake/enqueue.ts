@@ -139,7 +139,8 @@ interface KnownRow extends Identity {
   correlation_id: string | null;
 }
 
-function asRefusal(error: unknown): MillraceError {
+/** What the caller is answered of an item that was refused; a bug of ours is thrown. */
+export function asRefusal(error: unknown): MillraceError {
   if (error instanceof MillraceError && codeOf(error) !== "invariant") return error;
   throw error;
 }

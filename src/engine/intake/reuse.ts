@@ -9,7 +9,7 @@ import type { Catalog } from "../topology/catalog.ts";
 import type { Acceptance } from "./accept.ts";
 
 /** A key that belongs to an earlier message with another payload: running this one would do what nobody asked under that key. */
-export function keyReused({ idempotency_key, message_type }: Envelope): MillraceError {
+export function keyReused({ idempotency_key, message_type }: Pick<Envelope, "idempotency_key" | "message_type">): MillraceError {
   return new MillraceError(
     "idempotency_key_reused",
     `The key "${idempotency_key}" belongs to an earlier ${message_type} with another payload. Give new work a key of its own; to repeat the old work, send the old payload.`,

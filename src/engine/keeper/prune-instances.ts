@@ -6,10 +6,6 @@ import type { Slice } from "./rule.ts";
 /** Instances looked at, and at most removed, in one slice: with their entries a few thousand written rows. */
 const ROWS = 250;
 
-const DAY_MS = 86_400_000;
-/** Tombstones looked through in one slice. */
-const TOMBSTONES = 5000;
-
 interface Walked {
   place: number;
   id: string;
@@ -73,23 +69,4 @@ async function remove(env: EngineEnv, candidates: readonly string[], over: State
     sql`DELETE FROM approvals WHERE ${gone}`,
   ]);
   return removed.length;
-}
-
-/** Tombstones whose time is over. It walks through them by key: an index by time would make each half as large again. */
-export async function pruneTombstones(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
-  const behind = sql`id > unhex(${from ?? ""})`;
-  const [walked] = await query<{ last: string; count: number }>(
-    env.DB,
-    sql`
-      SELECT lower(hex(max(id))) AS last, count(*) AS count
-      FROM (SELECT id FROM tombstones WHERE ${behind} ORDER BY id LIMIT ${TOMBSTONES})`,
-  );
-  if (!walked?.count) return { removed: 0, next: null };
-  const gone = await query(
-    env.DB,
-    sql`
-      DELETE FROM tombstones WHERE ${behind} AND id <= unhex(${walked.last}) AND pruned_day < unixepoch() / 86400 - ${keepMs / DAY_MS}
-      RETURNING 1 AS gone`,
-  );
-  return { removed: gone.length, next: walked.count === TOMBSTONES ? walked.last : null };
 }

@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { pruneInstances, pruneTombstones } from "./prune-instances.ts";
+import { pruneStated, pruneTombstones } from "./prune-hashes.ts";
+import { pruneInstances } from "./prune-instances.ts";
 import { pruneObjects } from "./prune-objects.ts";
 import { giveUpOutbox } from "./prune-outbox.ts";
 import { pruneActions, pruneOpenLetters, pruneScheduleRuns, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
@@ -19,6 +20,8 @@ export const ENGINE_RETENTION: readonly Retention[] = [
   rule({ name: "dead letters open", keepDays: 90, prune: pruneOpenLetters }),
   // On top of the instance's own 30 days: longer than facts stay, whose ledgers may send them again as long as they do.
   rule({ name: "tombstones", keepDays: 400, everyHours: 24 * 7, prune: pruneTombstones }),
+  // As long as an instance and its tombstone together: an event from outside is known for as long as a command is.
+  rule({ name: "stated events", keepDays: 430, everyHours: 24 * 7, prune: pruneStated }),
   // These read a whole table, or list a whole bucket: an index would cost more than a look a day.
   rule({ name: "signals", keepDays: 30, everyHours: 24, prune: pruneSignals }),
   rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),

@@ -1,5 +1,5 @@
 import { MillraceError } from "../contract/errors.ts";
-import type { MessageDefinition } from "../contract/message.ts";
+import type { Door, MessageDefinition } from "../contract/message.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { Operator } from "./audit.ts";
 import type { Scope } from "./tokens.ts";
@@ -21,4 +21,19 @@ export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: 
   const why =
     door.scope === null ? `No token may send ${type} by itself` : `${type} needs the scope \`${door.scope}\`, which the token lacks`;
   throw new MillraceError("forbidden", `${why}: use ${door.route}.`);
+}
+
+/** Refuses an event that a token may not state: one without a door is closed. Errors: `forbidden`, which says what to do; `unknown_message_type`. */
+export function assertMayState(catalog: Catalog, { scopes }: Pick<Asker, "scopes">, type: string): void {
+  const { door } = catalog.subscribers(type).event;
+  if (scopes.some((scope) => scope === door?.scope)) return;
+  throw new MillraceError("forbidden", whyClosed(type, door));
+}
+
+function whyClosed(type: string, door: Door | undefined): string {
+  if (door === undefined) {
+    return `${type} is closed to the outside world: this deployment's own steps state it. To open it, write \`door: { scope: "enqueue" }\` into its defineEvent and deploy.`;
+  }
+  if (door.scope === null) return `No token may state ${type} by itself: use ${door.route}.`;
+  return `${type} needs the scope \`${door.scope}\`, which the token lacks. Use one that has it.`;
 }

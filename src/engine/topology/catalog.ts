@@ -72,9 +72,11 @@ export function catalog(definition: Definition): Catalog {
   return {
     workflows,
     queues: [...new Set([...workflows.map((workflow) => workflow.on.queue), ...definition.routes.map((route) => route.event.queue)])],
-    performer: (type) => performers.get(type) ?? unknown("command", type, performers.keys()),
+    performer: (type) =>
+      performers.get(type) ?? (routes.has(type) ? otherKind(type, "event") : unknown("command", type, performers.keys())),
     subscribers: (type) =>
-      (routes.get(type) as { event: EventDefinition; targets: readonly Target[] } | undefined) ?? unknown("event", type, routes.keys()),
+      (routes.get(type) as { event: EventDefinition; targets: readonly Target[] } | undefined) ??
+      (performers.has(type) ? otherKind(type, "command") : unknown("event", type, routes.keys())),
     kindsOf: (type) => [...(performers.has(type) ? (["command"] as const) : []), ...(routes.has(type) ? (["event"] as const) : [])],
     confirm: async (env, taken) => {
       const kept = taken.filter(({ outbox }) => outbox === "sender");
@@ -146,4 +148,14 @@ function unknown(kind: keyof typeof NEW, type: string, known: Iterable<string>):
       ...(guess && { didYouMean: guess }),
     },
   );
+}
+
+/** How each kind comes from outside. */
+const DOORS = {
+  command: "a command, not an event: ask for it with POST /v1/commands.",
+  event: "an event, not a command: POST /v1/events takes those that are open to the outside world.",
+};
+
+function otherKind(type: string, is: keyof typeof DOORS): never {
+  throw new MillraceError("unknown_message_type", `"${type}" is ${DOORS[is]}`);
 }

@@ -15,7 +15,7 @@ it("every command of docs/brand.md answers what is written under it", { timeout:
       if (url.endsWith("/v1/brands/coffee/keywords")) await stands(caller, "coffee", { live: 3 });
     },
   });
-  expect(count).toBe(13);
+  expect(count).toBe(16);
 });
 
 it("docs/brand.md names every verdict and every default", () => {

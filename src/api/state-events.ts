@@ -1,0 +1,176 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { HonoRequest } from "hono";
+import {
+  assertMayState,
+  type Catalog,
+  type EventRequest,
+  INTAKE_LIMITS,
+  MillraceError,
+  type Stated,
+  stateEvents,
+  type Token,
+} from "../engine/index.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, jsonSchema, parseWith, readBody } from "./body.ts";
+import { chosenName } from "./chosen-name.ts";
+import { CLOUD_EVENT, cloudEventSchema, isCloudEvent, readCloudEvent } from "./cloud-events.ts";
+import type { ApiEnv } from "./env.ts";
+import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
+import { invalidRequest } from "./invalid-request.ts";
+import { ProblemSchema, problemOf, problems } from "./problem.ts";
+import { traceHeadersSchema, traceOf } from "./trace.ts";
+
+const MAX_BATCH = 100;
+/** A batch is committed as one value, and D1 takes values of 2 MB. */
+const MAX_BATCH_BYTES = 1024 * 1024;
+
+const eventSchema = z.strictObject({
+  type: z.string().min(1).max(100).meta({ description: "What happened, such as `order.delivered`: a type that is open to the outside world." }),
+  payload: z.unknown().meta({ description: "What the event's own schema asks for." }),
+  schema_version: z.int().min(1).optional().meta({ description: "The payload's version; default the present one." }),
+  correlation_id: chosenName(200).optional().meta({ description: "The job this belongs to; default a new one, which has the event's id." }),
+  causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
+});
+
+const batchItemSchema = eventSchema.extend({
+  idempotency_key: chosenName(MAX_KEY_CHARACTERS).meta({ description: "Names the event among those of its type." }),
+});
+
+/** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
+const batchSchema = z.strictObject({ events: z.array(batchItemSchema).min(1).max(MAX_BATCH) });
+const unreadBatchSchema = z.strictObject({ events: z.array(z.unknown()).min(1).max(MAX_BATCH) });
+
+const statedShape = {
+  event_id: z.string().openapi({ description: "The event's own name: what follows from it has it as `causation_id`." }),
+  replayed: z.boolean().openapi({ description: "True when the same event had been taken before: nothing new follows." }),
+  correlation_id: z.string().openapi({ description: "GET /v1/instances?correlation= lists what follows." }),
+};
+const StatedSchema = z.object(statedShape).openapi("Stated");
+const StatedResultSchema = z
+  .union([z.object({ status: z.literal(202), ...statedShape }), z.object({ status: z.int(), problem: ProblemSchema })])
+  .openapi("StatedResult");
+
+const REFUSALS = ["invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"] as const;
+
+const stateOne = createRoute({
+  method: "post",
+  path: "/v1/events",
+  summary: "State an event",
+  description: [
+    "Something happened outside: 202 means that this is committed. It then goes the way of every event: it wakes the instances that wait for it, starts workflows, sends commands. There is no instance of its own.",
+    "`Idempotency-Key` names the event among those of its type, and is asked for: the same key again answers with the same event, `replayed`; with another payload it is refused.",
+    "Takes types that are declared open (`door`), no others. Tenant and source come from the token, the subject from the payload.",
+    "Also takes CloudEvents 1.0, structured and binary: `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is not.",
+  ].join("\n\n"),
+  ...needs("enqueue"),
+  request: {
+    headers: z.object({
+      "idempotency-key": z
+        .string()
+        .optional()
+        .openapi({ description: `1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or quoted. Needed unless it is a CloudEvent.` }),
+      ...traceHeadersSchema,
+    }),
+    body: {
+      required: true,
+      content: { ...jsonBody(eventSchema).content, [CLOUD_EVENT]: { schema: jsonSchema(cloudEventSchema) } },
+    },
+  },
+  responses: {
+    202: { description: "Taken", content: { "application/json": { schema: StatedSchema } } },
+    ...problems(...REFUSALS, "unknown_message_type", "invalid_envelope", "idempotency_key_reused"),
+  },
+});
+
+const stateMany = createRoute({
+  method: "post",
+  path: "/v1/events/batch",
+  summary: "State up to 100 events",
+  description: "Answers each event by itself, in order. Each item has its `idempotency_key`.",
+  ...needs("enqueue"),
+  request: {
+    headers: z.object(traceHeadersSchema),
+    body: jsonBody(batchSchema),
+  },
+  responses: {
+    200: {
+      description: "One result per event, in order",
+      content: { "application/json": { schema: z.object({ results: z.array(StatedResultSchema) }) } },
+    },
+    ...problems(...REFUSALS),
+  },
+});
+
+/** The door for what happened outside. */
+export function statedEvents(catalog: Catalog) {
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(stateOne, async ({ env, req, var: { caller }, json }) => {
+      const event = await readEvent(req);
+      assertMayState(catalog, caller, event.type);
+      const [result] = await stateEvents(env, catalog, stater(caller), [event]);
+      if (!result || result instanceof MillraceError) throw result;
+      return json(stated(result), 202);
+    })
+    .openapi(stateMany, async ({ env, req, var: { caller }, json }) => {
+      const events = await readBatch(req, (type) => assertMayState(catalog, caller, type));
+      const asked = events.filter((one): one is EventRequest => !(one instanceof MillraceError));
+      const answered = await stateEvents(env, catalog, stater(caller), asked);
+      const results = events.map((one) => (one instanceof MillraceError ? one : answered.shift()));
+      return json({ results: results.map(statedResult) }, 200);
+    });
+}
+
+async function readEvent(request: HonoRequest): Promise<EventRequest> {
+  const header = idempotencyKey(request.header("idempotency-key"));
+  if (isCloudEvent(request)) {
+    const { delaySeconds: _, ...event } = await readCloudEvent(request);
+    return { ...event, idempotencyKey: header ?? event.idempotencyKey ?? "", ...traceOf(request) };
+  }
+  const event = await readBody(request, eventSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
+  if (header !== undefined) return { ...asRequest(event), idempotencyKey: header, ...traceOf(request) };
+  throw invalidRequest([
+    { path: "Idempotency-Key", message: "is missing: name the event, such as by the id that its source gave it, so that a repeat is known" },
+  ]);
+}
+
+/** The items of a batch, each read or refused. */
+async function readBatch(request: HonoRequest, assertMay: (type: string) => void): Promise<(EventRequest | MillraceError)[]> {
+  if (request.header("idempotency-key") !== undefined) {
+    throw invalidRequest([{ path: "Idempotency-Key", message: "cannot name a whole batch: give each item its `idempotency_key`" }]);
+  }
+  const { events } = await readBody(request, unreadBatchSchema, { maxBytes: MAX_BATCH_BYTES });
+  return events.map((item) => {
+    try {
+      const { idempotency_key, ...event } = parseWith(batchItemSchema, item);
+      assertMay(event.type);
+      return { ...asRequest(event), idempotencyKey: idempotency_key, ...traceOf(request) };
+    } catch (error) {
+      if (error instanceof MillraceError) return error;
+      throw error;
+    }
+  });
+}
+
+function asRequest(event: z.infer<typeof eventSchema>): Omit<EventRequest, "idempotencyKey"> {
+  return {
+    type: event.type,
+    payload: event.payload,
+    schemaVersion: event.schema_version,
+    correlationId: event.correlation_id,
+    causationId: event.causation_id,
+  };
+}
+
+function stater({ tenantId, actor }: Pick<Token, "tenantId" | "actor">) {
+  return { tenantId, source: `api/${actor}` };
+}
+
+function stated({ eventId, replayed, correlationId }: Stated): z.infer<typeof StatedSchema> {
+  return { event_id: eventId, replayed, correlation_id: correlationId };
+}
+
+function statedResult(result: Stated | MillraceError | undefined): z.infer<typeof StatedResultSchema> {
+  if (result && !(result instanceof MillraceError)) return { status: 202, ...stated(result) };
+  const problem = problemOf(result);
+  return { status: problem.status, problem };
+}

@@ -1,0 +1,85 @@
+import { address, checkedKey } from "../contract/address.ts";
+import { type EngineEnv, queueBinding } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { decodePayload } from "../contract/message.ts";
+import { nextHop } from "../contract/trace.ts";
+import { relay } from "../recorder/relay.ts";
+import { namedBatch } from "../store/named.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { asRefusal, type CommandRequest, type Requester } from "./enqueue.ts";
+import { keyReused } from "./reuse.ts";
+import { insertStated, isRepeat, type KnownEvent, type Statable, selectStated, statable, statedId } from "./stated.ts";
+
+/** An event as somebody outside states it. */
+export interface EventRequest extends Omit<CommandRequest, "delaySeconds" | "idempotencyKey"> {
+  /** Names the event among those of its type: the same key is the same event. 1 to 500 characters. */
+  idempotencyKey: string;
+}
+
+export interface Stated {
+  /** The event's own name, which what follows from it has as its cause, and a run that it starts as its key. */
+  eventId: string;
+  /** True when the same event had been taken before: nothing new follows. */
+  replayed: boolean;
+  correlationId: string;
+}
+
+/**
+ * Takes events from outside: their keys and their messages are committed together in one round trip, then the messages are sent, and go
+ * the way of every event. What was taken arrives even if this process dies before it is sent. Answers one result or error per request, in
+ * order; a refused one changes nothing. Who may state what is the caller's to ask (`assertMayState`). Errors per item:
+ * `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for a queue that is not bound.
+ */
+export async function stateEvents(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Requester,
+  requests: readonly EventRequest[],
+): Promise<(Stated | MillraceError)[]> {
+  const prepared = await Promise.all(requests.map((request) => prepare(env, catalog, by, request).catch(asRefusal)));
+  const asked = prepared.filter((one): one is Statable => !(one instanceof MillraceError));
+  if (asked.length === 0) return prepared as MillraceError[];
+
+  // Of equal keys in one request the first is taken, as it would be of two requests.
+  const firsts = asked.filter((one, index) => asked.findIndex(({ id }) => id === one.id) === index);
+  await crashPoint("A01 before an event commits");
+  const written = await namedBatch(env.DB, { ...insertStated(firsts), known: [selectStated(firsts.map(({ id }) => id))] });
+  const fresh = new Set(written.fresh.map(({ id }) => String(id)));
+  const known = new Map((written.known as unknown as KnownEvent[]).map((row) => [row.id, row]));
+  await crashPoint("A03 event committed, not sent");
+
+  await relay(
+    env,
+    firsts.filter(({ id }) => fresh.has(id)).map(({ message }) => message),
+  );
+  await crashPoint("A02 event committed, not answered");
+
+  return prepared.map((one, index) => {
+    if (one instanceof MillraceError) return one;
+    const row = known.get(one.id);
+    if (row === undefined || !isRepeat(one, row)) {
+      const idempotency_key = requests[index]?.idempotencyKey ?? "";
+      return keyReused({ idempotency_key, message_type: one.envelope.message_type });
+    }
+    // The first of equal ones is the new one; the others, also in the same request, are told that it is known.
+    return { eventId: one.id, replayed: !fresh.delete(one.id), correlationId: row.correlation_id ?? one.id };
+  });
+}
+
+async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: EventRequest): Promise<Statable> {
+  const { event: definition } = catalog.subscribers(request.type);
+  queueBinding(env, definition.queue.name);
+  const payload = decodePayload(definition, request.schemaVersion ?? definition.version, request.payload);
+  const id = statedId(by.tenantId, definition.type, checkedKey(definition.type, request.idempotencyKey));
+  const envelope = await address(env.PAYLOADS, definition.from(payload), {
+    tenantId: by.tenantId,
+    source: by.source,
+    correlationId: request.correlationId ?? id,
+    causationId: request.causationId ?? `request/${crypto.randomUUID()}`,
+    ...nextHop(request),
+    idempotencyKey: id,
+    owner: id,
+  });
+  return statable(id, envelope, definition.queue.name, request);
+}

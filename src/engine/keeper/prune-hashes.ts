@@ -1,0 +1,46 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { now, type Statement, sql } from "../contract/sql.ts";
+import { query } from "../store/retry.ts";
+import type { Slice } from "./rule.ts";
+
+/** Rows looked through in one slice: they are small. */
+const ROWS = 5000;
+const DAY_MS = 86_400_000;
+
+/** Where a slice of a table ends. Its rows are named by hashes, in whose order it is walked: an index by time would make each half as large again. */
+interface Walked {
+  last: string;
+  count: number;
+}
+
+/** Tombstones whose time is over. */
+export function pruneTombstones(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
+  return prune(env, {
+    walked: sql`
+      SELECT lower(hex(max(id))) AS last, count(*) AS count
+      FROM (SELECT id FROM tombstones WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
+    old: (last) => sql`
+      DELETE FROM tombstones
+      WHERE id > unhex(${from ?? ""}) AND id <= unhex(${last}) AND pruned_day < unixepoch() / 86400 - ${keepMs / DAY_MS}
+      RETURNING 1 AS gone`,
+  });
+}
+
+/** Keys of events from outside whose time is over. */
+export function pruneStated(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
+  return prune(env, {
+    walked: sql`
+      SELECT lower(hex(max(id))) AS last, count(*) AS count
+      FROM (SELECT id FROM stated_events WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
+    old: (last) => sql`
+      DELETE FROM stated_events WHERE id > unhex(${from ?? ""}) AND id <= unhex(${last}) AND stated_at <= ${now} - ${keepMs}
+      RETURNING 1 AS gone`,
+  });
+}
+
+async function prune(env: EngineEnv, slice: { walked: Statement; old: (last: string) => Statement }): Promise<Slice> {
+  const [walked] = await query<Walked>(env.DB, slice.walked);
+  if (!walked?.count) return { removed: 0, next: null };
+  const gone = await query(env.DB, slice.old(walked.last));
+  return { removed: gone.length, next: walked.count === ROWS ? walked.last : null };
+}

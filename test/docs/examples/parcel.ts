@@ -1,0 +1,34 @@
+import * as z from "zod";
+import { defineCommand, defineEvent, defineQueue, defineWorkflow, on, type Route, signal } from "../../../src/engine/index.ts";
+
+const parcel = z.object({ parcel_id: z.string().min(1).max(64) });
+const id = ({ parcel_id }: { parcel_id: string }) => parcel_id;
+
+/** Follow a parcel until somebody has signed for it. */
+const ParcelFollow = defineCommand({
+  type: "parcel.follow",
+  payload: parcel,
+  key: id,
+  subject: id,
+  queue: defineQueue({ name: "parcel-commands" }),
+});
+
+/** Somebody has signed for a parcel: the courier's own system says so. */
+const ParcelSigned = defineEvent({
+  type: "parcel.signed",
+  payload: parcel.extend({ by: z.string().min(1).max(200) }),
+  subject: id,
+  queue: defineQueue({ name: "parcel-events" }),
+  door: { scope: "enqueue" },
+});
+
+export const followParcel = defineWorkflow({
+  name: "follow-parcel",
+  on: ParcelFollow,
+  async run({ payload: { parcel_id }, step }) {
+    const { by } = await step.waitFor("wait for the signature", ParcelSigned, { subject: parcel_id, timeout: "14 days" });
+    return { signed_by: by };
+  },
+});
+
+export const parcelRoutes: readonly Route[] = [on(ParcelSigned, signal())];
