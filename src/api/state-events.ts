@@ -25,7 +25,11 @@ const MAX_BATCH = 100;
 const MAX_BATCH_BYTES = 1024 * 1024;
 
 const eventSchema = z.strictObject({
-  type: z.string().min(1).max(100).meta({ description: "What happened, such as `order.delivered`: a type that is open to the outside world." }),
+  type: z
+    .string()
+    .min(1)
+    .max(100)
+    .meta({ description: "What happened, such as `order.delivered`: a type that is open to the outside world." }),
   payload: z.unknown().meta({ description: "What the event's own schema asks for." }),
   schema_version: z.int().min(1).optional().meta({ description: "The payload's version; default the present one." }),
   correlation_id: chosenName(200).optional().meta({ description: "The job this belongs to; default a new one, which has the event's id." }),
@@ -68,7 +72,9 @@ const stateOne = createRoute({
       "idempotency-key": z
         .string()
         .optional()
-        .openapi({ description: `1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or quoted. Needed unless it is a CloudEvent.` }),
+        .openapi({
+          description: `1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or quoted. Needed unless it is a CloudEvent.`,
+        }),
       ...traceHeadersSchema,
     }),
     body: {
@@ -129,7 +135,10 @@ async function readEvent(request: HonoRequest): Promise<EventRequest> {
   const event = await readBody(request, eventSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
   if (header !== undefined) return { ...asRequest(event), idempotencyKey: header, ...traceOf(request) };
   throw invalidRequest([
-    { path: "Idempotency-Key", message: "is missing: name the event, such as by the id that its source gave it, so that a repeat is known" },
+    {
+      path: "Idempotency-Key",
+      message: "is missing: name the event, such as by the id that its source gave it, so that a repeat is known",
+    },
   ]);
 }
 

@@ -269,7 +269,9 @@ describe("The key of a stated event", () => {
     const { body } = await state(caller, done(name), "k");
     expect(await settled(name)).toEqual(ONCE);
     const age = (days: number) =>
-      env.DB.prepare("UPDATE stated_events SET stated_at = ?2 WHERE id = unhex(?1)").bind(body.event_id, Date.now() - days * DAY_MS).run();
+      env.DB.prepare("UPDATE stated_events SET stated_at = ?2 WHERE id = unhex(?1)")
+        .bind(body.event_id, Date.now() - days * DAY_MS)
+        .run();
     await age(429);
     await retentionPass();
     expect((await state(caller, done(name), "k")).body).toEqual({ ...body, replayed: true });
