@@ -32,6 +32,7 @@ const ApprovalSchema = z
 const list = createRoute({
   method: "get",
   path: "/v1/approvals",
+  operationId: "listApprovals",
   summary: "List questions to people, newest first",
   ...needs("read"),
   request: {
@@ -51,6 +52,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: "/v1/approvals/{id}",
+  operationId: "getApproval",
   summary: "Show a question, and its answer",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },
@@ -87,6 +89,7 @@ function decision(verb: "approve" | "reject", summary: string) {
   return createRoute({
     method: "post",
     path: `/v1/approvals/{id}/${verb}`,
+    operationId: `${verb}Question`,
     summary,
     description: "Each question is answered once, and not after its time: later answers are refused with 409.",
     ...needs("operate"),

@@ -55,6 +55,7 @@ const id = z.object({ id: z.string() });
 const list = createRoute({
   method: "get",
   path: "/v1/articles",
+  operationId: "listArticles",
   summary: "List articles, newest first",
   ...needs("read"),
   request: { query: z.strictObject({ brand: z.string().optional(), status: z.enum(STATUSES).optional(), ...pageQuery }) },
@@ -67,6 +68,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: "/v1/articles/{id}",
+  operationId: "getArticle",
   summary: "Show an article: its text, what it waits for, and who works on it",
   ...needs("read"),
   request: { params: id },
@@ -76,6 +78,7 @@ const show = createRoute({
 const unpublish = createRoute({
   method: "post",
   path: "/v1/articles/{id}/unpublish",
+  operationId: "unpublishArticle",
   summary: "Take an article's page down",
   description:
     "Undoes the article's publish-article instance: the page goes, and with it the line in index and feed. What was posted about it stays.",
@@ -90,6 +93,7 @@ const unpublish = createRoute({
 const publish = createRoute({
   method: "post",
   path: "/v1/articles/{id}/publish",
+  operationId: "publishArticle",
   summary: "Publish an article again",
   description:
     "Retries the article's publish-article instance: one that failed, or that was undone. A new article is published by the chain itself, or by the answer to its approval.",

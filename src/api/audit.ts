@@ -30,6 +30,7 @@ const AuditRowSchema = z
 const list = createRoute({
   method: "get",
   path: "/v1/audit",
+  operationId: "listAudit",
   summary: "List what operators did, and why; newest first",
   ...needs("read"),
   request: { query: z.strictObject(pageQuery) },

@@ -19,6 +19,7 @@ const file = (description: string) => ({
 const errors = createRoute({
   method: "get",
   path: "/v1/batches/{id}/errors",
+  operationId: "getBatchErrors",
   summary: "Download what was not taken: row, line, problem and the row's first characters",
   description: "In the file's order, as far as the batch is.",
   ...needs("read"),
@@ -29,6 +30,7 @@ const errors = createRoute({
 const result = createRoute({
   method: "get",
   path: "/v1/batches/{id}/result",
+  operationId: "getBatchResult",
   summary: "Download an export's rows, or a reconciliation's findings",
   ...needs("read"),
   request: { params: batchParams },
@@ -38,6 +40,7 @@ const result = createRoute({
 const stream = createRoute({
   method: "get",
   path: "/v1/batches/{id}/stream",
+  operationId: "followBatch",
   summary: "Follow a batch as server-sent events",
   description:
     "`progress` whenever it has moved on, then `end`, each with the batch as data. With `Last-Event-ID` it begins behind what was seen. Ask again when it breaks off without `end`.",

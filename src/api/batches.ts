@@ -21,6 +21,7 @@ const AcceptedSchema = BatchSchema.extend({
 const accept = createRoute({
   method: "post",
   path: "/v1/batches",
+  operationId: "acceptBatch",
   summary: "Accept a batch job: import, export or reconcile",
   description: [
     "The file is the body (`text/csv` or `application/x-ndjson`, with a `Content-Length`; the query says what to do with it), or lies in the bucket already (JSON, `manifest`).",
@@ -61,6 +62,7 @@ const accept = createRoute({
 const list = createRoute({
   method: "get",
   path: "/v1/batches",
+  operationId: "listBatches",
   summary: "List batches, newest first",
   ...needs("read"),
   request: { query: z.strictObject(pageQuery) },
@@ -73,6 +75,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: "/v1/batches/{id}",
+  operationId: "getBatch",
   summary: "Show a batch and how far it is",
   ...needs("read"),
   request: { params: batchParams },
@@ -82,6 +85,7 @@ const show = createRoute({
 const cancel = createRoute({
   method: "post",
   path: "/v1/batches/{id}/cancel",
+  operationId: "cancelBatch",
   summary: "Stop a batch at its next chunk",
   description:
     "What is done stays done and is counted. Asked again it changes nothing. One that does its last chunk meanwhile is complete.",

@@ -109,6 +109,7 @@ const PATH = "/v1/brands/{brand}";
 const list = createRoute({
   method: "get",
   path: "/v1/brands",
+  operationId: "listBrands",
   summary: "List brands by name",
   description: "A brand is known once somebody has set something for it, or its agent has decided something.",
   ...needs("read"),
@@ -124,6 +125,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: PATH,
+  operationId: "getBrand",
   summary: "Show a brand: its settings, and how it stands",
   ...needs("read"),
   request: { params },
@@ -133,6 +135,7 @@ const show = createRoute({
 const put = createRoute({
   method: "put",
   path: PATH,
+  operationId: "putBrand",
   summary: "Set what a brand allows",
   description: "All of it: what is left out is the default again. It holds for the next decision; what is held back may begin at once.",
   ...needs("operate"),
@@ -143,6 +146,7 @@ const put = createRoute({
 const decisions = createRoute({
   method: "get",
   path: `${PATH}/decisions`,
+  operationId: "listBrandDecisions",
   summary: "What the brand's agent has decided, and why: newest first",
   description: "Decisions are kept for 90 days, and 5,000 at most.",
   ...needs("read"),
@@ -153,6 +157,7 @@ const decisions = createRoute({
 const keywords = createRoute({
   method: "get",
   path: `${PATH}/keywords`,
+  operationId: "listBrandKeywords",
   summary: "What the brand's agent knows of each keyword, newest first",
   ...needs("read"),
   request: { params, query: z.strictObject(pageQuery) },

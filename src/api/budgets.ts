@@ -1,10 +1,10 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { chosenName } from "../facts/chosen-name.ts";
 import type { BudgetState } from "../objects/budget.ts";
 import { BUDGET_LIMITS, budgetOf, canSpend } from "../objects/budgets.ts";
 import { ACTION_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
-import { chosenName } from "./chosen-name.ts";
 import type { ApiEnv } from "./env.ts";
 import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
@@ -65,6 +65,7 @@ const PATH = "/v1/budgets/{account}";
 const put = createRoute({
   method: "put",
   path: PATH,
+  operationId: "putBudget",
   summary: "Set an account's limit",
   description: "A limit under what is spent and held is taken as it is: nothing is granted until there is room again.",
   ...needs("operate"),
@@ -75,6 +76,7 @@ const put = createRoute({
 const show = createRoute({
   method: "get",
   path: PATH,
+  operationId: "getBudget",
   summary: "Show an account's budget",
   ...needs("read"),
   request: { params: z.object({ account }) },
@@ -87,6 +89,7 @@ const show = createRoute({
 const ask = createRoute({
   method: "post",
   path: `${PATH}/asks`,
+  operationId: "askBudget",
   summary: "May this account spend so much? If so, hold it",
   description: [
     "What is granted and not expired, together with what is spent, is never more than the limit at the moment of granting.",
@@ -112,6 +115,7 @@ const ask = createRoute({
 const release = createRoute({
   method: "delete",
   path: `${PATH}/holds/{hold}`,
+  operationId: "releaseHold",
   summary: "Give a hold back",
   description: "A hold that has ended, or never was, changes nothing; `state` says which.",
   ...needs("enqueue"),

@@ -1,8 +1,8 @@
 import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import { type CommandRequest, INTAKE_LIMITS } from "../engine/index.ts";
+import { chosenName } from "../facts/chosen-name.ts";
 import { mediaTypeOf, parseWith, readBody } from "./body.ts";
-import { chosenName } from "./chosen-name.ts";
 import { MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 
 export const CLOUD_EVENT = "application/cloudevents+json";

@@ -10,9 +10,9 @@ import {
   MillraceError,
   type Requester,
 } from "../engine/index.ts";
+import { chosenName } from "../facts/chosen-name.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, jsonSchema, parseWith, readBody } from "./body.ts";
-import { chosenName } from "./chosen-name.ts";
 import { CLOUD_EVENT, cloudEventSchema, isCloudEvent, readCloudEvent } from "./cloud-events.ts";
 import type { ApiEnv } from "./env.ts";
 import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
@@ -58,6 +58,7 @@ const REFUSALS = ["invalid_json", "unauthorized", "forbidden", "payload_too_larg
 const acceptOne = createRoute({
   method: "post",
   path: "/v1/commands",
+  operationId: "acceptCommand",
   summary: "Accept a command",
   description: [
     "202 means that the command's row is committed: exactly one instance will perform it.",
@@ -91,6 +92,7 @@ const acceptOne = createRoute({
 const acceptMany = createRoute({
   method: "post",
   path: "/v1/commands/batch",
+  operationId: "acceptCommands",
   summary: "Accept up to 100 commands",
   description: "Answers each command by itself, in order. Keys go into the items.",
   ...needs("enqueue"),

@@ -1,8 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type KeptContact, listContacts } from "../contacts/contact.ts";
+import { chosenName } from "../facts/chosen-name.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
 import { needs } from "./auth.ts";
-import { chosenName } from "./chosen-name.ts";
 import type { ApiEnv } from "./env.ts";
 import { pageOf } from "./paging.ts";
 import { problems } from "./problem.ts";
@@ -33,6 +33,7 @@ const KnownContactSchema = z
 const list = createRoute({
   method: "get",
   path: "/v1/contacts",
+  operationId: "listContacts",
   summary: "List the contacts that batches and the CRM brought, in the order of their ids",
   ...needs("read"),
   request: {
@@ -50,6 +51,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: "/v1/contacts/{id}",
+  operationId: "getContact",
   summary: "Say as whom a contact is known",
   description: "Follows from the `contact_merged` facts that have arrived. A contact nobody has heard of is its own.",
   ...needs("read"),

@@ -11,6 +11,9 @@ import { answers } from "./responses.ts";
 /** HubSpot sends at most 100 events at once; each is a few hundred bytes, and a property's value may be long. */
 const MAX_BYTES = 4 * 1024 * 1024;
 
+/** What the document calls the signature that stands in for a token. */
+const HUBSPOT_SIGNATURE = "hubspotSignature";
+
 const TakenSchema = z
   .object({
     accepted: z.int().openapi({ description: "Commands that are committed and will look at a contact." }),
@@ -22,9 +25,11 @@ const TakenSchema = z
 const take = createRoute({
   method: "post",
   path: "/crm/hubspot/webhooks/{tenant}",
+  operationId: "takeHubspotNotices",
   summary: "Take HubSpot's notices of what changed there",
   description:
     "The address to give to HubSpot, with a tenant whose contacts its account holds. Signed by HubSpot (version 3) instead of a token; answered once the commands are committed, so that what is not is sent again.",
+  security: [{ [HUBSPOT_SIGNATURE]: [] }],
   request: { params: z.object({ tenant: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/) }), body: jsonBody(deliverySchema) },
   responses: {
     200: answers("Taken", TakenSchema),
@@ -33,7 +38,14 @@ const take = createRoute({
 });
 
 export function crmHooks(catalog: Catalog) {
-  return new OpenAPIHono<ApiEnv>().openapi(take, async ({ env, req, json }) => {
+  const routes = new OpenAPIHono<ApiEnv>();
+  routes.openAPIRegistry.registerComponent("securitySchemes", HUBSPOT_SIGNATURE, {
+    type: "apiKey",
+    in: "header",
+    name: "X-HubSpot-Signature-v3",
+    description: "HubSpot's signature of method, address, body and `X-HubSpot-Request-Timestamp`, with the secret that both sides share.",
+  });
+  return routes.openapi(take, async ({ env, req, json }) => {
     const text = await readText(req.raw, MAX_BYTES);
     if (!verifyHubspotSignature({ method: req.method, url: req.url, headers: req.raw.headers }, text, crmWebhookSecret(env))) {
       throw new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. Nothing was taken.");

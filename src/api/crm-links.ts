@@ -1,8 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { LINK_STATES } from "../crm/links.ts";
 import { listStandings, type Standing } from "../crm/standing.ts";
+import { chosenName } from "../facts/chosen-name.ts";
 import { needs } from "./auth.ts";
-import { chosenName } from "./chosen-name.ts";
 import { byContact } from "./crm-syncs.ts";
 import type { ApiEnv } from "./env.ts";
 import { pageOf } from "./paging.ts";
@@ -29,6 +29,7 @@ const LinkSchema = z
 const list = createRoute({
   method: "get",
   path: "/v1/crm/links",
+  operationId: "listCrmLinks",
   summary: "List contacts and how they stand in the CRM, in the order of their ids",
   ...needs("read"),
   request: {

@@ -56,6 +56,7 @@ export const byContact = {
 const list = createRoute({
   method: "get",
   path: "/v1/crm/syncs",
+  operationId: "listCrmSyncs",
   summary: "List syncs of many contacts, newest first",
   description: "Start one with the command `contacts.sync`. One that failed for some contacts is complete; the next takes them again.",
   ...needs("read"),
@@ -66,6 +67,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: "/v1/crm/syncs/{id}",
+  operationId: "getCrmSync",
   summary: "Show a sync and how far it is",
   description: "It is there from its first chunk on; until then its instance says how it stands.",
   ...needs("read"),
@@ -76,6 +78,7 @@ const show = createRoute({
 const failures = createRoute({
   method: "get",
   path: "/v1/crm/syncs/{id}/failures",
+  operationId: "listCrmSyncFailures",
   summary: "List the contacts that the CRM did not take, and why",
   ...needs("read"),
   request: { params, query: z.strictObject(byContact) },

@@ -53,6 +53,7 @@ const params = z.object({ id: z.string() });
 const list = createRoute({
   method: "get",
   path: "/v1/dead-letters",
+  operationId: "listDeadLetters",
   summary: "List dead letters, newest first",
   description: "A token with the scope `unattributed` also sees those that name no tenant.",
   ...needs("read"),
@@ -73,6 +74,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: "/v1/dead-letters/{id}",
+  operationId: "getDeadLetter",
   summary: "Show a dead letter with its message",
   ...needs("read"),
   request: { params },
@@ -85,6 +87,7 @@ const show = createRoute({
 const replay = createRoute({
   method: "post",
   path: "/v1/dead-letters/{id}/replay",
+  operationId: "replayDeadLetter",
   summary: "Send a dead letter back to its queue, if wished corrected",
   description: "A message that would be refused again stays where it is, and the answer says why.",
   ...needs("operate"),
@@ -99,6 +102,7 @@ const replay = createRoute({
 const skip = createRoute({
   method: "post",
   path: "/v1/dead-letters/{id}/skip",
+  operationId: "skipDeadLetter",
   summary: "Give a dead letter up",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },

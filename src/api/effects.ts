@@ -38,6 +38,7 @@ const confirmSchema = reasoned.extend({
 const listOfInstance = createRoute({
   method: "get",
   path: "/v1/instances/{id}/effects",
+  operationId: "listEffects",
   summary: "List an instance's guarded effects",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },
@@ -50,6 +51,7 @@ const listOfInstance = createRoute({
 const listInDoubt = createRoute({
   method: "get",
   path: "/v1/effects",
+  operationId: "listEffectsInDoubt",
   summary: "List the effects nobody knows the outcome of, oldest first",
   description: "No cursor: resolving the first ones brings up the next.",
   ...needs("read"),
@@ -92,6 +94,7 @@ function resolution<Verb extends string>(verb: Verb, summary: string, body: z.Zo
   return createRoute({
     method: "post",
     path: `/v1/effects/{key}/${verb}`,
+    operationId: `${verb}Effect`,
     summary,
     ...needs("operate"),
     request: { params: z.object({ key: z.string() }), body: jsonBody(body) },

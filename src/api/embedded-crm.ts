@@ -20,6 +20,7 @@ export function embeddedCrm(guarded: Guard, control: Control) {
   const setFaults = createRoute({
     method: "put",
     path: "/embedded/crm/faults",
+    operationId: "setCrmFaults",
     summary: "Make the embedded CRM fail by these rules; an empty list makes it work again",
     ...guarded,
     request: { body: jsonBody(faultsSchema) },
@@ -31,6 +32,7 @@ export function embeddedCrm(guarded: Guard, control: Control) {
   const edit = createRoute({
     method: "post",
     path: "/embedded/crm/edits",
+    operationId: "editInCrm",
     summary: "Make (no id), change or remove (no properties) a contact in the embedded CRM, as a person would there",
     ...guarded,
     request: { body: jsonBody(editSchema) },
@@ -42,6 +44,7 @@ export function embeddedCrm(guarded: Guard, control: Control) {
   const look = createRoute({
     method: "get",
     path: "/embedded/crm/{view}",
+    operationId: "lookIntoCrm",
     summary: "See what the embedded CRM was asked (calls), has (contacts, companies, associations) and said (deliveries)",
     ...guarded,
     request: { params: z.object({ view: views }), query: z.strictObject({ match: z.string().optional() }) },

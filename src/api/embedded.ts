@@ -28,6 +28,7 @@ const guarded = { middleware: onlyForDrills, security: [{ bearer: ["embedded"] }
 const setFaults = createRoute({
   method: "put",
   path: "/embedded/faults",
+  operationId: "setFaults",
   summary: "Make the embedded upstreams fail by these rules",
   ...guarded,
   request: { body: jsonBody(faultsSchema) },
@@ -40,6 +41,7 @@ const setFaults = createRoute({
 const clearFaults = createRoute({
   method: "delete",
   path: "/embedded/faults",
+  operationId: "clearFaults",
   summary: "Make the embedded upstreams work again",
   ...guarded,
   responses: { 204: { description: "Cleared" }, ...problems("route_not_found") },
@@ -48,6 +50,7 @@ const clearFaults = createRoute({
 const readLedger = createRoute({
   method: "get",
   path: "/embedded/ledger",
+  operationId: "getEmbeddedLedger",
   summary: "Read what the embedded upstreams really did: the judge of duplicates",
   ...guarded,
   request: { query: z.strictObject({ upstream: z.string().optional(), match: z.string().optional() }) },

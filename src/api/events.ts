@@ -29,6 +29,7 @@ const EmittedMessageSchema = z
 const list = createRoute({
   method: "get",
   path: "/v1/instances/{id}/events",
+  operationId: "listEmittedMessages",
   summary: "List the messages an instance's steps emitted",
   ...needs("read"),
   request: {

@@ -1,12 +1,12 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { nextHop } from "../engine/index.ts";
+import { chosenName } from "../facts/chosen-name.ts";
 import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema, traceFields } from "../facts/fact.ts";
 import { type FactRow, listFacts, readCursor } from "../facts/rows.ts";
 import type { Appended } from "../objects/ledger.ts";
 import { appendEach, reusedName } from "../objects/ledgers.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
-import { chosenName } from "./chosen-name.ts";
 import type { ApiEnv } from "./env.ts";
 import { pageOf, pageQuery } from "./paging.ts";
 import { ProblemSchema, problemOf, problems } from "./problem.ts";
@@ -61,6 +61,7 @@ const ProjectedFactSchema = z
 const append = createRoute({
   method: "post",
   path: "/v1/facts",
+  operationId: "stateFacts",
   summary: "Append up to 100 facts to their ledgers",
   description: [
     "Answers each fact by itself, in order. A fact that is answered 201 is durable and on its way to the projection and to what follows from it.",
@@ -80,6 +81,7 @@ const append = createRoute({
 const list = createRoute({
   method: "get",
   path: "/v1/facts",
+  operationId: "listFacts",
   summary: "List facts from the projection, newest first",
   description:
     "A page that asks for a type, a trace or a job looks at 5,000 facts, the newest first: it may be short, or empty, and still have a next one.",

@@ -15,7 +15,9 @@ const HealthSchema = z.object({
 const healthz = createRoute({
   method: "get",
   path: "/healthz",
+  operationId: "getHealth",
   summary: "Say whether this deployment and its database answer",
+  security: [],
   responses: { 200: answers("Both do", HealthSchema), ...problems() },
 });
 

@@ -52,6 +52,7 @@ const InstanceDetailSchema = InstanceSchema.extend({
 const list = createRoute({
   method: "get",
   path: "/v1/instances",
+  operationId: "listInstances",
   summary: "List instances, newest first",
   ...needs("read"),
   request: {
@@ -73,6 +74,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: "/v1/instances/{id}",
+  operationId: "getInstance",
   summary: "Show an instance, and what the platform says of it",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },

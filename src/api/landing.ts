@@ -18,7 +18,9 @@ const STYLE = `
 const show = createRoute({
   method: "get",
   path: "/",
+  operationId: "showLandingPage",
   summary: "Say to people what runs here",
+  security: [],
   responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
 });
 

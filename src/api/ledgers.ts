@@ -26,6 +26,7 @@ const LedgerSchema = z
 const show = createRoute({
   method: "get",
   path: "/v1/ledgers/{entity}",
+  operationId: "getLedger",
   summary: "Show an entity's ledger, straight from its object",
   description: "The source of truth: what the projection does not have yet is here already.",
   ...needs("read"),

@@ -1,25 +1,32 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { ApiEnv } from "./env.ts";
+import { TAGS, tagOf } from "./openapi-tags.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 
 const INFO = {
   title: "Millrace",
   version: "1",
+  license: { name: "MIT", identifier: "MIT" },
   description:
     "An orchestration engine for Cloudflare Workers. Everything under /v1 needs a token, and shows and changes its tenant's data only. Errors are problem details (RFC 9457).",
 };
 
+/** Relative: whoever served the document answers the routes. */
+const SERVERS = [{ url: "/", description: "The deployment that serves this document" }];
+
 const show = createRoute({
   method: "get",
   path: "/openapi.json",
+  operationId: "getDocument",
   summary: "Describe every route",
+  security: [],
   responses: { 200: answers("OpenAPI 3.1", z.looseObject({ openapi: z.string() })), ...problems() },
 });
 
 /** The document, generated from the routes of `api` when it is first asked for. */
 export function openApi(api: OpenAPIHono<ApiEnv>) {
-  let document: ReturnType<typeof api.getOpenAPI31Document> | undefined;
+  let document: object | undefined;
   api.openAPIRegistry.registerComponent("securitySchemes", "bearer", {
     type: "http",
     scheme: "bearer",
@@ -28,7 +35,15 @@ export function openApi(api: OpenAPIHono<ApiEnv>) {
       "A token with the scope the route names: `enqueue`, `read`, `operate`, `embedded`, `tokens`; `unattributed` adds what names no tenant.",
   });
   return new OpenAPIHono<ApiEnv>().openapi(show, (context) => {
-    document ??= api.getOpenAPI31Document({ openapi: "3.1.0", info: INFO });
-    return context.json(document as object as { openapi: string }, 200);
+    document ??= documentOf(api);
+    return context.json(document as { openapi: string }, 200);
   });
+}
+
+function documentOf(api: OpenAPIHono<ApiEnv>): object {
+  const document = api.getOpenAPI31Document({ openapi: "3.1.0", info: INFO, servers: SERVERS, tags: TAGS });
+  for (const [path, item] of Object.entries(document.paths ?? {})) {
+    for (const operation of Object.values(item as Record<string, { tags?: string[] }>)) operation.tags = [tagOf(path)];
+  }
+  return document;
 }

@@ -9,8 +9,10 @@ const PREFIX = "/pages/";
 const show = createRoute({
   method: "get",
   path: "/pages/{path}",
+  operationId: "showPage",
   summary: "Serve a published page to people",
   description: "The path may hold slashes.",
+  security: [],
   request: { params: z.object({ path: z.string() }) },
   responses: {
     200: { description: "The page", content: { "text/html": { schema: z.string() } } },

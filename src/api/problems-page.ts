@@ -121,7 +121,9 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
 const show = createRoute({
   method: "get",
   path: PROBLEMS_PATH,
+  operationId: "explainProblems",
   summary: "Explain to people every problem a route or an instance may name",
+  security: [],
   responses: { 200: { description: "A page", content: { "text/html": { schema: z.string() } } }, ...problems() },
 });
 

@@ -1,10 +1,10 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type Catalog, enqueue, listInstances, MillraceError } from "../engine/index.ts";
+import { chosenName } from "../facts/chosen-name.ts";
 import { projectionState } from "../facts/lag.ts";
 import { ProjectionRebuild } from "../messages/batches.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
-import { chosenName } from "./chosen-name.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
@@ -41,6 +41,7 @@ const rebuildSchema = z.strictObject({
 const list = createRoute({
   method: "get",
   path: "/v1/projections",
+  operationId: "listProjections",
   summary: "Say how far the projections are, and how far behind their ledgers",
   ...needs("read"),
   responses: {
@@ -52,6 +53,7 @@ const list = createRoute({
 const rebuild = createRoute({
   method: "post",
   path: "/v1/projections/facts/rebuild",
+  operationId: "rebuildFacts",
   summary: "Drop the projection of facts and make it anew from its ledgers",
   description:
     "The same as the command `projection.rebuild`. New facts keep flowing meanwhile; GET /v1/instances/{id} says when it is done.",

@@ -56,6 +56,7 @@ const PATH = "/v1/qualification-rules";
 const put = createRoute({
   method: "put",
   path: PATH,
+  operationId: "addRules",
   summary: "Add a version of the rules that make charges and payouts of outcomes",
   description:
     "The first rule whose conditions all hold decides an outcome; the version that counts is the newest that was in effect when the outcome was recorded. Versions are never changed. Sent again, the same request answers the version it made.",
@@ -70,6 +71,7 @@ const put = createRoute({
 const current = createRoute({
   method: "get",
   path: PATH,
+  operationId: "getRules",
   summary: "Show the newest version of the rules",
   ...needs("read"),
   responses: {
@@ -81,6 +83,7 @@ const current = createRoute({
 const list = createRoute({
   method: "get",
   path: `${PATH}/versions`,
+  operationId: "listRulesVersions",
   summary: "List the versions of the rules, newest first",
   ...needs("read"),
   request: {
@@ -98,6 +101,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: `${PATH}/versions/{version}`,
+  operationId: "getRulesVersion",
   summary: "Show one version of the rules",
   ...needs("read"),
   request: { params: z.object({ version: z.coerce.number().int().min(1).openapi({ type: "integer" }) }) },
@@ -110,6 +114,7 @@ const show = createRoute({
 const attempt = createRoute({
   method: "post",
   path: `${PATH}/try`,
+  operationId: "tryRules",
   summary: "Say what the rules would make of an outcome; nothing is written",
   ...needs("read"),
   request: { body: jsonBody(trySchema) },

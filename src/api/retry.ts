@@ -26,6 +26,7 @@ const PlanSchema = z
 const retryRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/retry",
+  operationId: "retryInstance",
   summary: "Retry an errored or terminated instance",
   description: "Recorded effects are kept, whatever step it starts from. A dry run says which would run and which are in doubt.",
   ...needs("operate"),

@@ -77,6 +77,7 @@ const found = ["unauthorized", "forbidden", "invalid_payload", "schedule_not_fou
 const list = createRoute({
   method: "get",
   path: "/v1/schedules",
+  operationId: "listSchedules",
   summary: "List the schedules by name, each with what became of its last time",
   ...needs("read"),
   request: {
@@ -91,6 +92,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: "/v1/schedules/{name}",
+  operationId: "getSchedule",
   summary: "Show a schedule",
   ...needs("read"),
   request: { params },
@@ -100,6 +102,7 @@ const show = createRoute({
 const put = createRoute({
   method: "put",
   path: "/v1/schedules/{name}",
+  operationId: "putSchedule",
   summary: "Make a schedule, or change it as a whole",
   description: "Each due time becomes one command, whose key is the schedule's name and that time. A paused schedule stays paused.",
   ...needs("operate"),
@@ -113,6 +116,7 @@ const put = createRoute({
 const remove = createRoute({
   method: "delete",
   path: "/v1/schedules/{name}",
+  operationId: "deleteSchedule",
   summary: "End a schedule",
   description: "What became of its times can still be read.",
   ...needs("operate"),
@@ -123,6 +127,7 @@ const remove = createRoute({
 const pause = createRoute({
   method: "post",
   path: "/v1/schedules/{name}/pause",
+  operationId: "pauseSchedule",
   summary: "Have nothing due until it is resumed",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
@@ -132,6 +137,7 @@ const pause = createRoute({
 const resume = createRoute({
   method: "post",
   path: "/v1/schedules/{name}/resume",
+  operationId: "resumeSchedule",
   summary: "Have it due again, from now on",
   description: "The times that came meanwhile are noted as `paused`, and not made up for.",
   ...needs("operate"),
@@ -142,6 +148,7 @@ const resume = createRoute({
 const run = createRoute({
   method: "post",
   path: "/v1/schedules/{name}/run",
+  operationId: "runSchedule",
   summary: "Run its command now, beside its times",
   description: "Also that of a paused schedule. The same `Idempotency-Key` is the same run.",
   ...needs("operate"),
@@ -155,6 +162,7 @@ const run = createRoute({
 const runs = createRoute({
   method: "get",
   path: "/v1/schedules/{name}/runs",
+  operationId: "listScheduleRuns",
   summary: "List what became of its times, newest first: also those that were missed",
   ...needs("read"),
   request: { params, query: z.strictObject(pageQuery) },

@@ -33,6 +33,7 @@ const StepSchema = z
 const list = createRoute({
   method: "get",
   path: "/v1/instances/{id}/steps",
+  operationId: "listSteps",
   summary: "List an instance's steps with their attempts, sleeps and waits",
   description: "From the platform's own history, which it keeps for as long as it keeps the instance.",
   ...needs("read"),

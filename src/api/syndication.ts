@@ -17,8 +17,10 @@ const described = "Public, as the pages are. A brand that never published anythi
 const index = createRoute({
   method: "get",
   path: "/pages/{tenant}/{brand}/",
+  operationId: "showBrandIndex",
   summary: "List a brand's published articles to people, newest first",
   description: described,
+  security: [],
   request: { params, query: z.object({ before: pageQuery.cursor }) },
   responses: {
     200: { description: "The index", content: { "text/html": { schema: z.string() } } },
@@ -30,8 +32,10 @@ const index = createRoute({
 const feed = createRoute({
   method: "get",
   path: "/pages/{tenant}/{brand}/feed.xml",
+  operationId: "getBrandFeed",
   summary: `Serve a brand's newest ${FEED_ARTICLES} articles to feed readers, as RSS 2.0`,
   description: described,
+  security: [],
   request: { params },
   responses: {
     200: { description: "The feed", content: { "application/rss+xml": { schema: z.string() } } },

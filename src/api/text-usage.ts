@@ -51,6 +51,7 @@ const TextUsageSchema = z
 const calls = createRoute({
   method: "get",
   path: "/v1/instances/{id}/text-calls",
+  operationId: "listTextCalls",
   summary: "List the answers of a model that an instance paid for",
   description: "An article has the id of the instance that wrote it. Kept for 400 days, longer than the instance.",
   ...needs("read"),
@@ -64,6 +65,7 @@ const calls = createRoute({
 const usage = createRoute({
   method: "get",
   path: "/v1/usage/text",
+  operationId: "getTextUsage",
   summary: "Sum up what text generation used, by day, brand and model",
   description: `Without days: the last ${USUAL_DAYS}. At most ${MOST_DAYS} at once.`,
   ...needs("read"),

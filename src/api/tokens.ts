@@ -1,9 +1,9 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { issueToken, listTokens, revokeToken, SCOPES, type TokenRow } from "../engine/index.ts";
+import { chosenName } from "../facts/chosen-name.ts";
 import { ACTION_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
-import { chosenName } from "./chosen-name.ts";
 import type { ApiEnv } from "./env.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { page, pageOf, pageQuery } from "./paging.ts";
@@ -38,6 +38,7 @@ const MintedSchema = TokenSchema.extend({
 const mint = createRoute({
   method: "post",
   path: "/v1/tokens",
+  operationId: "mintToken",
   summary: "Mint a token for somebody of your tenant",
   description:
     "It takes no `Idempotency-Key`, because a token is said once. If the answer was lost, revoke the token that the list shows, and mint another.",
@@ -55,6 +56,7 @@ const mint = createRoute({
 const list = createRoute({
   method: "get",
   path: "/v1/tokens",
+  operationId: "listTokens",
   summary: "List your tenant's tokens, newest first",
   description:
     "Without what they are; those that expired stay for 30 days. When one was used last is not kept: that would be a write a request.",
@@ -66,6 +68,7 @@ const list = createRoute({
 const revoke = createRoute({
   method: "delete",
   path: "/v1/tokens/{id}",
+  operationId: "revokeToken",
   summary: "Revoke a token",
   description: "Where it was used in the last 30 seconds, it may work for as long once more.",
   ...needs("tokens"),

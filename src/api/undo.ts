@@ -30,6 +30,7 @@ const PlanSchema = z
 const undoRoute = createRoute({
   method: "post",
   path: "/v1/instances/{id}/undo",
+  operationId: "undoInstance",
   summary: "Take back what an instance did",
   description:
     "Its recorded effects that can be taken back are, in reverse order, each once; then it is terminated. A retry afterwards does them again. A dry run lists them in the order in which they would be taken back.",

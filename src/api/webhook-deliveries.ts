@@ -49,6 +49,7 @@ const params = z.object({ id: z.string() });
 const list = createRoute({
   method: "get",
   path: "/v1/webhooks/{id}/deliveries",
+  operationId: "listWebhookDeliveries",
   summary: "List an endpoint's deliveries, newest first",
   description: "Kept for 30 days. One that failed is retried as its instance: POST /v1/instances/{id}/retry.",
   ...needs("read"),
@@ -62,6 +63,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: "/v1/webhooks/{id}/deliveries/{delivery}",
+  operationId: "getWebhookDelivery",
   summary: "Show a delivery with its attempts",
   ...needs("read"),
   request: { params: params.extend({ delivery: z.string() }) },
@@ -74,6 +76,7 @@ const show = createRoute({
 const test = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/test",
+  operationId: "testWebhook",
   summary: "Send an endpoint a test now",
   description: `The same way as a fact, of type \`${WEBHOOK_TEST}\`, to this endpoint only.`,
   ...needs("operate"),

@@ -24,6 +24,7 @@ const params = z.object({ id: z.string() });
 const rotate = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/rotate",
+  operationId: "rotateWebhookSecret",
   summary: "Give an endpoint a new secret",
   description: "During the overlap each request carries a signature of each secret. A lost answer is no harm: rotate again.",
   ...needs("operate"),
@@ -37,6 +38,7 @@ const rotate = createRoute({
 const list = createRoute({
   method: "get",
   path: "/v1/webhooks/{id}/secrets",
+  operationId: "listWebhookSecrets",
   summary: "List which generations of the secret sign, and until when",
   description: "The secrets themselves cannot be read.",
   ...needs("read"),

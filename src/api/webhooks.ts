@@ -52,6 +52,7 @@ const params = z.object({ id: z.string() });
 const create = createRoute({
   method: "post",
   path: "/v1/webhooks",
+  operationId: "registerWebhook",
   summary: "Register an endpoint for facts",
   description:
     "Facts that their ledger takes from now on are delivered. A name that DNS does not answer for now is looked up again before each request.",
@@ -66,6 +67,7 @@ const create = createRoute({
 const list = createRoute({
   method: "get",
   path: "/v1/webhooks",
+  operationId: "listWebhooks",
   summary: "List the endpoints, newest first",
   ...needs("read"),
   request: {
@@ -80,6 +82,7 @@ const list = createRoute({
 const show = createRoute({
   method: "get",
   path: "/v1/webhooks/{id}",
+  operationId: "getWebhook",
   summary: "Show an endpoint",
   ...needs("read"),
   request: { params },
@@ -89,6 +92,7 @@ const show = createRoute({
 const replace = createRoute({
   method: "put",
   path: "/v1/webhooks/{id}",
+  operationId: "changeWebhook",
   summary: "Change an endpoint: the whole configuration, as a new version",
   description: "Deliveries that are under way go to the new URL.",
   ...needs("operate"),
@@ -102,6 +106,7 @@ const replace = createRoute({
 const enable = createRoute({
   method: "post",
   path: "/v1/webhooks/{id}/enable",
+  operationId: "enableWebhook",
   summary: "Enable an endpoint again, as it was",
   ...needs("operate"),
   request: { params, body: jsonBody(enableSchema) },
@@ -114,6 +119,7 @@ const enable = createRoute({
 const remove = createRoute({
   method: "delete",
   path: "/v1/webhooks/{id}",
+  operationId: "deleteWebhook",
   summary: "Disable an endpoint for good",
   description: "Nothing more is sent, and its secrets end. Its deliveries can still be read.",
   ...needs("operate"),

@@ -1,17 +1,12 @@
 import { distance } from "fastest-levenshtein";
 import * as z from "zod";
 import { assertBounded, type Issue, issuesOf, MillraceError, type TraceContext, traceIdOf } from "../engine/index.ts";
+import { chosenName } from "./chosen-name.ts";
 
-/** Names of things in the caller's world: accounts, partners, contacts, entities. */
-const names = (max: number) =>
-  z
-    .string()
-    .min(1)
-    .max(max)
-    .regex(/^\P{Cc}*$/u, "must not contain control characters");
-const name = names(200);
+/** Things in the caller's world: accounts, partners, contacts, entities. */
+const name = chosenName(200);
 /** Accounts and partners, whose ledgers are `account/…` and `partner/…`: their names leave room for that. */
-const party = names(190);
+const party = chosenName(190);
 const cents = z.int().min(0).max(1_000_000_000_000);
 const ruleRef = z.strictObject({ version: z.int().min(1), rule: z.string() });
 const webhook = z.strictObject({ endpoint_id: z.string(), delivery_id: z.string(), fact_id: name });

@@ -1,4 +1,5 @@
 import * as z from "zod";
+import { chosenName } from "./chosen-name.ts";
 
 /** Bounds of one version of the rules. */
 const RULE_LIMITS = { rules: 100, conditions: 20, choices: 100, cents: 1_000_000_000_000 } as const;
@@ -54,11 +55,7 @@ const amount = z
   });
 
 const rule = z.strictObject({
-  name: z
-    .string()
-    .min(1)
-    .max(100)
-    .regex(/^\P{Cc}*$/u, "must not contain control characters"),
+  name: chosenName(100),
   when: z.array(condition).max(RULE_LIMITS.conditions).meta({ description: "All of them must hold; none holds always." }),
   charge: amount.optional().meta({ description: "What the outcome's account owes." }),
   payout: amount.optional().meta({ description: "What the outcome's partner has earned; without a partner, nothing." }),

@@ -37,6 +37,46 @@ describe("The OpenAPI document", () => {
     }
   });
 
+  it("writes patterns as every reader of JSON Schema takes them: without delimiters and flags, and so that they match something", async () => {
+    const patterns = new Set<string>();
+    JSON.stringify(await documented(), (key, value) => {
+      if (key === "pattern" && typeof value === "string") patterns.add(value);
+      return value;
+    });
+    expect(patterns.size).toBeGreaterThan(5);
+    for (const pattern of patterns) {
+      expect(() => new RegExp(pattern, "u"), pattern).not.toThrow();
+      // Other languages know no character classes of Unicode.
+      expect(pattern, pattern).not.toMatch(/^\/|\/[a-z]*$|\\p\{/i);
+    }
+  });
+
+  it("gives each operation a name of its own and a group that is described", async () => {
+    const document = await documented();
+    const groups: string[] = document.tags.map(({ name }: { name: string }) => name);
+    const operations = operationsOf(document);
+    for (const { name, operation } of operations) {
+      expect(operation.operationId, name).toMatch(/^[a-z][a-zA-Z]+$/);
+      expect(groups, name).toEqual(expect.arrayContaining(operation.tags));
+      expect(operation.tags, name).toHaveLength(1);
+    }
+    expect(new Set(operations.map(({ operation }) => operation.operationId)).size).toBe(operations.length);
+    expect(groups.filter((group) => !operations.some(({ operation }) => operation.tags.includes(group)))).toEqual([]);
+  });
+
+  it("says of each operation whether it asks for a token, and which are for everybody", async () => {
+    const open = operationsOf(await documented()).filter(({ operation }) => operation.security.length === 0);
+    expect(open.map(({ name }) => name).sort()).toEqual([
+      "GET /",
+      "GET /healthz",
+      "GET /openapi.json",
+      "GET /pages/{path}",
+      "GET /pages/{tenant}/{brand}/",
+      "GET /pages/{tenant}/{brand}/feed.xml",
+      "GET /problems",
+    ]);
+  });
+
   it("names the scope of every operation under /v1, and its refusals as problems", async () => {
     const document = await documented();
     expect(document.components.securitySchemes.bearer).toMatchObject({ type: "http", scheme: "bearer" });
