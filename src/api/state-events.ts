@@ -10,9 +10,9 @@ import {
   stateEvents,
   type Token,
 } from "../engine/index.ts";
+import { chosenName } from "../facts/chosen-name.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, jsonSchema, parseWith, readBody } from "./body.ts";
-import { chosenName } from "./chosen-name.ts";
 import { CLOUD_EVENT, cloudEventSchema, isCloudEvent, readCloudEvent } from "./cloud-events.ts";
 import type { ApiEnv } from "./env.ts";
 import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
@@ -59,6 +59,7 @@ const REFUSALS = ["invalid_json", "unauthorized", "forbidden", "payload_too_larg
 const stateOne = createRoute({
   method: "post",
   path: "/v1/events",
+  operationId: "stateEvent",
   summary: "State an event",
   description: [
     "Something happened outside: 202 means that this is committed. It then goes the way of every event: it wakes the instances that wait for it, starts workflows, sends commands. There is no instance of its own.",
