@@ -92,6 +92,7 @@ const stateOne = createRoute({
 const stateMany = createRoute({
   method: "post",
   path: "/v1/events/batch",
+  operationId: "stateEvents",
   summary: "State up to 100 events",
   description: "Answers each event by itself, in order. Each item has its `idempotency_key`.",
   ...needs("enqueue"),
