@@ -11,10 +11,32 @@ export interface Call {
   stop: AbortSignal;
 }
 
-/** Refuses an option that a command does not have: nobody should believe that it was heard. */
-export function requireKnown(args: readonly string[], options: readonly string[], usage: string): void {
-  const unknown = args.find((arg) => arg.startsWith("-") && !options.includes(arg.split("=")[0] ?? ""));
-  if (unknown !== undefined) throw new Refusal(`There is no option "${unknown}". Usage: ${usage}`);
+/** What a command can be given. */
+export interface Usage {
+  /** Shown by `--help`, and behind a refusal. */
+  readonly text: string;
+  /** Options that are followed by a value, such as `--port`. */
+  readonly values: readonly string[];
+  /** Options that stand by themselves. */
+  readonly flags?: readonly string[];
+}
+
+/** True when help is asked for, and nothing else is to be done. */
+export function wantsHelp(args: readonly string[]): boolean {
+  return args.includes("--help") || args.includes("-h");
+}
+
+/** The arguments that stand beside a command's options. Errors: a `Refusal` for an option it does not have: nobody should believe that it was heard. */
+export function besideOptions(args: readonly string[], { text, values, flags = [] }: Usage): string[] {
+  const beside: string[] = [];
+  for (let at = 0; at < args.length; at++) {
+    const arg = args[at] ?? "";
+    const [name = ""] = arg.split("=");
+    if (!arg.startsWith("-")) beside.push(arg);
+    else if (values.includes(name)) at += name === arg ? 1 : 0;
+    else if (!flags.includes(arg)) throw new Refusal(`There is no option "${arg}". ${text}`);
+  }
+  return beside;
 }
 
 /** Shells report a process ended by Ctrl-C so. */
@@ -23,6 +45,8 @@ const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
 /** Runs a command to its exit code: 0, 1 with a sentence, or 130 when a signal ended it. Whatever it started, its `finally` must end. */
 export async function runCommand(command: (call: Call) => Promise<number>): Promise<void> {
+  // What an engine keeps is its owner's: payloads, hashes of tokens, logs.
+  process.umask(0o077);
   const stopping = new AbortController();
   for (const signal of SIGNALS) process.on(signal, () => stopping.abort());
   // Whoever read our words has gone, as in `npm run demo | head`.

@@ -1,7 +1,6 @@
-import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import pRetry from "p-retry";
-import { type Call, Refusal, requireKnown, runCommand, stopped } from "./command.ts";
+import { besideOptions, type Call, Refusal, runCommand, stopped, wantsHelp } from "./command.ts";
 import { batch } from "./demo/batch.ts";
 import { brand } from "./demo/brand/story.ts";
 import { crm } from "./demo/crm.ts";
@@ -11,8 +10,8 @@ import { publish } from "./demo/publish.ts";
 import type { Story } from "./demo/story.ts";
 import { webhooks } from "./demo/webhooks.ts";
 import { ensureDevVars } from "./local/dev-vars.ts";
-import { type EngineOptions, startEngine } from "./local/engine-process.ts";
-import { freePort, portFrom } from "./local/ports.ts";
+import { closedFolder, type EngineOptions, startEngine } from "./local/engine-process.ts";
+import { freePort, portFrom, requireCallable } from "./local/ports.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { paint, say, seconds } from "./terminal.ts";
 
@@ -21,17 +20,26 @@ const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 
 /** `npm run demo -- [story]`: one system at work, on an engine of its own that shares nothing with `npm start`. */
 async function demo({ args, stop }: Call): Promise<number> {
-  const name = args.find((arg) => !/^(-|\d+$)/.test(arg)) ?? "brand";
+  if (wantsHelp(args)) {
+    say(usage([]));
+    return 0;
+  }
+  const every = Object.values(STORIES).flatMap(({ options = [] }) => options);
+  const [name = "brand", second] = besideOptions(args, { text: usage([]), values: [...VALUES, ...every], flags: ["--exit"] });
+  if (/^\d+$/.test(name)) throw new Refusal(`“${name}” is no demo. For a port of your choice: npm run demo -- --port ${name}`);
   const story = STORIES[name];
   if (!story) throw new Refusal(`There is no demo “${name}”. There are:\n${list()}`);
+  if (second !== undefined) throw new Refusal(`One demo at a time: “${second}” stands behind “${name}”.`);
   requireInstalled();
-  const options = ["--port", "--exit", ...(story.options ?? [])];
-  requireKnown(args, options, `npm run demo -- [name] [${options.join("] [")}]. The demos:\n${list()}`);
+  const own = story.options ?? [];
+  besideOptions(args, { text: usage(own), values: [...VALUES, ...own], flags: ["--exit"] });
   const folder = join(ROOT, ".millrace", name === "brand" ? "demo" : `demo-${name}`);
   const port = portFrom(args, process.env.PORT, await freePort());
+  await requireCallable(port);
   say(paint("dim", `Starting an engine for the demo on port ${port}, with an empty database in ${shown(folder)} …`));
   const began = Date.now();
-  mkdirSync(folder, { recursive: true });
+  closedFolder(join(ROOT, ".millrace"));
+  closedFolder(folder);
   // Its own secrets: the ones in .dev.vars may lead to upstreams that cost money.
   const secrets = join(folder, "secrets");
   ensureDevVars(secrets);
@@ -58,6 +66,15 @@ async function demo({ args, stop }: Call): Promise<number> {
   }
 }
 
+/** Every demo has these. */
+const VALUES = ["--port"];
+
+function usage(own: readonly string[]): string {
+  const options = ["--port <number>", ...own.map((option) => `${option} <number>`), "--exit"];
+  const said = "--exit ends it on a terminal too; by itself it stays there until Ctrl-C, so that its pages can be opened.";
+  return `Usage: npm run demo -- [name] [${options.join("] [")}]. ${said} The demos:\n${list()}`;
+}
+
 function list(): string {
   return Object.entries(STORIES)
     .map(([name, { title }]) => `  npm run demo -- ${name.padEnd(10)} ${title}`)
@@ -66,7 +83,7 @@ function list(): string {
 
 /** Stays until Ctrl-C, so that people can open the pages. */
 async function linger(url: string, ended: Promise<unknown>, stop: AbortSignal): Promise<void> {
-  say(`\nThe pages can be opened, and ${url}/openapi.json lists the routes. Ctrl-C ends the demo.`);
+  say(`\nThe pages can be opened, and ${url}/openapi.json lists the routes. Ctrl-C ends the demo; with --exit it ends by itself.`);
   await Promise.race([ended, stopped(stop).catch(() => undefined)]);
 }
 

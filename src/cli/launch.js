@@ -4,12 +4,19 @@ import { nodeRefusal } from "./node-version.js";
 
 const COMMANDS = ["start", "demo", "token"];
 
+const HELP = `Commands:
+  npm start -- --help      the engine on this machine, until Ctrl-C
+  npm run demo -- --help   one system at work, on an engine of its own
+  npm test -- --help       types, lint, dead code and all tests`;
+
 const [name = ""] = process.argv.splice(2, 1);
 const refusal =
   nodeRefusal(process.versions.node) ??
   (COMMANDS.includes(name) ? undefined : `There is no command "${name}". Commands: ${COMMANDS.join(", ")}.`);
 
-if (refusal === undefined) {
+if (name === "--help") {
+  console.log(HELP);
+} else if (refusal === undefined) {
   await import(`./${name}.ts`);
 } else {
   console.error(refusal);

@@ -1,12 +1,13 @@
-import { existsSync, mkdirSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { apiOf } from "./api-client.ts";
-import { type Call, Refusal, requireKnown, runCommand } from "./command.ts";
+import { besideOptions, type Call, Refusal, runCommand, type Usage, wantsHelp } from "./command.ts";
 import { ensureDevVars } from "./local/dev-vars.ts";
-import { type Engine, startEngine } from "./local/engine-process.ts";
-import { portFrom } from "./local/ports.ts";
-import { untilDeaf } from "./local/watchdog.ts";
-import { followLog, humanLine } from "./local/worker-log.ts";
+import { Development } from "./local/development.ts";
+import { closedFolder, type Engine } from "./local/engine-process.ts";
+import { requireUnlocked } from "./local/folder-lock.ts";
+import { portFrom, requireCallable } from "./local/ports.ts";
+import { humanLine } from "./local/worker-log.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { column, paint, say, seconds } from "./terminal.ts";
 
@@ -30,49 +31,41 @@ const SYSTEMS = [
   ["import, export, reconcile files", "docs/batches.md", "batch"],
 ] as const;
 
+const USAGE: Usage = {
+  text: `Usage: npm start -- [--port ${DEFAULT_PORT}]. Runs everything on this machine until Ctrl-C; the state is kept in .millrace.`,
+  values: ["--port"],
+};
+
 /** `npm start`: the engine on this machine, with all its state in `.millrace`. */
 async function start({ args, stop }: Call): Promise<number> {
+  if (wantsHelp(args)) {
+    say(USAGE.text);
+    return 0;
+  }
+  const [beside] = besideOptions(args, USAGE);
+  if (beside !== undefined)
+    throw new Refusal(`npm start takes no "${beside}". For a port of your choice: npm start -- --port ${Number(beside) || DEFAULT_PORT}`);
   requireInstalled();
-  requireKnown(args, ["--port"], `npm start -- [--port ${DEFAULT_PORT}]`);
   const port = portFrom(args, process.env.PORT, DEFAULT_PORT);
+  await requireCallable(port);
+  requireUnlocked(FOLDER);
   const again = existsSync(join(FOLDER, "state"));
-  mkdirSync(FOLDER, { recursive: true });
+  closedFolder(FOLDER);
   if (ensureDevVars(SECRETS)) say(`Made ${shown(SECRETS)} with a new MILLRACE_KEY. Keep it: open instances depend on it.`);
   say(paint("dim", `Starting Millrace on port ${port}, ${again ? "on the state it was left in" : "with an empty database"} …`));
 
   const began = Date.now();
-  const options = { folder: FOLDER, port, secrets: SECRETS, vars: VARS, watch: true, signal: stop };
-  let engine = await startEngine(options);
+  const development = new Development({ folder: FOLDER, port, secrets: SECRETS, vars: VARS, signal: stop }, tell);
   try {
+    const engine = await development.start();
     await requireGoodToken(engine);
     say(welcome(engine, Date.now() - began));
-    while ((await follow(engine, stop)) === "deaf") {
-      say(paint("yellow", "It has not answered for a while: starting it anew, on the state it has …"));
-      await engine.stop();
-      engine = await startEngine(options);
-      say(`${paint("green", "●")} It runs again at ${engine.url}.`);
-    }
+    await development.run();
     say(paint("dim", "\nStopping …"));
     return 0;
   } finally {
-    await engine.stop();
+    await development.stop();
     say(paint("dim", `Stopped. The state is kept in ${shown(FOLDER)}: npm start goes on from it.`));
-  }
-}
-
-/** Tells what happens until people stop it, or until it is deaf. Errors: a `Refusal` when wrangler has ended. */
-async function follow(engine: Engine, stop: AbortSignal): Promise<"stop" | "deaf"> {
-  const unfollow = followLog(engine.logFile, tell);
-  const over = new AbortController();
-  const stopped = new Promise<"stop">((resolve) => stop.addEventListener("abort", () => resolve("stop"), { once: true }));
-  const ended = engine.ended.then(() => "ended" as const);
-  try {
-    const why = stop.aborted ? "stop" : await Promise.race([stopped, ended, untilDeaf(engine, over.signal)]);
-    if (why !== "ended") return why;
-    throw new Refusal(`wrangler ended by itself. The last lines of ${shown(engine.logFile)} say why; the state is kept.`);
-  } finally {
-    over.abort();
-    unfollow();
   }
 }
 

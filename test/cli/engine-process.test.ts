@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, rmSync, writeFileSync } from "node:fs";
+import { readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { apiOf } from "../../src/cli/api-client.ts";
@@ -29,6 +29,10 @@ it("state and token outlive a stop, a killed runtime and a killed everything; no
     { type: "research.requested", payload: { brand: "acme", keyword: "tea" }, correlation_id: "kept" },
   ]);
   expect(await known(first)).toBeGreaterThan(0);
+
+  // Wrangler's explorer would show the database to everybody on this machine, and what is kept is its owner's alone.
+  for (const path of ["", "api", "api/d1/database"]) expect((await fetch(`${first.url}/cdn-cgi/explorer/${path}`)).status).toBe(404);
+  expect(statSync(folder).mode & 0o777).toBe(0o700);
 
   const [runtime] = await first.kill9("runtime");
   expect(await first.answers(45_000)).toBe(true);

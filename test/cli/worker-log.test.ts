@@ -20,12 +20,16 @@ it.each([
   expect(humanLine(line)).toBe(words);
 });
 
-it.each(["", "[wrangler:info] GET /healthz 200 OK (3ms)", "env.DB (millrace)   D1 Database", '{"log":"batch'])(
-  "%s stays in the file",
-  (line) => {
-    expect(humanLine(line)).toBeUndefined();
-  },
-);
+it.each([
+  '✘ [ERROR] Worker "workflows:a"\'s binding "USER_WORKFLOW" refers to service "core:user:millrace" with a named entrypoint "A", but it has no such named entrypoint.',
+  "✘ [ERROR] The Workers runtime failed to start. There was likely a problem with the workerd binary or your configuration.",
+  "",
+  "[wrangler:info] GET /healthz 200 OK (3ms)",
+  "env.DB (millrace)   D1 Database",
+  '{"log":"batch',
+])("%s stays in the file", (line) => {
+  expect(humanLine(line)).toBeUndefined();
+});
 
 it("only whole lines added from now on are passed on", async () => {
   const file = join(emptyFolder(), "worker.log");

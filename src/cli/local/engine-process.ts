@@ -1,4 +1,4 @@
-import { mkdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Refusal } from "../command.ts";
 import { bundled } from "./bundle.ts";
@@ -6,7 +6,8 @@ import { prepareDatabase } from "./database.ts";
 import { lockFolder } from "./folder-lock.ts";
 import { requireFree } from "./ports.ts";
 import { localToken } from "./token.ts";
-import { lastError, ROOT, shown } from "./wrangler.ts";
+import { followLog } from "./worker-log.ts";
+import { isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
 import { devArgs, type Engine, LOG_NAME, runDev } from "./wrangler-dev.ts";
 
 export type { Engine };
@@ -20,8 +21,11 @@ export interface EngineOptions {
   vars?: Record<string, string>;
   /** Default: `wrangler.jsonc` of this checkout. It binds its database, with this checkout's migrations, as `DB`, and its Worker answers `GET /healthz`. */
   config?: string;
-  /** True loads the Worker anew when a source changes; false bundles it once. Default: false. */
-  watch?: boolean;
+  /**
+   * The Worker as somebody has bundled it, and its configuration: it is loaded anew whenever that file changes. Default: the sources of
+   * `config`, bundled once.
+   */
+  worker?: { script: string; config: string };
   /** True forgets what an earlier engine left in the folder. Default: false. */
   fresh?: boolean;
   /** Gives the start up. */
@@ -31,26 +35,55 @@ export interface EngineOptions {
 /** Longest that a start may take before it counts as failed. */
 const START_MS = 60_000;
 
-/** Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do. */
+/** The runtime ended as it started, or refused the Worker. */
+export class NotStarted extends Refusal {
+  /** True when the Worker's own code was the reason: the same code would fail again. */
+  readonly byWorker: boolean;
+
+  constructor(message: string, byWorker: boolean) {
+    super(message);
+    this.byWorker = byWorker;
+  }
+}
+
+/** Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do; `NotStarted` when the runtime did not come up. */
 export async function startEngine(options: EngineOptions): Promise<Engine> {
-  const { folder, port, secrets, vars, config = join(ROOT, "wrangler.jsonc"), watch = false, fresh = false, signal } = options;
-  mkdirSync(folder, { recursive: true });
+  const { folder, port, secrets, vars, config = join(ROOT, "wrangler.jsonc"), worker, fresh = false, signal } = options;
+  closedFolder(folder);
   const url = `http://localhost:${port}`;
   const lock = await lockFolder(folder, url);
   try {
     await requireFree(port);
     if (fresh) for (const left of ["state", "token", LOG_NAME]) rmSync(join(folder, left), { recursive: true, force: true });
     const token = localToken(join(folder, "token"));
-    const [bundle] = await Promise.all([watch ? [] : bundled(config), prepareDatabase(folder, config, token)]);
+    const [bundle] = await Promise.all([worker ? [worker.script] : bundled(config), prepareDatabase(folder, config, token)]);
     signal?.throwIfAborted();
-    const args = [...bundle, ...devArgs({ folder, port, secrets, config, vars: { PUBLIC_URL: url, ...vars } })];
-    const engine = runDev({ url, token, folder, args, lock, signal });
-    if (await engine.answers(START_MS)) return engine;
+    const run = devArgs({ folder, port, secrets, config: worker?.config ?? config, vars: { PUBLIC_URL: url, ...vars } });
+    const engine = runDev({ url, token, folder, args: [...bundle, ...run], lock, signal });
+    const refused = untilRefused(engine.logFile);
+    const came = await Promise.race([engine.answers(START_MS), refused.line]).finally(refused.over);
+    if (came === true) return engine;
     await engine.stop();
     signal?.throwIfAborted();
-    throw new Refusal(`The engine did not start: ${lastError(readFileSync(engine.logFile, "utf8"))} More is in ${shown(engine.logFile)}.`);
+    const why = came || lastError(readFileSync(engine.logFile, "utf8"));
+    throw new NotStarted(`The engine did not start: ${why} More is in ${shown(engine.logFile)}.`, came !== false);
   } catch (error) {
     lock.release();
     throw error;
   }
+}
+
+/** Resolves with what the Worker threw as the runtime loaded it: wrangler would go on living without it, and never answer. */
+function untilRefused(logFile: string): { line: Promise<string>; over: () => void } {
+  const { promise, resolve } = Promise.withResolvers<string>();
+  const over = followLog(logFile, (said) => {
+    if (isLoadingError(said)) resolve(lastError(said));
+  });
+  return { line: promise, over };
+}
+
+/** A folder that nobody but its owner looks into: it holds payloads, hashes of tokens and logs. */
+export function closedFolder(folder: string): void {
+  mkdirSync(folder, { recursive: true, mode: 0o700 });
+  chmodSync(folder, 0o700);
 }

@@ -20,14 +20,19 @@ export interface FolderLock {
 
 const ENGINE = /wrangler|workerd|esbuild/;
 
+/** Refuses a folder on which an engine runs. */
+export function requireUnlocked(folder: string): void {
+  const holder = read(join(folder, "lock"));
+  if (!holder || startOf(holder.pid) !== holder.started) return;
+  throw new Refusal(`Millrace already runs on ${folder} (process ${holder.pid}, ${holder.url}). Stop it there with Ctrl-C first.`);
+}
+
 /** Takes a folder for one engine: two on the same state would each do the other's work. What a dead start left running is ended first. */
 export async function lockFolder(folder: string, url: string): Promise<FolderLock> {
   const file = join(folder, "lock");
   const mine: Holder = { pid: process.pid, started: startOf(process.pid), url };
+  requireUnlocked(folder);
   const holder = read(file);
-  if (holder && startOf(holder.pid) === holder.started) {
-    throw new Refusal(`Millrace already runs on ${folder} (process ${holder.pid}, ${holder.url}). Stop it there with Ctrl-C first.`);
-  }
   if (holder) await endLeftovers(holder);
   rmSync(file, { force: true });
   try {

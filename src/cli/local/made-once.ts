@@ -16,7 +16,7 @@ const KEPT_MS = 24 * 60 * 60_000;
 export async function madeOnce(what: string, from: readonly string[], make: (folder: string) => Promise<unknown>): Promise<string> {
   const folder = join(MADE, `${what}-${digestOf(from)}`);
   if (existsSync(folder)) return folder;
-  mkdirSync(MADE, { recursive: true });
+  mkdirSync(MADE, { recursive: true, mode: 0o700 });
   forgetOld();
   const making = mkdtempSync(join(MADE, "making-"));
   try {

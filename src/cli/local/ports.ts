@@ -7,11 +7,19 @@ const HOSTS = [HOST, "::1", "0.0.0.0"];
 
 /** The port people asked for: `--port 9000`, `--port=9000` or the variable PORT. */
 export function portFrom(args: readonly string[], variable: string | undefined, otherwise: number): number {
+  const swallowed = process.env.npm_config_port;
   const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
   const asked = place < 0 ? variable || String(otherwise) : (args[place]?.split("=")[1] ?? args[place + 1] ?? "");
+  if (place < 0 && swallowed) throw new Refusal(`npm kept --port for itself. Write two dashes before it: npm start -- --port ${swallowed}`);
   const port = Number(asked);
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
   throw new Refusal(`"${asked}" is not a port. Choose one from 1 to 65535, such as: npm start -- --port 9000`);
+}
+
+/** Refuses a port that neither a browser nor `fetch` would call, such as 22. */
+export async function requireCallable(port: number): Promise<void> {
+  if (!(await isBlocked(port))) return;
+  throw new Refusal(`No browser opens port ${port}: it belongs to another protocol. Choose another: npm start -- --port 8787`);
 }
 
 /** Refuses a port somebody listens on. */
@@ -24,6 +32,15 @@ export async function requireFree(port: number): Promise<void> {
     if (code === "EACCES") throw new Refusal(`Port ${port} is not open to you. Choose one above 1023: npm start -- --port 8787`);
   }
 }
+
+/** `fetch` knows the list (https://fetch.spec.whatwg.org/#port-blocking), and refuses before it connects. */
+async function isBlocked(port: number): Promise<boolean> {
+  const signal = AbortSignal.timeout(BLOCKED_WITHIN_MS);
+  const refusal = await fetch(`http://${HOST}:${port}`, { method: "HEAD", signal }).catch((error: unknown) => error);
+  return refusal instanceof Error && refusal.cause instanceof Error && refusal.cause.message === "bad port";
+}
+
+const BLOCKED_WITHIN_MS = 500;
 
 /** Below the ports that systems hand out to outgoing connections: what is free here now is still free after a restart. */
 const PORTS = { first: 20_000, count: 10_000 };

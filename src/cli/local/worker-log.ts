@@ -33,6 +33,9 @@ function sizeOf(file: string): number {
   return statSync(file, { throwIfNoEntry: false })?.size ?? 0;
 }
 
+/** What wrangler lists behind the one error that a Worker threw as it was loaded: everything that is missing because of it. */
+const FOLLOWS = /has no such named entrypoint|The Workers runtime failed to start/;
+
 /** What a line of the log says to people; undefined for those that only a search needs. */
 export function humanLine(line: string): string | undefined {
   // Warnings and errors come with wrangler's own mark in front.
@@ -40,6 +43,7 @@ export function humanLine(line: string): string | undefined {
     .trim()
     .replace(/^\S* ?\[(?:WARNING|ERROR)\] (?=\{"log":)/, "");
   if (plain.startsWith('{"log":')) return eventLine(plain);
+  if (FOLLOWS.test(plain)) return undefined;
   if (plain.includes("[ERROR]")) return plain.replace(/^.*\[ERROR\]\s*/, "error: ");
   if (plain.includes("Reloading local server")) return "a source changed: the Worker is loaded anew";
   return undefined;

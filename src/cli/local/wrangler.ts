@@ -11,7 +11,7 @@ export function requireInstalled(): void {
   if (!existsSync(WRANGLER)) throw new Refusal("The packages are not installed. Run `npm install` once, then this again.");
 }
 
-/** Wrangler by itself: it asks nobody, reports nothing, and shares no registry with another wrangler of this machine. */
+/** Wrangler by itself: it asks nobody, reports nothing, opens no second door, and shares no registry with another wrangler of this machine. */
 export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
   const settings = {
     CI: "1",
@@ -21,6 +21,8 @@ export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
     WRANGLER_LOG_PATH: join(folder, "wrangler-logs"),
     WRANGLER_REGISTRY_PATH: join(folder, "registry"),
     WRANGLER_SEND_METRICS: "false",
+    // It would serve the whole database on the public port, to everybody on this machine, without a token.
+    X_LOCAL_EXPLORER: "false",
   };
   return { ...process.env, ...settings };
 }
@@ -44,6 +46,11 @@ export function lastError(output: string): string {
   const errors = lines.slice(-RECENT_LINES).filter((line) => line.includes("[ERROR]"));
   const thrown = errors.findLast((line) => LOADING.test(line));
   return (thrown ?? errors.at(-1) ?? lines.at(-1) ?? "wrangler said nothing").replace(/^.*\[ERROR\]\s*/, "").replace(LOADING, "");
+}
+
+/** True for a line of the log in which the runtime says what the Worker threw as it was loaded. */
+export function isLoadingError(line: string): boolean {
+  return line.includes("[ERROR]") && LOADING.test(stripVTControlCharacters(line));
 }
 
 /** Of a log that is written on from start to start. */

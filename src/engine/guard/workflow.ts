@@ -61,7 +61,13 @@ export function defineWorkflow<Payload, Type extends string>(
 
 /** The class to export from the Worker for a workflow: `export class PublishArticle extends entrypoint(publishArticle) {}`. */
 export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>) {
+  if (definition === undefined) {
+    throw new MillraceError("config_invalid", "entrypoint() was given no workflow: what it is called with is exported nowhere.");
+  }
   return class extends WorkflowEntrypoint<EngineEnv, Params> {
+    /** The name of the workflow it runs: what holds the wiring against the configuration reads it. */
+    static readonly workflow: string = definition.name;
+
     override run(event: Readonly<WorkflowEvent<Params>>, platform: WorkflowStep): Promise<unknown> {
       return pass(definition, this.env, event, platform);
     }

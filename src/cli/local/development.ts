@@ -1,0 +1,141 @@
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { paint, say } from "../terminal.ts";
+import { Changes } from "../wiring/changes.ts";
+import { type Verdict, Wiring } from "../wiring/wiring.ts";
+import { type Engine, type EngineOptions, NotStarted, startEngine } from "./engine-process.ts";
+import { untilDeaf } from "./watchdog.ts";
+import { followLog } from "./worker-log.ts";
+import { isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
+
+const SRC = join(ROOT, "src");
+const CONFIG = join(ROOT, "wrangler.jsonc");
+const MIGRATIONS = join(ROOT, "migrations");
+
+/** A start that dies is tried again: wrangler ends when it meets its runtime dying. */
+const TRIES = 5;
+const PAUSE_MS = 500;
+
+/**
+ * An engine that follows the sources. Each save is looked at before the runtime gets it: what cannot run is told in a sentence, and the
+ * last that could runs on. The engine is started anew when its configuration changes, and when it dies.
+ */
+export class Development {
+  readonly #options: EngineOptions;
+  readonly #stop: AbortSignal;
+  readonly #tell: (line: string) => void;
+  readonly #changes: Changes;
+  readonly #wiring: Wiring;
+  #engine: Engine | undefined;
+  #told = "";
+
+  constructor(options: EngineOptions & { signal: AbortSignal }, tell: (line: string) => void) {
+    const { folder, secrets, vars = {}, signal } = options;
+    this.#changes = new Changes([SRC, CONFIG, MIGRATIONS, secrets]);
+    this.#wiring = new Wiring({ folder: join(folder, "wiring"), config: CONFIG, secrets, set: [...Object.keys(vars), "PUBLIC_URL"] });
+    this.#options = { ...options, worker: this.#wiring.files };
+    this.#stop = signal;
+    this.#tell = tell;
+  }
+
+  /** Starts as soon as the sources can run. Errors: a `Refusal` when the engine does not come up though they can. */
+  async start(): Promise<Engine> {
+    for (;;) {
+      const good = this.#say(await this.#wiring.look());
+      if (good) {
+        this.#wiring.use(good);
+        const engine = await this.#bringUp();
+        if (engine) return engine;
+      } else await this.#changes.next(this.#stop);
+    }
+  }
+
+  /** Follows the sources and the engine until people stop it. Errors: a `Refusal` when the engine does not come up again. */
+  async run(): Promise<void> {
+    while (!this.#stop.aborted) {
+      const engine = this.#engine ?? (await this.start());
+      const refused = Promise.withResolvers<{ refused: string }>();
+      const unfollow = followLog(engine.logFile, (line) => {
+        if (isLoadingError(line)) refused.resolve({ refused: lastError(line) });
+        else this.#tell(line);
+      });
+      const over = new AbortController();
+      const signal = AbortSignal.any([over.signal, this.#stop]);
+      try {
+        const what = await Promise.race([
+          this.#changes.next(signal).catch(() => "stop" as const),
+          engine.ended.then(() => "ended" as const),
+          untilDeaf(engine, signal),
+          refused.promise,
+        ]);
+        if (what === "stop") return;
+        if (Array.isArray(what)) await this.#take(what);
+        else if (typeof what === "object") await this.#waitFor(`The Worker cannot be loaded: ${what.refused}`);
+        else await this.#startAnew(what === "deaf" ? "It has not answered for a while" : "The runtime has ended");
+      } finally {
+        over.abort();
+        unfollow();
+      }
+    }
+  }
+
+  async stop(): Promise<void> {
+    const engine = this.#engine;
+    this.#engine = undefined;
+    await engine?.stop();
+  }
+
+  /** Something was saved. */
+  async #take(files: readonly string[]): Promise<void> {
+    const good = this.#say(await this.#wiring.look());
+    if (!good) return;
+    const anew = files.find((file) => !file.startsWith(`${SRC}/`) && (file !== CONFIG || this.#wiring.isNew(good)));
+    if (anew !== undefined) await this.stop();
+    this.#wiring.use(good);
+    if (anew !== undefined) await this.#startAnew(`${shown(anew)} has changed`);
+  }
+
+  async #startAnew(why: string): Promise<void> {
+    say(paint("yellow", `${why}: starting anew, on the state it has …`));
+    await this.stop();
+    const engine = await this.#bringUp();
+    if (engine) say(`${paint("green", "●")} It runs again at ${engine.url}.`);
+  }
+
+  /** The runtime does not take the Worker: only a save can help. */
+  async #waitFor(why: string): Promise<void> {
+    say(`${paint("red", "✗")} ${why}\n  ${paint("dim", "It starts with the next save; Ctrl-C ends.")}`);
+    await this.stop();
+    await this.#changes.next(this.#stop);
+  }
+
+  /** Undefined when the Worker's own code kept the runtime from starting, and something has been saved since. */
+  async #bringUp(): Promise<Engine | undefined> {
+    for (let tries = 1; ; tries++) {
+      try {
+        this.#engine = await startEngine(this.#options);
+        return this.#engine;
+      } catch (error) {
+        this.#stop.throwIfAborted();
+        if (!(error instanceof NotStarted) || tries === TRIES) throw error;
+        if (error.byWorker) {
+          await this.#waitFor(error.message);
+          return undefined;
+        }
+        await sleep(PAUSE_MS * tries, undefined, { signal: this.#stop });
+      }
+    }
+  }
+
+  /** Tells what is wrong, once; and when it is mended. */
+  #say({ mistakes, good }: Verdict): Verdict["good"] {
+    const told = mistakes.map(({ says }) => `${paint("red", "✗")} ${says}`).join("\n");
+    if (told !== this.#told && told !== "") {
+      const goesOn = this.#engine ? "What ran before runs on" : "It starts with the next save";
+      say(`\n${told}\n  ${paint("dim", good ? "It runs all the same." : `${goesOn}; Ctrl-C ends.`)}`);
+    }
+    if (told === "" && this.#told !== "") say(`${paint("green", "●")} That is mended.`);
+    this.#told = told;
+    return good;
+  }
+}

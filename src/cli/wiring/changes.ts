@@ -1,0 +1,51 @@
+import { readdirSync, statSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+
+const LOOK_EVERY_MS = 200;
+
+/** A moment of some files: each with its size and when it was written. */
+type Moment = ReadonlyMap<string, string>;
+
+/** Files and folders that people save to. It looks at them itself, which misses nothing on any file system, and takes milliseconds. */
+export class Changes {
+  readonly #paths: readonly string[];
+  #known: Moment;
+
+  constructor(paths: readonly string[]) {
+    this.#paths = paths;
+    this.#known = momentOf(paths);
+  }
+
+  /** Waits for the next change, and until it is whole: answers the files. Rejects when the signal comes. */
+  async next(signal: AbortSignal): Promise<string[]> {
+    for (;;) {
+      await sleep(LOOK_EVERY_MS, undefined, { signal });
+      let now = momentOf(this.#paths);
+      if (changed(this.#known, now).length === 0) continue;
+      for (let before: Moment | undefined; before === undefined || changed(before, now).length > 0; ) {
+        before = now;
+        await sleep(LOOK_EVERY_MS / 2, undefined, { signal });
+        now = momentOf(this.#paths);
+      }
+      const files = changed(this.#known, now);
+      this.#known = now;
+      if (files.length > 0) return files;
+    }
+  }
+}
+
+function changed(before: Moment, now: Moment): string[] {
+  return [...new Set([...before.keys(), ...now.keys()])].filter((file) => before.get(file) !== now.get(file));
+}
+
+function momentOf(paths: readonly string[]): Moment {
+  const files = new Map<string, string>();
+  const add = (path: string) => {
+    const stat = statSync(path, { throwIfNoEntry: false });
+    if (stat?.isFile()) files.set(path, `${stat.mtimeMs} ${stat.size} ${stat.ino}`);
+    if (stat?.isDirectory()) for (const name of readdirSync(path)) add(join(path, name));
+  };
+  for (const path of paths) add(path);
+  return files;
+}

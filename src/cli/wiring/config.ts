@@ -1,0 +1,41 @@
+import { readFileSync } from "node:fs";
+import { Refusal } from "../command.ts";
+import { shown } from "../local/wrangler.ts";
+
+/** What the wiring is held against in `wrangler.jsonc`; everything else in it is passed on as it is. */
+export interface Config {
+  main?: string;
+  vars?: Record<string, unknown>;
+  define?: Record<string, string>;
+  workflows?: { binding: string; name: string; class_name: string; script_name?: string }[];
+  queues?: {
+    producers?: { binding: string; queue: string }[];
+    consumers?: { queue: string; dead_letter_queue?: string }[];
+  };
+  durable_objects?: { bindings?: { name: string; class_name: string; script_name?: string }[] };
+  services?: { binding: string; service: string; entrypoint?: string }[];
+  name?: string;
+  [other: string]: unknown;
+}
+
+/** Reads a configuration with comments. Errors: a `Refusal` that says in which line it is no JSON. */
+export function readConfig(file: string): Config {
+  const text = readFileSync(file, "utf8");
+  try {
+    return JSON.parse(withoutComments(text)) as Config;
+  } catch (error) {
+    const why = error instanceof Error ? error.message.replace(/ \(line \d+ column \d+\)$/, "") : String(error);
+    const place = /position (\d+)/.exec(why)?.[1];
+    const line = place === undefined ? text.split("\n").length : text.slice(0, Number(place)).split("\n").length;
+    throw new Refusal(
+      `${shown(file)}:${line} is not JSON: ${why.replace(/ in JSON at position \d+.*/s, "")}. Look there, or at the line before.`,
+    );
+  }
+}
+
+/** Comments and commas before a closing bracket become spaces, so that every place in the text stays where it was. */
+function withoutComments(text: string): string {
+  const blank = (found: string) => (found.startsWith('"') ? found : found.replace(/[^\n]/g, " "));
+  const plain = text.replace(/"(?:\\.|[^"\\\n])*"|\/\/[^\n]*|\/\*[\s\S]*?\*\//g, blank);
+  return plain.replace(/"(?:\\.|[^"\\\n])*"|,(?=\s*[}\]])/g, blank);
+}

@@ -1,0 +1,41 @@
+/** What the sources know once they are loaded: the catalog, what `src/worker.ts` exports, and every definition that a file exports. */
+export interface Known {
+  queues: KnownQueue[];
+  /** The names of the workflows in the catalog. */
+  workflows: string[];
+  /** What the Worker exports: the workflow that a class runs, or null for anything else. */
+  classes: Record<string, string | null>;
+  messages: KnownMessage[];
+  definitions: KnownWorkflow[];
+}
+
+/** As `QueueDefinition` of the engine. */
+export interface KnownQueue {
+  name: string;
+  retries: { limit: number };
+  batch: { size: number; waitSeconds: number };
+  concurrency: number;
+}
+
+export interface KnownMessage {
+  /** Its file, and the name under which that exports it. */
+  file: string;
+  name: string;
+  kind: "command" | "event";
+  type: string;
+  /** The queue's own name. */
+  queue: string;
+  /** False for a command that no workflow performs, and for an event without a line in the routes. */
+  known: boolean;
+  /** True for an event that wakes those who wait for it. */
+  signals: boolean;
+}
+
+export interface KnownWorkflow {
+  file: string;
+  name: string;
+  workflow: string;
+}
+
+/** What the process that loads the sources says. */
+export type Look = { known: Known } | { error: string; at: string | undefined };

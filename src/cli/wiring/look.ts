@@ -1,0 +1,91 @@
+// A process of its own, which loads the sources as they stand and says what they know: what they do as they are loaded is theirs alone.
+import { registerHooks } from "node:module";
+import { pathToFileURL } from "node:url";
+import type { Known, KnownMessage, KnownQueue, KnownWorkflow, Look } from "./known.ts";
+
+/** The platform's modules, as far as sources need them to be loaded. */
+const PLATFORM = `class Base {}
+  export { Base as DurableObject, Base as RpcTarget, Base as WorkerEntrypoint, Base as WorkflowEntrypoint };
+  export class NonRetryableError extends Error {}
+  export const env = {}, exports = {};`;
+
+registerHooks({
+  resolve: (name, context, next) =>
+    name.startsWith("cloudflare:")
+      ? { url: `data:text/javascript,${encodeURIComponent(PLATFORM)}`, format: "module", shortCircuit: true }
+      : next(name, context),
+});
+
+type Exports = Record<string, unknown>;
+
+interface Message {
+  kind: "command" | "event";
+  type: string;
+  queue: { name: string };
+}
+
+/** As the catalog of `src/catalog.ts`. */
+interface App {
+  workflows: { name: string }[];
+  queues: KnownQueue[];
+  performer(type: string): unknown;
+  subscribers(type: string): { targets: { do: string }[] };
+}
+
+interface Loaded {
+  app: App;
+  worker: Exports;
+  modules: [file: string, exports: Exports][];
+}
+
+const [bundle = "", sources = ""] = process.argv.slice(2);
+const said: Look = await import(pathToFileURL(bundle).href).then((loaded: Loaded) => ({ known: knownOf(loaded) }), refusalOf);
+// What the sources began as they were loaded holds nothing up.
+process.send?.(said, () => process.exit());
+
+function knownOf({ app, worker, modules }: Loaded): Known {
+  const exported = modules.flatMap(([file, names]) => Object.entries(names).map(([name, value]) => ({ file, name, value })));
+  return {
+    queues: app.queues,
+    workflows: app.workflows.map(({ name }) => name),
+    classes: Object.fromEntries(Object.entries(worker).map(([name, value]) => [name, workflowRunBy(value)])),
+    messages: exported.flatMap(({ file, name, value }): KnownMessage[] =>
+      isMessage(value) ? [{ file, name, kind: value.kind, type: value.type, queue: value.queue.name, ...fateOf(app, value) }] : [],
+    ),
+    definitions: exported.flatMap(({ file, name, value }): KnownWorkflow[] =>
+      isWorkflow(value) ? [{ file, name, workflow: value.name }] : [],
+    ),
+  };
+}
+
+function fateOf(app: App, { kind, type }: Message): { known: boolean; signals: boolean } {
+  try {
+    if (kind === "event") return { known: true, signals: app.subscribers(type).targets.some((target) => target.do === "signal") };
+    app.performer(type);
+    return { known: true, signals: false };
+  } catch {
+    return { known: false, signals: false };
+  }
+}
+
+function workflowRunBy(value: unknown): string | null {
+  const workflow = typeof value === "function" && "workflow" in value ? value.workflow : undefined;
+  return typeof workflow === "string" ? workflow : null;
+}
+
+function isMessage(value: unknown): value is Message {
+  const { kind, type, payload, queue } = (value ?? {}) as Exports;
+  return (kind === "command" || kind === "event") && typeof type === "string" && payload !== undefined && queue !== undefined;
+}
+
+function isWorkflow(value: unknown): value is { name: string } {
+  const { name, on, run } = (value ?? {}) as Exports;
+  return typeof name === "string" && typeof run === "function" && isMessage(on);
+}
+
+/** An error of the sources, and the place in them where it was thrown. */
+function refusalOf(error: unknown): Look {
+  const { message = String(error), stack = "" } = error instanceof Error ? error : {};
+  const places = [...stack.matchAll(/\(?(?:file:\/\/)?(\/[^\s()]+:\d+):\d+\)?$/gm)].map(([, place = ""]) => place);
+  return { error: message, at: places.find((place) => place.startsWith(`${sources}/`) && !place.startsWith(`${sources}/engine/`)) };
+}

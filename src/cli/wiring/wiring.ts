@@ -1,0 +1,71 @@
+import { mkdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { parseEnv } from "node:util";
+import { type Config, readConfig } from "./config.ts";
+import { type Mistake, mistakesIn } from "./mistakes.ts";
+import { look, replace } from "./sources.ts";
+
+/** What came of a look: what is wrong, and, unless that stops everything, what to run. */
+export interface Verdict {
+  readonly mistakes: readonly Mistake[];
+  /** The Worker and its configuration as they were at this look; undefined when they cannot run. */
+  readonly good: Good | undefined;
+}
+
+interface Good {
+  readonly worker: string;
+  readonly config: Config;
+}
+
+/** The sources and the configuration, held against one another; and the last of them that could run, which the runtime is given. */
+export class Wiring {
+  readonly #folder: string;
+  readonly #config: string;
+  readonly #secrets: string;
+  readonly #set: readonly string[];
+
+  /** `folder` keeps what runs, below the checkout; `set` are the variables that the start itself sets. */
+  constructor(options: { folder: string; config: string; secrets: string; set: readonly string[] }) {
+    this.#folder = options.folder;
+    mkdirSync(join(options.folder, "run"), { recursive: true, mode: 0o700 });
+    this.#config = options.config;
+    this.#secrets = options.secrets;
+    this.#set = options.set;
+  }
+
+  /** What the runtime is given. It watches all of their folder. */
+  get files(): { script: string; config: string } {
+    return { script: join(this.#folder, "run", "worker.js"), config: join(this.#folder, "run", "wrangler.json") };
+  }
+
+  /** Looks at everything as it stands. What is wrong is answered, never thrown. */
+  async look(): Promise<Verdict> {
+    try {
+      const config = readConfig(this.#config);
+      const seen = await look(this.#folder, config);
+      if ("mistake" in seen) return stopped(seen.mistake);
+      const set = [...this.#set, ...Object.keys(parseEnv(readFileSync(this.#secrets, "utf8")))];
+      const mistakes = mistakesIn(config, seen.known, seen.sources, set);
+      return { mistakes, good: mistakes.some(({ stops }) => stops) ? undefined : { worker: seen.worker, config } };
+    } catch (error) {
+      return stopped(error instanceof Error ? error.message : String(error));
+    }
+  }
+
+  /** True when the configuration says something else than that of what runs. */
+  isNew({ config }: Good): boolean {
+    return asRun(config) !== readFileSync(this.files.config, "utf8");
+  }
+
+  /** Makes what was found good what runs. */
+  use({ worker, config }: Good): void {
+    replace(this.files.script, worker);
+    replace(this.files.config, asRun(config));
+  }
+}
+
+const asRun = ({ $schema: _, ...config }: Config) => JSON.stringify({ ...config, main: "worker.js" });
+
+function stopped(says: string): Verdict {
+  return { mistakes: [{ says, stops: true }], good: undefined };
+}

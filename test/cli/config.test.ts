@@ -1,0 +1,24 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { readConfig } from "../../src/cli/wiring/config.ts";
+import { emptyFolder } from "./folder.ts";
+
+function saved(text: string): string {
+  const file = join(emptyFolder(), "wrangler.jsonc");
+  writeFileSync(file, text);
+  return file;
+}
+
+it("comments and last commas are no part of a configuration; what looks like them in a text is", () => {
+  const text = `// one\n{ "a": "// no, \\" /* no */", /* two\n lines */ "b": [1, 2, ], // three\n "c": ", ]", }`;
+  expect(readConfig(saved(text))).toEqual({ a: '// no, " /* no */', b: [1, 2], c: ", ]" });
+});
+
+it.each([
+  ['{\n  "a": 1\n  "b": 2\n}', 3],
+  ['{\n  // "x"\n  "a": [1,\n}', 4],
+  ['{ "a": 1', 1],
+])("a configuration that is no JSON is told with its line", (text, line) => {
+  expect(() => readConfig(saved(text))).toThrow(new RegExp(`wrangler.jsonc:${line} is not JSON: `));
+});

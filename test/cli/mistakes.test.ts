@@ -1,0 +1,152 @@
+import { expect, it } from "vitest";
+import type { Config } from "../../src/cli/wiring/config.ts";
+import type { Known } from "../../src/cli/wiring/known.ts";
+import { mistakesIn } from "../../src/cli/wiring/mistakes.ts";
+
+const queue = { name: "orders", retries: { limit: 3 }, batch: { size: 10, waitSeconds: 0 }, concurrency: 5 };
+const consumer = {
+  ...{ queue: "orders", max_batch_size: 10, max_batch_timeout: 0, max_retries: 3, max_concurrency: 5 },
+  dead_letter_queue: "orders-dlq",
+};
+const letters = { queue: "orders-dlq", max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 };
+
+interface Shop {
+  config: Config;
+  known: Known;
+  text: string;
+}
+
+/** A shop in which everything is wired. */
+function shop(): Shop {
+  const message = { file: "src/messages/orders.ts", queue: "orders", known: true };
+  return {
+    config: {
+      name: "shop",
+      workflows: [{ binding: "PLACE_ORDER", name: "place-order", class_name: "PlaceOrder" }],
+      queues: { producers: [{ binding: "ORDERS", queue: "orders" }], consumers: [{ ...consumer }, letters] },
+      durable_objects: { bindings: [{ name: "STOCK", class_name: "Stock" }] },
+      services: [{ binding: "DESK", service: "shop", entrypoint: "Desk" }],
+      vars: { SHOP_NAME: "Tea" },
+    },
+    known: {
+      queues: [queue],
+      workflows: ["place-order"],
+      classes: { PlaceOrder: "place-order", Stock: null, Desk: null },
+      messages: [
+        { ...message, name: "OrderPlace", kind: "command", type: "order.place", signals: false },
+        { ...message, name: "OrderPacked", kind: "event", type: "order.packed", signals: true },
+      ],
+      definitions: [{ file: "src/workflows/place-order.ts", name: "placeOrder", workflow: "place-order" }],
+    },
+    text: 'env.SHOP_NAME; env.SHOP_URL; env.STOCK; env.DESK; env.SHOP_COLOR; SHOP_COLOR?: string;\nstep.waitFor("packed", OrderPacked)',
+  };
+}
+
+const told = ({ config, known, text }: Shop) => mistakesIn(config, known, [{ file: "src/workflows/place-order.ts", text }], ["SHOP_URL"]);
+
+it("a shop in which everything is wired is told nothing", () => {
+  expect(told(shop())).toEqual([]);
+});
+
+type Break = (shop: Shop) => void;
+
+it.each<[string, Break, string, boolean]>([
+  [
+    "a class that is not exported",
+    ({ known }) => delete known.classes.PlaceOrder,
+    'The class of "place-order" is not exported. Add this line to src/worker.ts: export class PlaceOrder extends entrypoint(workflows.placeOrder) {}',
+    true,
+  ],
+  [
+    "a class bound to another workflow",
+    ({ known }) => (known.classes.PlaceOrder = "credit-loyalty"),
+    'PlaceOrder runs "credit-loyalty", but it is bound as "place-order" in wrangler.jsonc. In src/worker.ts: export class PlaceOrder extends entrypoint(workflows.placeOrder) {}',
+    true,
+  ],
+  [
+    "an object that is not exported",
+    ({ known }) => delete known.classes.Stock,
+    'wrangler.jsonc binds STOCK to the class Stock, which is not exported. Add this to src/worker.ts: export { Stock } from "./…";',
+    true,
+  ],
+  [
+    "an entrypoint that is not exported",
+    ({ known }) => delete known.classes.Desk,
+    'wrangler.jsonc binds DESK to the entrypoint Desk, which is not exported. Add this to src/worker.ts: export { Desk } from "./…";',
+    true,
+  ],
+  [
+    "a workflow that is not bound",
+    ({ config }) => config.workflows?.pop(),
+    '"place-order" is not bound. Add this line to "workflows" in wrangler.jsonc: { "binding": "PLACE_ORDER", "name": "place-order", "class_name": "PlaceOrder" }',
+    false,
+  ],
+  [
+    "a workflow that is bound under another name",
+    ({ config }) => (config.workflows = [{ binding: "ORDER", name: "place-order", class_name: "PlaceOrder" }]),
+    '"place-order" is bound as ORDER, where nobody looks for it. In "workflows" of wrangler.jsonc: { "binding": "PLACE_ORDER", "name": "place-order", "class_name": "PlaceOrder" }',
+    false,
+  ],
+  [
+    "a workflow outside the catalog",
+    ({ known }) => known.definitions.push({ file: "src/workflows/credit.ts", name: "creditLoyalty", workflow: "credit-loyalty" }),
+    'The catalog does not know "credit-loyalty" (src/workflows/credit.ts). Add this line to src/workflows/index.ts: export { creditLoyalty } from "./credit.ts";',
+    false,
+  ],
+  [
+    "a queue without a producer",
+    ({ config }) => config.queues?.producers?.pop(),
+    'The queue "orders" is not bound. Add in wrangler.jsonc to "queues.producers": { "binding": "ORDERS", "queue": "orders" }',
+    false,
+  ],
+  [
+    "a queue without a consumer",
+    ({ config }) => config.queues?.consumers?.shift(),
+    `Nobody consumes the queue "orders": its messages would wait for ever. Add in wrangler.jsonc to "queues.consumers": { "queue": "orders", "max_batch_size": 10, "max_batch_timeout": 0, "max_retries": 3, "max_concurrency": 5, "dead_letter_queue": "orders-dlq" }`,
+    false,
+  ],
+  [
+    "dead letters without a consumer",
+    ({ config }) => config.queues?.consumers?.pop(),
+    'Nobody keeps the dead letters of the queue "orders". Add in wrangler.jsonc to "queues.consumers": { "queue": "orders-dlq", "max_batch_size": 100, "max_batch_timeout": 1, "max_retries": 100, "max_concurrency": 1 }',
+    false,
+  ],
+  [
+    "a queue whose dead letters go nowhere",
+    ({ config }) => delete config.queues?.consumers?.[0]?.dead_letter_queue,
+    'What fails on the queue "orders" would be lost. Add to its consumer in wrangler.jsonc: "dead_letter_queue": "orders-dlq"',
+    false,
+  ],
+  [
+    "an event without a line in the routes",
+    ({ known }) => known.messages.push({ ...(known.messages[1] ?? never()), name: "OrderLost", type: "order.lost", known: false }),
+    'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: on(OrderLost),',
+    false,
+  ],
+  [
+    "a command that no workflow performs",
+    ({ known }) => known.messages.push({ ...(known.messages[0] ?? never()), name: "OrderDrop", type: "order.drop", known: false }),
+    'No workflow performs the command "order.drop" (src/messages/orders.ts): each would be refused. Write one with on: OrderDrop, and export it from src/workflows/index.ts.',
+    false,
+  ],
+  [
+    "a wait for an event that no route signals",
+    ({ known }) => known.messages.splice(1, 1, { ...(known.messages[1] ?? never()), signals: false }),
+    'src/workflows/place-order.ts:2 waits for "order.packed", which no route passes on to those who wait. Add signal() to its line in src/consumers/routes.ts: on(OrderPacked, signal()),',
+    false,
+  ],
+  [
+    "a variable that is set nowhere",
+    ({ config }) => delete config.vars,
+    "src/workflows/place-order.ts:1 reads env.SHOP_NAME, which is set nowhere. Add a line to .dev.vars: SHOP_NAME=…, or bind it in wrangler.jsonc; what may be missing is declared with SHOP_NAME?:",
+    false,
+  ],
+])("%s is told with what to add", (_, breaks, says, stops) => {
+  const broken = shop();
+  breaks(broken);
+  expect(told(broken)).toEqual([{ says, stops }]);
+});
+
+function never(): never {
+  throw new Error("The shop has two messages.");
+}
