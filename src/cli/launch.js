@@ -7,6 +7,7 @@ const COMMANDS = ["start", "demo", "token"];
 const HELP = `Commands:
   npm start -- --help      the engine on this machine, until Ctrl-C
   npm run demo -- --help   one system at work, on an engine of its own
+  npm run token -- --help  tokens: make, list, revoke
   npm test -- --help       types, lint, dead code and all tests`;
 
 const [name = ""] = process.argv.splice(2, 1);

@@ -32,7 +32,7 @@ it.each([
   [["start", "--port", "22"], "No browser opens port 22: it belongs to another protocol. Choose another: npm start -- --port 8787"],
   [["demo", "9155"], "“9155” is no demo. For a port of your choice: npm run demo -- --port 9155"],
   [["demo", "crm", "batch"], "One demo at a time: “batch” stands behind “crm”."],
-  [["strat"], 'There is no command "strat". Commands: start, demo.'],
+  [["strat"], 'There is no command "strat". Commands: start, demo'],
 ])("%s starts nothing, and is answered with what would", (args, said) => {
   const { status, stderr } = run(args);
   expect(stderr).toContain(said);

@@ -22,6 +22,8 @@ function clone(): string {
   return folder;
 }
 
+const SAYS_WITHIN_MS = 60_000;
+
 /** `npm start` in a clone, and a look at what it says. */
 class Terminal {
   readonly #child: ChildProcess;
@@ -44,7 +46,7 @@ class Terminal {
 
   /** Waits until it says something that it has not said yet. Answers everything up to there. */
   async says(what: string): Promise<string> {
-    for (;;) {
+    for (const until = Date.now() + SAYS_WITHIN_MS; Date.now() < until; ) {
       const at = this.#said.indexOf(what, this.#read);
       if (at >= 0) {
         const text = this.#said.slice(this.#read, at + what.length);
@@ -54,6 +56,7 @@ class Terminal {
       if (this.#child.exitCode !== null) throw new Error(`It ended, and did not say “${what}”:\n${this.#said}`);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
+    throw new Error(`It did not say “${what}”, but:\n${this.#said.slice(this.#read)}`);
   }
 
   /** Saves a mistake, waits for its sentence, and mends it. Answers how long the sentence took, and what was said behind it. */

@@ -1,7 +1,12 @@
+import { writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
+import { ROOT } from "../../src/cli/local/wrangler.ts";
 import type { Config } from "../../src/cli/wiring/config.ts";
 import type { Known } from "../../src/cli/wiring/known.ts";
 import { mistakesIn } from "../../src/cli/wiring/mistakes.ts";
+import { Wiring } from "../../src/cli/wiring/wiring.ts";
+import { emptyFolder } from "./folder.ts";
 
 const queue = { name: "orders", retries: { limit: 3 }, batch: { size: 10, waitSeconds: 0 }, concurrency: 5 };
 const consumer = {
@@ -26,6 +31,7 @@ function shop(): Shop {
       queues: { producers: [{ binding: "ORDERS", queue: "orders" }], consumers: [{ ...consumer }, letters] },
       durable_objects: { bindings: [{ name: "STOCK", class_name: "Stock" }] },
       services: [{ binding: "DESK", service: "shop", entrypoint: "Desk" }],
+      ratelimits: [{ name: "SHOP_ASKS" }],
       vars: { SHOP_NAME: "Tea" },
     },
     known: {
@@ -38,7 +44,7 @@ function shop(): Shop {
       ],
       definitions: [{ file: "src/workflows/place-order.ts", name: "placeOrder", workflow: "place-order" }],
     },
-    text: 'env.SHOP_NAME; env.SHOP_URL; env.STOCK; env.DESK; env.SHOP_COLOR; SHOP_COLOR?: string;\nstep.waitFor("packed", OrderPacked)',
+    text: 'env.SHOP_ASKS; env.SHOP_NAME; env.SHOP_URL; env.STOCK; env.DESK; env.SHOP_COLOR; SHOP_COLOR?: string;\nstep.waitFor("packed", OrderPacked)',
   };
 }
 
@@ -46,6 +52,13 @@ const told = ({ config, known, text }: Shop) => mistakesIn(config, known, [{ fil
 
 it("a shop in which everything is wired is told nothing", () => {
   expect(told(shop())).toEqual([]);
+});
+
+it("what this checkout deploys is wired, as far as anybody can see", async () => {
+  const secrets = join(emptyFolder(), "secrets");
+  writeFileSync(secrets, "MILLRACE_KEY=test\n");
+  const wiring = new Wiring({ folder: join(ROOT, ".millrace/wired"), config: join(ROOT, "wrangler.jsonc"), secrets, set: ["PUBLIC_URL"] });
+  expect((await wiring.look()).mistakes).toEqual([]);
 });
 
 type Break = (shop: Shop) => void;

@@ -158,8 +158,8 @@ function variables(config: Config, sources: readonly Source[], set: readonly str
 /** Every name that a configuration binds, whatever to. */
 function bindingsIn(value: unknown): string[] {
   if (typeof value !== "object" || value === null) return [];
-  const { binding, name, class_name } = value as Record<string, unknown>;
-  const own = [binding, class_name === undefined ? undefined : name].filter((one) => typeof one === "string");
+  const { binding, name } = value as Record<string, unknown>;
+  const own = [binding, name].filter((one) => typeof one === "string" && /^[A-Z][A-Z0-9_]*$/.test(one)) as string[];
   return [...own, ...Object.values(value).flatMap(bindingsIn)];
 }
 
