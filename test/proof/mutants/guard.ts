@@ -15,8 +15,8 @@ export const GUARD = mutantsOf("guard", {
   },
   "each attempt has an upstream key of its own": {
     file: ATTEMPT,
-    find: "key: upstreamKey(run.env.MILLRACE_KEY, attempt.key)",
-    put: "key: upstreamKey(run.env.MILLRACE_KEY, { ...attempt.key, item: attempt.token })",
+    find: "upstreamKey(env.MILLRACE_KEY, attempt.key)",
+    put: "upstreamKey(env.MILLRACE_KEY, { ...attempt.key, item: attempt.token })",
     killedBy: "random",
   },
   "the upstream key is the same for each generation": {
