@@ -130,6 +130,35 @@ it.each(Object.keys(thrown))("A step that throws %s fails as that step, and a on
   expect(await reaches(once.instanceId, "in_doubt", "errored")).toBe("in_doubt");
 });
 
+/** Outputs that the compiler cannot see, because their code says `unknown`. */
+const strange: [what: string, make: () => unknown, said: string][] = [
+  ["a Map", () => new Map([["a", 1]]), "The step's output has a Map, which JSON would change: return plain data"],
+  ["a Set within", () => ({ of: [{ ids: new Set(["a"]) }] }), 'The step\'s output has a Set at "of.0.ids"'],
+  ["a Date", () => ({ at: new Date(0) }), 'The step\'s output has a Date at "at"'],
+  ["a binding", () => env.DB, "The step's output has an object of the class"],
+  ["a function within", () => ({ id: "a", retry: () => 1 }), 'The step\'s output has a function at "retry"'],
+  ["an error", () => ({ failed: new TypeError("Bad.") }), 'an object of the class TypeError at "failed"'],
+  ["100,000 levels", () => Array.from({ length: 100_000 }).reduce((inner) => [inner], []), "The step's output is"],
+];
+
+it.each(strange)("W11 A step that answers %s fails by its name instead of being given something else later", async (_, make, said) => {
+  const { instanceId } = await runLab(({ step }) => step.read("look", async () => make(), ONCE));
+  expect(await ended(instanceId)).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({
+    step: "look",
+    code: "output_not_serializable",
+    message: expect.stringContaining(said),
+  });
+});
+
+it("W11 A step may answer whatever JSON brings back: also objects without a prototype, and fields that are not there", async () => {
+  const { instanceId } = await runLab(async ({ step }) => {
+    const bare = Object.assign(Object.create(null), { a: [null, { b: undefined }], [Symbol.dispose]: () => undefined }) as unknown;
+    return step.read("look", async () => bare, ONCE);
+  });
+  expect(await ended(instanceId)).toBe("complete");
+});
+
 it("O03 A message for a queue that is not bound is refused to the step that emits it, with the line that is missing", async () => {
   const Lost = defineCommand({
     type: "lab.lost",

@@ -1,6 +1,8 @@
 import { getJson, putJson } from "../contract/bucket.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
+import { beginning } from "../contract/text.ts";
+import { type Strange, strangeIn } from "./plain.ts";
 
 /** Outputs above this many bytes are kept in R2 and referred to. The platform takes at most 1 MiB as a step's result, D1 2 MB as a value. */
 const INLINE_OUTPUT_BYTES = 128 * 1024;
@@ -20,10 +22,14 @@ export interface PackedOutput {
   readonly outputRef: string | null;
 }
 
-/** Makes an output storable. Errors: `output_not_serializable`, `output_too_large`, `unavailable` when R2 goes on failing. */
+/**
+ * Makes an output storable. Errors: `output_not_serializable`, also for what JSON would change in silence, because the code would be given
+ * something else on a later pass than its type says; `output_too_large`, `unavailable` when R2 goes on failing.
+ */
 export async function packOutput(bucket: R2Bucket, path: string, value: unknown): Promise<PackedOutput> {
   if (value === undefined) return { output: null, outputRef: null };
   const text = serialize(value, "step's output");
+  assertPlain(value);
   if (byteLength(text) <= INLINE_OUTPUT_BYTES) return { output: text, outputRef: null };
   if (byteLength(text) > MAX_OUTPUT_BYTES) {
     throw new MillraceError(
@@ -66,6 +72,22 @@ export async function unpackOutput(bucket: R2Bucket, packed: PackedOutput): Prom
   if (output === undefined)
     throw new MillraceError("payload_missing", `The step's output at ${packed.outputRef} is gone from R2: restore it, then retry.`);
   return output;
+}
+
+function assertPlain(value: unknown): void {
+  let strange: Strange | undefined;
+  try {
+    strange = strangeIn(value);
+  } catch (cause) {
+    const said = "The step's output is nested too deep, or throws when it is read: return plain data.";
+    throw new MillraceError("output_not_serializable", said, { cause });
+  }
+  if (!strange) return;
+  const where = strange.at ? ` at "${beginning(strange.at, 200)}"` : "";
+  throw new MillraceError(
+    "output_not_serializable",
+    `The step's output has ${strange.what}${where}, which JSON would change: return plain data, such as { at: date.toISOString() } or [...map].`,
+  );
 }
 
 function isDeeperThan(most: number, json: string): boolean {
