@@ -72,6 +72,7 @@ export default defineConfig({
               bindings: {
                 TEST_MIGRATIONS: migrations,
                 MILLRACE_KEY: "test",
+                MILLRACE_DEVELOPMENT: "true",
                 EMBEDDED_CONTROL: "true",
                 WEBHOOKS_ALLOW_LOCAL: "true",
                 WEBHOOKS_TIMEOUT_SECONDS: "1",
@@ -97,7 +98,7 @@ export default defineConfig({
           withMutants(mutants),
           cloudflareTest({
             wrangler: { configPath: "test/probe/wrangler.jsonc" },
-            miniflare: { bindings: { TEST_MIGRATIONS: probeMigrations } },
+            miniflare: { bindings: { TEST_MIGRATIONS: probeMigrations, MILLRACE_DEVELOPMENT: "true" } },
           }),
         ],
         // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/urgency.test.ts: with as many rows as the promise names.

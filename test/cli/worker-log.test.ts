@@ -14,6 +14,8 @@ it.each([
   ['{"log":"keeper","applied":0,"resent":2,"checked":1,"pruned":0}', "keeper: 2 resent, 1 checked"],
   ['{"log":"keeper","part":"outbox","error":"Error: gone"}', "keeper: outbox failed: Error: gone"],
   ['{"log":"api","code":"invariant","message":"Oh.","method":"GET","path":"/v1/x"}', "GET /v1/x: invariant: Oh."],
+  ['{"log":"advice","workflow":"w","instance_id":"i","step":"a","said":"It was not awaited."}', 'w: "a": It was not awaited.'],
+  ['{"log":"advice","workflow":"w","instance_id":"i","step":"","said":"fetch outside a step."}', "w: fetch outside a step."],
   ['{"log":"wake","instance_id":"i","error":"Error: gone"}', "wake: instance_id i, error Error: gone"],
   ["\u001b[31m✘ [ERROR] Could not resolve x\u001b[0m", "error: Could not resolve x"],
 ])("the line %s becomes words", (line, words) => {

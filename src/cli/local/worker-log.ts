@@ -64,6 +64,8 @@ function eventLine(json: string): string | undefined {
       return `${queue}: ${rest.message_type} ${rest.subject} ${rest.outcome}${rest.error ? `: ${rest.error}` : ""}`;
     case "keeper":
       return `keeper: ${rest.error ? `${rest.part} failed: ${rest.error}` : counts(rest)}`;
+    case "advice":
+      return `${rest.workflow}: ${rest.step ? `"${rest.step}": ` : ""}${rest.said}`;
     case "api":
       return `${rest.method} ${rest.path}: ${rest.code}: ${rest.message}`;
     default:

@@ -12,6 +12,8 @@ export interface EngineEnv {
   KEEPER: DurableObjectNamespace;
   /** Secret from which upstream idempotency keys are derived. Never change it while instances are open. */
   MILLRACE_KEY: string;
+  /** "true" where people write code, as `npm start` and tests set it: what is only suspected of a workflow's code is said in the log. Default: unset. */
+  MILLRACE_DEVELOPMENT?: string;
 }
 
 /** The binding that carries a name: `publish-commands` is bound as `PUBLISH_COMMANDS`. One rule instead of one setting per binding. */

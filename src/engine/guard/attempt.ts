@@ -6,6 +6,7 @@ import { formatEntryKey, upstreamKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import { type TraceContext, traceHeaders } from "../contract/trace.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
+import { advise, inDevelopment } from "./advice.ts";
 import { claim, underLease } from "./claim.ts";
 import { describeFailure } from "./failure.ts";
 import { type PackedOutput, unpackOutput } from "./output.ts";
@@ -35,7 +36,12 @@ export async function attemptEffect<Input, Output>(
 
   if (definition.effect === "keyed" || definition.effect === "natural") {
     assertNotGivenUp(since, definition.timeout);
-    const output = await inTime(definition, (signal) => definition.run(effectCall(run, attempt, input, signal)));
+    const asked = { key: false };
+    const output = await inTime(definition, (signal) => {
+      const call = effectCall(run, attempt, input, signal);
+      return definition.run(definition.effect === "keyed" && inDevelopment(run.env) ? noting(call, asked) : call);
+    });
+    if (definition.effect === "keyed" && !asked.key && inDevelopment(run.env)) advise(run, place.name, KEY_UNREAD);
     return record(run, place, attempt, output, writes);
   }
 
@@ -159,6 +165,21 @@ function effectCall<Input>(run: Run, attempt: Attempt, input: Input, signal: Abo
   const { env, envelope: trace } = run;
   const key = upstreamKey(env.MILLRACE_KEY, attempt.key);
   return { input, key, signal, trace, fetch: fetchWithin(trace, signal), env: env as unknown as Cloudflare.Env };
+}
+
+const KEY_UNREAD =
+  "It is keyed, and its code did not read `key`: send it to the upstream as its idempotency key, or give the step the class that is true of it.";
+
+/** A call that notes whether its key is read. */
+function noting<Input>(call: EffectCall<Input>, asked: { key: boolean }): EffectCall<Input> {
+  const { key } = call;
+  return {
+    ...call,
+    get key() {
+      asked.key = true;
+      return key;
+    },
+  };
 }
 
 /** `fetch` as a step's code is given it. A header that the code sets itself, and a signal of its own, count too. */

@@ -3,6 +3,7 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import { type Left, leftNow } from "../signals/approval.ts";
+import { withinStep } from "./advice.ts";
 import { writtenBy } from "./attempt.ts";
 import { doubtEventType, isInDoubt } from "./doubt.ts";
 import { describeFailure, fromStepError, nextDelayMs } from "./failure.ts";
@@ -63,7 +64,15 @@ export class Platform {
         },
         timeout: timeoutMs,
       },
-      async ({ attempt }) => (isOver() ? never<T>() : attempts.make(attempt, () => this.#hold(timeoutMs, body(attempt)))),
+      async ({ attempt }) =>
+        isOver()
+          ? never<T>()
+          : attempts.make(attempt, () =>
+              this.#hold(
+                timeoutMs,
+                withinStep(() => body(attempt)),
+              ),
+            ),
     );
     const ended = step.catch(async (told) => {
       if (isAborted(told)) return this.#breakOff(told);

@@ -23,6 +23,8 @@ export class Run {
   readonly guarded = new Set<Promise<unknown>>();
   /** Those for which the code waits, or has something wait: it hears of their failure. */
   readonly awaited = new Set<string>();
+  /** The labels of all that the code has begun. */
+  readonly #effects = new Set<string>();
   /** Those that failed for good. */
   readonly failed = new Map<string, unknown>();
   /**
@@ -91,7 +93,10 @@ export class Run {
   async through<T>(place: Place, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
     if (this.#over) return new Promise(() => undefined);
     const taken = this.#take(place, work, look);
-    if (place.guarded) this.guarded.add(taken);
+    if (place.guarded) {
+      this.guarded.add(taken);
+      this.#effects.add(place.label);
+    }
     const release = () => void this.guarded.delete(taken);
     taken.then(release, release);
     return this.#course.settle(place.label, taken);
@@ -121,6 +126,11 @@ export class Run {
     this.astray.promise.catch(() => undefined);
     this.astray.reject(error);
     return new Promise(() => undefined);
+  }
+
+  /** Guarded steps that the code has begun, and waited for nowhere. */
+  get floating(): readonly string[] {
+    return [...this.#effects].filter((label) => !this.awaited.has(label));
   }
 
   /** True for a step of an earlier pass on which something builds that was done: what was slept once is not slept again. */

@@ -5,6 +5,7 @@ import { MillraceError, readable } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
+import { advise, betweenSteps } from "./advice.ts";
 import { tellEnd } from "./end.ts";
 import { asPlatformError } from "./failure.ts";
 import { asResult } from "./output.ts";
@@ -74,6 +75,8 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>) {
   };
 }
 
+const NOT_AWAITED = "It was not awaited: the code went on, and ended, without it. Write await before it, or give it to Promise.all.";
+
 /** One pass through the workflow's code, to do it or to undo it: open the message, run, note how it ended. */
 async function pass<Payload>(
   definition: WorkflowDefinition<Payload>,
@@ -102,13 +105,14 @@ async function pass<Payload>(
     const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
     const step = new Steps(run, platform, walk);
     const call = { payload, step, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env };
-    const code = () => definition.run(call);
+    const code = () => betweenSteps(run, () => definition.run(call));
     if (walk) {
       const undone = await platform.untilBrokenOff(walk.undo(code));
       await tellEnd(run, platform, "terminated");
       return { undone };
     }
     const output = asResult(await platform.untilBrokenOff(code()).finally(() => run.noteOver()));
+    for (const label of run.floating) advise(run, label, NOT_AWAITED);
     await platform.whenDone();
     await tellEnd(run, platform, "complete");
     return output;

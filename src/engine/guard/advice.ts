@@ -1,0 +1,57 @@
+import { AsyncLocalStorage } from "node:async_hooks";
+import type { EngineEnv } from "../contract/bindings.ts";
+
+/** A pass through a workflow's code, as far as advice names it. */
+interface Advised {
+  readonly env: EngineEnv;
+  readonly workflow: string;
+  readonly instanceId: string;
+}
+
+/** Whose code runs between its steps; undefined within a step. Known in development only. */
+const between = new AsyncLocalStorage<Advised | undefined>();
+let watches = false;
+
+/** What was said in this isolate. */
+const given = new Set<string>();
+
+/**
+ * Says on one line of the log that a workflow's code is probably mistaken, though its run goes on. Deployed, once in an isolate, whatever
+ * number of runs it is true of; in development once a run.
+ */
+export function advise({ env, workflow, instanceId }: Advised, step: string, said: string): void {
+  const about = [inDevelopment(env) ? instanceId : workflow, step, said].join("\n");
+  if (given.has(about) || given.size > MAX_GIVEN) return;
+  given.add(about);
+  console.warn(JSON.stringify({ log: "advice", workflow, instance_id: instanceId, step, said }));
+}
+
+const MAX_GIVEN = 1000;
+
+/** True where `MILLRACE_DEVELOPMENT` is "true": then what is only suspected is said too. */
+export function inDevelopment(env: EngineEnv): boolean {
+  return env.MILLRACE_DEVELOPMENT === "true";
+}
+
+/** Runs a workflow's code; in development, a `fetch` between its steps is told. */
+export function betweenSteps<T>(run: Advised, code: () => Promise<T>): Promise<T> {
+  if (!inDevelopment(run.env)) return code();
+  watchFetch();
+  return between.run(run, code);
+}
+
+/** Runs what a step does: there a `fetch` is right. */
+export function withinStep<T>(body: () => T): T {
+  return watches ? between.run(undefined, body) : body();
+}
+
+function watchFetch(): void {
+  if (watches) return;
+  watches = true;
+  const real = globalThis.fetch;
+  globalThis.fetch = (...call: Parameters<typeof fetch>) => {
+    const run = between.getStore();
+    if (run) advise(run, "", "fetch outside a step: it is repeated at each pass. Put it into step.read, or into a step of its own.");
+    return real.apply(globalThis, call);
+  };
+}

@@ -1,0 +1,83 @@
+import { expect, inject, it, onTestFinished, vi } from "vitest";
+import { advise } from "../../src/engine/guard/advice.ts";
+import { defineStep, type EffectCall } from "../../src/engine/index.ts";
+import { fresh, probeEnv } from "./harness.ts";
+import { runLab } from "./lab.ts";
+import { ended } from "./operating.ts";
+
+interface Advice {
+  readonly instance_id: string;
+  readonly step: string;
+  readonly said: string;
+}
+
+/** What is said of an instance from now on. */
+function hearing(): (instanceId: string) => Advice[] {
+  const warn = vi.spyOn(console, "warn");
+  onTestFinished(() => warn.mockRestore());
+  return (instanceId) =>
+    warn.mock.calls
+      .map(([line]) => String(line))
+      .filter((line) => line.startsWith('{"log":"advice"'))
+      .map((line): Advice => JSON.parse(line))
+      .filter(({ instance_id }) => instance_id === instanceId);
+}
+
+const upstream = inject("upstreamUrl");
+const look = () => fetch(`${upstream}/log?of=nobody`).then(({ status }) => status);
+
+it("an effect that the code did not wait for is told by its name, and done", async () => {
+  const heard = hearing();
+  const { instanceId } = await runLab(async ({ step }) => {
+    void step.commit("send shipping note", () => ({}));
+    const [first] = await Promise.all([step.commit("awaited with another", () => ({ output: 1 })), step.commit("the other", () => ({}))]);
+    await Promise.race([step.commit("wins", () => ({})), step.commit("loses", () => ({}))]);
+    step.commit("its failure is looked at", () => ({})).catch(() => undefined);
+    return first;
+  });
+  expect(await ended(instanceId)).toBe("complete");
+  expect(heard(instanceId)).toMatchObject([{ step: "send shipping note", said: expect.stringContaining("It was not awaited") }]);
+});
+
+it("a keyed step whose code does not read its key is told in development; one that does, and one of another class, are not", async () => {
+  const heard = hearing();
+  const effect = async ({ input }: EffectCall<string>) => input;
+  const forgets = defineStep({ effect: "keyed", run: effect });
+  const sends = defineStep({ effect: "keyed", run: async ({ key }: EffectCall<string>) => key });
+  const passesOn = defineStep({ effect: "keyed", run: (call: EffectCall<string>) => sends.run(call) });
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.effect("charge card", forgets, "a");
+    await step.effect("charge it well", sends, "a");
+    await step.effect("charge it elsewhere", passesOn, "a");
+    await step.effect("put it", defineStep({ effect: "natural", run: effect }), "a");
+  });
+  expect(await ended(instanceId)).toBe("complete");
+  expect(heard(instanceId)).toMatchObject([{ step: "charge card", said: expect.stringContaining("did not read `key`") }]);
+});
+
+it("a fetch between steps is told in development; one within a step is not", async () => {
+  const heard = hearing();
+  const inside = await runLab(async ({ step }) => {
+    await step.read("look", look);
+    await step.effect("act", defineStep({ effect: "natural", run: async ({ fetch }) => (await fetch(`${upstream}/log?of=x`)).status }), {});
+    await step.commit("note", async () => ({ output: await look() }));
+    return Promise.all([step.map(["a", "b"], { key: String }, (_, each) => each.read("look at one", look))]);
+  });
+  expect(await ended(inside.instanceId)).toBe("complete");
+  expect(heard(inside.instanceId)).toEqual([]);
+
+  const outside = await runLab(async ({ step }) => {
+    await step.read("look", look);
+    return look();
+  });
+  expect(await ended(outside.instanceId)).toBe("complete");
+  expect(heard(outside.instanceId)).toMatchObject([{ step: "", said: expect.stringContaining("fetch outside a step") }]);
+});
+
+it("deployed, the same is said of a workflow once in an isolate, however many runs it is true of", () => {
+  const heard = hearing();
+  const workflow = fresh("advised");
+  const ids = [fresh("one"), fresh("two")];
+  for (const instanceId of ids) advise({ env: { ...probeEnv, MILLRACE_DEVELOPMENT: "" }, workflow, instanceId }, "a", "It is so.");
+  expect(ids.flatMap(heard)).toHaveLength(1);
+});
