@@ -1,6 +1,9 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
 const TAKE = "src/engine/intake/take.ts";
+const STATED = "src/engine/intake/stated.ts";
+const STATED_TEST = "test/engine/stated.test.ts";
 
 /** Messages that become more than one instance, or none, or another's. */
 export const INTAKE = mutantsOf("intake", {
@@ -51,5 +54,41 @@ export const INTAKE = mutantsOf("intake", {
     find: "return age < STANDS_MS && said.length",
     put: "return age >= 0 && said.length",
     killedBy: "test/engine/keys.test.ts",
+  },
+  "an event from outside is answered for, and not in the outbox": {
+    file: STATED,
+    find: "FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM stated_events",
+    put: "FROM json_each(${rows}) WHERE false AND NOT EXISTS (SELECT 1 FROM stated_events",
+    killedBy: STATED_TEST,
+  },
+  "each repeat of an event from outside is sent": {
+    file: STATED,
+    find: "FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM stated_events WHERE stated_events.id = unhex(value->>'id'))",
+    put: "FROM json_each(${rows}) WHERE true",
+    killedBy: STATED_TEST,
+  },
+  "another payload under the key of an event from outside counts as a repeat": {
+    file: STATED,
+    find: "return known.fingerprint === fingerprint || known.said === said;",
+    put: "return known.fingerprint !== said || known.said !== fingerprint;",
+    killedBy: STATED_TEST,
+  },
+  "two tenants share the keys of events from outside": {
+    file: STATED,
+    find: 'return digest("stated", tenantId, type, key);',
+    put: 'return digest("stated", type, key, String(tenantId !== ""));',
+    killedBy: STATED_TEST,
+  },
+  "every event is open to the outside world": {
+    file: "src/engine/operate/may-ask.ts",
+    find: "if (scopes.some((scope) => scope === door?.scope)) return;",
+    put: "if (scopes.length > 0) return;",
+    killedBy: STATED_TEST,
+  },
+  "the key of an event from outside is forgotten with what followed": {
+    file: "src/engine/keeper/prune-hashes.ts",
+    find: "stated_at <= ${now} - ${keepMs}",
+    put: "stated_at <= ${now} - ${keepMs / 10}",
+    killedBy: STATED_TEST,
   },
 });
