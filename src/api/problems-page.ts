@@ -37,7 +37,10 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
     "The request is not signed with the secret that both sides share, or its time is too far from now.",
     "Check the secret on both sides, and the sender's clock.",
   ],
-  unknown_message_type: ["No workflow here takes this type.", "Check its spelling against did_you_mean, or deploy the workflow first."],
+  unknown_message_type: [
+    "No workflow here takes this type; or it is an event, and commands were asked for, or the other way round.",
+    "Check its spelling against did_you_mean, use the route that the detail names, or deploy the workflow first.",
+  ],
   method_not_allowed: ["The route takes other methods.", "Use one that the Allow header names."],
   invalid_transition: [
     "What you ask for is not possible from the state it is in; from and to name both.",
@@ -57,8 +60,8 @@ const ADVICE: Record<ProblemCode, readonly [means: string, next: string]> = {
   ],
   invalid_payload: ["A field does not fit its schema.", "Correct the fields in issues and send it again: nothing was kept."],
   idempotency_key_reused: [
-    "The key belongs to earlier work with another payload, which was left untouched.",
-    "Give new work its own key; to repeat the old work, send the old payload.",
+    "The key belongs to earlier work, or an earlier event, with another payload, which was left untouched.",
+    "Give what is new its own key; to repeat what is old, send the old payload.",
   ],
   output_too_large: [
     "A step answered more than 4 MiB. Its effect happened all the same and is not repeated.",
