@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { followBatch } from "../batches/follow.ts";
+import { countFollower, followBatch, hasEnded, seenAs } from "../batches/follow.ts";
 import { FORMATS } from "../batches/layout.ts";
 import { problemsFile, resultFile } from "../batches/report.ts";
 import { MillraceError } from "../engine/index.ts";
@@ -43,11 +43,12 @@ const stream = createRoute({
   operationId: "followBatch",
   summary: "Follow a batch as server-sent events",
   description:
-    "`progress` whenever it has moved on, then `end`, each with the batch as data. With `Last-Event-ID` it begins behind what was seen. Ask again when it breaks off without `end`.",
+    "`progress` whenever it has moved on, then `end`, each with the batch as data. With `Last-Event-ID` it begins behind what was seen. Ask again when it breaks off without `end`, after a minute at the latest. Whoever has seen the end is answered 204: there is nothing more to come.",
   ...needs("read"),
   request: { params: batchParams, headers: z.object({ "last-event-id": z.string().max(100).optional() }) },
   responses: {
     200: { description: "Events", content: { "text/event-stream": { schema: text } } },
+    204: { description: "`Last-Event-ID` is that of the end" },
     ...problems("unauthorized", "forbidden", "batch_not_found"),
   },
 });
@@ -77,7 +78,10 @@ export function batchReports() {
     })
     .openapi(stream, async (context) => {
       const batch = await batchOf(context, context.req.valid("param").id);
-      return send(context, "text/event-stream", events(context.env.DB, batch, context.req.header("last-event-id")));
+      const seen = context.req.header("last-event-id");
+      if (hasEnded(batch) && seen === seenAs(batch)) return context.body(null, 204);
+      await countFollower(context.env, batch.tenantId);
+      return send(context, "text/event-stream", events(context.env.DB, batch, seen));
     });
 }
 

@@ -6,6 +6,7 @@ import { DATASETS } from "../batches/datasets.ts";
 import { findFile, type StoredFile, storeUpload } from "../batches/file.ts";
 import { FORMATS } from "../batches/layout.ts";
 import { MAX_FILE_BYTES } from "../batches/limits.ts";
+import { countUpload } from "../batches/uploads.ts";
 import { beginning, byteLength, MillraceError } from "../engine/index.ts";
 import { mediaTypeOf, parseWith, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -76,7 +77,9 @@ export async function readBatchRequest(
 async function readUpload(context: Context<ApiEnv>, format: Batch["format"]) {
   const { operation, dataset, batch_id: batchId, formulas } = parseWith(uploadSchema, context.req.query());
   const length = lengthOf(context.req.header("content-length"));
-  const file = await storeUpload(context.env.PAYLOADS, context.var.caller.tenantId, batchId, context.req.raw.body, length);
+  const { tenantId } = context.var.caller;
+  await countUpload(context.env.DB, tenantId, length);
+  const file = await storeUpload(context.env.PAYLOADS, tenantId, batchId, context.req.raw.body, length);
   return { request: { operation, dataset, batchId, format, formulas }, file, uploaded: true };
 }
 

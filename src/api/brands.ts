@@ -140,7 +140,7 @@ const put = createRoute({
   description: "All of it: what is left out is the default again. It holds for the next decision; what is held back may begin at once.",
   ...needs("operate"),
   request: { params, body: jsonBody(settingsSchema) },
-  responses: { 200: answers("The brand", BrandSchema), ...problems(...ACTION_REFUSALS) },
+  responses: { 200: answers("The brand", BrandSchema), ...problems(...ACTION_REFUSALS, "invalid_transition") },
 });
 
 const decisions = createRoute({

@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName } from "../facts/chosen-name.ts";
 import type { BudgetState } from "../objects/budget.ts";
-import { BUDGET_LIMITS, budgetOf, canSpend } from "../objects/budgets.ts";
+import { BUDGET_LIMITS, budgetOf, canSpend, setLimit } from "../objects/budgets.ts";
 import { ACTION_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
@@ -70,7 +70,7 @@ const put = createRoute({
   description: "A limit under what is spent and held is taken as it is: nothing is granted until there is room again.",
   ...needs("operate"),
   request: { params: z.object({ account }), body: jsonBody(limitSchema) },
-  responses: { 200: answers("The budget", BudgetSchema), ...problems(...ACTION_REFUSALS) },
+  responses: { 200: answers("The budget", BudgetSchema), ...problems(...ACTION_REFUSALS, "invalid_transition") },
 });
 
 const show = createRoute({
@@ -128,7 +128,7 @@ export function budgets() {
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { account } = req.valid("param");
       const { limit_cents } = await readBody(req, limitSchema);
-      return json(budgetView(account, await budgetOf(env, caller.tenantId, account).setLimit(limit_cents, caller.actor)), 200);
+      return json(budgetView(account, await setLimit(env, caller.tenantId, account, limit_cents, caller.actor)), 200);
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const { account } = req.valid("param");

@@ -1,4 +1,4 @@
-import { audit, batch, type Duration, fragment, now, query, type Statement, sql } from "../engine/index.ts";
+import { audit, batch, type Duration, fragment, MillraceError, notRetryable, now, query, type Statement, sql } from "../engine/index.ts";
 
 /** What people allow a brand. */
 export interface BrandSettings {
@@ -34,6 +34,28 @@ export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100
 
 const COLUMNS = fragment("brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, updated_at, updated_by");
 
+/** Brands of one tenant: each has an agent, and a schedule for its audit. */
+const MAX_BRANDS = 1000;
+
+/** True where this brand is known, or one more may be. */
+function hasRoom(tenantId: string, brand: string): Statement {
+  return sql`(EXISTS (SELECT 1 FROM brands WHERE tenant_id = ${tenantId} AND brand = ${brand})
+    OR (SELECT count(*) FROM brands WHERE tenant_id = ${tenantId}) < ${MAX_BRANDS})`;
+}
+
+/** Errors: `not_retryable` for a brand that is not known, and one more than a tenant may have. */
+export async function assertRoomForBrand(db: D1Database, tenantId: string, brand: string): Promise<void> {
+  const [found] = await query<{ room: number }>(db, sql`SELECT ${hasRoom(tenantId, brand)} AS room`);
+  if (found?.room !== 1) throw notRetryable(noRoom(brand).message);
+}
+
+function noRoom(brand: string): MillraceError {
+  return new MillraceError(
+    "invalid_transition",
+    `A tenant has at most ${MAX_BRANDS} brands, and "${brand}" would be one more: use one that is known.`,
+  );
+}
+
 /** What a brand allows; the defaults for a brand that nobody has set anything for. */
 export async function brandSettings(db: D1Database, tenantId: string, brand: string): Promise<BrandSettings> {
   const { max_drafts, rate_per_second, approval, approval_timeout, approval_default } =
@@ -56,7 +78,7 @@ export async function listBrands(db: D1Database, tenantId: string, after: string
   return rows.map(asBrand);
 }
 
-/** Puts a brand's settings: all of them, whatever was there; who did, and why, is in the audit. Answers the brand. */
+/** Puts a brand's settings: all of them, whatever was there; who did, and why, is in the audit. Answers the brand. Errors: `invalid_transition` for one more than a tenant may have. */
 export async function putSettings(
   db: D1Database,
   tenantId: string,
@@ -70,7 +92,8 @@ export async function putSettings(
   const [rows] = await batch(db, [
     sql`
       INSERT INTO brands (tenant_id, ${COLUMNS})
-      VALUES (${tenantId}, ${brand}, ${max_drafts}, ${rate_per_second}, ${approval}, ${approval_timeout}, ${approval_default}, ${now}, ${who})
+      SELECT ${tenantId}, ${brand}, ${max_drafts}, ${rate_per_second}, ${approval}, ${approval_timeout}, ${approval_default}, ${now}, ${who}
+      WHERE ${hasRoom(tenantId, brand)}
       ON CONFLICT (tenant_id, brand) DO UPDATE SET
         max_drafts = excluded.max_drafts, rate_per_second = excluded.rate_per_second, approval = excluded.approval,
         approval_timeout = excluded.approval_timeout, approval_default = excluded.approval_default,
@@ -79,12 +102,14 @@ export async function putSettings(
       RETURNING ${COLUMNS}`,
     audit({ tenantId, actor: who }, action, false),
   ]);
-  return asBrand(rows?.[0] as unknown as Row);
+  const [put] = (rows ?? []) as unknown as Row[];
+  if (!put) throw noRoom(brand);
+  return asBrand(put);
 }
 
-/** A brand that nobody has set anything for is known from now on. */
+/** A brand that nobody has set anything for is known from now on, if there is room for it. */
 export function noteBrand(tenantId: string, brand: string): Statement {
-  return sql`INSERT INTO brands (tenant_id, brand) VALUES (${tenantId}, ${brand}) ON CONFLICT DO NOTHING`;
+  return sql`INSERT INTO brands (tenant_id, brand) SELECT ${tenantId}, ${brand} WHERE ${hasRoom(tenantId, brand)} ON CONFLICT DO NOTHING`;
 }
 
 type Row = { [Name in keyof KnownBrand]: Name extends "brand" ? string : KnownBrand[Name] | null };

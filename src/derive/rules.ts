@@ -26,8 +26,10 @@ const USUAL_LEAD_MS = 60_000;
 const LEAST_LEAD_MS = 10_000;
 /** Versions read at once: enough for every outcome that is not very late. */
 const RECENT = 5;
+/** Versions of one tenant: they are never removed, and each may have 64 KiB. */
+const MAX_VERSIONS = 1000;
 
-/** Adds a version. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_payload` for a time it cannot have, `invalid_transition` when another version came first. */
+/** Adds a version. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_payload` for a time it cannot have, `invalid_transition` when another version came first, or for one more than a tenant may have. */
 export async function addRules(db: D1Database, tenantId: string, who: string, asked: NewRules): Promise<RulesVersion> {
   if (asked.expected_version === 0 && asked.effective_at !== undefined) {
     const message = "must be left out: the first version is in effect from the beginning";
@@ -38,6 +40,12 @@ export async function addRules(db: D1Database, tenantId: string, who: string, as
   const [latest] = await read(db, newestVersions(tenantId, 1));
   if (latest && isAnswerTo(latest, who, asked)) return latest;
   const version = latest?.version ?? 0;
+  if (version >= MAX_VERSIONS) {
+    throw new MillraceError(
+      "invalid_transition",
+      `A tenant has at most ${MAX_VERSIONS} versions of its rules: the newest stays in effect.`,
+    );
+  }
   if (version === asked.expected_version) {
     const message = `must be at least ${LEAST_LEAD_MS / 1000} seconds ahead`;
     throw new MillraceError("invalid_payload", `The rules would be in effect too soon: effective_at ${message}.`, {
@@ -91,7 +99,7 @@ const insertVersion = (tenantId: string, who: string, { rules, expected_version:
   INSERT INTO qualification_rules (tenant_id, version, effective_at, rules, created_at, who)
   SELECT ${tenantId}, ${expected} + 1, iif(${expected} = 0, 0, coalesce(${chosen}, ${now} + ${USUAL_LEAD_MS})), ${JSON.stringify(rules)}, ${now}, ${who}
   WHERE ${expected} = coalesce((SELECT max(version) FROM qualification_rules WHERE tenant_id = ${tenantId}), 0)
-    AND (${chosen} IS NULL OR ${chosen} >= ${now} + ${LEAST_LEAD_MS})
+    AND ${expected} < ${MAX_VERSIONS} AND (${chosen} IS NULL OR ${chosen} >= ${now} + ${LEAST_LEAD_MS})
   ON CONFLICT DO NOTHING
   RETURNING version, effective_at, rules, created_at, who`;
 };

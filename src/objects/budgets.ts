@@ -1,5 +1,5 @@
-import { MillraceError, placed } from "../engine/index.ts";
-import type { Answered, Ask, Budget } from "./budget.ts";
+import { MillraceError, now, placed, query, sql } from "../engine/index.ts";
+import type { Answered, Ask, Budget, BudgetState } from "./budget.ts";
 
 /** Bounds of what is asked. */
 export const BUDGET_LIMITS = {
@@ -13,6 +13,27 @@ export const BUDGET_LIMITS = {
 /** One account's budget. It comes into being with its first limit or charge. */
 export function budgetOf(env: Env, tenantId: string, account: string): DurableObjectStub<Budget> {
   return env.BUDGET.get(env.BUDGET.idFromName(`${tenantId}/${account}`), placed(env));
+}
+
+/** Accounts of one tenant that have a limit. */
+const MAX_ACCOUNTS = 10_000;
+
+/** Sets an account's limit. Errors: `invalid_transition` for one account more than a tenant may have. */
+export async function setLimit(env: Env, tenantId: string, account: string, limitCents: number, who: string): Promise<BudgetState> {
+  const known = await query(
+    env.DB,
+    sql`
+      INSERT INTO budget_accounts (tenant_id, account, since_at) SELECT ${tenantId}, ${account}, ${now}
+      WHERE EXISTS (SELECT 1 FROM budget_accounts WHERE tenant_id = ${tenantId} AND account = ${account})
+        OR (SELECT count(*) FROM budget_accounts WHERE tenant_id = ${tenantId}) < ${MAX_ACCOUNTS}
+      ON CONFLICT (tenant_id, account) DO UPDATE SET account = excluded.account
+      RETURNING account`,
+  );
+  if (known.length > 0) return budgetOf(env, tenantId, account).setLimit(limitCents, who);
+  throw new MillraceError(
+    "invalid_transition",
+    `A tenant has at most ${MAX_ACCOUNTS} accounts with a limit: use one that has one already.`,
+  );
 }
 
 /**

@@ -1,4 +1,4 @@
-import { findBrand } from "../brand/settings.ts";
+import { assertRoomForBrand, findBrand } from "../brand/settings.ts";
 import { type Truth, truthOf } from "../brand/truth.ts";
 import { defineStep, type EffectCall, MillraceError, notRetryable } from "../engine/index.ts";
 import type { Audit, Cycle, PlannedKeyword } from "../objects/brand-agent.ts";
@@ -17,10 +17,12 @@ export async function lookAtKnownBrand(env: Env, tenantId: string, brand: string
   throw notRetryable(`There is no brand "${brand}" to audit. GET /v1/brands lists them.`);
 }
 
-/** Has the brand's agent decide a cycle. It remembers cycles: asked again, it answers the same. One that is new is told first what there is. */
+/** Has the brand's agent decide a cycle. It remembers cycles: asked again, it answers the same. One that is new is told first what there is. Errors: `not_retryable` for a brand that is one more than a tenant may have. */
 export const decideCycle = defineStep({
   effect: "natural",
   async run({ input: cycle, env }: EffectCall<Cycle>): Promise<PlannedKeyword[]> {
+    // Before the agent, which would come into being.
+    await assertRoomForBrand(env.DB, cycle.tenant_id, cycle.brand);
     const agent = brandAgentOf(env, cycle.tenant_id, cycle.brand);
     const planned = await agent.plan(cycle);
     if (planned) return planned;

@@ -1,0 +1,30 @@
+import { batch, fragment, MillraceError, now, sql } from "../engine/index.ts";
+
+/** What one tenant may upload in 24 hours. */
+const MAX_DAILY_BYTES = 20 * 1024 ** 3;
+const HOUR_MS = 3_600_000;
+const HOURS = 24;
+/** In whole hours since 1970: what is bound to a statement would divide to a fraction. */
+const hour = fragment(`${now.fragment} / ${HOUR_MS}`);
+
+/**
+ * Counts an upload before it is taken, whether or not it arrives: two at once cannot pass together. Whole hours are counted, so the day
+ * is up to an hour shorter. Errors: `rate_limited` when the tenant would have uploaded more than 20 GiB in a day.
+ */
+export async function countUpload(db: D1Database, tenantId: string, bytes: number): Promise<void> {
+  const [, counted = []] = await batch(db, [
+    sql`DELETE FROM uploads WHERE tenant_id = ${tenantId} AND hour <= ${hour} - ${HOURS}`,
+    sql`
+      INSERT INTO uploads (tenant_id, hour, bytes)
+      SELECT ${tenantId}, ${hour}, ${bytes}
+      WHERE (SELECT coalesce(sum(bytes), 0) FROM uploads WHERE tenant_id = ${tenantId}) + ${bytes} <= ${MAX_DAILY_BYTES}
+      ON CONFLICT (tenant_id, hour) DO UPDATE SET bytes = bytes + excluded.bytes
+      RETURNING bytes`,
+  ]);
+  if (counted.length > 0) return;
+  throw new MillraceError(
+    "rate_limited",
+    `A tenant uploads at most ${MAX_DAILY_BYTES / 1024 ** 3} GiB in a day, and this file would be more. Nothing of it was kept: send it when the first of them are a day old, or put it into the bucket and name it in a \`manifest\`.`,
+    { delayMs: HOUR_MS },
+  );
+}

@@ -1,0 +1,102 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { contactsCsv, upload } from "../batches/batch.ts";
+import { cycle } from "../brand/brand.ts";
+import { callerWith, expectProblem, fresh, reaches, send } from "./client.ts";
+
+/** Fills a tenant's table up to a number of rows: what a row has beside its number, as SQL. */
+async function fill(table: string, tenantId: string, count: number, columns: string, values: string): Promise<void> {
+  await env.DB.prepare(
+    `WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ${count})
+     INSERT INTO ${table} (tenant_id, ${columns}) SELECT ?1, ${values} FROM n`,
+  )
+    .bind(tenantId)
+    .run();
+}
+
+describe("What one tenant may have is bounded", () => {
+  it("a thousand brands: one more is refused in words, wherever it comes from; those that are there can still be changed", async () => {
+    const caller = await callerWith();
+    await fill("brands", caller.tenantId, 999, "brand", "'b' || i");
+    expect((await caller.call("PUT", "/v1/brands/last", {})).status).toBe(200);
+    expect(expectProblem(await caller.call("PUT", "/v1/brands/more", {}), 409, "invalid_transition").detail).toContain("1000 brands");
+    expect((await caller.call("PUT", "/v1/brands/last", { max_drafts: 3 })).body.settings.max_drafts).toBe(3);
+    const id = await cycle(caller, { brand: "more", cycle: "c1", keywords: ["mint"] });
+    expect((await reaches(caller, id, "errored")).error).toMatchObject({
+      code: "not_retryable",
+      message: expect.stringContaining("1000 brands"),
+    });
+    expectProblem(await caller.get("/v1/brands/more/keywords"), 404, "brand_not_found");
+  });
+
+  it("ten thousand accounts with a limit", async () => {
+    const caller = await callerWith();
+    await fill("budget_accounts", caller.tenantId, 9999, "account, since_at", "'a' || i, 1");
+    const put = (account: string, limit_cents: number) => caller.call("PUT", `/v1/budgets/${account}`, { limit_cents });
+    expect((await put("last", 100)).status).toBe(200);
+    expect(expectProblem(await put("more", 100), 409, "invalid_transition").detail).toContain("10000 accounts");
+    expect((await put("last", 200)).body.limit_cents).toBe(200);
+    expect((await caller.get("/v1/budgets/more")).body.limit_cents).toBeNull();
+    await env.DB.prepare("DELETE FROM budget_accounts WHERE tenant_id = ?1").bind(caller.tenantId).run();
+  });
+
+  it("a thousand versions of the rules", async () => {
+    const caller = await callerWith();
+    await fill("qualification_rules", caller.tenantId, 999, "version, effective_at, rules, created_at, who", "i, i + 1, '[]', i, 'ada'");
+    const put = (expected_version: number) => caller.call("PUT", "/v1/qualification-rules", { rules: [], expected_version });
+    expect((await put(999)).body.version).toBe(1000);
+    // Its answer may have been lost: sent again, it is still answered.
+    expect((await put(999)).body.version).toBe(1000);
+    expect(expectProblem(await put(1000), 409, "invalid_transition").detail).toContain("1000 versions");
+  });
+
+  it("20 GiB of uploads in a day, counted before they are taken; a day later there is room again", async () => {
+    const caller = await callerWith();
+    const hour = Math.floor(Date.now() / 3_600_000);
+    const put = (hour: number, bytes: number) =>
+      env.DB.prepare("INSERT OR REPLACE INTO uploads (tenant_id, hour, bytes) VALUES (?1, ?2, ?3)")
+        .bind(caller.tenantId, hour, bytes)
+        .run();
+    const file = contactsCsv(1);
+    await put(hour - 23, 20 * 1024 ** 3 - file.length);
+    const id = fresh("b");
+    expect((await upload(caller, file, { id })).status).toBe(202);
+    const refused = await upload(caller, file);
+    expect(expectProblem(refused, 429, "rate_limited").detail).toContain("20 GiB");
+    expect(Number(refused.headers.get("retry-after"))).toBe(3600);
+    expect((await upload(await callerWith(), file)).status).toBe(202);
+    await put(hour - 23, 0);
+    await put(hour - 24, 20 * 1024 ** 3);
+    expect((await upload(caller, file)).status).toBe(202);
+    const { results } = await env.DB.prepare("SELECT hour FROM uploads WHERE tenant_id = ?1").bind(caller.tenantId).all();
+    expect(results.length).toBeLessThanOrEqual(3);
+  });
+
+  it("fifty uploads at once do not pass a bound that one of them reaches", async () => {
+    const caller = await callerWith();
+    const file = contactsCsv(1);
+    const hour = Math.floor(Date.now() / 3_600_000);
+    const room = 20 * 1024 ** 3 - 3 * file.length;
+    await env.DB.prepare("INSERT INTO uploads VALUES (?1, ?2, ?3)")
+      .bind(caller.tenantId, hour - 1, room)
+      .run();
+    const answers = await Promise.all(Array.from({ length: 50 }, () => upload(caller, file)));
+    expect(answers.filter(({ status }) => status === 202)).toHaveLength(3);
+    expect(answers.filter(({ status }) => status === 429)).toHaveLength(47);
+  });
+
+  it("20 streams that are open, and a minute for each; whoever has seen the end takes up none", async () => {
+    const caller = await callerWith();
+    const { body } = await upload(caller, contactsCsv(1));
+    await reaches(caller, body.instance_id, "complete");
+    const follow = (headers = {}) =>
+      send(`/v1/batches/${body.batch_id}/stream`, { headers: { authorization: `Bearer ${caller.token}`, ...headers } });
+    const [, seen = ""] = /id: (.+)\nevent: end/.exec(String((await follow()).body)) ?? [];
+    for (let n = 0; n < 40; n++) expect((await follow({ "last-event-id": seen })).status).toBe(204);
+    for (let n = 1; n < 20; n++) expect((await follow()).status).toBe(200);
+    const refused = await follow();
+    expect(expectProblem(refused, 429, "rate_limited").detail).toContain("20 streams");
+    const seconds = Number(refused.headers.get("retry-after"));
+    expect([seconds > 0, seconds <= 65]).toEqual([true, true]);
+  });
+});
