@@ -6,8 +6,8 @@ import { ensureDevVars } from "./local/dev-vars.ts";
 import { Development } from "./local/development.ts";
 import { closedFolder, type Engine } from "./local/engine-process.ts";
 import { requireUnlocked } from "./local/folder-lock.ts";
+import { narrator } from "./local/narrator.ts";
 import { portFrom, requireCallable } from "./local/ports.ts";
-import { humanLine } from "./local/worker-log.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { column, paint, say, seconds } from "./terminal.ts";
 
@@ -55,9 +55,11 @@ async function start({ args, stop }: Call): Promise<number> {
   say(paint("dim", `Starting Millrace on port ${port}, ${again ? "on the state it was left in" : "with an empty database"} …`));
 
   const began = Date.now();
-  const development = new Development({ folder: FOLDER, port, secrets: SECRETS, vars: VARS, signal: stop }, tell);
+  const at = { url: `http://localhost:${port}`, token: "" };
+  const development = new Development({ folder: FOLDER, port, secrets: SECRETS, vars: VARS, signal: stop }, narrator(at, tell));
   try {
     const engine = await development.start();
+    at.token = engine.token;
     await requireGoodToken(engine);
     say(welcome(engine, Date.now() - began));
     await development.run();
@@ -105,9 +107,8 @@ ${column("Stop", 30)}Ctrl-C; the state is kept in ${shown(FOLDER)}
 `;
 }
 
-function tell(line: string): void {
-  const human = humanLine(line);
-  if (human) say(`${paint("dim", new Date().toTimeString().slice(0, 8))}  ${human}`);
+function tell(sentence: string): void {
+  say(`${paint("dim", new Date().toTimeString().slice(0, 8))}  ${sentence}`);
 }
 
 await runCommand(start);

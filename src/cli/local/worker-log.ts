@@ -36,12 +36,16 @@ function sizeOf(file: string): number {
 /** What wrangler lists behind the one error that a Worker threw as it was loaded: everything that is missing because of it. */
 const FOLLOWS = /has no such named entrypoint|The Workers runtime failed to start/;
 
-/** What a line of the log says to people; undefined for those that only a search needs. */
-export function humanLine(line: string): string | undefined {
-  // Warnings and errors come with wrangler's own mark in front.
-  const plain = stripVTControlCharacters(line)
+/** A line without colours, and one of the Worker's own without wrangler's mark in front, which it gives to warnings and errors. */
+export function plainLine(line: string): string {
+  return stripVTControlCharacters(line)
     .trim()
     .replace(/^\S* ?\[(?:WARNING|ERROR)\] (?=\{"log":)/, "");
+}
+
+/** What a line of the log says to people; undefined for those that only a search needs. */
+export function humanLine(line: string): string | undefined {
+  const plain = plainLine(line);
   if (plain.startsWith('{"log":')) return eventLine(plain);
   if (FOLLOWS.test(plain)) return undefined;
   if (plain.includes("[ERROR]")) return plain.replace(/^.*\[ERROR\]\s*/, "error: ");
@@ -62,6 +66,10 @@ function eventLine(json: string): string | undefined {
       return `${queue}: ${messages} ${messages === 1 ? "message" : "messages"}, ${counts(rest)}`;
     case "delivery":
       return `${queue}: ${rest.message_type} ${rest.subject} ${rest.outcome}${rest.error ? `: ${rest.error}` : ""}`;
+    case "attempt":
+      return `${instance(rest)}: ${rest.step}, attempt ${rest.attempt}, ${String(rest.outcome).replace("_", " ")}: ${rest.error}`;
+    case "ended":
+      return `${instance(rest)} ${rest.status}${rest.error === undefined ? "" : ` at ${rest.step || rest.at || "no step"}: ${rest.error}`}`;
     case "keeper":
       return `keeper: ${rest.error ? `${rest.part} failed: ${rest.error}` : counts(rest)}`;
     case "advice":
@@ -74,6 +82,10 @@ function eventLine(json: string): string | undefined {
         .map(([name, value]) => `${name} ${value}`)
         .join(", ")}`;
   }
+}
+
+function instance({ workflow, subject }: Record<string, unknown>): string {
+  return `${workflow} ${subject}`;
 }
 
 /** `started` and how many: in the engine's own words, without what did not happen. */

@@ -56,6 +56,8 @@ export interface ErrorDetail {
   upstreamStatus?: number;
   /** Another name the caller probably meant. */
   didYouMean?: string;
+  /** The step that the code named where it threw. */
+  step?: string;
   from?: string;
   to?: string;
   cause?: unknown;

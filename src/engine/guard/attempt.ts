@@ -5,6 +5,7 @@ import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/er
 import { formatEntryKey, upstreamKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import { type TraceContext, traceHeaders } from "../contract/trace.ts";
+import { logAttempt } from "../observe/instances.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { advise, inDevelopment } from "./advice.ts";
 import { claim, underLease } from "./claim.ts";
@@ -92,7 +93,9 @@ async function doubtUnwritten(
 
 /** Ends an attempt that holds its entry in doubt, with a sentence for the person who has to look. */
 async function putInDoubt(run: Run, { label }: Place, platformAttempt: number, attempt: Attempt, said: string): Promise<Settled> {
-  const failure = describeFailure(label, platformAttempt, new MillraceError("in_doubt", said));
+  const doubt = new MillraceError("in_doubt", said);
+  const failure = describeFailure(label, platformAttempt, doubt);
+  logAttempt(run, failure, "in_doubt", doubt);
   await run.recorder.giveUp(attempt, "in_doubt", JSON.stringify(failure));
   return { inDoubt: formatEntryKey(attempt.key) };
 }

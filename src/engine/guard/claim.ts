@@ -3,6 +3,7 @@ import { durationMs } from "../contract/duration.ts";
 import { isDefiniteRefusal, MillraceError, readable } from "../contract/errors.ts";
 import { formatEntryKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
+import { logAttempt } from "../observe/instances.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { describeFailure } from "./failure.ts";
@@ -77,7 +78,9 @@ export async function underLease<Input, Output>(
     const error = readable(thrown);
     if (isSimulatedDeath(error)) throw error;
     const ending = endingOf(definition, error, acts);
-    await run.recorder.giveUp(attempt, ending, JSON.stringify(describeFailure(place.label, platformAttempt, error)));
+    const failure = describeFailure(place.label, platformAttempt, error);
+    await run.recorder.giveUp(attempt, ending, JSON.stringify(failure));
+    if (ending === "in_doubt") logAttempt(run, failure, "in_doubt", error);
     if (ending === "in_doubt") return { settled: { inDoubt: formatEntryKey(attempt.key) } };
     throw error;
   } finally {

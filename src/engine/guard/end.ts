@@ -1,5 +1,6 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
+import { logEnd, loggedInstance } from "../observe/instances.ts";
 import type { End } from "../recorder/inbox.ts";
 import type { Failure } from "./failure.ts";
 import type { Platform } from "./platform.ts";
@@ -20,8 +21,9 @@ export async function tellEnd(run: Run, platform: Platform, status: End["status"
     const end = { id: run.instanceId, run: number, status, error, left: run.leftTo(number + 1, failure) };
     if (run.isKnownToRun && Date.now() - Date.parse(run.envelope.created_at) < YOUNG_MS) await run.recorder.finish(end);
     else await platform.reading({ label: "end" }, () => run.recorder.finish(end, true), "always");
+    logEnd(loggedInstance(run), status, failure);
   } catch (error) {
-    console.warn(JSON.stringify({ log: "end", instance_id: run.instanceId, status, error: messageOf(error) }));
+    console.warn(JSON.stringify({ log: "end", ...loggedInstance(run), status, error: messageOf(error) }));
   }
   await crashPoint("W33 end told, pass not over", run.instanceId);
 }

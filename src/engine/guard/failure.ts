@@ -10,6 +10,8 @@ export interface Failure {
   step: string;
   /** Where the code threw between steps: the step whose failure it had heard last, if that was a failure. */
   behind?: string | undefined;
+  /** The step that the code named there, and that was never begun. */
+  at?: string | undefined;
   code: ErrorCode;
   message: string;
   attempts: number;
@@ -41,8 +43,15 @@ export function isTerminal(error: unknown): boolean {
 /** Describes an attempt's error for people and for the database. Messages are bounded; stacks and payloads stay out. */
 export function describeFailure(step: string, attempts: number, error: unknown): Failure {
   const code = codeOf(error) ?? "step_failed";
-  const upstreamStatus = error instanceof MillraceError ? error.detail.upstreamStatus : undefined;
-  return { step, code, message: beginning(messageOf(error), 1000), attempts, ...(upstreamStatus !== undefined && { upstreamStatus }) };
+  const { upstreamStatus, step: at } = error instanceof MillraceError ? error.detail : {};
+  return {
+    step,
+    ...(step === "" && at !== undefined && { at }),
+    code,
+    message: beginning(messageOf(error), 1000),
+    attempts,
+    ...(upstreamStatus !== undefined && { upstreamStatus }),
+  };
 }
 
 /** The error as the platform should see it: one that must not be retried ends the step at once. */

@@ -9,7 +9,10 @@ const MAX_LABEL_CHARACTERS = 216;
 
 /** Refuses a name for a step that the platform would refuse, or take for another. Errors: `config_invalid`. */
 export function assertNameable(name: string, label: string): void {
-  const refuse = (why: string) => new MillraceError("config_invalid", `The step name "${beginning(label, 60)}" ${why}.`);
+  const refuse = (why: string) =>
+    new MillraceError("config_invalid", `The step name "${beginning(label, 60)}" ${why}.`, {
+      step: beginning(label, MAX_LABEL_CHARACTERS),
+    });
   if (label.length > MAX_LABEL_CHARACTERS)
     throw refuse(`has ${label.length} characters with its key: at most ${MAX_LABEL_CHARACTERS}. Shorten it, or take a digest for the key`);
   // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what the platform refuses

@@ -52,7 +52,7 @@ export class Platform {
     if (isOver()) return never();
     const { failures } = this.#run;
     const { retries, timeoutMs } = this.#checked(policy, label);
-    const attempts = new StepAttempts(failures, label, retries.limit, timeoutMs);
+    const attempts = new StepAttempts(this.#run, label, retries.limit, timeoutMs);
     const step = this.#steps.do(
       name,
       {

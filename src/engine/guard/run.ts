@@ -80,6 +80,7 @@ export class Run {
       throw new MillraceError(
         "nondeterministic_steps",
         `The step "${label}" is called twice in one run. Give each call its own name, or a key that comes from its data: { key: item.id }.`,
+        { step: label },
       );
     }
     return { name, item, label, start: this.#course.begin(label), undoable };
@@ -290,5 +291,6 @@ function movedStep({ label }: Place, recorded: string): MillraceError {
   return new MillraceError(
     "nondeterministic_steps",
     `An earlier pass of this instance recorded "${recorded}" where the code now names "${label}" instead. Step names must be the same on every pass: use literals, and put data into the key.`,
+    { step: label },
   );
 }

@@ -1,7 +1,8 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { MillraceError, messageOf, readable } from "../contract/errors.ts";
-import { asStepError, isTerminal } from "./failure.ts";
-import type { Failures } from "./failures.ts";
+import { logAttempt } from "../observe/instances.ts";
+import { asStepError, describeFailure, isTerminal } from "./failure.ts";
+import type { Run } from "./run.ts";
 
 /** An attempt begins, by its own clock, so much later than the platform's timer at most. */
 const TIMER_MARGIN_MS = 1000;
@@ -19,7 +20,7 @@ export class StepAttempts {
   #underWay: { attempt: number; since: number } | undefined;
 
   constructor(
-    readonly failures: Failures,
+    readonly run: Run,
     readonly label: string,
     /** How often the platform tries again. */
     readonly limit: number,
@@ -40,7 +41,7 @@ export class StepAttempts {
       return await work();
     } catch (thrown) {
       const error = readable(thrown);
-      if (!isSimulatedDeath(error)) this.failures.note(this.label, attempt, error, isTerminal(error) || attempt > this.limit);
+      if (!isSimulatedDeath(error)) this.#note(attempt, error, isTerminal(error) || attempt > this.limit);
       throw asStepError(error);
     } finally {
       if (this.#underWay === own) this.#underWay = undefined;
@@ -54,9 +55,15 @@ export class StepAttempts {
   noteGivenUp(error: unknown): boolean {
     const { attempt = 0, since = Date.now() } = this.#underWay ?? {};
     const hung = attempt > this.limit && Date.now() - since >= this.timeoutMs - TIMER_MARGIN_MS;
-    if (hung) this.failures.note(this.label, attempt, new MillraceError("step_timeout", messageOf(error)), true);
-    else if (!this.#ran) this.failures.note(this.label, this.limit + 1, error, true);
-    this.failures.noteRejected(this.label, error);
+    const { failures } = this.run;
+    if (hung) this.#note(attempt, new MillraceError("step_timeout", messageOf(error)), true);
+    else if (!this.#ran) failures.note(this.label, this.limit + 1, error, true);
+    failures.noteRejected(this.label, error);
     return hung;
+  }
+
+  #note(attempt: number, error: unknown, last: boolean): void {
+    this.run.failures.note(this.label, attempt, error, last);
+    logAttempt(this.run, describeFailure(this.label, attempt, error), last ? "failed" : "retried", error);
   }
 }

@@ -77,6 +77,15 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>) {
 
 const NOT_AWAITED = "It was not awaited: the code went on, and ended, without it. Write await before it, or give it to Promise.all.";
 
+/** A class that two bindings name runs the work of both. Errors: `config_invalid` for a message that its workflow does not take. */
+function assertOwn({ name, on }: AnyWorkflow, { message_type: type }: Envelope): void {
+  if (type === on.type) return;
+  throw new MillraceError(
+    "config_invalid",
+    `The class that was started for "${type}" runs the workflow "${name}", which takes "${on.type}". In wrangler.jsonc, a binding of another workflow names its class: correct that class_name, deploy, then retry.`,
+  );
+}
+
 /** One pass through the workflow's code, to do it or to undo it: open the message, run, note how it ended. */
 async function pass<Payload>(
   definition: WorkflowDefinition<Payload>,
@@ -102,6 +111,7 @@ async function pass<Payload>(
   const platform = new Platform(run, steps);
   const walk = undoes === undefined ? undefined : new Walk(run, platform);
   try {
+    assertOwn(definition, envelope);
     const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
     const step = new Steps(run, platform, walk);
     const call = { payload, step, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env };

@@ -1,6 +1,7 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { codeOf, messageOf, readable } from "../contract/errors.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
+import { logDelivery } from "../observe/deliveries.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { leaveBehind } from "./leave.ts";
 import { settledBefore } from "./settled.ts";
@@ -40,20 +41,11 @@ function settle(batch: MessageBatch, queue: QueueDefinition, outcomes: Outcomes,
     counts[did] = (counts[did] ?? 0) + 1;
     if (did === "retried") message.retry({ delaySeconds: delays.get(message) ?? 1 });
     else message.ack();
-    if (did === "retried" || did === "captured" || did === "settled") {
-      const error = outcome && "error" in outcome ? { code: codeOf(outcome.error), error: messageOf(outcome.error).slice(0, 1000) } : {};
-      console.warn(JSON.stringify({ log: "delivery", queue: queue.name, ...named(message), outcome: did, ...error }));
+    // What was captured has said so itself.
+    if (did === "retried" || did === "settled") {
+      const why = outcome && "error" in outcome ? { code: codeOf(outcome.error), error: messageOf(outcome.error) } : {};
+      logDelivery(queue, message, { attempt: message.attempts, outcome: did, ...why });
     }
   }
   console.log(JSON.stringify({ log: "batch", queue: queue.name, messages: batch.messages.length, ...counts }));
 }
-
-/** What a log line may say of a message: names, never its payload. What nobody has checked may be anything, so only texts are said, and those not whole. */
-function named(message: Message): Record<string, unknown> {
-  const body = (typeof message.body === "object" && message.body !== null ? message.body : {}) as Record<string, unknown>;
-  const said = NAMES.flatMap((name) => (typeof body[name] === "string" ? [[name, body[name].slice(0, MAX_NAME_CHARACTERS)]] : []));
-  return { delivery_id: message.id, attempt: message.attempts, ...Object.fromEntries(said) };
-}
-
-const NAMES = ["correlation_id", "idempotency_key", "message_type", "subject"];
-const MAX_NAME_CHARACTERS = 200;

@@ -5,6 +5,7 @@ import { instanceId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
 import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
+import { logDelivery } from "../observe/deliveries.ts";
 import { batch as atomic, query } from "../store/retry.ts";
 import { confirm, watchAgain } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
@@ -16,7 +17,7 @@ import { keyReused } from "./reuse.ts";
 
 /** A message that goes no further, and why. */
 export interface Hopeless {
-  readonly message: Pick<Message, "body" | "timestamp">;
+  readonly message: Pick<Message, "id" | "body" | "timestamp">;
   readonly error: unknown;
   readonly attempts: number;
   /** True when its own content is at fault, so that its work cannot start either; false when its deliveries ran out. */
@@ -43,6 +44,12 @@ export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Pr
   const ends = await Promise.all(seen.map((one) => endOf(intake, one, rows.get(one.letter)).catch((failed: unknown) => ({ failed }))));
   const given = ends.filter((end): end is End => !("failed" in end));
   const refused = await store(intake, given);
+  for (const [index, end] of ends.entries()) {
+    if ("failed" in end || !end.letter || refused.has(end)) continue;
+    const { message, attempts } = hopeless[index] as Hopeless;
+    const { id, reason, error } = end.letter;
+    logDelivery(queue, message, { attempt: attempts, outcome: "captured", dead_letter: id, code: reason, error });
+  }
   return ends.map((end) => ("failed" in end ? end : (refused.get(end) ?? (end.letter ? "captured" : "kept"))));
 }
 

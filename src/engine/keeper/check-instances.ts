@@ -8,6 +8,7 @@ import { within } from "../contract/within.ts";
 import { markStarted } from "../intake/accept.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
+import { type LoggedInstance, logEnd } from "../observe/instances.ts";
 import { type End, finishInstance, markRunning } from "../recorder/inbox.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { batch, query } from "../store/retry.ts";
@@ -82,9 +83,15 @@ async function look(
     ...having("lives").map(revive),
     ...found.flatMap(({ row, finding }) => (typeof finding === "object" ? [finishInstance({ id: row.id, run: row.run, ...finding })] : [])),
   ]);
+  for (const { row, finding } of found)
+    if (typeof finding === "object") logEnd(namedBy(row), finding.status, finding.error && JSON.parse(finding.error));
   const idle = found.filter(({ finding }) => finding === "leave" || finding === "seen" || finding === "asleep" || finding === "settled");
   // Where the platform takes no more instances now, asking again at once would only be refused again.
   return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && failed.size === 0 };
+}
+
+function namedBy({ id, workflow, tenant_id, subject, correlation_id }: Open): LoggedInstance {
+  return { instance_id: id, workflow, tenant_id, subject, correlation_id };
 }
 
 /** Its look in the other line is due at once: its row takes it for over, or it has waited long for this one. */

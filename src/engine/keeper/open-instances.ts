@@ -7,6 +7,9 @@ import { query } from "../store/retry.ts";
 export interface Open {
   id: string;
   workflow: string;
+  tenant_id: string;
+  subject: string;
+  correlation_id: string;
   status: string;
   queue: string | null;
   undo: string | null;
@@ -26,7 +29,7 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: num
   return query<Open>(
     env.DB,
     sql`
-      SELECT id, workflow, status, queue, undo, run, accepted_at, check_at, ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms,
+      SELECT id, workflow, tenant_id, subject, correlation_id, status, queue, undo, run, accepted_at, check_at, ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms,
         EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id) AS promised
       FROM instances INDEXED BY instances_to_check
       WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now} ORDER BY check_at LIMIT ${limit}`,

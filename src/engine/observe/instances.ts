@@ -1,0 +1,85 @@
+import type { Envelope } from "../contract/envelope.ts";
+import { codeOf, type ErrorCode, messageOf } from "../contract/errors.ts";
+import { beginning, shortened } from "../contract/text.ts";
+import { traceIdOf } from "../contract/trace.ts";
+
+/** An instance, as log lines name it: whose it is and what it is about. Never what it says. */
+export interface LoggedInstance {
+  instance_id: string;
+  workflow: string;
+  tenant_id: string;
+  subject: string;
+  correlation_id: string;
+  trace_id?: string;
+}
+
+/** A pass through a workflow's code. */
+interface LoggedRun {
+  readonly instanceId: string;
+  readonly workflow: string;
+  readonly envelope: Envelope;
+}
+
+/** Why a step, or a run, failed. */
+interface Failure {
+  step: string;
+  at?: string | undefined;
+  code: ErrorCode;
+  message: string;
+  attempts: number;
+  upstreamStatus?: number | undefined;
+}
+
+/** How a failed attempt goes on: the platform makes another, the step has failed for good, or a person has to say what became of it. */
+export type AttemptOutcome = "retried" | "failed" | "in_doubt";
+
+const MAX_NAME_CHARACTERS = 200;
+
+/** A run as log lines name it. */
+export function loggedInstance({ instanceId, workflow, envelope }: LoggedRun): LoggedInstance {
+  const { tenant_id, subject, correlation_id, traceparent } = envelope;
+  const short = (text: string) => shortened(text, MAX_NAME_CHARACTERS);
+  return {
+    instance_id: instanceId,
+    workflow,
+    tenant_id,
+    subject: short(subject),
+    correlation_id: short(correlation_id),
+    trace_id: traceIdOf(traceparent),
+  };
+}
+
+/** One line for each attempt at a step that failed. An error that nobody classified comes with where it was thrown. */
+export function logAttempt(run: LoggedRun, { step, attempts, ...failure }: Failure, outcome: AttemptOutcome, error: unknown): void {
+  const stack = codeOf(error) === undefined ? stackOf(error) : undefined;
+  say("warn", { log: "attempt", ...loggedInstance(run), step, attempt: attempts, outcome, ...described(failure), ...(stack && { stack }) });
+}
+
+/** One line for each run that ended, or that an undo ended. */
+export function logEnd(instance: LoggedInstance, status: string, failure: Failure | null): void {
+  const ended = { log: "ended", ...instance, status };
+  if (failure) {
+    const { step, at, attempts } = failure;
+    say("error", { ...ended, step, at, attempts, ...described(failure) });
+  } else say("log", ended);
+}
+
+function described({ code, message, upstreamStatus }: Pick<Failure, "code" | "message" | "upstreamStatus">): object {
+  return { code, ...(upstreamStatus !== undefined && { upstream_status: upstreamStatus }), error: message };
+}
+
+/** Where an error of the author's own code was thrown, without its message, which the line has already. */
+function stackOf(error: unknown): string | undefined {
+  try {
+    const lines = error instanceof Error ? (error.stack ?? "").split("\n").filter((line) => /^\s+at /.test(line)) : [];
+    return beginning(lines.slice(0, MAX_FRAMES).join("\n").trim(), 1000) || undefined;
+  } catch {
+    return `not readable: ${messageOf(error)}`.slice(0, 100);
+  }
+}
+
+const MAX_FRAMES = 5;
+
+function say(how: "log" | "warn" | "error", line: object): void {
+  console[how](JSON.stringify(line));
+}

@@ -1,0 +1,100 @@
+import { beforeEach, describe, expect, it, vi } from "vitest";
+import { narrator } from "../../src/cli/local/narrator.ts";
+
+const at = { url: "http://localhost:8787", token: "t0k" };
+const WARNING = "\u001b[33m▲ \u001b[43;33m[\u001b[43;30mWARNING\u001b[43;33m]\u001b[0m \u001b[1m";
+const ERROR = "\u001b[31m✘ \u001b[41;31m[\u001b[41;97mERROR\u001b[41;31m]\u001b[0m \u001b[1m";
+const order = { instance_id: "abc", workflow: "place-order", tenant_id: "acme", subject: "42" };
+const attempt = `${WARNING}${JSON.stringify({ log: "attempt", ...order, step: "charge card", attempt: 1, outcome: "retried", code: "unavailable", error: "The shop answered 500." })}\u001b[0m`;
+const uncaught = (said: string) => `${ERROR}Uncaught ${said}\u001b[0m`;
+
+function listener() {
+  const heard: string[] = [];
+  return { heard, hear: narrator(at, (sentence) => heard.push(sentence)) };
+}
+
+describe("What the terminal says of an instance", () => {
+  beforeEach(() => {
+    vi.useFakeTimers();
+    return () => vi.useRealTimers();
+  });
+
+  it("an attempt that failed, with its step, and nothing of the runtime's word for the same", () => {
+    const { heard, hear } = listener();
+    hear(attempt);
+    hear(uncaught("Error: The shop answered 500. (millrace: unavailable) Error"));
+    hear("    at charge (file:///shop.ts:1:1)");
+    hear(uncaught("Error: NonRetryableError: The shop answered 500. "));
+    vi.advanceTimersByTime(10_000);
+    expect(heard).toEqual(["place-order 42: charge card, attempt 1, retried: The shop answered 500."]);
+  });
+
+  it("the same where the runtime was first", () => {
+    const { heard, hear } = listener();
+    hear(uncaught("MillraceError: The shop answered 500. Error"));
+    hear(attempt);
+    vi.advanceTimersByTime(10_000);
+    expect(heard).toHaveLength(1);
+  });
+
+  it.each(["TypeError: x is not a function", "Error: The shop answered 501.", "Error: "])(
+    "what the engine has not told of is told, a moment later: %s",
+    (said) => {
+      const { heard, hear } = listener();
+      hear(attempt);
+      hear(uncaught(said));
+      expect(heard).toHaveLength(1);
+      vi.advanceTimersByTime(10_000);
+      expect(heard[1]).toBe(`error: Uncaught ${said.trim()}`);
+    },
+  );
+
+  it("that it errored, at which step, and how to retry it", () => {
+    const { heard, hear } = listener();
+    const ended = {
+      log: "ended",
+      ...order,
+      status: "errored",
+      step: "charge card",
+      attempts: 3,
+      code: "unavailable",
+      error: "No.\nNever.",
+    };
+    hear(`${ERROR}${JSON.stringify(ended)}\u001b[0m`);
+    hear(uncaught("Error: No."));
+    vi.advanceTimersByTime(10_000);
+    expect(heard).toEqual([
+      "place-order 42 errored at charge card: No.\nNever.\n          retry it: curl 'http://localhost:8787/v1/instances/abc/retry'" +
+        ` -H 'Authorization: Bearer t0k' -H 'Content-Type: application/json' -d '{"reason":"looked at it"}'`,
+    ]);
+  });
+
+  it("the step that its code named where it threw between steps", () => {
+    const { heard, hear } = listener();
+    hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "", at: "reserve stock", error: "Twice." })}`);
+    expect(heard[0]).toContain("place-order 42 errored at reserve stock: Twice.");
+  });
+
+  it("that it is in doubt, and how to see what was sent", () => {
+    const { heard, hear } = listener();
+    const doubt = { log: "attempt", ...order, step: "mail", attempt: 1, outcome: "in_doubt", code: "in_progress", error: "409." };
+    hear(`${WARNING}${JSON.stringify(doubt)}`);
+    expect(heard).toEqual([
+      "place-order 42: mail, attempt 1, in doubt: 409.\n          what was sent: curl 'http://localhost:8787/v1/instances/abc/effects' -H 'Authorization: Bearer t0k'",
+    ]);
+  });
+
+  it("that it is complete, in as many words", () => {
+    const { heard, hear } = listener();
+    hear(JSON.stringify({ log: "ended", ...order, status: "complete" }));
+    expect(heard).toEqual(["place-order 42 complete"]);
+  });
+
+  it("every other line as before", () => {
+    const { heard, hear } = listener();
+    hear('{"log":"batch","queue":"q","messages":1,"started":1}');
+    hear(`${ERROR}Could not resolve x\u001b[0m`);
+    hear("[wrangler:info] GET /healthz 200 OK (3ms)");
+    expect(heard).toEqual(["q: 1 message, 1 started", "error: Could not resolve x"]);
+  });
+});
