@@ -1,0 +1,180 @@
+import { createExecutionContext, createScheduledController } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { type MessageDefinition, SCOPES, type Scope } from "../../src/engine/index.ts";
+import worker from "../../src/worker.ts";
+import { type Answer, type Caller, callerWith, fresh, type Json } from "../api/client.ts";
+import { seedLetter } from "../api/seed.ts";
+import { COMMANDS, EVENTS } from "./messages.ts";
+
+/** A payload that no message has: who may ask is told so (422), and nothing begins. */
+const NO_PAYLOAD = null;
+
+/** A way on which somebody outside can say a message. */
+interface Outer {
+  readonly name: string;
+  /** The scope that the way itself needs. */
+  readonly scope: Scope;
+  readonly ask: (caller: Caller, definition: MessageDefinition) => Promise<Pick<Answer, "status" | "body">>;
+}
+
+const reason = "a test";
+const cloudEvent = (type: string) => ({ specversion: "1.0", id: fresh(), source: "/shop", type });
+
+/** The four ways in which a route takes messages. */
+function ways(path: string, list: string): Outer[] {
+  const scope = "enqueue";
+  const key = () => ({ "idempotency-key": fresh() });
+  return [
+    { name: `POST ${path}`, scope, ask: (caller, { type }) => caller.post(path, { type, payload: NO_PAYLOAD }, key()) },
+    {
+      name: `POST ${path}/batch`,
+      scope,
+      async ask(caller, { type }) {
+        const item = { type, payload: NO_PAYLOAD, idempotency_key: fresh() };
+        const answer = await caller.post(`${path}/batch`, { [list]: [item] });
+        const [result] = answer.body.results ?? [];
+        return result ? { status: result.status, body: result.problem } : answer;
+      },
+    },
+    {
+      name: `a structured CloudEvent at ${path}`,
+      scope,
+      ask: (caller, { type }) =>
+        caller.post(path, { ...cloudEvent(type), data: NO_PAYLOAD }, { "content-type": "application/cloudevents+json" }),
+    },
+    {
+      name: `a binary CloudEvent at ${path}`,
+      scope,
+      ask(caller, { type }) {
+        const attributes = Object.entries(cloudEvent(type)).map(([name, value]) => [`ce-${name}`, value]);
+        return caller.post(path, "null", Object.fromEntries(attributes));
+      },
+    },
+  ];
+}
+
+const SCHEDULES: readonly Outer[] = [
+  {
+    name: "a schedule that is put",
+    scope: "operate",
+    ask: (caller, { type }) =>
+      caller.call("PUT", `/v1/schedules/${fresh("s")}`, { cron: "0 7 * * 1", command: { type, payload: NO_PAYLOAD }, reason }),
+  },
+  {
+    name: "a schedule that is run",
+    scope: "operate",
+    async ask(caller, command) {
+      const name = await seedSchedule(caller, command);
+      return caller.post(`/v1/schedules/${name}/run`, { reason });
+    },
+  },
+];
+
+const CORRECTION: Outer = {
+  name: "a corrected dead letter",
+  scope: "operate",
+  async ask(caller, { type, kind, queue, version }) {
+    const body = letterOf(caller, { type, kind, version });
+    const id = await seedLetter(caller.tenantId, { body, queue: queue.name });
+    return caller.post(`/v1/dead-letters/${id}/replay`, { reason, body: { ...body, payload_inline: 7 } });
+  },
+};
+
+/** A schedule as a deployment has stored it at which the command's door was another. */
+async function seedSchedule({ tenantId }: Caller, { type }: Pick<MessageDefinition, "type">): Promise<string> {
+  const name = fresh("s");
+  await env.DB.prepare(
+    `INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
+     VALUES (?1, ?2, '0 0 1 1 *', 'UTC', ?3, 'null', 3600000, 'active', ?4, ?4, 'ada')`,
+  )
+    .bind(tenantId, name, type, Date.now() - 1000)
+    .run();
+  return name;
+}
+
+function letterOf({ tenantId }: Caller, { type, kind, version }: Pick<MessageDefinition, "type" | "kind" | "version">): Json {
+  return {
+    schema_version: version,
+    message_type: type,
+    kind,
+    source: "test",
+    correlation_id: "job",
+    causation_id: "test",
+    idempotency_key: fresh(),
+    subject: "a",
+    tenant_id: tenantId,
+    created_at: "2026-10-01T09:30:00.000Z",
+    traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+    payload_inline: NO_PAYLOAD,
+  };
+}
+
+/** Tokens with each scope alone, with all but each, and with all. */
+const TOKENS: readonly Scope[][] = [
+  ...SCOPES.map((scope) => [scope]),
+  ...SCOPES.map((without) => SCOPES.filter((scope) => scope !== without)),
+  [...SCOPES],
+];
+
+it("every command has a door that says whom it opens to", () => {
+  for (const { type, door } of COMMANDS) {
+    expect(door, type).toMatchObject({ route: expect.stringMatching(/^(GET|POST|PUT) \//) });
+    expect([null, ...SCOPES], type).toContain(door?.scope);
+  }
+});
+
+/** Says a message by a door with every token, and expects what its definition says; `own` is the scope that it needs itself, if any will do. */
+async function expectDoor({ scope, ask }: Outer, definition: MessageDefinition, own: string | null): Promise<void> {
+  const tenantId = fresh("tenant");
+  for (const scopes of TOKENS) {
+    const caller = await callerWith(scopes, tenantId);
+    const { status, body } = await ask(caller, definition);
+    const may = scopes.includes(scope) && scopes.some((one) => one === own);
+    const expected = may ? { status: 422, code: "invalid_payload" } : { status: 403, code: "forbidden" };
+    expect({ scopes, status, code: body?.code }).toEqual({ scopes, ...expected });
+    if (own === null && scopes.includes(scope)) expect(body.detail).toContain(definition.door?.route ?? "defineEvent");
+  }
+  const { results } = await env.DB.prepare(
+    "SELECT id FROM instances WHERE tenant_id = ?1 UNION ALL SELECT id FROM outbox WHERE body->>'tenant_id' = ?1",
+  )
+    .bind(tenantId)
+    .all();
+  expect(results).toEqual([]);
+}
+
+describe.each([...ways("/v1/commands", "commands"), ...SCHEDULES, CORRECTION])("By $name", (outer) => {
+  it.each(COMMANDS)("the command $type is asked for with its own scope, and with no other", (command) =>
+    expectDoor(outer, command, command.door?.scope ?? null),
+  );
+});
+
+describe.each(ways("/v1/events", "events"))("By $name", (outer) => {
+  it.each(EVENTS)("the event $type is stated with its own scope, and by nobody where it has none", (event) =>
+    expectDoor(outer, event, event.door?.scope ?? null),
+  );
+});
+
+describe("By a corrected dead letter", () => {
+  it.each(EVENTS)("the event $type is corrected by an operator, unless it has a door that is closed", (event) =>
+    expectDoor(CORRECTION, event, event.door === undefined ? CORRECTION.scope : event.door.scope),
+  );
+});
+
+it("a schedule from before a door was closed to everybody is refused when it is due, and says why", async () => {
+  const caller = await callerWith();
+  for (const command of COMMANDS) await seedSchedule(caller, command);
+  await worker.scheduled(createScheduledController({ cron: "* * * * *" }), env, createExecutionContext());
+  const { results } = await env.DB.prepare(
+    `SELECT s.command, r.state, r.reason FROM schedules s LEFT JOIN schedule_runs r ON r.tenant_id = s.tenant_id AND r.name = s.name WHERE s.tenant_id = ?1`,
+  )
+    .bind(caller.tenantId)
+    .all<Json>();
+  await env.DB.prepare("DELETE FROM schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
+  const said = new Map(results.map(({ command, ...run }) => [command, run]));
+  for (const { type, door } of COMMANDS) {
+    const reason = expect.stringContaining(door?.scope === null ? `No token may send ${type}` : "is not valid");
+    expect(said.get(type), type).toEqual({ state: "refused", reason });
+  }
+  expect((await caller.get("/v1/instances")).body.items).toEqual([]);
+});

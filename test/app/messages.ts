@@ -1,0 +1,34 @@
+import { app } from "../../src/catalog.ts";
+import { routes } from "../../src/consumers/routes.ts";
+import type { MessageDefinition } from "../../src/engine/index.ts";
+import type { Json } from "../api/client.ts";
+import type { Names } from "./payloads.ts";
+
+/** Every command that there is: what the catalog's workflows perform. */
+export const COMMANDS: readonly MessageDefinition[] = app.workflows.map(({ on }) => on).filter(({ kind }) => kind === "command");
+
+/** Every event that there is: what the routes know. */
+export const EVENTS: readonly MessageDefinition[] = routes.map(({ event }) => event);
+
+export const MESSAGES: readonly MessageDefinition[] = [...COMMANDS, ...EVENTS];
+
+let keys = 0;
+
+/** A message in the name of a tenant, which belongs to whatever job `names` tell of. */
+export function messageOf(definition: MessageDefinition, tenantId: string, names: Names, payload: Json, more: object = {}): Json {
+  return {
+    schema_version: definition.version,
+    message_type: definition.type,
+    kind: definition.kind,
+    source: "test",
+    correlation_id: names.correlation_id,
+    causation_id: names.causation_id,
+    idempotency_key: `${names.content_id}/${++keys}`,
+    subject: definition.subject(definition.payload.parse(payload)),
+    tenant_id: tenantId,
+    created_at: "2026-10-01T09:30:00.000Z",
+    traceparent: `00-${names.trace_id}-b7ad6b7169203331-01`,
+    payload_inline: payload,
+    ...more,
+  };
+}

@@ -1,0 +1,169 @@
+import { env } from "cloudflare:workers";
+import { expect } from "vitest";
+import { brandAgentOf } from "../../src/objects/brand-agents.ts";
+import { budgetOf } from "../../src/objects/budgets.ts";
+import { resolveContacts } from "../../src/objects/contact-books.ts";
+import { readLedger } from "../../src/objects/ledgers.ts";
+import { type Caller, callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
+import { seedApproval, seedLetter } from "../api/seed.ts";
+import { bring, linkOf, people, synced, theCrm } from "../crm/crm.ts";
+import { projectedUntil, state } from "../facts/facts.ts";
+import { draft, publish } from "../publish/article.ts";
+import { endpoint, received } from "../webhooks/hook.ts";
+import type { Names } from "./payloads.ts";
+
+/** A tenant that has something of everything, and what each is called in messages. */
+export interface OtherTenant {
+  readonly caller: Caller;
+  readonly names: Names;
+  readonly hook: string;
+}
+
+/** Makes one: a brand with research and a page, contacts in the CRM, an endpoint with a delivery, a ledger, a budget with a hold, a merge, a batch, a sync. */
+export async function otherTenant(): Promise<OtherTenant> {
+  const caller = await callerWith();
+  const { tenantId } = caller;
+  const [brand, account] = [fresh("brand"), fresh("a")];
+  const asked = await caller.post("/v1/commands", { type: "brand.cycle", payload: { brand, cycle: "first", keywords: ["black tea"] } });
+  await reaches(caller, asked.body.instance_id, "complete");
+  const trend = { type: "keyword.trending", payload: { brand, keyword: "green tea", seen_on: "2026-10-01" } };
+  const told = await caller.post("/v1/events", { ...trend, correlation_id: asked.body.correlation_id }, { "idempotency-key": "1" });
+  expect(told.status).toBe(202);
+  const article = await draft(caller, { brand });
+  const page = await publish(caller, article);
+  await bring(caller, people(caller, 3));
+  const sync = await synced(caller);
+  const record = await linkOf(caller, "c0000");
+
+  const hooked = await endpoint(caller);
+  await caller.call("PUT", `/v1/budgets/${account}`, { limit_cents: 1000 });
+  const ask = await caller.post(`/v1/budgets/${account}/asks`, { amount_cents: 400 }, { "idempotency-key": "an ad" });
+  const entity = `account/${account}`;
+  const head = { occurred_at: "2026-10-01T09:30:00.000Z" };
+  const merged = { ...head, fact_id: "merge", entity: "contacts", type: "contact_merged", payload: { from: "c0002", into: "c0001" } };
+  await state(caller, [{ ...head, fact_id: "sale", entity, type: "outcome", payload: { account, value_cents: 1 } }, merged]);
+  const delivery = await hooked.delivery("sent");
+  await until(
+    async () => (await resolveContacts(env, tenantId, ["c0002"])).get("c0002"),
+    (canonical) => canonical === "c0001",
+  );
+  const [{ batch_id }] = (await caller.get("/v1/batches")).body.items;
+  const research = await until(
+    async () => env.DB.prepare("SELECT id FROM research WHERE tenant_id = ?1").bind(tenantId).first<string>("id"),
+    (id) => id !== null,
+  );
+  await settled(tenantId);
+  await projectedUntil(tenantId, 4);
+  await seedLetter(tenantId);
+  await seedApproval(tenantId, { instanceId: asked.body.instance_id, dueAt: Date.now() + 86_400_000 });
+  const command = { type: "brand.audit", payload: { brand } };
+  for (const [path, body] of [
+    ["/v1/schedules/mondays", { cron: "0 7 * * 1", command, reason: "every Monday" }],
+    ["/v1/qualification-rules", { expected_version: 0, rules: [] }],
+  ] as const) {
+    expect((await caller.call("PUT", path, body)).status).toBe(200);
+  }
+  const text = `what ${tenantId} says`;
+  return {
+    caller,
+    hook: hooked.hook,
+    names: {
+      tenant_id: tenantId,
+      ...{ brand, cycle: "first", keyword: "black tea", keywords: "black tea", audit: "first", findings: text },
+      ...{
+        content_id: article.id,
+        url: page.url,
+        uri: "at://did:plc:other/app.bsky.feed.post/1",
+        research_id: research ?? "",
+        reuse: research ?? "",
+      },
+      ...{ contact_id: "c0000", contact: "c0000", from: "c0001", into: "c0000", occasion: "1", sync_id: sync.sync_id },
+      ...{ crm_id: record.crm_id, merged: record.crm_id, event_id: fresh("e"), batch_id, request: "r" },
+      ...{ endpoint_id: hooked.id, delivery_id: delivery.id, entity, fact_id: "sale", fact_type: "outcome", body: "{}" },
+      ...{ account, partner: account, hold: ask.body.hold, outcome_id: "sale", rule: "all", about: entity },
+      ...{
+        note: text,
+        reason: text,
+        subtype: text,
+        trace_id: "a".repeat(32),
+        traceparent: `00-${"a".repeat(32)}-b7ad6b7169203331-01`,
+        tracestate: "other=1",
+      },
+      correlation_id: asked.body.correlation_id,
+      causation_id: `${asked.body.instance_id}/decide`,
+    },
+  };
+}
+
+/** Waits until nothing is under way of the tenants that a pattern names. */
+export async function settled(tenants: string): Promise<void> {
+  const open = env.DB.prepare(
+    `SELECT (SELECT count(*) FROM instances WHERE tenant_id GLOB ?1 AND status NOT IN ('complete', 'errored', 'dead', 'skipped', 'terminated'))
+       + (SELECT count(*) FROM outbox WHERE body->>'tenant_id' GLOB ?1) AS count`,
+  ).bind(tenants);
+  let quiet = 0;
+  await until(
+    async () => {
+      quiet = (await open.first<number>("count")) === 0 ? quiet + 1 : 0;
+      return quiet;
+    },
+    (looks) => looks > 10,
+  );
+  expect(quiet, "looks at which nothing was under way").toBeGreaterThan(10);
+}
+
+/** How the rows of a tenant are found in tables that do not name it. */
+const FOUND_BY: Record<string, string> = {
+  inbox: "instance_id IN (SELECT id FROM instances WHERE tenant_id = ?1)",
+  stated_events: "correlation_id IN (SELECT correlation_id FROM instances WHERE tenant_id = ?1)",
+  outbox: "body->>'tenant_id' = ?1",
+  tombstones: "id IN (SELECT unhex(id) FROM instances WHERE tenant_id = ?1)",
+};
+
+/** Tables in which nothing of a tenant lies that is at rest. */
+export const EMPTY_AT_REST = ["batch_keys", "batch_parts", "crm_failures", "outbox", "schedule_runs", "signals", "tombstones", "waits"];
+
+/** Tables of the platform and of the tests. */
+const NOT_OURS = ["_cf_KV", "_cf_METADATA", "d1_migrations", "sqlite_sequence"];
+
+/** Everything there is of a tenant, wherever it lies: every table, both buckets, each kind of object, the CRM, its receiver. */
+export async function everythingOf({ caller: { tenantId }, names, hook }: OtherTenant): Promise<Json> {
+  const { brand = "", account = "", entity = "", endpoint_id } = names;
+  const agent = brandAgentOf(env, tenantId, brand);
+  const ledgers = [entity, "contacts", `webhook/${endpoint_id}`].map((one) => readLedger(env, tenantId, one, { after: 0, limit: 100 }));
+  const records = await theCrm().list("contacts");
+  return {
+    rows: await rowsOf(tenantId),
+    payloads: await keysIn(env.PAYLOADS, (key) => key.split("/")[1] === tenantId),
+    pages: await keysIn(env.PAGES, (key) => key.startsWith(`${tenantId}/`)),
+    ledgers: await Promise.all(ledgers),
+    budget: await budgetOf(env, tenantId, account).state(),
+    contacts: [...(await resolveContacts(env, tenantId, ["c0000", "c0001", "c0002"]))],
+    agent: [await agent.beliefs(), await agent.state(), await agent.decisions({ before: Number.MAX_SAFE_INTEGER, limit: 100 })],
+    records: records.filter(({ key }) => key?.startsWith(`${tenantId}/`)),
+    received: await received(hook),
+  };
+}
+
+async function rowsOf(tenantId: string): Promise<Json> {
+  const { results } = await env.DB.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").all<Json>();
+  const tables = results.filter(({ name }) => !NOT_OURS.includes(name));
+  const found = tables.map(async ({ name, sql }) => {
+    const where = /^ *tenant_id /m.test(sql) ? "tenant_id = ?1" : FOUND_BY[name];
+    if (where === undefined) throw new Error(`Say in test/app/other-tenant.ts how a tenant's rows of the table ${name} are found.`);
+    const { results: rows } = await env.DB.prepare(`SELECT * FROM "${name}" WHERE ${where}`).bind(tenantId).all();
+    return [name, rows.map((row) => JSON.stringify(row)).sort()];
+  });
+  return Object.fromEntries(await Promise.all(found));
+}
+
+async function keysIn(bucket: R2Bucket, isTheirs: (key: string) => boolean): Promise<string[]> {
+  const keys: string[] = [];
+  for (let cursor: string | undefined, more = true; more; ) {
+    const found = await bucket.list(cursor === undefined ? {} : { cursor });
+    keys.push(...found.objects.filter(({ key }) => isTheirs(key)).map(({ key, etag }) => `${key} ${etag}`));
+    more = found.truncated;
+    cursor = found.truncated ? found.cursor : undefined;
+  }
+  return keys.sort();
+}

@@ -1,0 +1,125 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { type MessageDefinition, SCOPES } from "../../src/engine/index.ts";
+import { type Caller, callerWith, expectProblem, fresh, type Json } from "../api/client.ts";
+import { seedLetter } from "../api/seed.ts";
+import { MESSAGES, messageOf } from "./messages.ts";
+import { settled } from "./other-tenant.ts";
+import { type Names, payloadsOf } from "./payloads.ts";
+
+/** What a text says does not matter here, as long as its schema takes it. */
+const NAMES: Names = new Proxy<Record<string, string>>(
+  { trace_id: "a".repeat(32), url: "https://pages.example.com/a" },
+  { get: (known, field) => known[String(field)] ?? "a-name" },
+);
+
+const reason = "a test";
+
+function payloadOf(definition: MessageDefinition, { tenantId }: Caller): Json {
+  const names = new Proxy(NAMES, { get: (known, field) => (field === "tenant_id" ? tenantId : known[String(field)]) });
+  return payloadsOf(definition, names)[0];
+}
+
+/** A dead letter of a message that is as it should be, but for what it said otherwise. */
+async function letterOf(caller: Caller, definition: MessageDefinition, said: object = {}, why = "exhausted") {
+  const message = messageOf(definition, caller.tenantId, NAMES, payloadOf(definition, caller), { idempotency_key: fresh() });
+  const id = await seedLetter(caller.tenantId, { body: { ...message, ...said }, queue: definition.queue.name, reason: why });
+  return {
+    id,
+    asItCame: () => caller.post(`/v1/dead-letters/${id}/replay`, { reason }),
+    replay: (change: object, by = caller) => by.post(`/v1/dead-letters/${id}/replay`, { reason, body: { ...message, ...change } }),
+  };
+}
+
+/** Nothing was sent, and every letter can still be settled. */
+async function nothingSent({ tenantId }: Caller): Promise<void> {
+  const found = env.DB.prepare(
+    `SELECT (SELECT count(*) FROM instances WHERE tenant_id = ?1) AS instances,
+       (SELECT count(*) FROM outbox WHERE body->>'tenant_id' = ?1) AS messages,
+       (SELECT count(*) FROM dead_letters WHERE tenant_id = ?1 AND state <> 'open') AS settled`,
+  );
+  expect(await found.bind(tenantId).first()).toEqual({ instances: 0, messages: 0, settled: 0 });
+}
+
+/** Messages that only the deployment's own code says: no token corrects one. */
+const isClosed = ({ door }: MessageDefinition) => door?.scope === null;
+
+/** Expects that a message is let through as what it is, or that nobody may correct it; what is wrong with its payload is found behind that. */
+function expectRead(answer: Parameters<typeof expectProblem>[0], definition: MessageDefinition): void {
+  if (isClosed(definition)) expectProblem(answer, 403, "forbidden");
+  else expectProblem(answer, 422, "invalid_payload");
+}
+
+const others = (definition: MessageDefinition) => MESSAGES.filter((one) => one !== definition);
+const flipped = ({ kind }: MessageDefinition) => (kind === "command" ? "event" : "command");
+
+describe.each(MESSAGES)("A replay of $type", (definition) => {
+  const closed = isClosed(definition);
+
+  it("has its payload checked, and keeps its tenant, key and source", async () => {
+    const [caller, other] = [await callerWith(), await callerWith()];
+    const letter = await letterOf(caller, definition);
+    expectRead(await letter.replay({ payload_inline: 7 }), definition);
+    for (const [path, value] of [
+      ["source", "ledger"],
+      ["idempotency_key", "another"],
+    ] as const) {
+      const answer = await letter.replay({ [path]: value });
+      if (closed) expectProblem(answer, 403, "forbidden");
+      else expect(expectProblem(answer, 422, "invalid_envelope").issues).toMatchObject([{ path }]);
+    }
+    expectProblem(await letter.replay({ tenant_id: other.tenantId }), 403, "forbidden");
+    expectProblem(await letter.replay({}, other), 404, "dead_letter_not_found");
+    await nothingSent(caller);
+    await nothingSent(other);
+  });
+
+  it("keeps its type and kind, and so its queue", async () => {
+    const caller = await callerWith();
+    const letter = await letterOf(caller, definition);
+    expectProblem(await letter.replay({ kind: flipped(definition) }), 404, "unknown_message_type");
+    for (const one of others(definition)) {
+      const change = { message_type: one.type, kind: one.kind, payload_inline: payloadOf(one, caller) };
+      const answer = await letter.replay(change);
+      if (one.queue.name !== definition.queue.name) expectProblem(answer, 404, "unknown_message_type");
+      else if (isClosed(one)) expectProblem(answer, 403, "forbidden");
+      else expect(expectProblem(answer, 422, "invalid_envelope").issues).toMatchObject([{ path: "message_type" }]);
+    }
+    await nothingSent(caller);
+  });
+
+  it("is not what a message becomes that was another's: one of another queue, of another tenant, of another payload's key", async () => {
+    const [caller, other] = [await callerWith([...SCOPES]), await callerWith()];
+    const elsewhere = others(definition).find(({ queue }) => queue.name !== definition.queue.name);
+    const strayed = await letterOf(caller, definition, { message_type: elsewhere?.type, kind: elsewhere?.kind });
+    const answer = await strayed.replay({});
+    if (closed) expectProblem(answer, 403, "forbidden");
+    else expectProblem(answer, 422, "invalid_envelope");
+    const nobodys = await letterOf(caller, definition, { tenant_id: "No Tenant" });
+    await env.DB.prepare("UPDATE dead_letters SET tenant_id = NULL WHERE id = ?1").bind(nobodys.id).run();
+    expectProblem(await nobodys.replay({ tenant_id: other.tenantId }), 403, "forbidden");
+    const reused = await letterOf(caller, definition, {}, "idempotency_key_reused");
+    expectProblem(await reused.asItCame(), 422, "idempotency_key_reused");
+    await nothingSent(caller);
+    await nothingSent(other);
+  });
+
+  it("mends a type or a kind that there is not, with the token's own scopes", async () => {
+    const caller = await callerWith();
+    for (const mistake of [{ message_type: "nobody.knows" }, { message_type: undefined, kind: 7 }, { kind: flipped(definition) }]) {
+      expectRead(await (await letterOf(caller, definition, mistake)).replay({ payload_inline: 7 }), definition);
+    }
+    await nothingSent(caller);
+  });
+});
+
+it("What only the deployment's own code says is replayed as it came, by an operator with no other scope", async () => {
+  const caller = await callerWith(["operate"]);
+  const closed = MESSAGES.filter((definition) => isClosed(definition) && definition.kind === "event");
+  expect(closed.length).toBeGreaterThan(0);
+  for (const definition of closed) {
+    const { status, body } = await (await letterOf(caller, definition)).asItCame();
+    expect({ type: definition.type, status, body }).toMatchObject({ status: 202, body: { sent: true } });
+  }
+  await settled(caller.tenantId);
+});
