@@ -7,6 +7,7 @@ import { audit } from "./audit.ts";
 import { authenticate } from "./auth.ts";
 import { batchReports } from "./batch-reports.ts";
 import { batches } from "./batches.ts";
+import { drain } from "./body.ts";
 import { brands } from "./brands.ts";
 import { budgets } from "./budgets.ts";
 import { commands } from "./commands.ts";
@@ -23,8 +24,10 @@ import { facts } from "./facts.ts";
 import { health } from "./health.ts";
 import { instances } from "./instances.ts";
 import { invalidRequest } from "./invalid-request.ts";
+import { refuseKeys } from "./keyless.ts";
 import { landing } from "./landing.ts";
 import { ledgers } from "./ledgers.ts";
+import { readable } from "./media-type.ts";
 import { openApi } from "./openapi.ts";
 import { pages } from "./pages.ts";
 import { answerProblem, HttpRefusal } from "./problem.ts";
@@ -53,8 +56,9 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   });
   api.onError(answerProblem);
   api.notFound((context) => answerProblem(refusalOf(api, context), context));
-  api.use(nosniff, limitStrangers);
+  api.use(nosniff, drained, limitStrangers, readable);
   api.use("/v1/*", noStore, authenticate);
+  api.use(refuseKeys(api));
 
   const asked = [commands(catalog), statedEvents(catalog)];
   const nouns = [instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(), tokens()];
@@ -85,6 +89,13 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
 const nosniff: MiddlewareHandler<ApiEnv> = async (context, next) => {
   await next();
   context.header("x-content-type-options", "nosniff");
+};
+
+/** What a refusal left unread is read all the same, within bounds: who is still sending would not hear the answer. */
+const drained: MiddlewareHandler<ApiEnv> = async (context, next) => {
+  await next();
+  const { body, bodyUsed } = context.req.raw;
+  if (context.res.status >= 400 && body && !bodyUsed && !body.locked) await drain(body.getReader());
 };
 
 const noStore: MiddlewareHandler<ApiEnv> = async (context, next) => {

@@ -49,7 +49,7 @@ const stream = createRoute({
   responses: {
     200: { description: "Events", content: { "text/event-stream": { schema: text } } },
     204: { description: "`Last-Event-ID` is that of the end" },
-    ...problems("unauthorized", "forbidden", "batch_not_found"),
+    ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_payload"),
   },
 });
 

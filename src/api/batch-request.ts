@@ -8,8 +8,11 @@ import { FORMATS } from "../batches/layout.ts";
 import { MAX_FILE_BYTES } from "../batches/limits.ts";
 import { countUpload } from "../batches/uploads.ts";
 import { beginning, byteLength, MillraceError } from "../engine/index.ts";
-import { mediaTypeOf, parseWith, readBody } from "./body.ts";
+import { parseWith, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
+import { idempotencyKey } from "./idempotency-key.ts";
+import { invalidRequest } from "./invalid-request.ts";
+import { mediaTypeOf, notTaken } from "./media-type.ts";
 import { HttpRefusal } from "./problem.ts";
 
 /** What an uploaded file may be. */
@@ -18,7 +21,7 @@ const UPLOADS: Record<string, Batch["format"]> = { "text/csv": "csv", "applicati
 const name = z
   .string()
   .regex(/^[A-Za-z0-9][A-Za-z0-9_-]{0,63}$/, "must be 1 to 64 letters, digits, - or _, beginning with a letter or digit")
-  .meta({ description: "Names the work: the same id again is the same batch." });
+  .meta({ description: "Names the work: the same id again is the same batch. Default: the `Idempotency-Key`." });
 const dataset = z.enum([...DATASETS.keys()] as [string, ...string[]]);
 const format = z.enum(FORMATS).default("csv");
 const formulas = z.enum(["escape", "keep"]).default("escape").meta({
@@ -53,7 +56,7 @@ const requestSchema = z.discriminatedUnion("operation", [
 export const documentedSchema = z.strictObject({
   operation: z.enum(OPERATIONS),
   dataset,
-  batch_id: name,
+  batch_id: name.optional(),
   manifest: manifest.optional().meta({ description: "The file, for an import or a reconciliation." }),
   format: format.optional().meta({ description: "Of an export's result; default csv." }),
   formulas: formulas.optional(),
@@ -66,16 +69,13 @@ export async function readBatchRequest(
   const sent = mediaTypeOf(context.req);
   const uploadedAs = UPLOADS[sent];
   if (!uploadedAs && sent !== "application/json") {
-    throw new HttpRefusal(
-      "unsupported_media_type",
-      `Send a file with \`Content-Type: ${Object.keys(UPLOADS).join("` or `")}\`, or a request with \`application/json\`${sent ? `, not ${beginning(sent, 100)}` : ""}.`,
-    );
+    throw notTaken(sent, ...Object.keys(UPLOADS), "application/json");
   }
   return uploadedAs ? readUpload(context, uploadedAs) : readJsonRequest(context);
 }
 
 async function readUpload(context: Context<ApiEnv>, format: Batch["format"]) {
-  const { operation, dataset, batch_id: batchId, formulas } = parseWith(uploadSchema, context.req.query());
+  const { operation, dataset, batch_id: batchId, formulas } = parseWith(uploadSchema, named(context, context.req.query()));
   const length = lengthOf(context.req.header("content-length"));
   const { tenantId } = context.var.caller;
   await countUpload(context.env.DB, tenantId, length);
@@ -84,7 +84,7 @@ async function readUpload(context: Context<ApiEnv>, format: Batch["format"]) {
 }
 
 async function readJsonRequest(context: Context<ApiEnv>) {
-  const asked = await readBody(context.req, requestSchema);
+  const asked = parseWith(requestSchema, named(context, await readBody(context.req, z.looseObject({}))));
   const { operation, dataset, batch_id: batchId } = asked;
   const formulas = "formulas" in asked ? asked.formulas : "escape";
   if (asked.operation === "export")
@@ -99,6 +99,16 @@ async function readJsonRequest(context: Context<ApiEnv>) {
   }
   if (file.size > MAX_FILE_BYTES) throw tooLarge();
   return { request: { operation, dataset, batchId, format, formulas }, file, uploaded: false };
+}
+
+/** What is asked for with its id: its own, or the `Idempotency-Key`. Errors: `invalid_payload` for a key that is no such id, or another one. */
+function named({ req }: Context<ApiEnv>, asked: Record<string, unknown>): Record<string, unknown> {
+  const key = idempotencyKey(req.header("idempotency-key"));
+  if (key === undefined) return asked;
+  const message = name.safeParse(key).error?.issues[0]?.message;
+  if (message) throw invalidRequest([{ path: "Idempotency-Key", message: `${message}: it is the batch's id` }]);
+  if (asked.batch_id === undefined || asked.batch_id === key) return { ...asked, batch_id: key };
+  throw invalidRequest([{ path: "Idempotency-Key", message: "is another name than `batch_id`: send one of the two" }]);
 }
 
 /** R2 takes a stream only if it is told how long it is. */

@@ -9,6 +9,7 @@ import { documentedSchema, readBatchRequest, uploadQuery } from "./batch-request
 import { BatchSchema, batchOf, batchParams, batchView, noSuchBatch } from "./batch-view.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
+import { keyHeader } from "./idempotency-key.ts";
 import { page, pageOf, pageQuery } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
@@ -30,7 +31,10 @@ const accept = createRoute({
   ...needs("enqueue"),
   request: {
     query: uploadQuery,
-    headers: z.object(traceHeadersSchema),
+    headers: z.object({
+      ...keyHeader("The batch's id, where `batch_id` does not say it: as an id it has up to 64 letters, digits, - and _."),
+      ...traceHeadersSchema,
+    }),
     body: {
       required: true,
       content: {

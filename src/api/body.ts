@@ -1,11 +1,24 @@
 import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import { beginning, issuesOf, MillraceError, parseBounded } from "../engine/index.ts";
+import { issuesIn, MillraceError, parseBounded } from "../engine/index.ts";
 import { invalidRequest } from "./invalid-request.ts";
-import { HttpRefusal } from "./problem.ts";
+import { mediaTypeOf, notTaken } from "./media-type.ts";
 
 /** Largest body of a route that does not say otherwise: many at once fit an isolate's memory. */
 const USUAL_MAX_BYTES = 64 * 1024;
+/** How much of what is too large is read all the same, and for how long: who is still sending does not hear the answer. */
+const MAX_DRAINED_BYTES = 8 * 1024 * 1024;
+const MAX_DRAINING_MS = 5000;
+
+interface BodyOptions {
+  /** What the body may be, beside what `isTaken` says; default `application/json`. */
+  mediaType?: string;
+  /** Says of other media types whether they are read the same. */
+  isTaken?: (mediaType: string) => boolean;
+  maxBytes?: number;
+  /** True leaves the character NUL to whoever reads the items of the body one by one. */
+  nul?: boolean;
+}
 
 /**
  * Reads a JSON body: its type, its size, its shape, then its schema, in the order of what each costs. The handlers call it
@@ -14,23 +27,18 @@ const USUAL_MAX_BYTES = 64 * 1024;
 export async function readBody<Schema extends z.ZodType>(
   request: HonoRequest,
   schema: Schema,
-  { mediaType = "application/json", maxBytes = USUAL_MAX_BYTES }: { mediaType?: string; maxBytes?: number } = {},
+  { mediaType = "application/json", isTaken = () => false, maxBytes = USUAL_MAX_BYTES, nul = false }: BodyOptions = {},
 ): Promise<z.output<Schema>> {
   const sent = mediaTypeOf(request);
-  if (sent !== mediaType) {
-    throw new HttpRefusal("unsupported_media_type", `Send \`Content-Type: ${mediaType}\`${sent ? `, not ${beginning(sent, 100)}` : ""}.`);
-  }
-  const text = await readText(request.raw, maxBytes);
-  const value = parseBounded(text, maxBytes);
-  refuseHalfCharacters(text);
-  return parseWith(schema, value);
+  if (sent !== mediaType && !isTaken(sent)) throw notTaken(sent, mediaType);
+  return parseWith(schema, parseBounded(await readText(request.raw, maxBytes), maxBytes, { nul }));
 }
 
 /** A value that fits its schema. Errors: `invalid_payload` with an issue per wrong field. */
 export function parseWith<Schema extends z.ZodType>(schema: Schema, value: unknown): z.output<Schema> {
   const parsed = schema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw invalidRequest(issuesOf(parsed.error));
+  throw invalidRequest(issuesIn(schema, value, parsed.error));
 }
 
 /** Documents the body of a route: the same schema that its handler passes to `readBody`. */
@@ -44,22 +52,48 @@ export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
   return rest;
 }
 
-/** The bare media type of a request: lower case, without parameters. */
-export function mediaTypeOf(request: HonoRequest): string {
-  return (request.header("content-type") ?? "").split(";")[0]?.trim().toLowerCase() ?? "";
-}
-
-/** Reads no further than the limit: a body without a length could fill the isolate's memory. Errors: `payload_too_large`, `invalid_json` for bytes that are no text. */
+/**
+ * Reads no further than the limit: a body without a length could fill the isolate's memory. Errors: `payload_too_large`, `invalid_json` for
+ * bytes that are no text, or that break off.
+ */
 export async function readText(request: Request, maxBytes: number): Promise<string> {
+  const reader = request.body?.getReader();
+  if (!reader) return "";
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
   let text = "";
   let bytes = 0;
-  for await (const chunk of request.body ?? []) {
+  for (let chunk = await next(reader); chunk; chunk = await next(reader)) {
     bytes += chunk.byteLength;
-    if (bytes > maxBytes) throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes: send less at once.`);
+    if (bytes > maxBytes) {
+      await drain(reader);
+      throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes: send less at once.`);
+    }
     text += decoded(() => decoder.decode(chunk, { stream: true }));
   }
   return text + decoded(() => decoder.decode());
+}
+
+type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, "read" | "cancel">;
+
+/** The next bytes; undefined at the end. A caller who hangs up hears no answer, so it is none of ours to log as an error. */
+async function next(reader: Reader): Promise<Uint8Array | undefined> {
+  try {
+    return (await reader.read()).value;
+  } catch {
+    throw new MillraceError("invalid_json", "The body broke off before its end. Send it again.");
+  }
+}
+
+/** Reads on and keeps nothing, within bounds: a connection that is closed on somebody who is still sending loses the answer with it. */
+export async function drain(reader: Reader): Promise<void> {
+  const giveUpAt = Date.now() + MAX_DRAINING_MS;
+  let bytes = 0;
+  while (bytes <= MAX_DRAINED_BYTES && Date.now() < giveUpAt) {
+    const { value } = await reader.read().catch(() => ({ value: undefined }));
+    if (!value) return;
+    bytes += value.byteLength;
+  }
+  await reader.cancel().catch(() => {});
 }
 
 /** What cannot be read is not guessed: a replaced character would be stored as if it had been sent. */
@@ -67,15 +101,6 @@ function decoded(decode: () => string): string {
   try {
     return decode();
   } catch {
-    throw new MillraceError("invalid_json", "The body is not UTF-8. Send JSON in UTF-8, whatever its Content-Type says of a charset.");
+    throw new MillraceError("invalid_json", "The body is not UTF-8. Send JSON in UTF-8.");
   }
-}
-
-/** JSON can escape half of a surrogate pair, which is no character: it has no UTF-8, so it could be neither stored nor hashed. */
-function refuseHalfCharacters(text: string): void {
-  if (!/\\u[dD][89a-fA-F]/.test(text)) return;
-  JSON.parse(text, (key, value) => {
-    if (key.isWellFormed() && !(typeof value === "string" && !value.isWellFormed())) return value;
-    throw invalidRequest([{ path: key.toWellFormed(), message: "contains half of a surrogate pair: send whole characters" }]);
-  });
 }

@@ -6,7 +6,7 @@ import { ACTION_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
+import { idempotencyKey, keyHeader } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
@@ -98,12 +98,7 @@ const ask = createRoute({
   ...needs("enqueue"),
   request: {
     params: z.object({ account }),
-    headers: z.object({
-      "idempotency-key": z
-        .string()
-        .optional()
-        .openapi({ description: `Required: 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or quoted.` }),
-    }),
+    headers: z.object(keyHeader("Required: names what is to be paid for.")),
     body: jsonBody(askSchema),
   },
   responses: {

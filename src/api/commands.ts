@@ -2,6 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, HonoRequest } from "hono";
 import {
   type Accepted,
+  assertBounded,
   assertMayAsk,
   type Catalog,
   type CommandRequest,
@@ -12,11 +13,23 @@ import {
 } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { needs } from "./auth.ts";
-import { jsonBody, jsonSchema, parseWith, readBody } from "./body.ts";
-import { CLOUD_EVENT, cloudEventSchema, isCloudEvent, readCloudEvent } from "./cloud-events.ts";
+import { parseWith, readBody } from "./body.ts";
+import {
+  CLOUD_EVENT,
+  CLOUD_EVENT_BATCH,
+  cloudEventHeaders,
+  commandOf,
+  isCloudEvent,
+  isCloudEventBatch,
+  orCloudEvent,
+  orCloudEvents,
+  orThrow,
+  readCloudEvent,
+  readCloudEvents,
+} from "./cloud-events.ts";
 import type { ApiEnv } from "./env.ts";
-import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
-import { invalidRequest } from "./invalid-request.ts";
+import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
+import { notTaken } from "./media-type.ts";
 import { ProblemSchema, problemOf, problems } from "./problem.ts";
 import { traceHeadersSchema, traceOf } from "./trace.ts";
 
@@ -63,20 +76,18 @@ const acceptOne = createRoute({
   description: [
     "202 means that the command's row is committed: exactly one instance will perform it.",
     "`Idempotency-Key` names the work; without it the command derives a key from its payload. The same key again answers with the same instance, `replayed`.",
-    "Also takes CloudEvents 1.0, structured and binary: `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is not, it follows from the payload.",
+    "Also takes CloudEvents 1.0, structured (`application/cloudevents+json`) and binary (`ce-` headers, and a body of `application/json` or any `application/…+json`): `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is not, it follows from the payload.",
   ].join("\n\n"),
   ...needs("enqueue"),
   request: {
     headers: z.object({
-      "idempotency-key": z
-        .string()
-        .optional()
-        .openapi({ description: `1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or quoted.` }),
+      ...keyHeader("Names the work."),
+      ...cloudEventHeaders,
       ...traceHeadersSchema,
     }),
     body: {
       required: true,
-      content: { ...jsonBody(commandSchema).content, [CLOUD_EVENT]: { schema: jsonSchema(cloudEventSchema) } },
+      content: orCloudEvent(commandSchema),
     },
   },
   responses: {
@@ -94,11 +105,15 @@ const acceptMany = createRoute({
   path: "/v1/commands/batch",
   operationId: "acceptCommands",
   summary: "Accept up to 100 commands",
-  description: "Answers each command by itself, in order. Keys go into the items.",
+  description:
+    "Answers each command by itself, in order. Keys go into the items. Also takes CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`), each read as `POST /v1/commands` reads one.",
   ...needs("enqueue"),
   request: {
     headers: z.object(traceHeadersSchema),
-    body: jsonBody(batchSchema),
+    body: {
+      required: true,
+      content: orCloudEvents(batchSchema, MAX_BATCH),
+    },
   },
   responses: {
     200: {
@@ -129,11 +144,14 @@ export function commands(catalog: Catalog) {
 
 async function readCommand(request: HonoRequest): Promise<CommandRequest> {
   const key = idempotencyKey(request.header("idempotency-key"));
+  if (isCloudEventBatch(request))
+    throw notTaken(`${CLOUD_EVENT_BATCH}, which goes to POST /v1/commands/batch`, "application/json", CLOUD_EVENT);
   const command = isCloudEvent(request)
-    ? await readCloudEvent(request)
+    ? commandOf(await readCloudEvent(request))
     : asRequest(await readBody(request, commandSchema, { maxBytes: INTAKE_LIMITS.maxBytes }));
   return {
     ...command,
+    exact: true,
     idempotencyKey: key ?? command.idempotencyKey,
     ...traceOf(request),
   };
@@ -141,20 +159,26 @@ async function readCommand(request: HonoRequest): Promise<CommandRequest> {
 
 /** The items of a batch, each read or refused. */
 async function readBatch(request: HonoRequest, assertMay: (type: string) => void): Promise<(CommandRequest | MillraceError)[]> {
-  if (request.header("idempotency-key") !== undefined) {
-    throw invalidRequest([{ path: "Idempotency-Key", message: "cannot name a whole batch: give each item its `idempotency_key`" }]);
-  }
-  const { commands } = await readBody(request, unreadBatchSchema, { maxBytes: MAX_BATCH_BYTES });
-  return commands.map((item) => {
+  const limits = { most: MAX_BATCH, maxBytes: MAX_BATCH_BYTES };
+  const items = isCloudEventBatch(request)
+    ? (await readCloudEvents(request, limits)).map((event) => () => commandOf(orThrow(event)))
+    : (await readBody(request, unreadBatchSchema, { ...limits, nul: true })).commands.map((item) => () => commandIn(item));
+  return items.map((read) => {
     try {
-      const { idempotency_key, ...command } = parseWith(batchItemSchema, item);
+      const command = read();
       assertMay(command.type);
-      return { ...asRequest(command), idempotencyKey: idempotency_key, ...traceOf(request) };
+      return { ...command, exact: true, ...traceOf(request) };
     } catch (error) {
       if (error instanceof MillraceError) return error;
       throw error;
     }
   });
+}
+
+function commandIn(item: unknown): CommandRequest {
+  assertBounded(item, { nul: false });
+  const { idempotency_key, ...command } = parseWith(batchItemSchema, item);
+  return { ...asRequest(command), idempotencyKey: idempotency_key };
 }
 
 function asRequest(command: z.infer<typeof commandSchema>): CommandRequest {

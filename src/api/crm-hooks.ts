@@ -48,7 +48,10 @@ export function crmHooks(catalog: Catalog) {
   return routes.openapi(take, async ({ env, req, json }) => {
     const text = await readText(req.raw, MAX_BYTES);
     if (!verifyHubspotSignature({ method: req.method, url: req.url, headers: req.raw.headers }, text, crmWebhookSecret(env))) {
-      throw new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. Nothing was taken.");
+      throw new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. Nothing was taken.", {
+        // A 401 has to name a scheme, and HubSpot's has no registered name.
+        "www-authenticate": 'HubSpot-Signature-v3 realm="millrace"',
+      });
     }
     const { tenant: tenantId } = req.valid("param");
     assertHasCrm(env, tenantId);

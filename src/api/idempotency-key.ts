@@ -1,9 +1,21 @@
+import { z } from "@hono/zod-openapi";
 import { invalidRequest } from "./invalid-request.ts";
 
 export const MAX_KEY_CHARACTERS = 500;
 /** The string of RFC 8941: printable ASCII in quotes, where `\` stands before a quote or itself. */
 const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
-const BARE = /^[\x21-\x7e][\x20-\x7e]*$/;
+/** A comma is what two headers are joined by. */
+const BARE = /^[\x21-\x2b\x2d-\x7e][\x20-\x2b\x2d-\x7e]*$/;
+
+/** Documents the header for a route that reads it: every other one refuses it. */
+export function keyHeader(description: string) {
+  return {
+    "idempotency-key": z
+      .string()
+      .optional()
+      .openapi({ description: `${description} 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare (without a comma) or quoted.` }),
+  };
+}
 
 /** Reads `Idempotency-Key`, bare as most send it or quoted as the draft standard says; undefined where there is none. Errors: `invalid_payload`. */
 export function idempotencyKey(header: string | undefined): string | undefined {
@@ -11,7 +23,9 @@ export function idempotencyKey(header: string | undefined): string | undefined {
   const text = header.trim();
   const key = text.startsWith('"') ? QUOTED.exec(text)?.[1]?.replaceAll(/\\(.)/g, "$1") : BARE.exec(text)?.[0];
   if (key && key.length <= MAX_KEY_CHARACTERS) return key;
+  const message = `must be 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or in double quotes`;
+  const isTwo = text.includes(",") && !text.startsWith('"');
   throw invalidRequest([
-    { path: "Idempotency-Key", message: `must be 1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or in double quotes` },
+    { path: "Idempotency-Key", message: isTwo ? `${message}, and sent once: a key with a comma needs the quotes` : message },
   ]);
 }

@@ -1,8 +1,7 @@
-import { type Issue, MillraceError } from "../engine/index.ts";
+import { firstOf, type Issue, MillraceError } from "../engine/index.ts";
 
 /** A request that does not fit its schema. */
 export function invalidRequest(issues: Issue[]): MillraceError {
-  const [first] = issues;
-  const where = first ? `${first.path || "the body"}: ${first.message}` : "it does not fit";
-  return new MillraceError("invalid_payload", `The request is not valid at ${where}. /openapi.json says what the route takes.`, { issues });
+  const said = `The request is not valid: ${firstOf(issues, "the body")}. /openapi.json says what the route takes.`;
+  return new MillraceError("invalid_payload", said, { issues });
 }

@@ -17,7 +17,7 @@ import { ACTION_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { idempotencyKey } from "./idempotency-key.ts";
+import { idempotencyKey, keyHeader } from "./idempotency-key.ts";
 import { page, pageOf, pageQuery } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
@@ -120,8 +120,8 @@ const remove = createRoute({
   summary: "End a schedule",
   description: "What became of its times can still be read.",
   ...needs("operate"),
-  request: { params, body: jsonBody(reasoned) },
-  responses: { 204: { description: "It is gone" }, ...problems(...ACTION_REFUSALS, "schedule_not_found") },
+  request: { params, query: reasoned },
+  responses: { 204: { description: "It is gone" }, ...problems(...found) },
 });
 
 const pause = createRoute({
@@ -152,7 +152,7 @@ const run = createRoute({
   summary: "Run its command now, beside its times",
   description: "Also that of a paused schedule. The same `Idempotency-Key` is the same run.",
   ...needs("operate"),
-  request: { params, headers: z.object({ "idempotency-key": z.string().optional(), ...traceHeadersSchema }), body: jsonBody(reasoned) },
+  request: { params, headers: z.object({ ...keyHeader("Names the run."), ...traceHeadersSchema }), body: jsonBody(reasoned) },
   responses: {
     202: answers("Accepted", z.object({ instance_id: z.string(), replayed: z.boolean() })),
     ...problems(...ACTION_REFUSALS, "schedule_not_found", "unknown_message_type"),
@@ -187,7 +187,7 @@ export function schedules(catalog: Catalog) {
       return json(scheduleView(await putSchedule(env, catalog, caller, req.valid("param").name, wanted, reason)), 200);
     })
     .openapi(remove, async ({ env, req, var: { caller }, body }) => {
-      const { reason } = await readBody(req, reasoned);
+      const { reason } = req.valid("query");
       await deleteSchedule(env, caller, req.valid("param").name, reason);
       return body(null, 204);
     })

@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import {
+  assertBounded,
   assertMayState,
   type Catalog,
   type EventRequest,
@@ -12,11 +13,24 @@ import {
 } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { needs } from "./auth.ts";
-import { jsonBody, jsonSchema, parseWith, readBody } from "./body.ts";
-import { CLOUD_EVENT, cloudEventSchema, isCloudEvent, readCloudEvent } from "./cloud-events.ts";
+import { parseWith, readBody } from "./body.ts";
+import {
+  CLOUD_EVENT,
+  CLOUD_EVENT_BATCH,
+  cloudEventHeaders,
+  commandOf,
+  isCloudEvent,
+  isCloudEventBatch,
+  orCloudEvent,
+  orCloudEvents,
+  orThrow,
+  readCloudEvent,
+  readCloudEvents,
+} from "./cloud-events.ts";
 import type { ApiEnv } from "./env.ts";
-import { idempotencyKey, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
+import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
+import { notTaken } from "./media-type.ts";
 import { ProblemSchema, problemOf, problems } from "./problem.ts";
 import { traceHeadersSchema, traceOf } from "./trace.ts";
 
@@ -70,17 +84,13 @@ const stateOne = createRoute({
   ...needs("enqueue"),
   request: {
     headers: z.object({
-      "idempotency-key": z
-        .string()
-        .optional()
-        .openapi({
-          description: `1 to ${MAX_KEY_CHARACTERS} printable ASCII characters, bare or quoted. Needed unless it is a CloudEvent.`,
-        }),
+      ...keyHeader("Names the event: needed unless it is a CloudEvent."),
+      ...cloudEventHeaders,
       ...traceHeadersSchema,
     }),
     body: {
       required: true,
-      content: { ...jsonBody(eventSchema).content, [CLOUD_EVENT]: { schema: jsonSchema(cloudEventSchema) } },
+      content: orCloudEvent(eventSchema),
     },
   },
   responses: {
@@ -94,11 +104,12 @@ const stateMany = createRoute({
   path: "/v1/events/batch",
   operationId: "stateEvents",
   summary: "State up to 100 events",
-  description: "Answers each event by itself, in order. Each item has its `idempotency_key`.",
+  description:
+    "Answers each event by itself, in order. Each item has its `idempotency_key`. Also takes CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`).",
   ...needs("enqueue"),
   request: {
     headers: z.object(traceHeadersSchema),
-    body: jsonBody(batchSchema),
+    body: { required: true, content: orCloudEvents(batchSchema, MAX_BATCH) },
   },
   responses: {
     200: {
@@ -130,12 +141,14 @@ export function statedEvents(catalog: Catalog) {
 
 async function readEvent(request: HonoRequest): Promise<EventRequest> {
   const header = idempotencyKey(request.header("idempotency-key"));
+  if (isCloudEventBatch(request))
+    throw notTaken(`${CLOUD_EVENT_BATCH}, which goes to POST /v1/events/batch`, "application/json", CLOUD_EVENT);
   if (isCloudEvent(request)) {
-    const { delaySeconds: _, ...event } = await readCloudEvent(request);
-    return { ...event, idempotencyKey: header ?? event.idempotencyKey ?? "", ...traceOf(request) };
+    const event = commandOf(await readCloudEvent(request));
+    return { ...event, exact: true, idempotencyKey: header ?? event.idempotencyKey, ...traceOf(request) };
   }
   const event = await readBody(request, eventSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
-  if (header !== undefined) return { ...asRequest(event), idempotencyKey: header, ...traceOf(request) };
+  if (header !== undefined) return { ...asRequest(event), exact: true, idempotencyKey: header, ...traceOf(request) };
   throw invalidRequest([
     {
       path: "Idempotency-Key",
@@ -146,20 +159,26 @@ async function readEvent(request: HonoRequest): Promise<EventRequest> {
 
 /** The items of a batch, each read or refused. */
 async function readBatch(request: HonoRequest, assertMay: (type: string) => void): Promise<(EventRequest | MillraceError)[]> {
-  if (request.header("idempotency-key") !== undefined) {
-    throw invalidRequest([{ path: "Idempotency-Key", message: "cannot name a whole batch: give each item its `idempotency_key`" }]);
-  }
-  const { events } = await readBody(request, unreadBatchSchema, { maxBytes: MAX_BATCH_BYTES });
-  return events.map((item) => {
+  const limits = { most: MAX_BATCH, maxBytes: MAX_BATCH_BYTES };
+  const items = isCloudEventBatch(request)
+    ? (await readCloudEvents(request, limits)).map((event) => () => commandOf(orThrow(event)))
+    : (await readBody(request, unreadBatchSchema, { ...limits, nul: true })).events.map((item) => () => eventIn(item));
+  return items.map((read) => {
     try {
-      const { idempotency_key, ...event } = parseWith(batchItemSchema, item);
+      const event = read();
       assertMay(event.type);
-      return { ...asRequest(event), idempotencyKey: idempotency_key, ...traceOf(request) };
+      return { ...event, exact: true, ...traceOf(request) };
     } catch (error) {
       if (error instanceof MillraceError) return error;
       throw error;
     }
   });
+}
+
+function eventIn(item: unknown): EventRequest {
+  assertBounded(item, { nul: false });
+  const { idempotency_key, ...event } = parseWith(batchItemSchema, item);
+  return { ...asRequest(event), idempotencyKey: idempotency_key };
 }
 
 function asRequest(event: z.infer<typeof eventSchema>): Omit<EventRequest, "idempotencyKey"> {

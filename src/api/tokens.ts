@@ -5,7 +5,6 @@ import { ACTION_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { invalidRequest } from "./invalid-request.ts";
 import { page, pageOf, pageQuery } from "./paging.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
@@ -85,9 +84,6 @@ const revoke = createRoute({
 export function tokens() {
   return new OpenAPIHono<ApiEnv>()
     .openapi(mint, async ({ env, req, var: { caller }, json }) => {
-      if (req.header("idempotency-key") !== undefined) {
-        throw invalidRequest([{ path: "Idempotency-Key", message: "cannot be taken: a token is said once. Leave it out" }]);
-      }
       const { actor, scopes, days, reason } = await readBody(req, newTokenSchema);
       const { text, token } = await issueToken(env, caller, { actor, scopes, expiresAt: Date.now() + days * DAY_MS }, reason);
       return json({ ...tokenView(token), token: text }, 201, { location: `/v1/tokens/${token.id}` });

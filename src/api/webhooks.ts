@@ -8,6 +8,7 @@ import { ACTION_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
+import { idempotencyKey, keyHeader } from "./idempotency-key.ts";
 import { page, pageOf, pageQuery } from "./paging.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
@@ -45,7 +46,9 @@ export const WebhookSchema = z
   })
   .openapi("Webhook");
 
-export const secret = z.string().openapi({ description: "`whsec_…`: shown this once, kept nowhere, and never shown again." });
+export const secret = z
+  .string()
+  .openapi({ description: "`whsec_…`: shown this once, or again to the same request under the same `Idempotency-Key`; kept nowhere." });
 
 const params = z.object({ id: z.string() });
 
@@ -57,10 +60,13 @@ const create = createRoute({
   description:
     "Facts that their ledger takes from now on are delivered. A name that DNS does not answer for now is looked up again before each request.",
   ...needs("operate"),
-  request: { body: jsonBody(configSchema) },
+  request: {
+    headers: z.object(keyHeader("The same request under the same key is the same endpoint, for a day answered as the first time.")),
+    body: jsonBody(configSchema),
+  },
   responses: {
     201: answers("Registered, with its secret", WebhookSchema.extend({ secret }).openapi("WebhookWithSecret")),
-    ...problems(...ACTION_REFUSALS, "invalid_transition"),
+    ...problems(...ACTION_REFUSALS, "invalid_transition", "idempotency_key_reused"),
   },
 });
 
@@ -134,7 +140,7 @@ export function webhooks() {
   return new OpenAPIHono<ApiEnv>()
     .openapi(create, async (context) => {
       const config = await readBody(context.req, configSchema);
-      const { id, secret } = await register(context.env, by(context), config);
+      const { id, secret } = await register(context.env, by(context), config, idempotencyKey(context.req.header("idempotency-key")));
       return context.json({ ...(await endpointOf(context, id)), secret }, 201, { location: `/v1/webhooks/${id}` });
     })
     .openapi(list, async (context) => {

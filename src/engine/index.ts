@@ -2,7 +2,7 @@
 export { type Address, address } from "./contract/address.ts";
 export { bindingName, type EngineEnv } from "./contract/bindings.ts";
 export type { Duration } from "./contract/duration.ts";
-export { type Envelope, issuesOf } from "./contract/envelope.ts";
+export { type Envelope, firstOf, issuesIn, issuesOf } from "./contract/envelope.ts";
 export {
   codeOf,
   type ErrorCode,
@@ -26,6 +26,7 @@ export {
   type EventDefinition,
   type MessageDefinition,
 } from "./contract/message.ts";
+export { nearest } from "./contract/nearest.ts";
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
 export { type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { beginning } from "./contract/text.ts";

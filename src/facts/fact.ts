@@ -1,6 +1,5 @@
-import { distance } from "fastest-levenshtein";
 import * as z from "zod";
-import { assertBounded, type Issue, issuesOf, MillraceError, type TraceContext, traceIdOf } from "../engine/index.ts";
+import { assertBounded, firstOf, type Issue, issuesIn, MillraceError, nearest, type TraceContext, traceIdOf } from "../engine/index.ts";
 import { chosenName } from "./chosen-name.ts";
 
 /** Things in the caller's world: accounts, partners, contacts, entities. */
@@ -137,28 +136,23 @@ export function keptByMillrace(path: string): MillraceError {
 }
 
 /** Reads a fact that somebody states. Errors: `invalid_payload` with the issues, also for one that no message could carry; for an unknown type, with the types there are and the nearest. */
-export function readFact(value: unknown, path = "fact"): StatedFact {
+export function readFact(value: unknown, path = "fact", { nul = true } = {}): StatedFact {
   // It travels as the payload of its messages.
-  assertBounded(value, { within: 1, at: path });
+  assertBounded(value, { within: 1, at: path, nul });
   const parsed = statedFactSchema.safeParse(value);
   if (parsed.success) return parsed.data;
   const type = typeof value === "object" && value !== null && "type" in value ? value.type : undefined;
   if (typeof type === "string" && !FACT_TYPES.includes(type as FactType)) throw unknownType(type, path);
-  throw invalidFact(issuesOf(parsed.error, [path]));
+  throw invalidFact(issuesIn(statedFactSchema, value, parsed.error, [path]));
 }
 
 function unknownType(type: string, path: string): MillraceError {
-  // Measuring takes time with the length, and no type is that long.
-  const measured = type.length <= 100 ? FACT_TYPES : [];
-  const [nearest] = measured.toSorted((a, b) => distance(a, type) - distance(b, type));
-  const didYouMean = nearest && distance(nearest, type) <= Math.max(3, type.length / 3) ? nearest : undefined;
-  return invalidFact([{ path: `${path}.type`, message: `must be one of ${FACT_TYPES.join(", ")}` }], didYouMean);
+  return invalidFact([{ path: `${path}.type`, message: `must be one of ${FACT_TYPES.join(", ")}` }], nearest(type, FACT_TYPES));
 }
 
 function invalidFact(issues: Issue[], didYouMean?: string): MillraceError {
-  const [first] = issues;
   const guess = didYouMean ? ` Did you mean "${didYouMean}"?` : "";
-  return new MillraceError("invalid_payload", `The fact is not valid: ${first?.path} ${first?.message}.${guess}`, {
+  return new MillraceError("invalid_payload", `The fact is not valid: ${firstOf(issues)}.${guess}`, {
     issues,
     ...(didYouMean && { didYouMean }),
   });

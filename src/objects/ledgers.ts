@@ -60,7 +60,7 @@ export interface Stater {
 function readOne(stated: unknown, index: number, { pathOf = () => "fact", outside = false }: Stater): StatedFact | MillraceError {
   const path = pathOf(index);
   try {
-    const fact = readFact(stated, path);
+    const fact = readFact(stated, path, { nul: !outside });
     if (outside && isKeptByMillrace(fact.entity)) throw keptByMillrace(`${path}.entity`);
     return fact;
   } catch (error) {

@@ -39,13 +39,14 @@ const INSERT = fragment(
   "INSERT INTO webhook_versions (tenant_id, endpoint_id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by)",
 );
 
-/** A new endpoint's first version. Answers its version, or nothing when the tenant has as many as it may. */
+/** A new endpoint's first version. Answers its version, or nothing when the tenant has as many as it may, or had one of this id. */
 export function insertEndpoint(by: By, id: string, config: EndpointConfig): Statement {
   return sql`
     ${INSERT}
     SELECT ${by.tenantId}, ${id}, 1, ${config.url}, ${JSON.stringify(config.fact_types)}, ${config.description}, ${stateOf(config)}, NULL,
       ${now}, ${now}, ${by.actor}
     WHERE (SELECT count(*) FROM webhook_versions WHERE tenant_id = ${by.tenantId} AND replaced_at IS NULL AND state <> 'deleted') < ${MAX_ENDPOINTS}
+      AND NOT EXISTS (SELECT 1 FROM webhook_versions WHERE tenant_id = ${by.tenantId} AND endpoint_id = ${id})
     RETURNING version`;
 }
 

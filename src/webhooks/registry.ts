@@ -1,4 +1,4 @@
-import { batch, type Issue, MillraceError } from "../engine/index.ts";
+import { batch, digest, type Issue, MillraceError } from "../engine/index.ts";
 import {
   type By,
   changeEndpoint,
@@ -10,25 +10,54 @@ import {
   stateOf,
 } from "./endpoints.ts";
 import { checkTarget } from "./guard.ts";
-import { endSecrets, firstSecret, MAX_SIGNING, rotate } from "./rotation.ts";
+import { endSecrets, firstSecret, MAX_SIGNING, rotate, signingSecrets } from "./rotation.ts";
 import { secretOf } from "./secret.ts";
 import type { WebhookVars } from "./settings.ts";
 
 type RegistryEnv = WebhookVars & { DB: D1Database };
 
+/** How long a repeat of the request is answered with the secret as well: for a client that did not get its answer. */
+const REPEATED_FOR_MS = 86_400_000;
+
 /**
- * Registers an endpoint. The secret is in this answer and in no other.
- * Errors: `invalid_payload` for a URL that is not allowed, `invalid_transition` when the tenant has as many endpoints as it may.
+ * Registers an endpoint. The secret is in this answer, and in that to the same request under the same key: within a day, while nothing
+ * has been changed. Errors: `invalid_payload` for a URL that is not allowed, `idempotency_key_reused` for another request under a key,
+ * `invalid_transition` when the tenant has as many endpoints as it may, or when what the key made is no longer as it was.
  */
-export async function register(env: RegistryEnv, by: By, config: EndpointConfig): Promise<{ id: string; secret: string }> {
-  await requireAllowed(env, config.url);
-  const id = crypto.randomUUID().replaceAll("-", "");
+export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, key?: string): Promise<{ id: string; secret: string }> {
+  const config = await allowed(env, asked);
+  const id = key === undefined ? crypto.randomUUID().replaceAll("-", "") : digest("webhook endpoint", by.tenantId, key);
   const secret = secretOf(env.MILLRACE_KEY, by.tenantId, id, 1);
   const [inserted] = await batch(env.DB, [insertEndpoint(by, id, config), firstSecret(by.tenantId, id)]);
-  if (inserted?.length !== 1) {
-    throw new MillraceError("invalid_transition", `There are ${MAX_ENDPOINTS} endpoints already: delete one that is not needed.`);
-  }
+  if (inserted?.length !== 1) await assertRepeated(env, by, id, config);
   return { id, secret };
+}
+
+/** Nothing was inserted: because it is there already, just as it was asked for, or because there are too many. */
+async function assertRepeated(env: RegistryEnv, by: By, id: string, config: EndpointConfig): Promise<void> {
+  const known = await getEndpoint(env.DB, by.tenantId, id);
+  if (!known) throw new MillraceError("invalid_transition", `There are ${MAX_ENDPOINTS} endpoints already: delete one that is not needed.`);
+  const [newest] = await signingSecrets(env.DB, by.tenantId, id);
+  if (known.version === 1 && !isAsked(known, config)) {
+    throw new MillraceError(
+      "idempotency_key_reused",
+      `The key made the endpoint ${id}, of another configuration. Give a new one a key of its own.`,
+      {
+        issues: [{ path: "Idempotency-Key", message: "is taken by another request" }],
+      },
+    );
+  }
+  if (known.version === 1 && newest?.generation === 1 && known.created_at > Date.now() - REPEATED_FOR_MS) return;
+  throw new MillraceError(
+    "invalid_transition",
+    `The key made the endpoint ${id}, which has been changed since, or is older than a day: read it, and rotate its secret if you have none.`,
+  );
+}
+
+function isAsked(known: Endpoint, asked: EndpointConfig): boolean {
+  const said = ({ url, fact_types, description }: Pick<EndpointConfig, "url" | "fact_types" | "description">) =>
+    JSON.stringify([url, fact_types.toSorted(), description]);
+  return said(known) === said(asked) && known.state === stateOf(asked);
 }
 
 /** What a change expects, and what it would make of it. */
@@ -47,8 +76,8 @@ export async function change(env: RegistryEnv, by: By, id: string, { version, co
   if (!before) return undefined;
   if (before.version !== version) throw moved(before, version);
   if (before.state === "deleted") throw isDeleted();
-  if (state !== "deleted") await requireAllowed(env, (config ?? before).url);
-  const next = { ...config, state: state ?? stateOf(config ?? { enabled: true }) };
+  const checked = state === "deleted" ? undefined : await allowed(env, config ?? before);
+  const next = { ...config, ...(checked && { url: checked.url }), state: state ?? stateOf(config ?? { enabled: true }) };
   const statements = changeEndpoint(by, id, version, next);
   const answers = await batch(env.DB, state === "deleted" ? [...statements, endSecrets(by.tenantId, id)] : statements);
   const after = await getEndpoint(env.DB, by.tenantId, id);
@@ -80,12 +109,22 @@ export async function rotateSecret(
   );
 }
 
-/** A resolver that is silent does not keep anybody from registering: nothing is ever sent to a name that it has not answered for. */
-async function requireAllowed(env: RegistryEnv, url: string): Promise<void> {
+/**
+ * A configuration with its URL as it will be called: as parsers read it, which may be another than a person does. A resolver that is silent
+ * does not keep anybody from registering: nothing is ever sent to a name that it has not answered for.
+ */
+async function allowed<Config extends { url: string }>(env: RegistryEnv, config: Config): Promise<Config> {
+  const url = URL.canParse(config.url) ? calledAs(new URL(config.url)) : config.url;
   const checked = await checkTarget(env, url);
-  if (checked.verdict !== "refused") return;
+  if (checked.verdict !== "refused") return { ...config, url };
   const issue: Issue = { path: "url", message: checked.reason };
   throw new MillraceError("invalid_payload", `The URL ${checked.reason}.`, { issues: [issue] });
+}
+
+/** What stands behind `#` is never sent. */
+function calledAs(url: URL): string {
+  url.hash = "";
+  return url.href;
 }
 
 function moved(endpoint: Endpoint, expected: number): MillraceError {

@@ -14,11 +14,12 @@ export interface SecretGeneration {
   valid_until: number | null;
 }
 
-/** The first secret of an endpoint that is inserted by the same batch. */
+/** The first secret of an endpoint, right behind its insert; none where nothing was inserted. */
 export function firstSecret(tenantId: string, endpointId: string): Statement {
   return sql`
     INSERT INTO webhook_secrets (tenant_id, endpoint_id, generation, created_at)
-    SELECT tenant_id, endpoint_id, 1, ${now} FROM webhook_versions WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND version = 1`;
+    SELECT tenant_id, endpoint_id, 1, ${now} FROM webhook_versions WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND version = 1
+      AND changes() = 1`;
 }
 
 /**

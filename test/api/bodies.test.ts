@@ -1,4 +1,5 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { readText } from "../../src/api/body.ts";
 import { parseBounded } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, research, send } from "./client.ts";
 
@@ -42,7 +43,7 @@ describe("A hostile body", () => {
     const caller = await callerWith();
     const raw = new TextEncoder().encode(JSON.stringify(research("caf?")));
     raw[raw.indexOf("?".charCodeAt(0))] = 0xe9;
-    const answer = await caller.call("POST", "/v1/commands", undefined, { "content-type": "application/json; charset=latin1" }, raw);
+    const answer = await caller.call("POST", "/v1/commands", undefined, { "content-type": "application/json" }, raw);
     expect(expectProblem(answer, 400, "invalid_json").detail).toContain("UTF-8");
     expect((await caller.get("/v1/instances")).body.items).toEqual([]);
   });
@@ -52,8 +53,105 @@ describe("A hostile body", () => {
     const named = await caller.post("/v1/commands", research("cold\0brew"));
     expect(expectProblem(named, 422, "invalid_payload").issues).toMatchObject([{ path: "payload.keyword" }]);
     const keyed = { ...research("cold brew"), idempotency_key: "a\0b" };
-    const [result] = (await caller.post("/v1/commands/batch", { commands: [keyed] })).body.results;
-    expect(result).toMatchObject({ status: 422, problem: { code: "invalid_payload" } });
+    const events = [{ specversion: "1.0", id: "e", source: "s", type: "research.requested", data: { brand: "acme", keyword: "\0" } }];
+    for (const [path, body, type] of [
+      ["/v1/commands/batch", { commands: [keyed, research("tea")] }, "application/json"],
+      ["/v1/commands/batch", events, "application/cloudevents-batch+json"],
+      ["/v1/facts", { facts: [{ fact_id: "f", payload: { "a\0b": 1 } }] }, "application/json"],
+    ] as const) {
+      const { results } = (await caller.post(path, body, { "content-type": type })).body;
+      expect(results[0]).toMatchObject({ status: 422, problem: { code: "invalid_payload", detail: expect.stringContaining("NUL") } });
+      if (results[1]) expect(results[1]).toMatchObject({ status: 202 });
+    }
+    for (const [method, path, body, at] of [
+      ["POST", "/v1/instances/x/retry", { reason: "a\0b" }, "reason"],
+      ["PUT", "/v1/brands/acme", { approval_timeout: "\0" }, "approval_timeout"],
+    ] as const)
+      expect(expectProblem(await caller.call(method, path, body), 422, "invalid_payload").issues).toMatchObject([{ path: at }]);
+    // An escaped backslash is none: what follows it is plain text.
+    expect((await caller.post("/v1/commands", research("a \\u0000 b"))).status).toBe(202);
+  });
+
+  it.each([
+    ["a field of the command", '{"type":"a.b","type":"research.requested","payload":{}}', "type"],
+    ["a field of its payload", '{"type":"research.requested","payload":{"brand":"a","keyword":"x","keyword":"y"}}', "payload.keyword"],
+    [
+      "a field that is written otherwise",
+      '{"type":"research.requested","payload":{"brand":"a","keyword":"x","\\u006beyword":"y"}}',
+      "payload.keyword",
+    ],
+    ["the same value twice", '{"type":"a","payload":[{"b":1},{"c":[1,2],"d":{},"d":{}}]}', "payload.1.d"],
+  ])("with %s twice is refused, at its place", async (_, body, path) => {
+    const caller = await callerWith();
+    const answer = await caller.post("/v1/commands", body);
+    expect(expectProblem(answer, 422, "invalid_payload").issues).toEqual([{ path, message: "is there twice: send one of the two" }]);
+  });
+
+  it.each<[string, Record<string, string>]>([
+    ["packed with gzip", { "content-encoding": "gzip" }],
+    ["said to be packed with br", { "content-encoding": "br" }],
+    ["packed twice", { "content-encoding": "identity, gzip" }],
+    ["in UTF-16", { "content-type": "application/json; charset=utf-16" }],
+    ["in Latin-1", { "content-type": 'application/json;charset="ISO-8859-1"' }],
+    ["of two charsets", { "content-type": "application/json; charset=utf-8; charset=utf-16" }],
+    ["of two types", { "content-type": "application/json; charset=utf-8, text/plain" }],
+  ])("%s is refused before it is read, by every route that takes one", async (_, headers) => {
+    const caller = await callerWith(["enqueue", "read", "operate"]);
+    for (const path of [
+      "/v1/commands",
+      "/v1/commands/batch",
+      "/v1/facts",
+      "/v1/webhooks",
+      "/v1/batches?operation=import",
+      "/v1/instances/x/retry",
+    ]) {
+      const answer = await caller.post(path, research("x"), headers);
+      expectProblem(answer, 415, "unsupported_media_type");
+      if ("content-encoding" in headers) expect(answer.headers.get("accept-encoding")).toBe("identity");
+    }
+  });
+
+  it.each<Record<string, string>>([
+    { "content-encoding": "identity" },
+    { "content-type": "application/json; charset=UTF-8" },
+    { "content-type": "Application/JSON" },
+  ])("with %s is read", async (headers) => {
+    const caller = await callerWith();
+    expect((await caller.post("/v1/commands", research("tea"), headers)).status).toBe(202);
+  });
+
+  it("that is refused is read to its end all the same: who is still sending hears the answer", async () => {
+    const { token } = await callerWith();
+    for (const [path, type, status] of [
+      ["/v1/qualification-rules/try", "application/json", 413],
+      ["/v1/commands", "text/plain", 415],
+      ["/v1/nothing", "application/json", 404],
+    ] as const) {
+      let left = 80;
+      const body = new ReadableStream({
+        pull(controller) {
+          if (left-- === 0) controller.close();
+          else controller.enqueue(new Uint8Array(65_536).fill(32));
+        },
+      });
+      const headers = { authorization: `Bearer ${token}`, "content-type": type };
+      const answer = await send(path, { method: "POST", headers, body });
+      expect([path, answer.status, left]).toEqual([path, status, -1]);
+    }
+  });
+
+  it("that breaks off is refused, and is no error of ours", async () => {
+    const logged = vi.spyOn(console, "error");
+    onTestFinished(() => logged.mockRestore());
+    const body = new ReadableStream({
+      start(controller) {
+        controller.enqueue(new TextEncoder().encode('{"type":'));
+        controller.error(new Error("Network connection lost."));
+      },
+    });
+    const request = new Request("http://localhost/", { method: "POST", body });
+    await expect(readText(request, 1000)).rejects.toMatchObject({ code: "invalid_json" });
+    expect(logged).not.toHaveBeenCalled();
   });
 
   it("whose type is very long is refused, and no other is guessed", async () => {

@@ -60,4 +60,108 @@ describe("A CloudEvent", () => {
     const { issues } = expectProblem(await caller.post("/v1/commands", {}, { "ce-type": "research.requested" }), 422, "invalid_payload");
     expect(issues.map(({ path }: { path: string }) => path).sort()).toEqual(["id", "source", "specversion"]);
   });
+
+  it("has no attribute where one is null", async () => {
+    const caller = await callerWith();
+    const nulls = {
+      correlationid: null,
+      causationid: null,
+      traceparent: null,
+      datacontenttype: null,
+      data_base64: null,
+      subject: null,
+      mine: null,
+    };
+    expect((await caller.post("/v1/commands", event(fresh(), nulls), STRUCTURED)).status).toBe(202);
+    const { issues } = expectProblem(await caller.post("/v1/commands", event("x", { id: null }), STRUCTURED), 422, "invalid_payload");
+    expect(issues).toMatchObject([{ path: "id", message: "is missing: add it" }]);
+    expectProblem(await caller.post("/v1/commands", event("x", { data: null }), STRUCTURED), 422, "invalid_payload");
+  });
+
+  const BINARY = { "ce-specversion": "1.0", "ce-source": "/shop/1", "ce-type": "research.requested" };
+
+  it.each(["application/json; charset=utf-8", "application/vnd.shop.keyword+json", "text/json"])(
+    "is read in binary mode as %s",
+    async (type) => {
+      const caller = await callerWith();
+      const headers = { ...BINARY, "ce-id": fresh(), "content-type": type };
+      const { status, body } = await caller.post("/v1/commands", research(fresh()).payload, headers);
+      expect([status, body.replayed]).toEqual([202, false]);
+    },
+  );
+
+  it.each([
+    ["percent-encoded", "%C3%BC1%20a%22", 'ü1 a"'],
+    ["encoded although it need not be", "%61", "a"],
+    ["in quotes, as the standard had it before", '"a, \\"b\\" c"', 'a, "b" c'],
+  ])("in binary mode has an id that is %s", async (_, header, id) => {
+    const caller = await callerWith();
+    const { body } = await caller.post("/v1/commands", research(fresh()).payload, { ...BINARY, "ce-id": header });
+    expect((await caller.get(`/v1/instances/${body.instance_id}`)).body.idempotency_key).toBe(`/shop/1 ${id}`);
+  });
+
+  it.each([
+    ["beyond ASCII, which reaches us as U+FFFD", "\ufffd1", /percent-encoded/],
+    ["beyond ASCII, in UTF-8", "\u00fc1", /percent-encoded/],
+    ["percent-encoded Latin-1", "%FC1", /%25/],
+    ["an overlong encoding", "%C0%A0", /%25/],
+    ["a lone percent sign", "50%", /%25/],
+    ["sent twice", "a, a", /came twice/],
+  ])("in binary mode with an id that is %s is refused, naming the header", async (_, id, said) => {
+    const caller = await callerWith();
+    const answer = await caller.post("/v1/commands", research("x").payload, { ...BINARY, "ce-id": id });
+    const { issues } = expectProblem(answer, 422, "invalid_payload");
+    expect(issues).toEqual([{ path: "ce-id", message: expect.stringMatching(said) }]);
+    expect((await caller.get("/v1/instances")).body.items).toEqual([]);
+  });
+
+  it("that has only some of its headers is none that is read as something else", async () => {
+    const caller = await callerWith();
+    for (const header of ["ce-id", "ce-source"])
+      expectProblem(await caller.post("/v1/commands", research("x"), { [header]: "a" }), 422, "invalid_payload");
+  });
+});
+
+describe("CloudEvents in a batch", () => {
+  const BATCHED = { "content-type": "application/cloudevents-batch+json; charset=utf-8" };
+
+  it("are answered one by one, in order", async () => {
+    const caller = await callerWith();
+    const good = event(fresh(), { correlationid: null });
+    const sent = [
+      good,
+      event("x", { type: "nobody.knows" }),
+      { ...good, id: undefined },
+      "no event",
+      good,
+      { ...good, data: research("other").payload },
+    ];
+    const { status, body } = await caller.post("/v1/commands/batch", sent, BATCHED);
+    expect(status).toBe(200);
+    const [first] = body.results;
+    expect(body.results).toMatchObject([
+      { status: 202, replayed: false },
+      { status: 404, problem: { code: "unknown_message_type" } },
+      { status: 422, problem: { issues: [{ path: "id" }] } },
+      { status: 422, problem: { code: "invalid_payload" } },
+      { status: 202, replayed: true, instance_id: first.instance_id },
+      { status: 422, problem: { code: "idempotency_key_reused" } },
+    ]);
+    const alone = await caller.post("/v1/commands", good, STRUCTURED);
+    expect(alone.body).toMatchObject({ replayed: true, instance_id: first.instance_id });
+  });
+
+  it("may be none, and are a hundred at most", async () => {
+    const caller = await callerWith();
+    expect((await caller.post("/v1/commands/batch", [], BATCHED)).body).toEqual({ results: [] });
+    expectProblem(await caller.post("/v1/commands/batch", Array(101).fill(event("x")), BATCHED), 422, "invalid_payload");
+    expectProblem(await caller.post("/v1/commands/batch", event("x"), BATCHED), 422, "invalid_payload");
+  });
+
+  it("have a route of their own, and a single event has the other", async () => {
+    const caller = await callerWith();
+    const many = expectProblem(await caller.post("/v1/commands", [event("x")], BATCHED), 415, "unsupported_media_type");
+    expect(many.detail).toContain("POST /v1/commands/batch");
+    expectProblem(await caller.post("/v1/commands/batch", event("x"), STRUCTURED), 415, "unsupported_media_type");
+  });
 });

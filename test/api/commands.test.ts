@@ -57,6 +57,7 @@ describe("POST /v1/commands", () => {
     ["empty quotes", '""'],
     ["an open quote", '"abc'],
     ["two strings", '"a", "b"'],
+    ["two headers, which arrive as one", "a1, a2"],
     ["a parameter", '"a";p=1'],
     ["not ASCII", "schl\u00fcssel"],
     ["empty", ""],
@@ -108,6 +109,46 @@ describe("POST /v1/commands", () => {
       "invalid_payload",
     );
     expect(issues.map(({ path }: { path: string }) => path)).toEqual(["payload.brand", "payload.keyword"]);
+  });
+
+  it("refuses fields that are not known, instead of dropping them, and guesses which were meant", async () => {
+    const caller = await callerWith();
+    const asked = { ...research("tea"), priority: 1 };
+    const beside = expectProblem(await caller.post("/v1/commands", asked), 422, "invalid_payload");
+    expect(beside.issues).toEqual([{ path: "priority", message: "is not known here: remove it" }]);
+    const within = { type: "research.requested", payload: { brand: "acme", keyword: "tea", cylce: "may", priority: 1 } };
+    const problem = expectProblem(await caller.post("/v1/commands", within), 422, "invalid_payload");
+    expect(problem.issues).toEqual([
+      { path: "payload.cylce", message: "is not known here: perhaps `cycle` is meant" },
+      { path: "payload.priority", message: "is not known here: remove it" },
+    ]);
+    expect(problem.detail).toContain("(and 1 more under `issues`)");
+    const [batched] = (await caller.post("/v1/commands/batch", { commands: [within] })).body.results;
+    expect(batched).toMatchObject({ status: 422, problem: { issues: problem.issues } });
+    const schedule = { cron: "0 * * * *", command: within, reason: "r" };
+    expectProblem(await caller.call("PUT", "/v1/schedules/hourly", schedule), 422, "invalid_payload");
+    expect((await caller.get("/v1/instances")).body.items).toEqual([]);
+  });
+
+  it("names the field that is written wrong beside the one that is missing", async () => {
+    const caller = await callerWith();
+    const wrong = { type: "research.requested", payload: { brand: "acme", keywrd: "tea" } };
+    const { issues, detail } = expectProblem(await caller.post("/v1/commands", wrong), 422, "invalid_payload");
+    expect(issues).toEqual([
+      { path: "payload.keyword", message: "is missing: add it" },
+      { path: "payload.keywrd", message: "is not known here: perhaps `keyword` is meant" },
+    ]);
+    expect(detail).toBe("The payload of research.requested is not valid: payload.keyword is missing: add it (and 1 more under `issues`).");
+  });
+
+  it("says of an event that it is one", async () => {
+    const caller = await callerWith();
+    const { detail } = expectProblem(
+      await caller.post("/v1/commands", { type: "content.published", payload: {} }),
+      404,
+      "unknown_message_type",
+    );
+    expect(detail).toContain('"content.published" is an event');
   });
 
   it("refuses a type nobody performs, and guesses which was meant", async () => {

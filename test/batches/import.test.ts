@@ -99,7 +99,7 @@ it("JSON Lines are rows too, and what is no row is reported", async () => {
     "is not JSON",
     "must be of type object, not array",
     expect.stringContaining("unknown"),
-    "holds a NUL character",
+    "name: contains the character NUL: remove it",
     expect.stringContaining("surrogate"),
     expect.stringContaining("nested deeper"),
     expect.stringContaining("not allowed"),

@@ -251,7 +251,7 @@ describe("The key of a stated event", () => {
     expectProblem(await caller.post("/v1/events/batch", { events: [] }, keyed("k")), 422, "invalid_payload");
   });
 
-  it("is a CloudEvent's source and id, structured or binary", async () => {
+  it("is a CloudEvent's source and id, structured, binary or in a batch", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const { type, payload: data } = done(name);
     const event = { specversion: "1.0", id: "scan-1", source: "/courier", type, data, correlationid: "job 9" };
@@ -259,6 +259,15 @@ describe("The key of a stated event", () => {
     expect([first.status, first.body]).toEqual([202, { event_id: expect.any(String), replayed: false, correlation_id: "job 9" }]);
     const headers = { "ce-specversion": "1.0", "ce-id": "scan-1", "ce-source": "/courier", "ce-type": type };
     expect((await caller.post("/v1/events", data, headers)).body).toEqual({ ...first.body, replayed: true });
+    const misspelt = { ...event, id: "scan-2", data: { ...data, more: 1 } };
+    const batch = await caller.post("/v1/events/batch", [{ ...event, causationid: null }, misspelt, "none"], {
+      "content-type": "application/cloudevents-batch+json",
+    });
+    expect(batch.body.results).toMatchObject([
+      { status: 202, ...first.body, replayed: true },
+      { status: 422, problem: { issues: [{ path: "payload.more" }] } },
+      { status: 422 },
+    ]);
     expect(await settled(name)).toEqual(ONCE);
   });
 

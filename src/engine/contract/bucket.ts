@@ -18,11 +18,13 @@ const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
  * The value that is stored under a name, repeating over blips; undefined when there is none, or no such name could be. Errors: `invalid_payload`
- * when it is not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 goes on failing, or does not answer.
+ * when it is not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 goes on failing, or does not answer; and what `check` throws, which
+ * sees the text before a value is made of it.
  */
-export async function getJson(bucket: R2Bucket, path: string): Promise<unknown> {
+export async function getJson(bucket: R2Bucket, path: string, check?: (text: string) => void): Promise<unknown> {
   const text = await steadily(`read ${path}`, () => textAt(bucket, path));
   if (text === undefined) return undefined;
+  check?.(text);
   try {
     return JSON.parse(text);
   } catch {

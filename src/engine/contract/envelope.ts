@@ -1,5 +1,6 @@
 import * as z from "zod";
 import { type Issue, MillraceError } from "./errors.ts";
+import { fieldsAt, MAX_ISSUES, unknownField, unknownFields } from "./known-fields.ts";
 import { byteLength } from "./limits.ts";
 import { shortened } from "./text.ts";
 
@@ -65,28 +66,49 @@ export type Envelope = z.infer<typeof envelopeSchema>;
 export function parseEnvelope(value: unknown): Envelope {
   const parsed = envelopeSchema.safeParse(value);
   if (parsed.success) return parsed.data;
-  throw new MillraceError("invalid_envelope", "The message is not a valid envelope: correct the listed fields and send it again.", {
-    issues: issuesOf(parsed.error),
+  const issues = issuesOf(parsed.error);
+  throw new MillraceError("invalid_envelope", `The message is not a valid envelope: ${firstOf(issues)}. Correct it and send it again.`, {
+    issues,
   });
 }
 
-/** As many issues as one reader needs: what was sent may be wrong in as many places as it has bytes. */
-const MAX_ISSUES = 50;
 const MAX_ISSUE_CHARACTERS = 300;
 
 /** Zod's issues as ours: a dotted path for each wrong field, and a sentence that says what to do. The first 50, and no text longer than 300 characters. */
 export function issuesOf(error: z.core.$ZodError, prefix: string[] = []): Issue[] {
-  const issues = error.issues.slice(0, MAX_ISSUES).flatMap((issue): Issue[] => {
+  return bounded(flattened(error, prefix, () => []));
+}
+
+/** The same of a value and the schema it does not fit: also the fields that the schema would have dropped, with what was probably meant. */
+export function issuesIn(schema: z.ZodType, value: unknown, error: z.core.$ZodError, prefix: string[] = []): Issue[] {
+  const issues = flattened(error, prefix, (path) => fieldsAt(schema, path));
+  const told = new Set(issues.map(({ path }) => path));
+  return bounded([...issues, ...unknownFields(schema, value, prefix).filter(({ path }) => !told.has(path))]);
+}
+
+function flattened(error: z.core.$ZodError, prefix: string[], fieldsAt: (path: PropertyKey[]) => string[]): Issue[] {
+  return error.issues.slice(0, MAX_ISSUES).flatMap((issue): Issue[] => {
     const path = [...prefix, ...issue.path.map(String)];
     if (issue.code === "unrecognized_keys") {
-      const unknown = issue.keys.slice(0, MAX_ISSUES);
-      return unknown.map((key) => ({ path: [...path, key].join("."), message: "is not known here: remove it" }));
+      const known = fieldsAt(issue.path);
+      return issue.keys.slice(0, MAX_ISSUES).map((key) => unknownField([...path, key], known));
     }
     const missing = issue.message.endsWith("received undefined");
     return [{ path: path.join("."), message: missing ? "is missing: add it" : plainer(issue.message) }];
   });
+}
+
+function bounded(issues: readonly Issue[]): Issue[] {
   const cut = (text: string) => shortened(text, MAX_ISSUE_CHARACTERS);
   return issues.slice(0, MAX_ISSUES).map(({ path, message }) => ({ path: cut(path), message: cut(message) }));
+}
+
+/** The first of some issues as words, and how many more there are to read. */
+export function firstOf(issues: readonly Issue[], root = "it"): string {
+  const [first, ...others] = issues;
+  if (!first) return `${root} does not fit`;
+  const more = issues.length >= MAX_ISSUES ? `at least ${others.length}` : others.length;
+  return `${first.path || root} ${first.message}${others.length > 0 ? ` (and ${more} more under \`issues\`)` : ""}`;
 }
 
 /** What zod says by itself, in our words. A schema's own sentences stay as they are. */

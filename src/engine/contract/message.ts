@@ -1,6 +1,7 @@
 import type * as z from "zod";
-import { type Envelope, issuesOf } from "./envelope.ts";
+import { type Envelope, firstOf, issuesIn } from "./envelope.ts";
 import { type Issue, MillraceError, messageOf } from "./errors.ts";
+import { unknownFields } from "./known-fields.ts";
 import type { QueueDefinition } from "./queue.ts";
 import { shortened } from "./text.ts";
 
@@ -158,9 +159,20 @@ export function decodePayload<Payload>(definition: MessageDefinition<Payload>, v
       { issues: [{ path: "schema_version", message: `must be at most ${definition.version}` }] },
     );
   }
-  const parsed = check(definition, upcast(definition, version, raw));
+  const payload = upcast(definition, version, raw);
+  const parsed = check(definition, payload);
   if (parsed.success) return parsed.data;
-  throw invalidPayload(definition.type, issuesOf(parsed.error, ["payload"]));
+  throw invalidPayload(definition.type, issuesIn(definition.payload, payload, parsed.error, ["payload"]));
+}
+
+/**
+ * Refuses a payload with fields that its definition does not know: whoever wrote them would believe that they count. For those who ask
+ * from outside; messages between deployments of two versions may carry what one of them does not know. Errors: `invalid_payload`, with what was
+ * probably meant.
+ */
+export function assertKnownFields(definition: MessageDefinition, version: number, raw: unknown): void {
+  const issues = unknownFields(definition.payload, upcast(definition, version, raw), ["payload"]);
+  if (issues.length > 0) throw invalidPayload(definition.type, issues);
 }
 
 function check<Payload>({ type, payload }: MessageDefinition<Payload>, value: unknown) {
@@ -195,6 +207,5 @@ function upcast(definition: Pick<MessageDefinition, "type" | "version" | "upcast
 }
 
 function invalidPayload(type: string, issues: Issue[]): MillraceError {
-  const first = issues[0];
-  return new MillraceError("invalid_payload", `The payload of ${type} is not valid: ${first?.path} ${first?.message}.`, { issues });
+  return new MillraceError("invalid_payload", `The payload of ${type} is not valid: ${firstOf(issues)}.`, { issues });
 }

@@ -2,7 +2,7 @@ import { getJson, putJson } from "./bucket.ts";
 import type { Envelope } from "./envelope.ts";
 import { MillraceError } from "./errors.ts";
 import { fingerprintOf } from "./ids.ts";
-import { assertBounded, byteLength } from "./limits.ts";
+import { assertBounded, assertFewItems, byteLength } from "./limits.ts";
 import { decodePayload, type MessageDefinition } from "./message.ts";
 
 /** Payloads above this many bytes travel by reference. Queues cap a message at 128 KB; small messages are the cheap ones. */
@@ -36,7 +36,7 @@ export async function unpackPayload<Payload>(
 async function rawPayload(bucket: R2Bucket, envelope: Envelope): Promise<unknown> {
   if (envelope.payload_ref === undefined) return envelope.payload_inline;
   const path = pathOf(envelope.payload_ref);
-  const payload = path.startsWith(`payloads/${envelope.tenant_id}/`) ? await getJson(bucket, path) : undefined;
+  const payload = path.startsWith(`payloads/${envelope.tenant_id}/`) ? await getJson(bucket, path, assertFewItems) : undefined;
   if (payload === undefined) {
     throw new MillraceError(
       "payload_missing",

@@ -3,7 +3,7 @@ import { type EngineEnv, queueBinding, workflowBinding } from "../contract/bindi
 import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
-import { checkedDelay, type DraftOptions, decodePayload } from "../contract/message.ts";
+import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
@@ -27,6 +27,8 @@ export interface CommandRequest extends DraftOptions {
   /** W3C trace context, as its sender said it. Default, and for what is none: a new trace. */
   traceparent?: string | null | undefined;
   tracestate?: string | null | undefined;
+  /** True refuses fields of the payload that its definition does not know, instead of dropping them: for what people write by hand. */
+  exact?: boolean;
 }
 
 /** Who asks, and for whom. */
@@ -119,7 +121,9 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   // What nobody could start is refused here, where somebody reads the answer.
   workflowBinding(env, workflow.name);
   queueBinding(env, definition.queue.name);
-  const payload = decodePayload(definition, request.schemaVersion ?? definition.version, request.payload);
+  const version = request.schemaVersion ?? definition.version;
+  const payload = decodePayload(definition, version, request.payload);
+  if (request.exact) assertKnownFields(definition, version, request.payload);
   const key = request.idempotencyKey ?? definition.key?.(payload) ?? "";
   const name = digest("request", by.tenantId, workflow.name, key);
   const envelope = await address(env.PAYLOADS, definition.from(payload), {

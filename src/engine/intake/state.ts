@@ -2,7 +2,7 @@ import { address, checkedKey } from "../contract/address.ts";
 import { type EngineEnv, queueBinding } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { decodePayload } from "../contract/message.ts";
+import { assertKnownFields, decodePayload } from "../contract/message.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
 import { namedBatch } from "../store/named.ts";
@@ -70,7 +70,9 @@ export async function stateEvents(
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: EventRequest): Promise<Statable> {
   const { event: definition } = catalog.subscribers(request.type);
   queueBinding(env, definition.queue.name);
-  const payload = decodePayload(definition, request.schemaVersion ?? definition.version, request.payload);
+  const version = request.schemaVersion ?? definition.version;
+  const payload = decodePayload(definition, version, request.payload);
+  if (request.exact) assertKnownFields(definition, version, request.payload);
   const id = statedId(by.tenantId, definition.type, checkedKey(definition.type, request.idempotencyKey));
   const envelope = await address(env.PAYLOADS, definition.from(payload), {
     tenantId: by.tenantId,

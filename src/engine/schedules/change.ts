@@ -2,7 +2,7 @@ import { address } from "../contract/address.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
-import { type Draft, decodePayload } from "../contract/message.ts";
+import { assertKnownFields, type Draft, decodePayload } from "../contract/message.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { newTrace } from "../contract/trace.ts";
 import { type Action, applied, audit, type Operator } from "../operate/audit.ts";
@@ -36,6 +36,7 @@ export async function putSchedule(
   checkTiming(request);
   const { on: definition } = catalog.performer(request.command);
   const payload = decodePayload(definition, definition.version, request.payload);
+  assertKnownFields(definition, definition.version, request.payload);
   assertSmall(payload);
   await assertSendable(env, by, definition.from(payload), name);
   const { cron, timeZone, command } = request;

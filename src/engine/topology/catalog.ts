@@ -1,7 +1,7 @@
-import { distance } from "fastest-levenshtein";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import type { Draft, EventDefinition } from "../contract/message.ts";
+import { nearest } from "../contract/nearest.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import { beginning } from "../contract/text.ts";
 import { within } from "../contract/within.ts";
@@ -130,17 +130,11 @@ function twice(names: readonly string[]): string | undefined {
   return names.find((name, index) => names.indexOf(name) !== index);
 }
 
-/** As long as the envelope lets a type be. */
-const MAX_TYPE_CHARACTERS = 100;
-
 /** What a type that resembles no other probably lacks. */
 const NEW = { command: " A new one needs its workflow in the catalog.", event: " A new one needs a line in the routes, on(…)." };
 
 function unknown(kind: keyof typeof NEW, type: string, known: Iterable<string>): never {
-  // Measuring takes time with the length, and no type is that long.
-  const measured = type.length <= MAX_TYPE_CHARACTERS ? [...known] : [];
-  const [nearest] = measured.map((name) => ({ name, far: distance(name, type) })).sort((a, b) => a.far - b.far);
-  const guess = nearest && nearest.far <= Math.max(3, type.length / 3) ? nearest.name : undefined;
+  const guess = nearest(type, known);
   throw new MillraceError(
     "unknown_message_type",
     `No ${kind} "${beginning(type, 100)}" is known here.${guess ? ` Did you mean "${guess}"?` : NEW[kind]}`,

@@ -16,6 +16,7 @@ const ChatRequest = z.object({
   messages: z.array(z.object({ role: z.enum(["system", "developer", "user", "assistant"]), content: z.string() })).min(1),
   max_tokens: z.int().positive().optional(),
   max_completion_tokens: z.int().positive().optional(),
+  stream: z.literal(false, "is not done here: this writer answers whole").nullish(),
   response_format: z
     .discriminatedUnion("type", [
       z.object({ type: z.literal("text") }),

@@ -1,0 +1,102 @@
+import * as z from "zod";
+import type { Issue } from "./errors.ts";
+import { nearest } from "./nearest.ts";
+
+type Schema = z.core.$ZodType;
+
+/** As many issues as one reader needs: what was sent may be wrong in as many places as it has bytes. */
+export const MAX_ISSUES = 50;
+
+/**
+ * The fields of a value that its schema does not know, each with the name that was probably meant: a schema that is not strict would
+ * drop them without a word. At most 50. What a schema leaves open (a loose object, a record, `unknown`) knows every field.
+ */
+export function unknownFields(schema: z.ZodType, value: unknown, prefix: readonly string[] = []): Issue[] {
+  const issues: Issue[] = [];
+  look([schema], value, prefix, issues);
+  return issues;
+}
+
+/** What is to be said of a field that is not known, beside those that are. */
+export function unknownField(path: readonly string[], known: Iterable<string>): Issue {
+  const meant = nearest(path.at(-1) ?? "", known);
+  return { path: path.join("."), message: `is not known here: ${meant ? `perhaps \`${meant}\` is meant` : "remove it"}` };
+}
+
+/** The fields that a schema knows at a place. */
+export function fieldsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  const at = path.reduce<Schema[]>((schemas, key) => opened(schemas).flatMap((one) => below(one, key)), [schema]);
+  return opened(at).flatMap((one) => Object.keys(shapeOf(one) ?? {}));
+}
+
+function look(schemas: readonly Schema[], value: unknown, path: readonly string[], issues: Issue[]): void {
+  if (typeof value !== "object" || value === null || issues.length >= MAX_ISSUES) return;
+  const fitting = opened(schemas, value);
+  const shapes = fitting.map(shapeOf);
+  const isOpen = fitting.length === 0 || shapes.includes(undefined);
+  const known = isOpen ? undefined : new Set(shapes.flatMap((shape) => Object.keys(shape ?? {})));
+  for (const key in value) {
+    if (issues.length >= MAX_ISSUES) return;
+    if (known && !known.has(key)) issues.push(unknownField([...path, key], known));
+    else
+      look(
+        fitting.flatMap((one) => below(one, Array.isArray(value) ? Number(key) : key)),
+        (value as Record<string, unknown>)[key],
+        [...path, key],
+        issues,
+      );
+  }
+}
+
+/** Schemas without what is wrapped around them. Of alternatives those that the value fits, or all where it fits none. */
+function opened(schemas: readonly Schema[], value?: unknown): Schema[] {
+  return schemas.flatMap((schema): Schema[] => {
+    const { def } = (schema as z.core.$ZodTypes)._zod;
+    switch (def.type) {
+      case "optional":
+      case "nullable":
+      case "nonoptional":
+      case "default":
+      case "prefault":
+      case "catch":
+      case "readonly":
+        return opened([def.innerType], value);
+      case "pipe":
+        return opened([def.in._zod.def.type === "transform" ? def.out : def.in], value);
+      case "union": {
+        const fitting = def.options.filter((one) => z.safeParse(one, value).success);
+        return opened(fitting.length > 0 ? fitting : def.options, value);
+      }
+      case "intersection":
+        return opened([def.left, def.right], value);
+      case "lazy":
+        return opened([def.getter()], value);
+      default:
+        return [schema];
+    }
+  });
+}
+
+/** The fields of an object schema; undefined for one that takes others too, or is none. */
+function shapeOf(schema: Schema): Readonly<Record<string, Schema>> | undefined {
+  const { def } = (schema as z.core.$ZodTypes)._zod;
+  if (def.type !== "object") return undefined;
+  const isOpen = def.catchall !== undefined && def.catchall._zod.def.type !== "never";
+  return isOpen ? undefined : def.shape;
+}
+
+function below(schema: Schema, key: PropertyKey): Schema[] {
+  const { def } = (schema as z.core.$ZodTypes)._zod;
+  switch (def.type) {
+    case "object":
+      return [Object.hasOwn(def.shape, key) ? def.shape[key as string] : def.catchall].filter((one) => one !== undefined) as Schema[];
+    case "array":
+      return [def.element];
+    case "record":
+      return [def.valueType];
+    case "tuple":
+      return [def.items[Number(key)] ?? def.rest].filter((one) => one !== null && one !== undefined);
+    default:
+      return [];
+  }
+}
