@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { getInstance, type Instance, listInstances, platformStatus } from "../engine/index.ts";
+import { describeInstance, type Instance, listInstances } from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { FailureSchema, failureView } from "./failure.ts";
@@ -47,6 +47,9 @@ const InstanceSchema = z
 
 const InstanceDetailSchema = InstanceSchema.extend({
   platform_status: z.string().openapi({ description: "What the platform itself says; `unknown` when it has no such instance." }),
+  payload: z.unknown().openapi({ description: "What was asked, as it was sent; null where it travels by reference." }),
+  payload_ref: z.string().nullable().openapi({ description: "Where a payload is kept that is too large to travel." }),
+  result: z.unknown().openapi({ description: "What a complete run returned; null for nothing, and once the platform has forgotten it." }),
 }).openapi("InstanceDetail");
 
 const list = createRoute({
@@ -75,7 +78,7 @@ const show = createRoute({
   method: "get",
   path: "/v1/instances/{id}",
   operationId: "getInstance",
-  summary: "Show an instance, and what the platform says of it",
+  summary: "Show an instance: what was asked, what came of it, and what the platform says of it",
   ...needs("read"),
   request: { params: z.object({ id: z.string() }) },
   responses: {
@@ -92,8 +95,10 @@ export function instances() {
       return context.json(page(found, instanceView), 200);
     })
     .openapi(show, async (context) => {
-      const instance = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
-      return context.json({ ...instanceView(instance), platform_status: await platformStatus(context.env, instance) }, 200);
+      const instance = await describeInstance(context.env, context.var.caller, context.req.valid("param").id);
+      const { payload, payloadRef, platformStatus, result } = instance;
+      const whole = { ...instanceView(instance), payload, payload_ref: payloadRef, result, platform_status: platformStatus };
+      return context.json(whole, 200);
     });
 }
 

@@ -66,6 +66,16 @@ export function decide(known: KnownKeyword, room: Room, at: number): Decided {
   return { verdict: "requested", reason, grounds: { ...room } };
 }
 
+/** The same for one that a person has asked for beside all cycles: there is room for it, also where it was held back. */
+export function decideAsked({ heldBy: _, ...known }: KnownKeyword, at: number): Decided {
+  const { grounds, ...decided } = decide(known, { drafts: 0, on_their_way: 0, max_drafts: 1 }, at);
+  const { content_id, research_id, instance_id } = grounds;
+  return {
+    ...decided,
+    grounds: { ...(content_id && { content_id }), ...(research_id && { research_id }), ...(instance_id && { instance_id }) },
+  };
+}
+
 /** What to do about a keyword that was held back; undefined while it still is. */
 export function decideAgain(known: KnownKeyword, room: Room, at: number): Decided | undefined {
   const { heldBy: _, ...others } = known;

@@ -158,7 +158,7 @@ export class BrandState {
   }
 
   /** A request from its decision on. False when its instance was asked for before. */
-  ask(request: KeywordRequest, state: "held" | "to_send", at: number): boolean {
+  ask(request: KeywordRequest, state: "held" | "to_send" | "sent", at: number): boolean {
     const { instance_id, spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate } = request;
     const insert = `INSERT INTO requests (instance_id, keyword, spelled, cycle, reuse, correlation_id, causation_id, traceparent, state, at)
       VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (instance_id) DO NOTHING`;
@@ -180,6 +180,11 @@ export class BrandState {
       this.#sql.exec("INSERT INTO trace_states (instance_id, tracestate) VALUES (?, ?) ON CONFLICT DO NOTHING", instance_id, tracestate);
     }
     return written > 0;
+  }
+
+  /** Whether an instance is one that researches, or did, by what was decided. */
+  asked(instanceId: string): boolean {
+    return this.#rows("SELECT 1 FROM requests WHERE instance_id = ? AND state NOT IN ('held', 'dropped')", instanceId).length > 0;
   }
 
   /** Requests in a state, those that came first in front. */

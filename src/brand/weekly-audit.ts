@@ -1,5 +1,5 @@
 import { digest, ensureSchedule, type Statement } from "../engine/index.ts";
-import { BrandAudit } from "../messages/brand.ts";
+import { BRAND_AGENT, BrandAudit } from "../messages/brand.ts";
 
 /** Two days: an audit is worth having on Wednesday as well. */
 const LATE_MS = 2 * 86_400_000;
@@ -10,7 +10,7 @@ const HOURS = 5;
 /** Each brand that plans is audited early on Mondays (UTC), by a schedule named after it, at a minute of its own: not all at once. People change or pause it like any other. */
 export function weeklyAudit(tenantId: string, brand: string): Statement {
   const minute = Number.parseInt(digest("weekly audit", tenantId, brand).slice(0, 8), 16);
-  return ensureSchedule({ tenantId, actor: "brand-agent" }, `audit-${brand}`, {
+  return ensureSchedule({ tenantId, actor: BRAND_AGENT }, `audit-${brand}`, {
     cron: `${minute % 60} ${FIRST_HOUR + (minute % HOURS)} * * 1`,
     timeZone: "UTC",
     command: BrandAudit.type,

@@ -4,6 +4,7 @@ import { merge } from "../derive/merge.ts";
 import { qualify } from "../derive/qualify.ts";
 import { spend } from "../derive/spend.ts";
 import { call, digest, on, project, type Route, send, sendEach, start, type Target, tell } from "../engine/index.ts";
+import type { RecordedFact } from "../facts/fact.ts";
 import { factRow, ledgerRow } from "../facts/projection.ts";
 import { BrandAudited, BrandCycle, KeywordTrending } from "../messages/brand.ts";
 import { ContentGenerated, ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
@@ -21,7 +22,9 @@ import { ResearchCompleted } from "../messages/research.ts";
 import { SocialCreate, SocialPosted } from "../messages/social.ts";
 import { WebhookDeliver } from "../messages/webhooks.ts";
 import { deliveryRow } from "../webhooks/deliveries.ts";
+import { stateMatches } from "../webhooks/matches.ts";
 import { offer } from "../webhooks/offer.ts";
+import { deliverWebhook } from "../workflows/deliver-webhook.ts";
 import { generateArticle } from "../workflows/generate-article.ts";
 
 /** What follows from what. */
@@ -48,17 +51,22 @@ export const routes: readonly Route[] = [
   on(ContactSynced),
 
   on(FactRecorded, project(factRow), project(ledgerRow)),
-  on(OutcomeFact, call(qualify), sendEach(WebhookDeliver, offer, deliveryRow)),
-  on(ChargeFact, call(spend), sendEach(WebhookDeliver, offer, deliveryRow)),
-  on(PayoutFact, sendEach(WebhookDeliver, offer, deliveryRow)),
-  on(ContactMergedFact, call(merge), sendEach(ContactSync, mergeRecords), sendEach(WebhookDeliver, offer, deliveryRow)),
-  on(ReconciliationFact, sendEach(WebhookDeliver, offer, deliveryRow)),
+  on(OutcomeFact, call(qualify), ...webhooks()),
+  on(ChargeFact, call(spend), ...webhooks()),
+  on(PayoutFact, ...webhooks()),
+  on(ContactMergedFact, call(merge), sendEach(ContactSync, mergeRecords), ...webhooks()),
+  on(ReconciliationFact, ...webhooks()),
   on(FactObserved, call(appendObserved)),
 ];
 
 /** The cycle of a keyword that was seen on a day: whoever has seen it too asks for nothing more. */
 function trend(keyword: string, seenOn: string): string {
   return `trend ${seenOn} ${digest(keyword).slice(0, 12)}`;
+}
+
+/** Whoever has asked for such facts is sent it; that it is, is stated at once. */
+function webhooks<Fact extends RecordedFact>(): Target<Fact>[] {
+  return [sendEach(WebhookDeliver, offer, deliveryRow), call(stateMatches(deliverWebhook.name))];
 }
 
 /** The agent of the brand that an event is about hears of it. */

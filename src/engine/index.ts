@@ -64,6 +64,7 @@ export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLette
 export { pingDatabase } from "./operate/health.ts";
 export { type History, historyOf, type StepRecord } from "./operate/history.ts";
 export {
+  describeInstance,
   type Effect,
   type EmittedMessage,
   effectsOf,
@@ -73,7 +74,6 @@ export {
   listEffects,
   listInstances,
   messagesOf,
-  platformStatus,
 } from "./operate/instances.ts";
 export { assertMayAsk, assertMayState } from "./operate/may-ask.ts";
 export { keysetPage, type Page, type PageRequest } from "./operate/paging.ts";

@@ -55,3 +55,6 @@ export const BrandAudited = defineEvent({
   subject: ({ brand }) => brand,
   queue: brandEvents,
 });
+
+/** Who asks for what a brand's agent has decided: the source of its commands. */
+export const BRAND_AGENT = "brand-agent";

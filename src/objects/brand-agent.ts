@@ -1,10 +1,11 @@
 import { DurableObject } from "cloudflare:workers";
-import { type Decided, decide, decideAgain, FRESH_MS } from "../brand/decide.ts";
+import { type Decided, decide, decideAgain, decideAsked, FRESH_MS, type KnownKeyword } from "../brand/decide.ts";
 import { type Decision, type DecisionFilter, DecisionLog } from "../brand/decision-log.ts";
 import { brandOf, foldEvent } from "../brand/fold.ts";
 import { distinct, keywordKey } from "../brand/keyword.ts";
 import { pace } from "../brand/pace.ts";
 import { bounded, progressed, reconcile } from "../brand/reconcile.ts";
+import { type AskedKeyword, askedElsewhere, askedRequest, type Cycle, commandOf, refusedAsRepeated, requestOf } from "../brand/requests.ts";
 import { BRAND_SCHEMA } from "../brand/schema.ts";
 import { type BrandSettings, brandSettings, noteBrand } from "../brand/settings.ts";
 import { BrandState, type Counts, type KeywordRequest } from "../brand/state.ts";
@@ -16,26 +17,13 @@ import {
   type Envelope,
   type EventListener,
   enqueue,
-  instanceId,
   MillraceError,
   messageOf,
   query,
 } from "../engine/index.ts";
+import { BRAND_AGENT } from "../messages/brand.ts";
 import { ResearchCompleted, ResearchRequested } from "../messages/research.ts";
 import { Tables } from "./tables.ts";
-
-/** A cycle that was asked for. */
-export interface Cycle {
-  /** The instance that plans it: asked again, it is answered as before. */
-  instance_id: string;
-  tenant_id: string;
-  brand: string;
-  cycle: string;
-  keywords: readonly string[];
-  correlation_id: string;
-  traceparent: string;
-  tracestate?: string | undefined;
-}
 
 /** What became of one keyword of a cycle. */
 export type PlannedKeyword = Pick<Decision, "keyword" | "verdict" | "reason">;
@@ -87,6 +75,36 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     // Nothing is awaited between what was decided and its alarm: they become durable together.
     if (planned) void this.ctx.storage.setAlarm(Date.now());
     return planned;
+  }
+
+  /**
+   * Decides a keyword that was asked for beside all cycles, by the same rule: what is there, or under way, is not paid for again. What the
+   * agent has asked for itself is to be done. Answers undefined while it has not seen what D1 has of its brand: `reconcile` comes first.
+   */
+  async admit(asked: AskedKeyword): Promise<Decided | undefined> {
+    this.#make(asked.tenant_id, asked.brand);
+    if (this.#self().acquainted === 0) return undefined;
+    if (decideAsked(this.#known(asked), Date.now()).verdict === "skipped") {
+      // What is believed under way may have come to nothing.
+      const progress = await progressOf(this.env.DB, asked.tenant_id, this.#state.open());
+      this.ctx.storage.transactionSync(() => progressed(this.#state, progress, Date.now()));
+    }
+    return this.ctx.storage.transactionSync(() => this.#admit(asked, Date.now()));
+  }
+
+  #admit(asked: AskedKeyword, now: number): Decided {
+    const { keyword, cycle, instance_id } = asked;
+    if (this.#state.asked(instance_id)) return { verdict: "requested", reason: "This is the instance that researches it.", grounds: {} };
+    const decided = decideAsked(this.#known(asked), now);
+    if (decided.verdict !== "skipped") {
+      this.#state.ask({ ...askedRequest(asked), reuse: decided.grounds.research_id ?? null }, "sent", now);
+    }
+    this.#log.add(cycle, keyword, decided, now);
+    return decided;
+  }
+
+  #known({ keyword }: AskedKeyword): KnownKeyword {
+    return this.#state.known(this.#state.name(keyword));
   }
 
   /** Hears what happened. */
@@ -168,7 +186,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       });
       if (due.length === 0) return;
       const requests = due.map((request, index) => ({ ...commandOf(brand, request), delaySeconds: delays[index] ?? 0 }));
-      const answers = await enqueue(this.env, this.#catalog(), { tenantId: tenant_id, source: "brand-agent" }, requests);
+      const answers = await enqueue(this.env, this.#catalog(), { tenantId: tenant_id, source: BRAND_AGENT }, requests);
       this.ctx.storage.transactionSync(() => {
         for (const [index, request] of due.entries()) this.#sent(request, answers[index]);
       });
@@ -203,19 +221,9 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     this.#log.add(cycle, spelled, { verdict: "refused", reason, grounds: { instance_id } }, now);
   }
 
-  #planOne({ instance_id, tenant_id, brand, cycle, ...job }: Cycle, keyword: string, settings: BrandSettings, now: number): PlannedKeyword {
-    const payload = { brand, cycle, keyword };
-    const workflow = this.#catalog().performer(ResearchRequested.type).name;
-    const request: KeywordRequest = {
-      instance_id: instanceId(tenant_id, workflow, ResearchRequested.key?.(payload) ?? ""),
-      spelled: keyword,
-      cycle,
-      reuse: null,
-      correlation_id: job.correlation_id,
-      causation_id: `${instance_id}/decide`,
-      traceparent: job.traceparent,
-      tracestate: job.tracestate ?? null,
-    };
+  #planOne(asked: Cycle, keyword: string, settings: BrandSettings, now: number): PlannedKeyword {
+    const { cycle } = asked;
+    const request = requestOf(asked, keyword, this.#catalog().performer(ResearchRequested.type).name);
     let decided = decide(this.#state.known(this.#state.name(keyword)), this.#state.room(settings.max_drafts), now);
     if (decided.verdict !== "skipped" && !this.#begin(request, decided, now)) decided = refusedAsRepeated(cycle, request.instance_id);
     this.#log.add(cycle, keyword, decided, now);
@@ -270,21 +278,6 @@ export function brandAgent(catalog: Catalog): typeof BrandAgent {
   return class extends BrandAgent {
     protected override readonly catalog = catalog;
   };
-}
-
-function commandOf(brand: string, { spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate }: KeywordRequest) {
-  const payload = { brand, keyword: spelled, cycle, ...(reuse !== null && { reuse }) };
-  return { type: ResearchRequested.type, payload, correlationId: correlation_id, causationId: causation_id, traceparent, tracestate };
-}
-
-function askedElsewhere(answer: Accepted | undefined, correlationId: string): string | undefined {
-  if (!answer?.replayed || answer.correlationId === correlationId) return undefined;
-  return `Its research was asked for under the same cycle before, by the job “${answer.correlationId}”. Ask again in a new cycle.`;
-}
-
-function refusedAsRepeated(cycle: string, instance_id: string): Decided {
-  const reason = `The cycle “${cycle}” has asked for it before, and the same cycle asks once. Retry what failed, or ask again in a new cycle.`;
-  return { verdict: "refused", reason, grounds: { instance_id } };
 }
 
 interface Self extends Record<string, SqlStorageValue> {

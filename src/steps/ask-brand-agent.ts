@@ -1,7 +1,9 @@
+import type { Decided } from "../brand/decide.ts";
+import type { AskedKeyword, Cycle } from "../brand/requests.ts";
 import { assertRoomForBrand, findBrand } from "../brand/settings.ts";
 import { type Truth, truthOf } from "../brand/truth.ts";
 import { defineStep, type EffectCall, MillraceError, notRetryable } from "../engine/index.ts";
-import type { Audit, Cycle, PlannedKeyword } from "../objects/brand-agent.ts";
+import type { Audit, PlannedKeyword } from "../objects/brand-agent.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";
 
 /** What D1 really has of a brand, measured against what its agent believes. */
@@ -30,6 +32,20 @@ export const decideCycle = defineStep({
     const decided = await agent.plan(cycle);
     if (decided) return decided;
     throw new MillraceError("invariant", `The agent of ${cycle.brand} did not decide a cycle after it was told what there is.`);
+  },
+});
+
+/** Asks the brand's agent whether a keyword is to be researched, or what is there instead. One that is new is told first what there is. */
+export const admitKeyword = defineStep({
+  effect: "natural",
+  async run({ input: asked, env }: EffectCall<AskedKeyword>): Promise<Decided> {
+    const agent = brandAgentOf(env, asked.tenant_id, asked.brand);
+    const admitted = await agent.admit(asked);
+    if (admitted) return admitted;
+    await agent.reconcile(asked, await lookAtBrand(env, asked.tenant_id, asked.brand));
+    const decided = await agent.admit(asked);
+    if (decided) return decided;
+    throw new MillraceError("invariant", `The agent of ${asked.brand} did not decide a keyword after it was told what there is.`);
   },
 });
 

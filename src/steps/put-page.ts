@@ -14,7 +14,8 @@ const remove = defineStep({
 
 const put = defineStep({
   effect: "natural",
-  retries: { limit: 2, delay: "2 seconds", backoff: "exponential" },
+  // Tried again soon, because somebody may be watching, and for four minutes in all: a store that is away for one is nobody's trouble.
+  retries: { limit: 7, delay: "2 seconds", backoff: "exponential" },
   async run({ input, key, signal, trace, env }: EffectCall<BrandArticle>) {
     const article = await loadArticleOf(env.DB, input);
     return livePage(article, await pages(env).put(pageOf(article, env), { key, signal, trace }));

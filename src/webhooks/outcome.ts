@@ -51,21 +51,28 @@ function failed(delivery: Delivery, how: "failed" | "gone" | "skipped", status: 
   return facts(delivery, { ...named(delivery, how, at), type: "webhook_failed", payload });
 }
 
-/** The match, and what became of it, as facts of the endpoint's ledger. Stated again after a retry, the match is known there. A test is no fact's. */
+/** What became of the match, as a fact of the endpoint's ledger. A test is no fact's. */
 function facts(delivery: Delivery, outcome: StatedFact): Draft[] {
-  if (delivery.fact_type === WEBHOOK_TEST) return [];
-  const matched: StatedFact = {
-    ...named(delivery, "triggered", delivery.matched_at),
-    type: "webhook_triggered",
-    payload: about(delivery),
-  };
-  return [FactObserved.from(matched), FactObserved.from(outcome)];
+  return delivery.fact_type === WEBHOOK_TEST ? [] : [FactObserved.from(outcome)];
 }
 
-function named({ id, endpoint_id }: Delivery, what: string, occurred_at: string): Pick<StatedFact, "fact_id" | "entity" | "occurred_at"> {
+/** That a fact has met an endpoint: stated right then, whatever becomes of it. `at`: ISO 8601. */
+export function matched(delivery: Pick<Delivery, "id" | "endpoint_id" | "fact_id">, at: string): StatedFact {
+  return { ...named(delivery, "triggered", at), type: "webhook_triggered", payload: about(delivery) };
+}
+
+function named(
+  { id, endpoint_id }: Pick<Delivery, "id" | "endpoint_id">,
+  what: string,
+  occurred_at: string,
+): Pick<StatedFact, "fact_id" | "entity" | "occurred_at"> {
   return { fact_id: `${id}/${what}`, entity: `webhook/${endpoint_id}`, occurred_at };
 }
 
-function about({ id, endpoint_id, fact_id }: Delivery): { endpoint_id: string; delivery_id: string; fact_id: string } {
+function about({ id, endpoint_id, fact_id }: Pick<Delivery, "id" | "endpoint_id" | "fact_id">): {
+  endpoint_id: string;
+  delivery_id: string;
+  fact_id: string;
+} {
   return { endpoint_id, delivery_id: id, fact_id };
 }

@@ -1,19 +1,34 @@
 import { assertReusable, insertResearch } from "../content/research.ts";
 import { defineWorkflow } from "../engine/index.ts";
+import { BRAND_AGENT } from "../messages/brand.ts";
 import { ResearchCompleted, ResearchRequested } from "../messages/research.ts";
+import { admitKeyword } from "../steps/ask-brand-agent.ts";
 import { searchWeb } from "../steps/search-web.ts";
 
-/** Finds sources for a keyword and stores them; or hands on research that is there. */
+/**
+ * Finds sources for a keyword and stores them; or hands on research that is there. Whatever the brand's agent has not asked for itself, it
+ * is asked about first: a keyword that has an article, or is on its way to one, is not paid for again.
+ */
 export const researchKeyword = defineWorkflow({
   name: "research-keyword",
   on: ResearchRequested,
-  async run({ payload: { brand, keyword, reuse }, step, env, envelope: { tenant_id: tenantId }, instanceId }) {
+  async run({ payload: { brand, keyword, cycle, reuse: named }, step, env, envelope, instanceId }) {
+    const { tenant_id: tenantId, source, correlation_id, idempotency_key, traceparent, tracestate } = envelope;
+    let reuse = named;
+    if (reuse === undefined && source !== BRAND_AGENT) {
+      const asked = { instance_id: instanceId, tenant_id: tenantId, brand, cycle, keyword, correlation_id, traceparent, tracestate };
+      const { verdict, reason, grounds } = await step.effect("decide", admitKeyword, { ...asked, causation_id: idempotency_key });
+      if (verdict === "skipped") return { verdict, reason, ...grounds };
+      reuse = grounds.research_id;
+    }
+
     if (reuse !== undefined) {
+      const id = reuse;
       await step.commit("hand research on", async () => {
-        await assertReusable(env.DB, { id: reuse, tenantId, brand, keyword });
-        return { emit: [ResearchCompleted.from({ research_id: reuse, brand, keyword })] };
+        await assertReusable(env.DB, { id, tenantId, brand, keyword });
+        return { emit: [ResearchCompleted.from({ research_id: id, brand, keyword })] };
       });
-      return;
+      return { verdict: "reused", research_id: id };
     }
 
     await step.effect(
@@ -27,5 +42,6 @@ export const researchKeyword = defineWorkflow({
         }),
       },
     );
+    return { verdict: "requested", research_id: instanceId };
   },
 });

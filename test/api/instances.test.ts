@@ -71,6 +71,9 @@ describe("GET /v1/instances/{id}", () => {
       accepted_at: "1970-01-01T00:00:00.000Z",
       updated_at: "1970-01-01T00:00:00.000Z",
       platform_status: "unknown",
+      payload: { brand: "acme", keyword: id },
+      payload_ref: null,
+      result: null,
     });
   });
 
@@ -90,10 +93,14 @@ describe("A finished instance", () => {
     expect(await reaches(caller, accepted.instance_id, "complete")).toMatchObject({
       platform_status: expect.any(String),
       step: "search the web",
+      payload: { brand: "acme", keyword },
+      payload_ref: null,
+      result: { verdict: "requested", research_id: accepted.instance_id },
     });
 
     expect((await caller.get(`${at}/steps`)).body).toEqual({
       items: [
+        expect.objectContaining({ name: "decide", state: "complete" }),
         {
           type: "do",
           name: "search the web",
@@ -109,6 +116,7 @@ describe("A finished instance", () => {
       truncated: false,
     });
     expect((await caller.get(`${at}/effects`)).body.items).toMatchObject([
+      { step: "decide", class: "natural", state: "done" },
       { step: "search the web", instance_id: accepted.instance_id, class: "natural", state: "done", generation: 1, error: null },
     ]);
 
@@ -143,6 +151,7 @@ describe("POST /v1/instances/{id}/retry", () => {
     expect(error).toMatchObject({ step: "search the web", code: "not_retryable", upstream_status: 401 });
     const steps = await caller.get(`${at}/steps`);
     expect(steps.body.items).toMatchObject([
+      { name: "decide", state: "complete" },
       { name: "search the web", state: "errored", attempts: [{ attempt: 1, error: { message: expect.any(String) } }] },
     ]);
 

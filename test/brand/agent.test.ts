@@ -80,7 +80,7 @@ it("what is heard of a brand before its first cycle is known to it: a live artic
   await caller.post("/v1/commands", { type: "research.requested", payload: { brand, keyword: "Early" } });
   await stands(caller, brand, { live: 1 });
   await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: ["early"] }));
-  expect(await verdicts(caller, brand)).toEqual(["early skipped"]);
+  expect(await verdicts(caller, brand)).toEqual(["Early requested", "early skipped"]);
 });
 
 it("an agent that is new to an old brand is told first what there is", async () => {

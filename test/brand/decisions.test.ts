@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { afterEach, expect, it } from "vitest";
 import type { Envelope } from "../../src/engine/index.ts";
 import { brandAgentOf } from "../../src/objects/brand-agents.ts";
-import { callerWith, fresh, until } from "../api/client.ts";
+import { callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
 import { counts, cycle, decided, decisions, fail, inside, paidFor, ring, stands, verdicts } from "./brand.ts";
 
 const DAY = 86_400_000;
@@ -156,8 +156,8 @@ it("work that has come to nothing makes room, without an audit: while something 
 it("a command that the engine refuses is a decision that people see, and takes no room", async () => {
   const { caller, brand } = await stranger();
   await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 1 });
-  await fail({ upstream: "search", match: "TAKEN", status: 401, remaining: null });
-  const taken = { type: "research.requested", payload: { brand, keyword: `TAKEN ${brand}`, cycle: "w1" } };
+  // Asked for with research that is not there: the agent is not asked about it.
+  const taken = { type: "research.requested", payload: { brand, keyword: `TAKEN ${brand}`, cycle: "w1", reuse: "nothing" } };
   expect((await caller.post("/v1/commands", taken)).status).toBe(202);
   await decided(caller, await cycle(caller, { brand, cycle: "w1", keywords: [`taken ${brand}`, `free ${brand}`] }));
   await stands(caller, brand, { live: 1 });
@@ -167,6 +167,39 @@ it("a command that the engine refuses is a decision that people see, and takes n
     reason: expect.stringContaining("belongs to an earlier research.requested with another payload"),
   });
   expect(await counts(caller, brand)).toEqual({ live: 1, drafts: 0, on_their_way: 0, held: 0 });
+});
+
+it("a keyword that is asked for twice at once, beside all cycles, is paid for once: who comes second is told why", async () => {
+  const { caller, brand } = await stranger();
+  const word = fresh("chai");
+  const ask = (cycle: string, keyword = word) =>
+    caller.post("/v1/commands", { type: "research.requested", payload: { brand, keyword, cycle } });
+  const asked = await Promise.all([ask("one"), ask("two", word.toUpperCase())]);
+  await stands(caller, brand, { live: 1, on_their_way: 0 });
+  const resultOf = async ({ body }: Json) => (await reaches(caller, body.instance_id, "complete")).result;
+  const results = await Promise.all(asked.map(resultOf));
+  const by = Object.fromEntries(results.map((result) => [result.verdict, result]));
+  expect(by.skipped).toMatchObject({ reason: expect.stringMatching(/being researched|being written|can read|draft/) });
+  expect(by.requested).toMatchObject({ research_id: expect.any(String) });
+  expect(await resultOf(await ask("three"))).toMatchObject({ verdict: "skipped", reason: "It has an article that people can read." });
+  expect(await paidFor(word)).toEqual({ search: 1, text: 1 });
+});
+
+it("asked for beside all cycles, fresh research is used again, there is room, and what has come to nothing is not waited for", async () => {
+  const { caller, brand } = await stranger();
+  await caller.call("PUT", `/v1/brands/${brand}`, { max_drafts: 1 });
+  const word = fresh("malt");
+  const ask = async (cycle: string) =>
+    (await caller.post("/v1/commands", { type: "research.requested", payload: { brand, keyword: word, cycle } })).body.instance_id;
+  await fail({ upstream: "search", match: word, status: 401, remaining: null });
+  await reaches(caller, await ask("one"), "errored");
+  await fail({ upstream: "pages", match: brand, status: 400, remaining: null });
+  expect((await reaches(caller, await ask("two"), "complete")).result).toMatchObject({ verdict: "requested" });
+  await stands(caller, brand, { drafts: 1, on_their_way: 0 });
+  await inside(caller, brand, ({ sql }) => sql.exec("UPDATE articles SET state = 'unpublished'").rowsWritten);
+  expect((await reaches(caller, await ask("three"), "complete")).result).toMatchObject({ verdict: "reused" });
+  await stands(caller, brand, { drafts: 1, on_their_way: 0 });
+  expect(await paidFor(word)).toEqual({ search: 1, text: 2 });
 });
 
 it("a cycle that asks again for what it has asked for is told so", async () => {

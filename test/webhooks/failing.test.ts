@@ -5,6 +5,20 @@ import { endpoint, hurried, ledger, outcome, received, tell } from "./hook.ts";
 const REASON = { reason: "the receiver works again" };
 
 describe("A receiver that fails", () => {
+  it("is in the books at once: the match is stated, whatever becomes of the delivery", async () => {
+    const caller = await callerWith();
+    const { hook, id, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ status: 503, times: 1 }] });
+    const fact = await outcome(caller.tenantId);
+    const [match, ...more] = await ledger(caller.tenantId, id, 1);
+    const pending = await delivery("pending");
+    expect(match).toMatchObject({
+      type: "webhook_triggered",
+      payload: { endpoint_id: id, delivery_id: pending.id, fact_id: fact.fact_id },
+    });
+    expect([more, pending.state]).toEqual([[], "pending"]);
+  });
+
   it.each([
     { how: "answers 500", treatment: { status: 500, text: "no\0pe" }, error: "The receiver answered 500.", answer: "nope" },
     { how: "hangs up after it took it", treatment: { mode: "drop" as const }, error: "cannot be reached, or hung up", answer: null },

@@ -7,6 +7,8 @@ export interface PlatformAnswer {
   /** Cloudflare's own status; `unknown` when it has no such instance, `unreachable` when it did not say. */
   status: InstanceStatus["status"] | "unreachable";
   error: string | null;
+  /** What a complete run returned. */
+  output: unknown;
   /** The handle, if there is such an instance. */
   instance: WorkflowInstance | null;
 }
@@ -18,10 +20,10 @@ export async function askPlatform(env: object, workflow: string, id: string): Pr
       const instance = await workflowBinding(env, workflow).get(id);
       return { instance, ...(await instance.status()) };
     };
-    const { instance, status, error } = await within(asked());
-    return { status, error: error?.message ?? null, instance: status === "unknown" ? null : instance };
+    const { instance, status, error, output } = await within(asked());
+    return { status, error: error?.message ?? null, output, instance: status === "unknown" ? null : instance };
   } catch (error) {
     const lost = /not.?found|does not exist|never started/i.test(messageOf(error));
-    return { status: lost ? "unknown" : "unreachable", error: messageOf(error), instance: null };
+    return { status: lost ? "unknown" : "unreachable", error: messageOf(error), output: undefined, instance: null };
   }
 }

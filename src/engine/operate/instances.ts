@@ -83,13 +83,35 @@ function whereTheyAre({ correlation, status }: InstanceFilter): Statement {
 export async function getInstance(env: EngineEnv, by: Operator, id: string): Promise<Instance> {
   const rows = await query(env.DB, sql`SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`);
   const row = rows[0];
-  if (!row) throw new MillraceError("instance_not_found", `There is no instance ${beginning(id, 64)}. List them with GET /v1/instances.`);
+  if (!row) throw unknownInstance(id);
   return asInstance(row);
 }
 
-/** What the platform itself says of an instance; "unknown" when it has none. */
-export async function platformStatus(env: EngineEnv, instance: Pick<Instance, "id" | "workflow" | "undo">): Promise<string> {
-  return (await askPlatform(env, instance.workflow, platformId(instance.id, instance.undo))).status;
+function unknownInstance(id: string): MillraceError {
+  return new MillraceError("instance_not_found", `There is no instance ${beginning(id, 64)}. List them with GET /v1/instances.`);
+}
+
+/** An instance whole: what was asked for, and what came of it. */
+export interface InstanceDetail extends Instance {
+  /** As it was sent; null where it travels by reference, and where the row has none. */
+  payload: unknown;
+  /** Where a payload is kept that is too large to travel: `r2://…`. */
+  payloadRef: string | null;
+  /** What the platform itself says; `unknown` when it has no such instance. */
+  platformStatus: string;
+  /** What a complete run returned; null for one that returned nothing, and when the platform has forgotten it. */
+  result: unknown;
+}
+
+/** One instance with its payload and its result. Errors: `instance_not_found`, also for another tenant's. */
+export async function describeInstance(env: EngineEnv, by: Operator, id: string): Promise<InstanceDetail> {
+  const [row] = await query(env.DB, sql`SELECT ${COLUMNS}, envelope FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`);
+  if (!row) throw unknownInstance(id);
+  const instance = asInstance(row);
+  const { payload_inline = null, payload_ref = null } = JSON.parse(String(row.envelope ?? "{}")) as Partial<Envelope>;
+  const { status, output = null } = await askPlatform(env, instance.workflow, platformId(id, instance.undo));
+  const result = status === "complete" && instance.undo === null ? output : null;
+  return { ...instance, payload: payload_inline, payloadRef: payload_ref, platformStatus: status, result };
 }
 
 /** One guarded effect, as people read it. */
