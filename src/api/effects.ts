@@ -22,7 +22,7 @@ const EffectSchema = z
     state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
     epoch: z.int(),
     input: z.string().nullable().openapi({ description: "What was sent, cut to 4 KB; kept for `lookup` and `once` effects only." }),
-    output: z.string().nullable().openapi({ description: "The recorded output, as JSON text." }),
+    output: z.unknown().meta({ description: "The recorded output; null for none, and for one that is kept elsewhere (`output_ref`)." }),
     output_ref: z.string().nullable().openapi({ description: "Where a large output is kept." }),
     error: FailureSchema.nullable(),
     updated_at: timestamp,
@@ -32,7 +32,13 @@ const EffectSchema = z
 const EffectsSchema = z.object({ items: z.array(EffectSchema) });
 const ResolvedSchema = z.object({ action_id: z.string(), instance_id: z.string() }).openapi("Resolved");
 const confirmSchema = reasoned.extend({
-  output: z.unknown().default(null).meta({ description: "What the effect answered: the step returns it. Default null." }),
+  output: z
+    .unknown()
+    .refine(
+      (output) => output !== undefined,
+      "is missing: say what the effect answered, because the step returns it; null where it answers nothing",
+    )
+    .meta({ description: "What the effect answered: the step returns it. Null where it answers nothing." }),
 });
 
 const listOfInstance = createRoute({
@@ -126,7 +132,7 @@ function effectView(effect: Effect): z.infer<typeof EffectSchema> {
     state: effect.state as z.infer<typeof EffectSchema>["state"],
     epoch: effect.epoch,
     input: effect.input,
-    output: effect.output,
+    output: effect.output === null ? null : JSON.parse(effect.output),
     output_ref: effect.outputRef,
     error: failureView(effect.error),
     updated_at: iso(effect.updatedAt),

@@ -23,8 +23,8 @@ describe("An effect in doubt", () => {
   });
 
   it.each([
-    ["confirm", { output: { sent: true } }, "confirm", [{ state: "confirmed", output: '{"sent":true}' }]],
-    ["confirm", {}, "confirm", [{ state: "confirmed", output: "null" }]],
+    ["confirm", { output: { sent: true } }, "confirm", [{ state: "confirmed", output: { sent: true } }]],
+    ["confirm", { output: null }, "confirm", [{ state: "confirmed", output: null }]],
     ["reject", {}, "reject", [{ state: "failed", output: null }]],
     ["retry", {}, "retry_anyway", [{ state: "superseded" }, { state: "failed", generation: 2 }]],
   ])("is resolved by %s %j, on record", async (verb, extra, recorded, effects) => {
@@ -37,8 +37,25 @@ describe("An effect in doubt", () => {
     const { body: audit } = await caller.get("/v1/audit");
     expect(audit.items).toMatchObject([{ id: body.action_id, verb: recorded, target: key, reason: "I looked", result: "applied" }]);
 
-    const again = expectProblem(await caller.post(`/v1/effects/${key}/${verb}`, { reason: "again" }), 409, "invalid_transition");
+    const again = expectProblem(await caller.post(`/v1/effects/${key}/${verb}`, { reason: "again", ...extra }), 409, "invalid_transition");
     expect(again.from).toBe(effects[0]?.state);
+  });
+
+  it("is not confirmed without its output, which the step would return: null is said where it answers nothing", async () => {
+    const caller = await callerWith();
+    const { instanceId, key } = await doubtful(caller);
+    const refused = expectProblem(await caller.post(`/v1/effects/${key}/confirm`, { reason: "I looked" }), 422, "invalid_payload");
+    expect(refused.issues).toEqual([{ path: "output", message: expect.stringContaining("null where it answers nothing") }]);
+    expect((await caller.get(`/v1/instances/${instanceId}`)).body.status).toBe("in_doubt");
+  });
+
+  it("is what a retry of its instance is refused for, with what to do instead", async () => {
+    const caller = await callerWith();
+    const { instanceId } = await doubtful(caller);
+    const dry = await caller.post(`/v1/instances/${instanceId}/retry`, { reason: "again", dry_run: true });
+    const real = expectProblem(await caller.post(`/v1/instances/${instanceId}/retry`, { reason: "again" }), 409, "invalid_transition");
+    expect(real.detail).toContain("resolve the doubt (GET /v1/effects?state=in_doubt");
+    expect(dry.body.refused).toBe(real.detail);
   });
 
   it("is not found by a key that names none", async () => {

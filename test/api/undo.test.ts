@@ -47,12 +47,14 @@ describe("Undoing over HTTP", () => {
     expect((await caller.get("/v1/audit")).body.items).toMatchObject([{ verb: "undo", target: id, result: "no_change" }]);
   });
 
-  it("is refused while the instance is under way, whatever it waits for", async () => {
+  it("is refused while the instance is under way, whatever it waits for, and a dry run says so in the same words", async () => {
     const caller = await callerWith();
     for (const status of ["accepted", "queued", "running", "waiting", "in_doubt", "dead", "skipped"]) {
       const id = await seedInstance(caller.tenantId, { status });
       const refused = expectProblem(await caller.post(`/v1/instances/${id}/undo`, { reason: "now" }), 409, "invalid_transition");
       expect(refused.from).toBe(status);
+      const { body } = await caller.post(`/v1/instances/${id}/undo`, { reason: "now", dry_run: true });
+      expect(body.refused).toBe(refused.detail);
     }
   });
 

@@ -139,9 +139,11 @@ async function whyRefused(
   if (depends !== undefined) {
     return `"${named}" failed, and the code went on without it: "${depends}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step; or undo the instance and then retry it; or, if both may stand, say "anyway": true.`;
   }
-  return status === "errored" || status === "terminated"
-    ? null
-    : `The instance is ${status}: only an errored or terminated one can be retried.`;
+  if (status === "errored" || status === "terminated") return null;
+  if (status === "in_doubt") {
+    return "Nobody knows whether an effect of the instance happened: resolve the doubt (GET /v1/effects?state=in_doubt lists it), and the instance goes on by itself.";
+  }
+  return `The instance is ${status}: only an errored or terminated one can be retried.`;
 }
 
 /** Where a retry begins. */
