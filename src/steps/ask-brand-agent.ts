@@ -19,34 +19,35 @@ export async function lookAtKnownBrand(env: Env, tenantId: string, brand: string
   throw notRetryable(`There is no brand "${brand}" to audit. GET /v1/brands lists them.`);
 }
 
-/** Has the brand's agent decide a cycle. It remembers cycles: asked again, it answers the same. One that is new is told first what there is. Errors: `not_retryable` for a brand that is one more than a tenant may have. */
+/** What a brand's agent answers. One that is new is told first what there is. */
+async function askAgent<Answer>(
+  env: Env,
+  of: Pick<Cycle, "tenant_id" | "brand" | "instance_id">,
+  ask: (agent: ReturnType<typeof brandAgentOf>) => Promise<Answer | undefined>,
+): Promise<Answer> {
+  const agent = brandAgentOf(env, of.tenant_id, of.brand);
+  const known = await ask(agent);
+  if (known) return known;
+  await agent.reconcile(of, await lookAtBrand(env, of.tenant_id, of.brand));
+  const decided = await ask(agent);
+  if (decided) return decided;
+  throw new MillraceError("invariant", `The agent of ${of.brand} did not decide after it was told what there is.`);
+}
+
+/** Has the brand's agent decide a cycle. It remembers cycles: asked again, it answers the same. Errors: `not_retryable` for a brand that is one more than a tenant may have. */
 export const decideCycle = defineStep({
   effect: "natural",
   async run({ input: cycle, env }: EffectCall<Cycle>): Promise<PlannedKeyword[]> {
     // Before the agent, which would come into being.
     await assertRoomForBrand(env.DB, cycle.tenant_id, cycle.brand);
-    const agent = brandAgentOf(env, cycle.tenant_id, cycle.brand);
-    const planned = await agent.plan(cycle);
-    if (planned) return planned;
-    await agent.reconcile(cycle, await lookAtBrand(env, cycle.tenant_id, cycle.brand));
-    const decided = await agent.plan(cycle);
-    if (decided) return decided;
-    throw new MillraceError("invariant", `The agent of ${cycle.brand} did not decide a cycle after it was told what there is.`);
+    return askAgent(env, cycle, (agent) => agent.plan(cycle));
   },
 });
 
-/** Asks the brand's agent whether a keyword is to be researched, or what is there instead. One that is new is told first what there is. */
+/** Asks the brand's agent whether a keyword is to be researched, or what is there instead. */
 export const admitKeyword = defineStep({
   effect: "natural",
-  async run({ input: asked, env }: EffectCall<AskedKeyword>): Promise<Decided> {
-    const agent = brandAgentOf(env, asked.tenant_id, asked.brand);
-    const admitted = await agent.admit(asked);
-    if (admitted) return admitted;
-    await agent.reconcile(asked, await lookAtBrand(env, asked.tenant_id, asked.brand));
-    const decided = await agent.admit(asked);
-    if (decided) return decided;
-    throw new MillraceError("invariant", `The agent of ${asked.brand} did not decide a keyword after it was told what there is.`);
-  },
+  run: ({ input: asked, env }: EffectCall<AskedKeyword>): Promise<Decided> => askAgent(env, asked, (agent) => agent.admit(asked)),
 });
 
 /** Tells the brand's agent what D1 really has, and answers what it had believed otherwise. It remembers audits: told again, it answers the same. */
