@@ -57,6 +57,8 @@ const list = createRoute({
   path: "/v1/instances",
   operationId: "listInstances",
   summary: "List instances, newest first",
+  description:
+    "By `workflow` or `subject` a page looks at 50,000 instances: it may be short, or empty, and still have a `next_cursor`. All of a job is found by `correlation`.",
   ...needs("read"),
   request: {
     query: z.strictObject({

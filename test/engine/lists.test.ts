@@ -10,6 +10,9 @@ const SIZES = MILLRACE_FULL_SIZE ? [2000, 1_000_000] : [1000, 4000];
 /** What one statement writes: D1 ends one that takes longer than half a minute. */
 const PORTION = 50_000;
 
+/** Instances that one page looks at for a workflow or a subject. */
+const LOOKED_AT = 50_000;
+
 /** At most so many rows more may be read of the larger size: an index has a few more levels, a page of it other neighbours. */
 const MORE = 20;
 
@@ -100,4 +103,50 @@ it("K01 a list and a round of the keeper read what they answer, not all that a t
   for (const one of read) delete one.running;
   expect(Object.entries(many).filter(([list, count]) => count > (few[list] ?? 0) + MORE)).toEqual([]);
   expect(Object.entries(many).filter(([list, count]) => list !== "round" && count > 200)).toEqual([]);
+});
+
+it("K01 a rare subject or workflow is found page by page, each of which looks at so many instances and no more", {
+  timeout: 300_000,
+}, async () => {
+  const tenantId = fresh("tenant");
+  const by = { tenantId, actor: "tess" };
+  const size = MILLRACE_FULL_SIZE ? 1_000_000 : 120_000;
+  onTestFinished(async () => {
+    for (let left = true; left; ) {
+      const one = env.DB.prepare("DELETE FROM instances WHERE id IN (SELECT id FROM instances WHERE tenant_id = ?1 LIMIT 50000)");
+      left = (await one.bind(tenantId).run()).meta.changes > 0;
+    }
+  }, 300_000);
+  for (let from = 0; from < size; from += PORTION) {
+    await env.DB.prepare(
+      `WITH RECURSIVE n(i) AS (SELECT ?2 + 1 UNION ALL SELECT i + 1 FROM n WHERE i < min(?2 + ${PORTION}, ?3))
+       INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at)
+       SELECT substr(hex(?1) || printf('%032d', i), -32), ?1, iif(i = 7, 'rare', 'usual'), 't', i, i, 'c', iif(i = 7, 'rare', 'usual'), 'f', '{}', 'complete', i, i FROM n`,
+    )
+      .bind(tenantId, from, size)
+      .run();
+  }
+  for (const filter of [
+    { subject: "rare" },
+    { workflow: "rare" },
+    { subject: "rare", status: "complete" },
+    { subject: "rare", workflow: "rare" },
+  ]) {
+    const pages: number[] = [];
+    const began = Date.now();
+    for (let cursor: string | null = ""; cursor !== null; ) {
+      let page: Awaited<ReturnType<typeof listInstances>> = { items: [], next: null };
+      const read = await rowsRead(async () => {
+        page = await listInstances(probeEnv, by, { ...filter, cursor: cursor ?? "" });
+      });
+      expect(read).toBeLessThanOrEqual(2 * LOOKED_AT + MORE);
+      pages.push(page.items.length);
+      cursor = page.next;
+    }
+    console.log(`${JSON.stringify(filter)}: ${pages.length} pages of ${size} instances in ${Date.now() - began} ms`);
+    expect(pages).toEqual([...Array.from({ length: Math.ceil(size / LOOKED_AT) - 1 }, () => 0), 1]);
+  }
+  // What is not rare fills its page as before.
+  const usual = await listInstances(probeEnv, by, { subject: "usual", limit: 200 });
+  expect([usual.items.length, usual.items.at(-1)?.acceptedAt]).toEqual([200, size - 199]);
 });

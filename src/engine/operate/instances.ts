@@ -9,7 +9,7 @@ import { askPlatform } from "../intake/platform.ts";
 import { UNDONE } from "../recorder/inbox.ts";
 import { query } from "../store/retry.ts";
 import type { Operator } from "./audit.ts";
-import { keysetPage, type Page, type PageRequest } from "./paging.ts";
+import { keysetPage, type Page, type PageRequest, type Position } from "./paging.ts";
 
 /** One instance, as people read it. */
 export interface Instance {
@@ -47,24 +47,50 @@ const COLUMNS =
   fragment(`id, workflow, status, message_type, idempotency_key, correlation_id, causation_id, subject, deliveries, error, undo, run, accepted_at, updated_at,
     (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step`);
 
-/** The tenant's instances, newest first. */
+/**
+ * Instances that one page looks at for a workflow or a subject, which no index serves: it would be a written row for each instance. What
+ * is rare makes short pages, but never reads all that a tenant has ever had.
+ */
+const LOOKED_AT = 50_000;
+
+/** The tenant's instances, newest first. By workflow or subject a page may be short, or empty, and still have a next one. */
 export function listInstances(env: EngineEnv, by: Operator, filter: InstanceFilter): Promise<Page<Instance>> {
   return keysetPage(
     filter,
     ({ acceptedAt, id }) => ({ at: acceptedAt, id }),
     async (before, limit) => {
+      const end = isLookedFor(filter) ? await endOfLook(env, by, filter, before) : undefined;
       const rows = await query(
         env.DB,
         sql`
         SELECT ${COLUMNS} FROM instances ${whereTheyAre(filter)} AND tenant_id = ${by.tenantId}
           ${andEquals(fragment("status"), filter.status)} ${andEquals(fragment("workflow"), filter.workflow)}
           ${andEquals(fragment("subject"), filter.subject)}
-          AND accepted_at >= ${filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
+          AND accepted_at >= ${end?.at ?? filter.since ?? 0} AND (accepted_at, id) < (${before.at}, ${before.id})
+          AND (accepted_at, id) >= (${end?.at ?? 0}, ${end?.id ?? ""})
         ORDER BY accepted_at DESC, id DESC LIMIT ${limit}`,
       );
-      return rows.map(asInstance);
+      return { found: rows.map(asInstance), end };
     },
   );
+}
+
+/** True where rows are picked from the index by time. Most are complete, so that status is found soon. */
+function isLookedFor({ correlation, status, workflow, subject }: InstanceFilter): boolean {
+  const fromAll = correlation === undefined && (status === undefined || status === "complete");
+  return fromAll && (workflow !== undefined || subject !== undefined);
+}
+
+/** The last row that this page looks at, from the index alone; undefined where there are fewer. */
+async function endOfLook({ DB }: EngineEnv, by: Operator, { since = 0 }: InstanceFilter, before: Position): Promise<Position | undefined> {
+  const [end] = await query<Position>(
+    DB,
+    sql`
+      SELECT accepted_at AS at, id FROM instances INDEXED BY instances_by_time
+      WHERE tenant_id = ${by.tenantId} AND accepted_at >= ${since} AND (accepted_at, id) < (${before.at}, ${before.id})
+      ORDER BY accepted_at DESC, id DESC LIMIT 1 OFFSET ${LOOKED_AT - 1}`,
+  );
+  return end;
 }
 
 /**

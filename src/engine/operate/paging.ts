@@ -13,22 +13,31 @@ export interface PageRequest {
 }
 
 /** Where a page begins: behind this time and id. */
-interface Position {
+export interface Position {
   at: number;
   id: string;
+}
+
+/** What was found, by a look that ended before the list did: the next page begins there. */
+export interface Looked<T> {
+  found: T[];
+  /** Undefined where the list ended first. */
+  end: Position | undefined;
 }
 
 /** Reads one page by its keyset: `load` answers what stands before a position, one more than the page holds. An unreadable cursor starts from the top. */
 export async function keysetPage<T>(
   { cursor = "", limit = 50 }: PageRequest,
   position: (item: T) => Position,
-  load: (before: Position, limit: number) => Promise<T[]>,
+  load: (before: Position, limit: number) => Promise<T[] | Looked<T>>,
 ): Promise<Page<T>> {
   const size = Math.min(limit, 200);
   const [at, id] = cursor.split(".");
   const readable = at && id && Number.isSafeInteger(Number(at));
-  const found = await load(readable ? { at: Number(at), id } : { at: Number.MAX_SAFE_INTEGER, id: "" }, size + 1);
+  const looked = await load(readable ? { at: Number(at), id } : { at: Number.MAX_SAFE_INTEGER, id: "" }, size + 1);
+  const { found, end } = Array.isArray(looked) ? { found: looked, end: undefined } : looked;
   const items = found.slice(0, size);
   const last = items.at(-1);
-  return { items, next: found.length > size && last ? `${position(last).at}.${position(last).id}` : null };
+  const behind = found.length > size && last ? position(last) : end;
+  return { items, next: behind ? `${behind.at}.${behind.id}` : null };
 }

@@ -1,0 +1,125 @@
+import { createExecutionContext } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { createApi } from "../../src/api/app.ts";
+import { app } from "../../src/catalog.ts";
+import { SCOPES } from "../../src/engine/index.ts";
+import { callerWith, type Json, send } from "./client.ts";
+import { seedBatch, seedInstance } from "./seed.ts";
+
+/** Lists that sort or scan, and why that does not grow with the years. Everything else comes out of an index in its order. */
+const SORTS: Record<string, string> = {
+  "/v1/instances?status=accepted": "What is open, from an index that holds nothing else; sorted, because the keeper's order is another.",
+  "/v1/instances?status=queued": "The same.",
+  "/v1/instances?status=running": "The same.",
+  "/v1/instances?status=waiting": "The same.",
+  "/v1/effects?": "An index that holds only what is in doubt.",
+  "/v1/usage/text?": "Sums over the days that are asked for, from the index by day.",
+};
+
+interface Asked {
+  text: string;
+  params: unknown[];
+}
+
+/** A database that keeps every statement that it is given, with its values. */
+function listening(): { DB: D1Database; asked: Asked[] } {
+  const asked: Asked[] = [];
+  const DB = new Proxy(env.DB, {
+    get(db, method) {
+      if (method !== "prepare") {
+        const own = Reflect.get(db, method);
+        return typeof own === "function" ? own.bind(db) : own;
+      }
+      return (text: string) => ({
+        bind: (...params: unknown[]) => {
+          asked.push({ text, params });
+          return db.prepare(text).bind(...params);
+        },
+      });
+    },
+  });
+  return { DB, asked };
+}
+
+/** What a filter can be asked for: each of its names, or something that fits. */
+function valuesOf({ name, schema }: Json): string[] {
+  if (schema.enum) return schema.enum.map(String);
+  if (schema.format === "date-time") return ["2026-10-01T00:00:00Z"];
+  if (schema.format === "date") return ["2026-10-01"];
+  if (schema.type === "integer") return ["5"];
+  return [{ cursor: "" }[name as string] ?? "x1"];
+}
+
+/** Every list of the document, with each of its filters by itself and with each pair of them. */
+async function lists(): Promise<{ path: string; queries: string[] }[]> {
+  const { body } = await send("/openapi.json");
+  return Object.entries<Json>(body.paths).flatMap(([path, { get }]) => {
+    const { schema } = get?.responses[200]?.content["application/json"] ?? {};
+    const { $ref } = schema ?? {};
+    const shape = $ref ? body.components.schemas[$ref.split("/").at(-1)] : schema;
+    if (!path.startsWith("/v1/") || !shape?.properties?.items) return [];
+    const filters = (get.parameters ?? []).filter(({ in: where, name }: Json) => where === "query" && !["limit", "cursor"].includes(name));
+    const singles: string[][] = filters.map((filter: Json) =>
+      valuesOf(filter).map((value) => `${filter.name}=${encodeURIComponent(value)}`),
+    );
+    const pairs = singles.flatMap((some, at) =>
+      singles.slice(at + 1).flatMap((others) => some.flatMap((one) => others.map((two) => `${one}&${two}`))),
+    );
+    return [{ path, queries: ["", ...singles.flat(), ...pairs] }];
+  });
+}
+
+interface Step {
+  parent: number;
+  detail: string;
+}
+
+/** The steps of a plan that grow with a table: scans, and sorts of more than what one instance, contact or record has. */
+async function growing({ text, params }: Asked): Promise<string[]> {
+  const { results } = await env.DB.prepare(`EXPLAIN QUERY PLAN ${text}`)
+    .bind(...params)
+    .all<Step & Record<string, unknown>>();
+  const isOfOne = (detail: string) => /\((\w+=\? AND )*(instance_id|id|contact_id|crm_id)=\?/.test(detail);
+  return results
+    .filter(({ detail, parent }) => {
+      if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN \(?subquery/.test(detail);
+      const searched = results.filter((one) => one.parent === parent && one.detail.startsWith("SEARCH "));
+      return detail.startsWith("USE TEMP B-TREE") && !searched.some((search) => isOfOne(search.detail));
+    })
+    .map(({ detail }) => detail);
+}
+
+it("every list, by each of its filters and by two of them, comes out of an index in its order", { timeout: 120_000 }, async () => {
+  const caller = await callerWith([...SCOPES]);
+  const instance = await seedInstance(caller.tenantId, { status: "complete" });
+  const batch = await seedBatch(caller.tenantId, instance);
+  expect((await caller.call("PUT", "/v1/brands/acme", {})).status).toBe(200);
+  const api = createApi(app);
+  const found: string[] = [];
+  let looked = 0;
+  const all = await lists();
+  expect(all.length).toBeGreaterThan(15);
+  for (const { path, queries } of all) {
+    for (const query of queries) {
+      const { DB, asked } = listening();
+      const named = path
+        .replace("/instances/{id}", `/instances/${instance}`)
+        .replace("/batches/{id}", `/batches/${batch}`)
+        .replace("{brand}", "acme");
+      const request = new Request(`http://localhost${named.replaceAll(/\{\w+\}/g, "x1")}?${query}`, {
+        headers: { authorization: `Bearer ${caller.token}` },
+      });
+      const response = await api.fetch(request, { ...env, DB }, createExecutionContext());
+      await response.text();
+      for (const one of asked) {
+        looked++;
+        for (const step of await growing(one))
+          found.push(`${path}?${query}: ${step}: ${one.text.replaceAll(/\s+/g, " ").slice(0, 200)} (${response.status})`);
+      }
+    }
+  }
+  expect(looked).toBeGreaterThan(200);
+  expect(found.filter((one) => !Object.keys(SORTS).some((known) => one.startsWith(known)))).toEqual([]);
+  expect(Object.keys(SORTS).filter((known) => !found.some((one) => one.startsWith(known)))).toEqual([]);
+});
