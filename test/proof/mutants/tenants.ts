@@ -17,8 +17,8 @@ export const TENANTS = mutantsOf("tenants", {
   },
   "operators move the instances of other tenants": {
     file: "src/engine/operate/instances.ts",
-    find: "FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`",
-    put: "FROM instances WHERE id = ${id}`",
+    find: "SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`",
+    put: "SELECT ${COLUMNS} FROM instances WHERE id = ${id}`",
     killedBy: "test/engine/undo.test.ts",
   },
   "operators resolve the doubts of other tenants": {
