@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { type Issue, MillraceError } from "./errors.ts";
-import { fieldsAt, MAX_ISSUES, unknownField, unknownFields } from "./known-fields.ts";
+import { dotted, fieldsAt, MAX_ISSUES, unknownField, unknownFields } from "./known-fields.ts";
 import { byteLength } from "./limits.ts";
 import { shortened } from "./text.ts";
 
@@ -94,7 +94,7 @@ function flattened(error: z.core.$ZodError, prefix: string[], fieldsAt: (path: P
       return issue.keys.slice(0, MAX_ISSUES).map((key) => unknownField([...path, key], known));
     }
     const missing = issue.message.endsWith("received undefined");
-    return [{ path: path.join("."), message: missing ? "is missing: add it" : plainer(issue.message) }];
+    return [{ path: dotted(path), message: missing ? "is missing: add it" : plainer(issue.message) }];
   });
 }
 

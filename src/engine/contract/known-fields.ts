@@ -1,6 +1,7 @@
 import * as z from "zod";
 import type { Issue } from "./errors.ts";
 import { nearest } from "./nearest.ts";
+import { shortened } from "./text.ts";
 
 type Schema = z.core.$ZodType;
 
@@ -17,10 +18,18 @@ export function unknownFields(schema: z.ZodType, value: unknown, prefix: readonl
   return issues;
 }
 
+/** Longer keys are cut: fifty paths through one of a few megabytes would fill the memory. */
+const MAX_KEY_CHARACTERS = 300;
+
+/** A path as one text. */
+export function dotted(path: readonly string[]): string {
+  return path.map((key) => shortened(key, MAX_KEY_CHARACTERS)).join(".");
+}
+
 /** What is to be said of a field that is not known, beside those that are. */
 export function unknownField(path: readonly string[], known: Iterable<string>): Issue {
   const meant = nearest(path.at(-1) ?? "", known);
-  return { path: path.join("."), message: `is not known here: ${meant ? `perhaps \`${meant}\` is meant` : "remove it"}` };
+  return { path: dotted(path), message: `is not known here: ${meant ? `perhaps \`${meant}\` is meant` : "remove it"}` };
 }
 
 /** The fields that a schema knows at a place. */

@@ -1,0 +1,65 @@
+import { once } from "node:events";
+import { Worker } from "node:worker_threads";
+import { expect, it } from "vitest";
+
+/** What one body of 4 MB may take of the 128 MB that all requests of an isolate have; twice as much, where every item of a long list is wrong. */
+const ENOUGH_MB = 32;
+const BYTES = 4 * 1024 * 1024;
+
+const filled = (begin: string, unit: string, end: string) =>
+  `${begin}${unit.repeat(Math.floor((BYTES - begin.length - end.length) / unit.length))}${end}`;
+const listed = (begin: string, count: number, item: (index: number) => string, end: string) =>
+  `${begin}${Array.from({ length: count }, (_, index) => item(index)).join(",")}${end}`;
+const long = "k".repeat(BYTES - 5000);
+
+/** Reads a body in an isolate of its own that has so much memory; what came of it. */
+async function readWithin(megabytes: number, body: string): Promise<string> {
+  const limits = { maxOldGenerationSizeMb: megabytes, maxYoungGenerationSizeMb: 8 };
+  const isolate = new Worker(new URL("./body-isolate.ts", import.meta.url).pathname, {
+    workerData: new TextEncoder().encode(body),
+    resourceLimits: limits,
+    // The errors have parameter properties, which types are not only stripped of.
+    execArgv: ["--experimental-transform-types", "--no-warnings"],
+  });
+  const ended = once(isolate, "exit");
+  const [said] = await Promise.race([once(isolate, "message"), once(isolate, "error").then(([error]) => [String(error.code)])]);
+  await ended;
+  return said;
+}
+
+it.each<[string, string, string, number?]>([
+  ["zeros", filled("[", "0,", "0]"), "invalid_payload"],
+  ["empty objects", filled("[", "{},", "{}]"), "invalid_payload"],
+  ["empty lists", filled("[", "[],", "[]]"), "invalid_payload"],
+  ["empty texts", filled("[", '"",', '""]'), "invalid_payload"],
+  ["lists that never end", filled("", "[", ""), "invalid_payload"],
+  ["fields", listed("{", 300_000, (index) => `"${index}":0`, "}"), "invalid_payload"],
+  ["one text of escapes", filled('{"type":"', "\\\\", '","payload":{}}'), "read"],
+  ["one text beyond Latin-1", `{"type":"${"€".repeat(BYTES / 3 - 20)}","payload":{}}`, "read"],
+  ["as many unknown fields as are read", listed('{"type":"a",', 49_990, (index) => `"x${index}":{}`, ',"payload":{}}'), "50 issues"],
+  [
+    "as many small items as are read",
+    listed('{"type":"a","payload":{"list":[', 24_000, () => '{"b":0}', "]}}"),
+    "50 issues",
+    2 * ENOUGH_MB,
+  ],
+  [
+    "a key of megabytes above wrong fields",
+    `{"type":"a","payload":{"named":{"${long}":{${Array.from({ length: 90 }, (_, i) => `"b${i}":0`)}}}}}`,
+    "50 issues",
+  ],
+  ["the same field again and again", listed('{"type":"a","payload":{', 49_000, () => '"list":[]', "}}"), "invalid_payload"],
+])("4 MB of %s are read or refused within a fraction of an isolate", async (_, body, said, megabytes = ENOUGH_MB) => {
+  expect(await readWithin(megabytes, body)).toBe(said);
+});
+
+it("an isolate of this size does die of such a body where it is parsed at once", async () => {
+  const source = `JSON.parse(new TextDecoder().decode(require("node:worker_threads").workerData))`;
+  const isolate = new Worker(source, {
+    eval: true,
+    workerData: new TextEncoder().encode(filled("[", "{},", "{}]")),
+    resourceLimits: { maxOldGenerationSizeMb: ENOUGH_MB, maxYoungGenerationSizeMb: 8 },
+  });
+  const [error] = await once(isolate, "error");
+  expect(error.code).toBe("ERR_WORKER_OUT_OF_MEMORY");
+});
