@@ -1,16 +1,17 @@
 import { randomBytes } from "node:crypto";
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { html } from "hono/html";
+import { html, raw } from "hono/html";
 import type { HtmlEscapedString } from "hono/utils/html";
 import type { Catalog } from "../engine/index.ts";
 import { jsonSchema } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
+import { LIVE, LIVE_SCRIPT } from "./live.ts";
 import { PROBLEMS_PATH, problems } from "./problem.ts";
 
 const STYLE = `
   body { font: 16px/1.5 system-ui, sans-serif; max-width: 46rem; margin: 3rem auto; padding: 0 1rem; color: #1a2126; background: #fff }
-  h1 { line-height: 1.2 } a { color: #0b57a4 } code, pre { font: 14px/1.5 ui-monospace, monospace }
+  h1 { line-height: 1.2 } li, td { overflow-wrap: anywhere } input, button { font: inherit } a { color: #0b57a4 } code, pre { font: 14px/1.5 ui-monospace, monospace }
   pre { padding: 1rem; overflow-x: auto; background: #f2f4f5; border-radius: 6px }
   table { border-collapse: collapse; width: 100% } th, td { text-align: left; vertical-align: top; padding: .3rem 1rem .3rem 0; border-bottom: 1px solid #d8dde0 }
   @media (prefers-color-scheme: dark) { body { color: #e3e8ea; background: #14191c } a { color: #7db8f0 } pre { background: #1f272b } th, td { border-color: #364147 } }`;
@@ -26,7 +27,7 @@ const show = createRoute({
 
 export function landing(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>().openapi(show, (context) =>
-    answerHtml(context, "Millrace", content(catalog, new URL(context.req.url).origin)),
+    answerHtml(context, "Millrace", content(catalog, new URL(context.req.url).origin), LIVE_SCRIPT),
   );
 }
 
@@ -50,12 +51,16 @@ const FIRST_COMMAND = "research.requested";
 
 type Html = HtmlEscapedString | Promise<HtmlEscapedString>;
 
-/** Answers a page for people that may load nothing and run nothing: its one style is named by a nonce. */
-export function answerHtml(context: Context<ApiEnv>, title: string, content: Html) {
+/**
+ * Answers a page for people that may load nothing and run nothing but what it brings: its one style, and the script if it has one, are
+ * named by a nonce. A script may ask our own API.
+ */
+export function answerHtml(context: Context<ApiEnv>, title: string, content: Html, script?: string) {
   const nonce = randomBytes(16).toString("base64");
+  const scripts = script === undefined ? "" : `script-src 'nonce-${nonce}'; connect-src 'self'; `;
   context.header(
     "content-security-policy",
-    `default-src 'none'; style-src 'nonce-${nonce}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+    `default-src 'none'; style-src 'nonce-${nonce}'; ${scripts}base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
   );
   context.header("referrer-policy", "no-referrer");
   return context.html(
@@ -71,6 +76,7 @@ export function answerHtml(context: Context<ApiEnv>, title: string, content: Htm
 <main>
 ${content}
 </main>
+${script === undefined ? "" : html`<script type="module" nonce="${nonce}">${raw(script)}</script>`}
 </body>
 </html>`,
     200,
@@ -83,6 +89,7 @@ function content({ workflows }: Catalog, origin: string) {
   return html`<h1>Millrace</h1>
 <p>Commands come in here, and each is performed by exactly one workflow instance.
 See <a href="/openapi.json">the routes</a> and <a href="${PROBLEMS_PATH}">the problems they answer</a>.</p>
+${LIVE}
 <h2>What runs here</h2>
 <table>
 <thead><tr><th scope="col">Workflow</th><th scope="col">Starts on</th></tr></thead>
@@ -98,7 +105,7 @@ ${SYSTEMS.map(([what, route]) => html`<tr><td>${what}</td><td><code>${route}</co
 ${
   command &&
   html`<h2>Ask for work</h2>
-<pre><code>curl ${origin}/v1/commands \\
+<pre tabindex="0"><code>curl ${origin}/v1/commands \\
   -H 'Authorization: Bearer mr_YOUR_TOKEN' \\
   -H 'Content-Type: application/json' \\
   -d '${JSON.stringify({ type: command.type, payload: example(command.payload) })}'</code></pre>

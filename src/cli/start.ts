@@ -85,6 +85,10 @@ function welcome({ url, token, logFile }: Engine, tookMs: number): string {
   return `
 ${paint("green", "●")} ${heading(`Millrace runs at ${url}`)} ${paint("dim", `(after ${seconds(tookMs)})`)}
 
+${heading("Watch what happens")}
+  ${url}/#token=${token}
+  ${paint("dim", "The page takes the token out of its address, and keeps it in its memory alone.")}
+
 ${heading("Ask for an article about a keyword")}
   curl ${url}/v1/commands \\
     ${auth} \\

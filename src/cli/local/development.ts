@@ -12,9 +12,9 @@ const SRC = join(ROOT, "src");
 const CONFIG = join(ROOT, "wrangler.jsonc");
 const MIGRATIONS = join(ROOT, "migrations");
 
-/** A start that dies is tried again: wrangler ends when it meets its runtime dying. */
-const TRIES = 5;
-const PAUSE_MS = 500;
+/** A start that dies is tried again: wrangler ends when it meets its runtime dying. What has run before will run again. */
+const TRIES = { first: 3, again: 20 };
+const PAUSE_MS = { each: 500, most: 5000 };
 
 /**
  * An engine that follows the sources. Each save is looked at before the runtime gets it: what cannot run is told in a sentence, and the
@@ -27,6 +27,7 @@ export class Development {
   readonly #changes: Changes;
   readonly #wiring: Wiring;
   #engine: Engine | undefined;
+  #ran = false;
   #told = "";
 
   constructor(options: EngineOptions & { signal: AbortSignal }, tell: (line: string) => void) {
@@ -114,15 +115,17 @@ export class Development {
     for (let tries = 1; ; tries++) {
       try {
         this.#engine = await startEngine(this.#options);
+        this.#ran = true;
         return this.#engine;
       } catch (error) {
         this.#stop.throwIfAborted();
-        if (!(error instanceof NotStarted) || tries === TRIES) throw error;
+        if (!(error instanceof NotStarted) || tries === (this.#ran ? TRIES.again : TRIES.first)) throw error;
         if (error.byWorker) {
           await this.#waitFor(error.message);
           return undefined;
         }
-        await sleep(PAUSE_MS * tries, undefined, { signal: this.#stop });
+        say(paint("dim", "The runtime ended as it started: trying again …"));
+        await sleep(Math.min(PAUSE_MS.each * tries, PAUSE_MS.most), undefined, { signal: this.#stop });
       }
     }
   }

@@ -40,6 +40,21 @@ export function isTerminal(error: unknown): boolean {
   return error instanceof NonRetryableError || (code !== undefined && TERMINAL.has(code));
 }
 
+/**
+ * What the database says of a table or column that is not there, in words that say what to do: no further attempt can cure it. Any other
+ * error as it is.
+ */
+export function asMissing(error: unknown): unknown {
+  const [, what, name, table, column] = (codeOf(error) === undefined && MISSING.exec(messageOf(error))) || [];
+  const missing = what ? `${what} "${name}"` : table && `column "${column}" in the table "${table}"`;
+  if (!missing) return error;
+  const said = `The database has no ${missing}. Is it spelt so, and is the migration applied that makes it? Then retry the instance.`;
+  return new MillraceError("config_invalid", said, { cause: error });
+}
+
+const MISSING =
+  /^(?:D1_ERROR: )?(?:no such (table|column): (\S+?)|table (\S+) has no column named (\S+?))(?: at offset \d+)?(?:: SQLITE_ERROR)?$/;
+
 /** Describes an attempt's error for people and for the database. Messages are bounded; stacks and payloads stay out. */
 export function describeFailure(step: string, attempts: number, error: unknown): Failure {
   const code = codeOf(error) ?? "step_failed";

@@ -1,7 +1,7 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { MillraceError, messageOf, readable } from "../contract/errors.ts";
 import { logAttempt } from "../observe/instances.ts";
-import { asStepError, describeFailure, isTerminal } from "./failure.ts";
+import { asMissing, asStepError, describeFailure, isTerminal } from "./failure.ts";
 import type { Run } from "./run.ts";
 
 /** An attempt begins, by its own clock, so much later than the platform's timer at most. */
@@ -40,7 +40,7 @@ export class StepAttempts {
     try {
       return await work();
     } catch (thrown) {
-      const error = readable(thrown);
+      const error = asMissing(readable(thrown));
       if (!isSimulatedDeath(error)) this.#note(attempt, error, isTerminal(error) || attempt > this.limit);
       throw asStepError(error);
     } finally {

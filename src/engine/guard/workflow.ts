@@ -7,7 +7,7 @@ import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { advise, betweenSteps } from "./advice.ts";
 import { tellEnd } from "./end.ts";
-import { asPlatformError } from "./failure.ts";
+import { asMissing, asPlatformError } from "./failure.ts";
 import { asResult } from "./output.ts";
 import { Platform } from "./platform.ts";
 import { Run } from "./run.ts";
@@ -127,7 +127,7 @@ async function pass<Payload>(
     await tellEnd(run, platform, "complete");
     return output;
   } catch (thrown) {
-    const error = readable(thrown);
+    const error = asMissing(readable(thrown));
     if (isAborted(error)) throw error;
     await platform.whenQuiet();
     // Made anew by the platform, a complete run does nothing, and stays complete: also where its code would go another way now.
