@@ -99,7 +99,7 @@ at("ask").addEventListener("submit", (event) => {
   event.preventDefault();
   token = at("token").value.trim();
   at("token").value = "";
-  say("");
+  say("Looking …");
   begin();
 });
 if (token) begin();

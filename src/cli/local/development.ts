@@ -12,8 +12,8 @@ const SRC = join(ROOT, "src");
 const CONFIG = join(ROOT, "wrangler.jsonc");
 const MIGRATIONS = join(ROOT, "migrations");
 
-/** A start that dies is tried again: wrangler ends when it meets its runtime dying. What has run before will run again. */
-const TRIES = { first: 3, again: 20 };
+/** A first start that dies is tried again: wrangler ends when it meets its runtime dying. What has run before is tried until it runs. */
+const FIRST_TRIES = 3;
 const PAUSE_MS = { each: 500, most: 5000 };
 
 /**
@@ -119,12 +119,12 @@ export class Development {
         return this.#engine;
       } catch (error) {
         this.#stop.throwIfAborted();
-        if (!(error instanceof NotStarted) || tries === (this.#ran ? TRIES.again : TRIES.first)) throw error;
+        if (!(error instanceof NotStarted) || (!this.#ran && tries === FIRST_TRIES)) throw error;
         if (error.byWorker) {
           await this.#waitFor(error.message);
           return undefined;
         }
-        say(paint("dim", "The runtime ended as it started: trying again …"));
+        say(paint("dim", `${error.message} Trying again …`));
         await sleep(Math.min(PAUSE_MS.each * tries, PAUSE_MS.most), undefined, { signal: this.#stop });
       }
     }
