@@ -93,7 +93,7 @@ describe("A handler that hangs", () => {
     const handle = routed(on(ProbeRouted, keepRow, hang));
     const settled = handle([event("probe.routed", stuck, { name: stuck }), event("probe.routed", name, { name })]);
     let over = false;
-    settled.then(() => (over = true));
+    void settled.then(() => (over = true));
     expect(
       await until(
         () => kept(name),

@@ -15,7 +15,7 @@ export async function untilDeaf(
   { lookEveryMs = LOOK_EVERY_MS, patienceMs = PATIENCE_MS } = {},
 ): Promise<"deaf"> {
   let ended = false;
-  engine.ended.then(() => {
+  void engine.ended.then(() => {
     ended = true;
   });
   while (!over.aborted) {
