@@ -17,6 +17,8 @@ export interface OtherTenant {
   readonly caller: Caller;
   readonly names: Names;
   readonly hook: string;
+  /** A word that stands in its article, its research and its contacts, and that no message says. */
+  readonly secret: string;
 }
 
 /** Makes one: a brand with research and a page, contacts in the CRM, an endpoint with a delivery, a ledger, a budget with a hold, a merge, a batch, a sync. */
@@ -29,9 +31,13 @@ export async function otherTenant(): Promise<OtherTenant> {
   const trend = { type: "keyword.trending", payload: { brand, keyword: "green tea", seen_on: "2026-10-01" } };
   const told = await caller.post("/v1/events", { ...trend, correlation_id: asked.body.correlation_id }, { "idempotency-key": "1" });
   expect(told.status).toBe(202);
-  const article = await draft(caller, { brand });
+  const secret = fresh("secret");
+  const article = await draft(caller, { brand, text: `# Green tea\n\nIt is a ${secret}.` });
   const page = await publish(caller, article);
-  await bring(caller, people(caller, 3));
+  await bring(
+    caller,
+    people(caller, 3).map((person) => ({ ...person, name: secret })),
+  );
   const sync = await synced(caller);
   const record = await linkOf(caller, "c0000");
 
@@ -53,6 +59,8 @@ export async function otherTenant(): Promise<OtherTenant> {
     (id) => id !== null,
   );
   await settled(tenantId);
+  const sources = JSON.stringify([{ url: "https://example.com/", title: secret, snippet: secret }]);
+  await env.DB.prepare("UPDATE research SET sources = ?2 WHERE tenant_id = ?1").bind(tenantId, sources).run();
   await projectedUntil(tenantId, 4);
   await seedLetter(tenantId);
   await seedApproval(tenantId, { instanceId: asked.body.instance_id, dueAt: Date.now() + 86_400_000 });
@@ -67,6 +75,7 @@ export async function otherTenant(): Promise<OtherTenant> {
   return {
     caller,
     hook: hooked.hook,
+    secret,
     names: {
       tenant_id: tenantId,
       ...{ brand, cycle: "first", keyword: "black tea", keywords: "black tea", audit: "first", findings: text },
@@ -114,10 +123,10 @@ export async function settled(tenants: string): Promise<void> {
 
 /** How the rows of a tenant are found in tables that do not name it. */
 const FOUND_BY: Record<string, string> = {
-  inbox: "instance_id IN (SELECT id FROM instances WHERE tenant_id = ?1)",
-  stated_events: "correlation_id IN (SELECT correlation_id FROM instances WHERE tenant_id = ?1)",
-  outbox: "body->>'tenant_id' = ?1",
-  tombstones: "id IN (SELECT unhex(id) FROM instances WHERE tenant_id = ?1)",
+  inbox: "instance_id IN (SELECT id FROM instances WHERE tenant_id GLOB ?1)",
+  stated_events: "correlation_id IN (SELECT correlation_id FROM instances WHERE tenant_id GLOB ?1)",
+  outbox: "body->>'tenant_id' GLOB ?1",
+  tombstones: "id IN (SELECT unhex(id) FROM instances WHERE tenant_id GLOB ?1)",
 };
 
 /** Tables in which nothing of a tenant lies that is at rest. */
@@ -145,13 +154,22 @@ export async function everythingOf({ caller: { tenantId }, names, hook }: OtherT
   };
 }
 
-async function rowsOf(tenantId: string): Promise<Json> {
+/** Everything that the tenants of a pattern have in tables, pages and the CRM, as one text. */
+export async function textOf(tenants: string): Promise<string> {
+  const isTheirs = (name: string) => name.startsWith(tenants.replace("*", ""));
+  const pages = (await keysIn(env.PAGES, isTheirs)).map(async (found) => (await env.PAGES.get(found.split(" ")[0] ?? ""))?.text());
+  const records = (await theCrm().list("contacts")).filter(({ key }) => isTheirs(key ?? ""));
+  return JSON.stringify([await rowsOf(tenants), await Promise.all(pages), records]);
+}
+
+/** The rows of the tenants that a pattern names, by table. */
+async function rowsOf(tenants: string): Promise<Json> {
   const { results } = await env.DB.prepare("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY name").all<Json>();
   const tables = results.filter(({ name }) => !NOT_OURS.includes(name));
   const found = tables.map(async ({ name, sql }) => {
-    const where = /^ *tenant_id /m.test(sql) ? "tenant_id = ?1" : FOUND_BY[name];
+    const where = /^ *tenant_id /m.test(sql) ? "tenant_id GLOB ?1" : FOUND_BY[name];
     if (where === undefined) throw new Error(`Say in test/app/other-tenant.ts how a tenant's rows of the table ${name} are found.`);
-    const { results: rows } = await env.DB.prepare(`SELECT * FROM "${name}" WHERE ${where}`).bind(tenantId).all();
+    const { results: rows } = await env.DB.prepare(`SELECT * FROM "${name}" WHERE ${where}`).bind(tenants).all();
     return [name, rows.map((row) => JSON.stringify(row)).sort()];
   });
   return Object.fromEntries(await Promise.all(found));

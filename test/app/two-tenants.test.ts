@@ -8,7 +8,7 @@ import type { MessageDefinition } from "../../src/engine/index.ts";
 import { fresh, type Json } from "../api/client.ts";
 import { deliver } from "../facts/facts.ts";
 import { COMMANDS, MESSAGES, messageOf } from "./messages.ts";
-import { EMPTY_AT_REST, everythingOf, type OtherTenant, otherTenant, settled } from "./other-tenant.ts";
+import { EMPTY_AT_REST, everythingOf, type OtherTenant, otherTenant, settled, textOf } from "./other-tenant.ts";
 import { payloadsOf, withText } from "./payloads.ts";
 
 /** Instances of this test wait for nothing. */
@@ -63,7 +63,9 @@ async function refusedOf(tenants: string): Promise<Map<string, { letter: number;
   return new Map(results.map(({ tenant_id, ...refused }) => [tenant_id, refused]));
 }
 
-it("T01 a message of one tenant leaves everything of another as it was, whatever it names", { timeout: 300_000 }, async () => {
+it("T01 a message of one tenant leaves everything of another as it was, and learns nothing of it, whatever it names", {
+  timeout: 300_000,
+}, async () => {
   await hurried();
   const other = await otherTenant();
   const tenants = fresh("mallory");
@@ -82,6 +84,9 @@ it("T01 a message of one tenant leaves everything of another as it was, whatever
   await settled(`${tenants}-*`);
   await settled(other.caller.tenantId);
   expect(await everythingOf(other)).toEqual(before);
+
+  expect(await textOf(`${tenants}-*`)).not.toContain(other.secret);
+  expect(await textOf(other.caller.tenantId)).toContain(other.secret);
 
   // What they said was read to the end: a letter has only what says in its payload whose it is otherwise than its envelope.
   const all = (kind: string) => hostile.flatMap((messages) => messages[kind] ?? []);
