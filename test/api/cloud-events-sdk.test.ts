@@ -1,0 +1,60 @@
+import { CloudEvent, CONSTANTS, emitterFor, HTTP, Mode } from "cloudevents";
+import { describe, expect, it } from "vitest";
+import { type Answer, type Caller, callerWith, expectProblem, fresh, research } from "./client.ts";
+
+describe("The CloudEvents SDK", () => {
+  const made = (keyword: string) => {
+    const { type, payload: data } = research(keyword);
+    return new CloudEvent({
+      id: fresh("sdk"),
+      source: "https://shop.example/orders",
+      type,
+      data,
+      subject: "s",
+      time: "2026-10-01T00:00:00Z",
+    });
+  };
+
+  /** Sends as its emitters do. */
+  const emitter = (caller: Caller, mode: Mode) =>
+    emitterFor((message) => caller.call("POST", "/v1/commands", String(message.body), message.headers as Record<string, string>), { mode });
+
+  it("sends one event, structured and binary, and both are the same work", async () => {
+    const caller = await callerWith();
+    const event = made(fresh());
+    const structured = (await emitter(caller, Mode.STRUCTURED)(event)) as Answer;
+    expect([structured.status, structured.body.replayed]).toEqual([202, false]);
+    const binary = (await emitter(caller, Mode.BINARY)(event)) as Answer;
+    expect([binary.status, binary.body]).toEqual([202, { ...structured.body, replayed: true }]);
+  });
+
+  it("sends JSON of a type of its own in binary mode", async () => {
+    const caller = await callerWith();
+    const event = made(fresh()).cloneWith({ datacontenttype: "application/vnd.shop+json" });
+    expect((await emitter(caller, Mode.BINARY)(event)) as Answer).toMatchObject({ status: 202 });
+  });
+
+  it("sends a batch, each event of which it reads itself as we do", async () => {
+    const caller = await callerWith();
+    const events = [made(fresh()), made(fresh())];
+    const headers = { "content-type": CONSTANTS.MIME_CE_BATCH };
+    const body = JSON.stringify(events);
+    expect(HTTP.toEvent({ headers, body })).toHaveLength(2);
+    const { body: answered } = await caller.post("/v1/commands/batch", body, headers);
+    expect(answered.results).toMatchObject([
+      { status: 202, replayed: false },
+      { status: 202, replayed: false },
+    ]);
+    for (const [index, event] of events.entries()) {
+      const again = (await emitter(caller, Mode.BINARY)(event)) as Answer;
+      expect(again.body).toMatchObject({ replayed: true, instance_id: answered.results[index].instance_id });
+    }
+  });
+
+  it("sends an id beyond ASCII as it is in binary mode, which is refused; structured it is taken", async () => {
+    const caller = await callerWith();
+    const event = made(fresh()).cloneWith({ id: "ü1" });
+    expectProblem((await emitter(caller, Mode.BINARY)(event)) as Answer, 422, "invalid_payload");
+    expect((await emitter(caller, Mode.STRUCTURED)(event)) as Answer).toMatchObject({ status: 202 });
+  });
+});
