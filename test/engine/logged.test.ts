@@ -1,5 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { behave, deliver, event, fresh, keeperRound, reaches, rows, start, until } from "./harness.ts";
+import { defineStep } from "../../src/engine/index.ts";
+import { behave, deliver, event, fresh, keeperRound, probeEnv, reaches, rows, start, until } from "./harness.ts";
 import { LAB, platformReaches, runLab } from "./lab.ts";
 
 interface Line {
@@ -99,6 +100,41 @@ describe("In the log", () => {
       expect.objectContaining(own),
     ]);
     expect(JSON.stringify(lines())).not.toContain(secret);
+  });
+
+  it("an attempt whose time is up says so, also one that goes on all the same", async () => {
+    const name = fresh("lab");
+    const lines = linesAbout(name);
+    await behave({ subject: name, mode: "slow", delayMs: 2000, times: 1 });
+    let hangs = true;
+    const hang = () => {
+      hangs = false;
+      return new Promise<number>(() => undefined);
+    };
+    const post = defineStep({
+      effect: "natural",
+      timeout: 200,
+      retries: { limit: 1, delay: 10 },
+      run: async ({ fetch }) => (await fetch(`${probeEnv.UPSTREAM_URL}/natural/${name}`, { method: "PUT", body: "{}" })).text(),
+    });
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        await step.effect("post", post, null);
+        await step.read("deaf", () => (hangs ? hang() : Promise.resolve(1)), {
+          timeout: 10,
+          retries: { limit: 1, delay: 10 },
+        });
+      },
+      { name },
+    );
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    await until(async () => lines().some(({ log }) => log === "ended"), Boolean);
+    const timeOut = { log: "attempt", instance_id: instanceId, attempt: 1, outcome: "retried", code: "step_timeout" };
+    expect(lines()).toEqual([
+      expect.objectContaining({ log: "ended", status: "complete" }),
+      expect.objectContaining({ ...timeOut, step: "post", error: "The effect did not end within 200 ms." }),
+      expect.objectContaining({ ...timeOut, step: "deaf" }),
+    ]);
   });
 
   it("a step that was not begun, because the code names it twice, is named all the same", async () => {

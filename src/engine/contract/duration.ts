@@ -22,3 +22,8 @@ export function backoffMs(attempt: number, initialMs: number, maxMs: number, ran
   const base = Math.min(initialMs * 2 ** (attempt - 1), maxMs);
   return Math.round(base * (1 + 0.1 * random()));
 }
+
+/** A duration as people read it. */
+export function durationInWords(duration: Duration): string {
+  return typeof duration === "number" ? `${duration} ms` : duration;
+}

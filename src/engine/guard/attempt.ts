@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { type Duration, durationMs } from "../contract/duration.ts";
+import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { formatEntryKey, upstreamKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
@@ -201,7 +201,7 @@ async function inTime<Input, Output, T>(
 ): Promise<T> {
   const controller = new AbortController();
   const timer = setTimeout(
-    () => controller.abort(new MillraceError("step_timeout", `The effect did not end within ${timeout}.`)),
+    () => controller.abort(new MillraceError("step_timeout", `The effect did not end within ${durationInWords(timeout)}.`)),
     durationMs(timeout),
   );
   try {

@@ -14,6 +14,9 @@ export function isAborted(error: unknown): boolean {
   return ABORTED.test(messageOf(error));
 }
 
+/** Why an attempt failed that the platform has given up, and another has followed: it heard nothing of that itself. */
+const HUNG = new MillraceError("step_timeout", "The attempt did not end in time, though its signal said so: the platform made another.");
+
 /** The attempts that this pass makes at one platform step, and what they fail with. */
 export class StepAttempts {
   #ran = false;
@@ -35,6 +38,8 @@ export class StepAttempts {
   /** Makes an attempt. What it throws is noted, and thrown as the platform should see it. */
   async make<T>(attempt: number, work: () => Promise<T>): Promise<T> {
     this.#ran = true;
+    const hung = this.#underWay;
+    if (hung) logAttempt(this.run, describeFailure(this.label, hung.attempt, HUNG), "retried", HUNG);
     const own = { attempt, since: Date.now() };
     this.#underWay = own;
     try {

@@ -1,5 +1,5 @@
 import type * as z from "zod";
-import { type Duration, durationMs } from "../contract/duration.ts";
+import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { Draft } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
@@ -128,7 +128,10 @@ function platformTimeoutMs(timeout: Duration): number {
 /** Refuses to begin what the platform has given up, in a process that was paused: its code may have gone on without. Errors: `step_timeout`. */
 export function assertNotGivenUp(since: number, timeout: Duration = DEFAULT_TIMEOUT): void {
   if (Date.now() - since <= platformTimeoutMs(timeout)) return;
-  throw new MillraceError("step_timeout", `The attempt came to its effect only after the ${timeout} that it has: nothing was done.`);
+  throw new MillraceError(
+    "step_timeout",
+    `The attempt came to its effect only after the ${durationInWords(timeout)} that it has: nothing was done.`,
+  );
 }
 
 /** How long a claim holds without a sign of life from its attempt, and how often that sign is given. */

@@ -1,4 +1,4 @@
-import { type Duration, durationMs } from "../contract/duration.ts";
+import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
 import { issuesOf, parseEnvelope, subjectSchema } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken, digest } from "../contract/ids.ts";
@@ -251,7 +251,7 @@ export class Steps {
           )
         : registered;
     if ("event" in stands) return stands.event;
-    const error = new MillraceError("wait_timeout", `No event arrived for "${place.label}" within ${timeout}.`);
+    const error = new MillraceError("wait_timeout", `No event arrived for "${place.label}" within ${durationInWords(timeout)}.`);
     run.failures.noteEnd(place.label, error);
     throw error;
   }
