@@ -35,7 +35,7 @@ export async function listStandings(
   const from =
     filter.crmId === undefined
       ? sql`contacts c LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id`
-      : sql`crm_links l CROSS JOIN contacts c ON c.tenant_id = l.tenant_id AND c.contact_id = l.contact_id`;
+      : sql`crm_links l INDEXED BY crm_links_by_record CROSS JOIN contacts c ON c.tenant_id = l.tenant_id AND c.contact_id = l.contact_id`;
   const asked = [
     ...(filter.contactId === undefined ? [] : [sql`AND c.contact_id = ${filter.contactId}`]),
     ...(filter.crmId === undefined ? [] : [sql`AND l.tenant_id = ${tenantId} AND l.crm_id = ${filter.crmId}`]),

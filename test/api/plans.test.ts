@@ -84,8 +84,9 @@ async function growing({ text, params }: Asked): Promise<string[]> {
   return results
     .filter(({ detail, parent }) => {
       if (detail.startsWith("SCAN ")) return !/VIRTUAL TABLE|CONSTANT ROW|^SCAN \(?subquery/.test(detail);
-      const searched = results.filter((one) => one.parent === parent && one.detail.startsWith("SEARCH "));
-      return detail.startsWith("USE TEMP B-TREE") && !searched.some((search) => isOfOne(search.detail));
+      // Of a join it is the first loop that says how many rows there are.
+      const outer = results.find((one) => one.parent === parent && /^(SEARCH|SCAN) /.test(one.detail))?.detail ?? "";
+      return detail.startsWith("USE TEMP B-TREE") && !isOfOne(outer);
     })
     .map(({ detail }) => detail);
 }
