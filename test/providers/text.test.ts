@@ -46,6 +46,15 @@ describe("The embedded writer", () => {
     expect((await ledger({ match: keyOf("article-2") })).totals.text).toMatchObject({ charged: 1, repeated: 2 });
   });
 
+  it("says that it answers whole, to who would wait for a stream", async () => {
+    const answer = await env.UPSTREAMS.fetch("https://text.embedded/v1/chat/completions", {
+      method: "POST",
+      headers: { authorization: "Bearer embedded" },
+      body: JSON.stringify({ model: "m", messages: [{ role: "user", content: prompt }], stream: true }),
+    });
+    expect([answer.status, await answer.text()]).toEqual([400, expect.stringContaining("is not done here")]);
+  });
+
   it("charges again under another key", async () => {
     await text(env).generate(about("oolong"), { key: keyOf("article-3") });
     await text(env).generate(about("oolong"), { key: keyOf("article-4") });

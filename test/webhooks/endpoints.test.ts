@@ -25,6 +25,20 @@ describe("An endpoint's configuration", () => {
     expect((await caller.get(path)).body.fact_types).toEqual(["payout", "outcome"]);
   });
 
+  it("keeps its URL as it is called, not as it was typed", async () => {
+    const caller = await callerWith();
+    for (const [typed, called] of [
+      ["HTTP://LOCALHOST:9/a b#hidden", "http://localhost:9/a%20b"],
+      ["http://127.0.0.1:9\\\\@public.example.com/", "http://127.0.0.1:9//@public.example.com/"],
+      [" http://0x7f.1:9/\r\nx ", "http://127.0.0.1:9/x"],
+    ]) {
+      const { status, body } = await caller.post("/v1/webhooks", { url: typed, fact_types: ["outcome"] });
+      expect([status, body.url]).toEqual([201, called]);
+      const change = { url: typed, fact_types: ["charge"], version: 1 };
+      expect((await caller.call("PUT", `/v1/webhooks/${body.id}`, change)).body.url).toBe(called);
+    }
+  });
+
   it("is refused with the fields that are wrong", async () => {
     const caller = await callerWith();
     for (const [body, path] of [
