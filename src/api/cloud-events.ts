@@ -50,11 +50,21 @@ const dataSchema = z
   .record(z.string(), z.unknown())
   .meta({ title: "CloudEventData", description: "With `ce-` headers: the payload itself." });
 
+/** An event as JSON Schema: an attribute that is not asked for may also be null. */
+function eventDocument(): Record<string, unknown> {
+  const { properties, required, ...rest } = jsonSchema(cloudEventSchema) as { properties: Record<string, object>; required: string[] };
+  const nullable = Object.entries(properties).map(([name, one]) => [
+    name,
+    required.includes(name) || name === "data" ? one : { anyOf: [one, { type: "null" }] },
+  ]);
+  return { ...rest, required, properties: { ...Object.fromEntries(nullable), data_base64: { type: "null" } } };
+}
+
 /** Documents a body that may be a CloudEvent instead: binary or structured. */
 export function orCloudEvent(schema: z.ZodType) {
   return {
     "application/json": { schema: { type: "object" as const, anyOf: [jsonSchema(schema), jsonSchema(dataSchema)] } },
-    [CLOUD_EVENT]: { schema: jsonSchema(cloudEventSchema) },
+    [CLOUD_EVENT]: { schema: eventDocument() },
   };
 }
 
@@ -62,7 +72,7 @@ export function orCloudEvent(schema: z.ZodType) {
 export function orCloudEvents(schema: z.ZodType, most: number) {
   return {
     "application/json": { schema: jsonSchema(schema) },
-    [CLOUD_EVENT_BATCH]: { schema: { type: "array" as const, items: jsonSchema(cloudEventSchema), maxItems: most } },
+    [CLOUD_EVENT_BATCH]: { schema: { type: "array" as const, items: eventDocument(), maxItems: most } },
   };
 }
 

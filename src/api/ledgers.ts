@@ -7,7 +7,13 @@ import { pageQuery } from "./paging.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 
-const LedgerFactSchema = z.object(factShape).openapi("LedgerFact");
+const LedgerFactSchema = z
+  .object({
+    ...factShape,
+    traceparent: z.string().optional().openapi({ description: "The W3C trace context that it was stated in." }),
+    tracestate: z.string().optional(),
+  })
+  .openapi("LedgerFact");
 
 const LedgerSchema = z
   .object({

@@ -1,6 +1,7 @@
 import { env, exports } from "cloudflare:workers";
 import { expect } from "vitest";
 import { mintToken, type Scope } from "../../src/engine/index.ts";
+import { type Sent, undocumented } from "./document.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the API answered, and says in its expectation what that should be
 export type Json = any;
@@ -20,17 +21,30 @@ export function fresh(prefix = "t"): string {
 
 type Door = (request: Request) => Promise<Response> | Response;
 
-/** Sends a request to the Worker's front door, or another. */
+/** Sends a request to the Worker's front door, or another. The answer, and whatever was accepted, must be as the OpenAPI document says. */
 export async function send(
   path: string,
   init: RequestInit = {},
   door: Door = (request) => exports.default.fetch(request),
 ): Promise<Answer> {
-  const response = await door(new Request(`http://localhost${path}`, { redirect: "manual", ...init }));
+  const request = new Request(`http://localhost${path}`, { redirect: "manual", ...init });
+  const { method, headers } = request;
+  const response = await door(request);
   // Not `text()`: the runtime warns of media types that do not begin with "text".
   const text = new TextDecoder().decode(await response.arrayBuffer());
   const isJson = /[/+]json/.test(response.headers.get("content-type") ?? "");
-  return { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
+  const answer = { status: response.status, headers: response.headers, body: isJson && text ? JSON.parse(text) : text };
+  expect(await undocumented({ method, path, headers, body: textOf(init.body) }, answer), "what the OpenAPI document does not say").toEqual(
+    [],
+  );
+  return answer;
+}
+
+/** A body as text; a stream has been read. */
+function textOf(body: RequestInit["body"]): Sent["body"] {
+  if (body === undefined || body === null) return undefined;
+  if (typeof body === "string") return body;
+  return body instanceof Uint8Array ? new TextDecoder().decode(body) : null;
 }
 
 /** A tenant's caller, with a token that has just these scopes. */

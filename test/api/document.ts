@@ -1,0 +1,161 @@
+import { exports } from "cloudflare:workers";
+import { type Schema, Validator } from "@cfworker/json-schema";
+import type { Answer, Json } from "./client.ts";
+
+/** A request as a test sent it. */
+export interface Sent {
+  method: string;
+  /** With its query. */
+  path: string;
+  headers: Headers;
+  /** Null when it is not known any more. */
+  body: string | null | undefined;
+}
+
+interface Operation {
+  name: string;
+  pattern: RegExp;
+  method: string;
+  parameters: Json[];
+  described: Json;
+}
+
+/** The document that the Worker serves, read once. */
+let loaded: Promise<{ operations: Operation[]; check: Check }> | undefined;
+
+/**
+ * What the OpenAPI document does not say of an exchange: a sentence each. Every answer must be one that its operation names, and hold
+ * nothing that its schema does not; a request that was accepted must be one that the document allows.
+ */
+export async function undocumented(sent: Sent, answer: Answer): Promise<string[]> {
+  const { pathname, searchParams } = new URL(sent.path, "http://localhost");
+  if (pathname === "/openapi.json") return [];
+  loaded ??= load();
+  const { operations, check } = await loaded;
+  const method = sent.method === "HEAD" ? "GET" : sent.method;
+  const operation = operations.find((one) => one.method === method && one.pattern.test(pathname));
+  if (!operation) return answer.status < 400 ? [`${method} ${pathname} is not in the document`] : check(PROBLEM, answer.body, "closely");
+
+  const faults = ofAnswer(operation, sent.method, answer, check);
+  if (answer.status < 400) faults.push(...ofRequest(operation, { ...sent, pathname, searchParams }, answer.body, check));
+  return faults.map((fault) => `${operation.name} (${answer.status}): ${fault}`);
+}
+
+/** What is wrong with a value by a schema. An answer is looked at closely: it holds nothing that nobody describes. */
+type Check = (schema: Json, value: unknown, closely?: "closely") => string[];
+
+const PROBLEM = { $ref: "#/components/schemas/Problem" };
+
+function ofAnswer({ described }: Operation, method: string, { status, headers, body }: Answer, check: Check): string[] {
+  const response = described.responses[status];
+  if (!response) return [`the status ${status} is not in the document`];
+  if (method === "HEAD" || body === "") return [];
+  const type = mediaType(headers);
+  const content = response.content?.[type];
+  if (!content) return [`the content type ${type} is not in the document`];
+  return check(content.schema, body, "closely").map((fault) => `the answer, ${fault}`);
+}
+
+function ofRequest(
+  { described, parameters, pattern }: Operation,
+  { pathname, searchParams, headers, body }: Sent & { pathname: string; searchParams: URLSearchParams },
+  answered: Json,
+  check: Check,
+): string[] {
+  const path = pattern.exec(pathname)?.groups ?? {};
+  const faults = parameters.flatMap(({ in: place, name, required, schema }) => {
+    const value = place === "path" ? decodeURIComponent(path[name] ?? "") : place === "query" ? searchParams.get(name) : headers.get(name);
+    if (value === null) return required ? [`the ${place} lacks ${name}`] : [];
+    return check(schema, typed(schema, value)).map((fault) => `${name}, ${fault}`);
+  });
+  const known = parameters.filter((one) => one.in === "query").map(({ name }) => name);
+  faults.push(...[...searchParams.keys()].filter((name) => !known.includes(name)).map((name) => `the query has ${name}`));
+
+  if (body === null) return faults;
+  if (body === undefined) return described.requestBody?.required ? [...faults, "there is no body"] : faults;
+  const type = mediaType(headers);
+  // OpenAPI has no word for every type that is JSON.
+  const content = described.requestBody?.content[type] ?? (/[/+]json$/.test(type) && described.requestBody?.content["application/json"]);
+  if (!content) return [...faults, `a body of ${type} is not in the document`];
+  const value = /[/+]json$/.test(type) ? accepted(JSON.parse(body), answered) : body;
+  if (value === undefined) return faults;
+  return [...faults, ...check(content.schema, value).map((fault) => `the body, ${fault}`)];
+}
+
+/** Of a body whose items are answered one by one, those that were accepted; undefined if none was. */
+function accepted(body: Json, answered: Json): Json {
+  const results: Json = answered?.results;
+  if (Array.isArray(body) && Array.isArray(results)) return body.filter((_, index) => results[index]?.status < 400);
+  const [key, items] = Object.entries<Json>(body ?? {}).find(([, value]) => Array.isArray(value)) ?? [];
+  if (!Array.isArray(results) || key === undefined) return body;
+  const taken = items.filter((_: Json, index: number) => results[index]?.status < 400);
+  return taken.length > 0 ? { ...body, [key]: taken } : undefined;
+}
+
+/** A parameter is text on its way; the schema says what it stands for. */
+function typed(schema: Json, value: string): unknown {
+  return [schema.type].flat().some((type) => type === "integer" || type === "number") && /^-?\d+(\.\d+)?$/.test(value)
+    ? Number(value)
+    : value;
+}
+
+function mediaType(headers: Headers): string {
+  return (headers.get("content-type") ?? "").split(";")[0]?.trim().toLowerCase() ?? "";
+}
+
+async function load(): Promise<{ operations: Operation[]; check: Check }> {
+  const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
+  const operations = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
+    Object.entries<Json>(item).map(([method, described]) => ({
+      name: `${method.toUpperCase()} ${path}`,
+      pattern: patternOf(path),
+      method: method.toUpperCase(),
+      parameters: described.parameters ?? [],
+      described,
+    })),
+  );
+  // A literal segment goes before a parameter.
+  operations.sort((a, b) => b.pattern.source.replaceAll(/\(\?<.*?\)/g, "").length - a.pattern.source.replaceAll(/\(\?<.*?\)/g, "").length);
+
+  const $defs = Object.fromEntries(
+    Object.entries<Json>(document.components.schemas).flatMap(([name, schema]) => [
+      [name, closed(schema)],
+      [`${name} extended`, closed(schema, true)],
+    ]),
+  );
+  const validators = new Map<Json, Validator>();
+  const check: Check = (schema, value, closely) => {
+    const validator =
+      validators.get(schema) ?? new Validator((closely ? { $defs, ...closed(schema) } : schema) as Schema, "2020-12", false);
+    validators.set(schema, validator);
+    const { errors } = validator.validate(value);
+    // The deepest are the nearest to the fault; those above it only pass it on.
+    const deepest = errors.toSorted((a, b) => b.instanceLocation.split("/").length - a.instanceLocation.split("/").length);
+    return deepest.slice(0, 2).map(({ instanceLocation, error }) => `${instanceLocation}: ${error}`);
+  };
+  return { operations, check };
+}
+
+/** Only the page of any path holds slashes. */
+function patternOf(path: string): RegExp {
+  const segment = path === "/pages/{path}" ? ".+" : "[^/]+";
+  return new RegExp(`^${path.replaceAll(".", "\\.").replaceAll(/\{(\w+)\}/g, `(?<$1>${segment})`)}$`);
+}
+
+/** The schema, and that an object has no property but those it names: nothing is answered that nobody describes. */
+function closed(schema: Json, extended = false): Json {
+  if (Array.isArray(schema)) return schema.map((one) => closed(one));
+  if (typeof schema !== "object" || schema === null) return schema;
+  const copy: Json = Object.fromEntries(
+    Object.entries(schema).map(([key, value]) => {
+      if (key === "$ref") return [key, `${String(value).replace("#/components/schemas/", "#/$defs/")}${extended ? " extended" : ""}`];
+      if (key === "allOf") return [key, (value as Json[]).map((one) => closed(one, true))];
+      if (key === "properties") return [key, Object.fromEntries(Object.entries(value as Json).map(([name, one]) => [name, closed(one)]))];
+      if (["items", "anyOf", "oneOf", "additionalProperties", "prefixItems"].includes(key)) return [key, closed(value)];
+      return [key, value];
+    }),
+  );
+  const names = schema.properties || schema.allOf;
+  if (names && !extended && schema.additionalProperties === undefined) copy.unevaluatedProperties = false;
+  return copy;
+}
