@@ -44,7 +44,7 @@ const clearFaults = createRoute({
   operationId: "clearFaults",
   summary: "Make the embedded upstreams work again",
   ...guarded,
-  responses: { 204: { description: "Cleared" }, ...problems("route_not_found") },
+  responses: { 204: { description: "Cleared" }, ...problems("route_not_found", "invalid_payload") },
 });
 
 const readLedger = createRoute({

@@ -132,7 +132,7 @@ const remove = createRoute({
   request: { params },
   responses: {
     200: answers("Its last version", WebhookSchema),
-    ...problems("unauthorized", "forbidden", "webhook_not_found", "invalid_transition"),
+    ...problems("unauthorized", "forbidden", "webhook_not_found", "invalid_transition", "invalid_payload"),
   },
 });
 

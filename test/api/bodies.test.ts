@@ -242,8 +242,8 @@ describe("A hostile body", () => {
     for (const path of ["/v1/instances/x/retry", "/v1/effects/x/confirm", "/v1/dead-letters/x/replay", "/v1/dead-letters/x/skip"]) {
       expectProblem(await caller.post(path, "{"), 400, "invalid_json");
       expectProblem(await caller.post(path, `{"reason":"r","body":${nested(65)}}`), 422, "invalid_payload");
-      expect(expectProblem(await caller.post(path, {}), 422, "invalid_payload").issues).toMatchObject([{ path: "reason" }]);
-      expect(expectProblem(await caller.post(path, { reason: "  " }), 422, "invalid_payload").issues).toMatchObject([{ path: "reason" }]);
+      expect(expectProblem(await caller.post(path, {}), 422, "invalid_payload").issues[0]).toMatchObject({ path: "reason" });
+      expect(expectProblem(await caller.post(path, { reason: "  " }), 422, "invalid_payload").issues[0]).toMatchObject({ path: "reason" });
     }
   });
 });

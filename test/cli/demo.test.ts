@@ -8,10 +8,10 @@ import { startDemo, tellDemo } from "./run-demo.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-it("the demo shows the brand's decisions, the kill, the outage, the retry and the proof", async () => {
+it("the demo shows the brand's decisions, the kill, the refused page, the retry and the proof", async () => {
   const out = await tellDemo([]);
   expect(out).toMatch(/kill -9 after [\d.]+ s, and started again [\d.]+ s later/);
-  expect(out).toContain("errored: “put page” failed 3 times");
+  expect(out).toContain("errored: “put page” failed once");
   expect(out).toContain("11 of 12 instances are complete");
   for (const line of [
     "1  brand.cycle",

@@ -80,7 +80,7 @@ async function followed(tenantId: string) {
   const entities = [...ACCOUNTS.map((one) => `account/${one}`), ...PARTNERS.map((one) => `partner/${one}`), "account/nobody's"];
   const facts = (await Promise.all(entities.map((entity) => factsOf(tenantId, entity)))).flat();
   const what = facts
-    .map(({ tenant_id: _, sequence: __, recorded_at: ___, ...fact }) => fact)
+    .map(({ tenant_id: _, sequence: __, recorded_at: ___, traceparent: ____, ...fact }) => fact)
     .sort((a, b) => (a.fact_id < b.fact_id ? -1 : 1));
   const states = await Promise.all(ACCOUNTS.map((account) => budgetOf(env, tenantId, account).state()));
   const budgets = states.map(({ limit_set_at: _, ...state }) => state);

@@ -9,8 +9,8 @@ export const UNLUCKY = KEYWORDS[0];
 export const REFUSED = "moka pot";
 export const WAITING = "oat milk";
 
-/** Its page cannot be stored, however often it is tried, until the rule is lifted. */
-export const OUTAGE = { upstream: "pages", match: `${BRAND}/${UNLUCKY.replaceAll(" ", "-")}`, status: 503, remaining: null };
+/** Its page is refused until the rule is lifted. */
+export const REFUSED_PAGE = { upstream: "pages", match: `${BRAND}/${UNLUCKY.replaceAll(" ", "-")}`, status: 403, remaining: null };
 /** Its article is refused for good. */
 export const REFUSAL = { upstream: "text", match: REFUSED, status: 400, remaining: null };
 

@@ -4,21 +4,21 @@ import { Refusal } from "../../command.ts";
 import { column, paint, say, seconds } from "../../terminal.ts";
 import { chapter, type Stage, type Story } from "../story.ts";
 import { type BrandApi, brandApi, type Decision } from "./api.ts";
-import { BRAND, FIRST, KEYWORDS, MESSAGES, ONCE_EACH, OUTAGE, PER_KEYWORD, UNLUCKY, WORKFLOWS } from "./job.ts";
+import { BRAND, FIRST, KEYWORDS, MESSAGES, ONCE_EACH, PER_KEYWORD, REFUSED_PAGE, UNLUCKY, WORKFLOWS } from "./job.ts";
 import { laterCycles } from "./later.ts";
 import { differences, type Outcome, readOutcome } from "./outcome.ts";
 import { aboutOf, Timeline } from "./timeline.ts";
 import { watch } from "./watch.ts";
 
 const INSTANCES = 1 + KEYWORDS.length * PER_KEYWORD;
-/** After a kill, the keeper comes for what is left within ten seconds; the outage is retried after 2 and 4. */
+/** After a kill, the keeper comes for what is left within ten seconds. */
 const CHAIN_MS = 60_000;
 const RETRY_MS = 20_000;
 const LOOK_EVERY_MS = 20;
 const REASON = "The page store works again.";
 
 export const brand: Story = {
-  title: "a brand that decides: research → generate → publish → social, with a kill, an outage and a retry",
+  title: "a brand that decides: research → generate → publish → social, with a kill, a refused page and a retry",
   vars: { KEEPER_PERIOD_MS: "1000" },
   tell,
 };
@@ -30,7 +30,7 @@ async function tell(stage: Stage): Promise<void> {
   chapter(1, `One command asks a brand to consider ${KEYWORDS.length} keywords; everything else follows from it. In the middle: kill -9.`);
   say(paint("dim", `  The page store has been told to refuse the page about “${UNLUCKY}”.\n`));
   await api.setBrand(BRAND, { rate_per_second: 20 });
-  await api.setFaults([OUTAGE]);
+  await api.setFaults([REFUSED_PAGE]);
   const startedAt = Date.now();
   await api.cycle(BRAND, FIRST, KEYWORDS);
   await underWay(api, stop);
@@ -71,7 +71,7 @@ async function tell(stage: Stage): Promise<void> {
 
   await laterCycles(api, stop, showDecisions);
   say(
-    `\n${paint("green", "✓")} ${paint("bold", `Every effect happened once, kill, outage and retry included, in ${seconds(Date.now() - startedAt)}.`)}`,
+    `\n${paint("green", "✓")} ${paint("bold", `Every effect happened once, kill, refusal and retry included, in ${seconds(Date.now() - startedAt)}.`)}`,
   );
 }
 
