@@ -85,11 +85,16 @@ export default defineConfig({
           // All files share one runtime and one database: a test has a tenant and names of its own, and ends what it began.
           isolate: false,
           include: [
-            "test/{api,app,providers,facts,webhooks,batches,crm,brand,publish,text,schedules}/**/*.test.ts",
+            "test/{api,outside,app,providers,facts,webhooks,batches,crm,brand,publish,text,schedules}/**/*.test.ts",
             "test/docs/run/**/*.test.ts",
           ],
           setupFiles: ["test/migrate.ts", "test/crm/quiet.ts"],
-          globalSetup: ["test/webhooks/global-setup.ts", "test/wordpress/global-setup.ts", "test/desk/global-setup.ts"],
+          globalSetup: [
+            "test/webhooks/global-setup.ts",
+            "test/wordpress/global-setup.ts",
+            "test/desk/global-setup.ts",
+            "test/outside/global-setup.ts",
+          ],
           testTimeout: 60_000,
         },
       },
