@@ -3,6 +3,7 @@ import type { ApiEnv } from "./env.ts";
 import { TAGS, tagOf } from "./openapi-tags.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
+import { describeDeliveries } from "./webhook-document.ts";
 
 const INFO = {
   title: "Millrace",
@@ -34,6 +35,7 @@ export function openApi(api: OpenAPIHono<ApiEnv>) {
     description:
       "A token with the scope the route names: `enqueue`, `read`, `operate`, `embedded`, `tokens`; `unattributed` adds what names no tenant.",
   });
+  describeDeliveries(api);
   return new OpenAPIHono<ApiEnv>().openapi(show, (context) => {
     document ??= documentOf(api);
     return context.json(document as { openapi: string }, 200);

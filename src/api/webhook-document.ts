@@ -1,0 +1,52 @@
+import { type OpenAPIHono, z } from "@hono/zod-openapi";
+import { FACT_PAYLOADS, PROCESSED } from "../facts/fact.ts";
+import { WEBHOOK_TEST } from "../messages/webhooks.ts";
+import { jsonSchema } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
+import { timestamp } from "./time.ts";
+
+/** The headers of a delivery, as Standard Webhooks names them, and those of its trace. */
+const headers = z.object({
+  "webhook-id": z.string().openapi({ description: "The delivery: the same at every attempt." }),
+  "webhook-timestamp": z.string().openapi({ description: "When this attempt was made, in seconds." }),
+  "webhook-signature": z.string().openapi({ description: "`v1,…` for each secret that is valid, with a space between." }),
+  traceparent: z.string().openapi({ description: "W3C trace context: the fact's trace, with a span for each attempt." }),
+  tracestate: z.string().optional(),
+});
+
+const responses = {
+  "2XX": { description: "Taken: nothing more is sent of it." },
+  410: { description: "Nobody listens here any more: the endpoint is disabled." },
+};
+
+/** Says in the document what receivers are sent: a delivery for each type of fact that they can ask for, and the test. */
+export function describeDeliveries(api: OpenAPIHono<ApiEnv>): void {
+  for (const type of PROCESSED) {
+    const fact = z.object({
+      fact_id: z.string(),
+      entity: z.string(),
+      subtype: z.string().optional(),
+      sequence: z.int(),
+      recorded_at: timestamp,
+      trace_id: z.string(),
+      correlation_id: z.string(),
+      payload: FACT_PAYLOADS[type],
+    });
+    describe(api, type, `A fact of the type \`${type}\` was recorded`, fact);
+  }
+  describe(api, WEBHOOK_TEST, "Somebody tests the endpoint", z.object({ endpoint_id: z.string(), fact_id: z.string() }));
+}
+
+function describe(api: OpenAPIHono<ApiEnv>, type: string, summary: string, data: z.ZodType): void {
+  const schema = jsonSchema(z.object({ type: z.literal(type), timestamp, data }));
+  api.openAPIRegistry.registerWebhook({
+    method: "post",
+    path: type,
+    operationId: `receive_${type.replace(".", "_")}`,
+    summary,
+    tags: ["Webhooks"],
+    security: [],
+    request: { headers, body: { required: true, content: { "application/json": { schema } } } },
+    responses,
+  });
+}
