@@ -1,0 +1,19 @@
+import { json } from "node:stream/consumers";
+import { Webhook } from "svix";
+
+// What Svix's library takes of a delivery: each body is verified by its headers and the secret. Answers that it was taken, or why it was refused.
+
+const { secret, deliveries } = (await json(process.stdin)) as {
+  secret: string;
+  deliveries: { body: string; headers: Record<string, string> }[];
+};
+const receiver = new Webhook(secret);
+const answers = deliveries.map(({ body, headers }) => {
+  try {
+    receiver.verify(body, headers);
+    return "taken";
+  } catch (error) {
+    return String(error);
+  }
+});
+console.log(JSON.stringify(answers));
