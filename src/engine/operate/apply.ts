@@ -14,6 +14,8 @@ const ROWS = 50;
 const LEASE_MS = 30_000;
 /** The pause after a first failed try; it doubles with each. */
 const FIRST_PAUSE_MS = 5000;
+/** The platform is asked so often whether it has ended a run that has told its end. */
+const ENDING_PAUSE_MS = 10_000;
 const MAX_PAUSE_MS = 3_600_000;
 /**
  * A retry or an undo that could not be carried out for so long ends as `failed`, where people see it: its workflow was renamed, perhaps. An
@@ -96,8 +98,9 @@ async function note(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
   const kept = tried.filter(({ failed }) => failed === null).map(({ action }) => action.id);
   const open = tried.filter(({ failed }) => failed !== null);
   const failures = JSON.stringify(
-    open.map(({ action, failed }) => ({
+    open.map(({ action, failed, soon }) => ({
       id: action.id,
+      soon,
       instance: action.instance_id,
       run: action.begun_run,
       why: failed,
@@ -120,7 +123,8 @@ async function note(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
 function putOff(failures: string): Statement {
   return sql`
     UPDATE actions SET attempts = attempts + 1, lease_until = 0, error = f.value->>'why',
-      due_at = ${now} + iif(at <= ${now} - ${GIVE_UP_MS}, ${GIVE_UP_MS}, min(${FIRST_PAUSE_MS} * (1 << min(attempts, 10)), ${MAX_PAUSE_MS}))
+      due_at = ${now} + iif(at <= ${now} - ${GIVE_UP_MS}, ${GIVE_UP_MS}, iif(f.value->>'soon', ${ENDING_PAUSE_MS},
+        min(${FIRST_PAUSE_MS} * (1 << min(attempts, 10)), ${MAX_PAUSE_MS})))
     FROM json_each(${failures}) f WHERE actions.id = f.value->>'id' AND applied_at IS NULL`;
 }
 

@@ -39,8 +39,10 @@ export interface OpenAction {
 /** `kept`: the platform has heard of it, or need not · `not yet`: it has still to end the run that failed; come back soon. */
 export type Kept = "kept" | "not yet";
 
-/** A run that has told its end is over on the platform within moments. One that still runs after so many tries, over a minute, lives: there is nothing to restart. */
+/** A run that has told its end is over on the platform within moments. One that still runs after so many tries, ten seconds apart, lives: there is nothing to restart. */
 const TRIES_UNTIL_ALIVE = 5;
+/** What is undone has nothing left to do: a run of it that still lives after so many tries is the old one, which a crash may have left so. */
+const TRIES_UNTIL_LEFT = 2;
 
 /** Carries out on the platform what an operator was promised. Safe to repeat. Throws what the platform answers. */
 export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
@@ -78,9 +80,9 @@ async function restart(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (!instance) return "kept";
   const ended = ENDED.has(status);
   if (action.restarted_at === null) {
-    if (!ended && action.attempts < TRIES_UNTIL_ALIVE) return "not yet";
-    // What is undone has nothing left to do: a run of it that still lives is the old one, however long its last moments take.
-    if (ended || action.undone === 1) await begin(env, instance, action);
+    const isUndone = action.undone === 1;
+    if (!ended && action.attempts < (isUndone ? TRIES_UNTIL_LEFT : TRIES_UNTIL_ALIVE)) return "not yet";
+    if (ended || isUndone) await begin(env, instance, action);
   } else if (ended) return "kept";
   await tellHeld(env, instance, action);
   return "kept";
