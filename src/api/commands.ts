@@ -1,16 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import type { Context, HonoRequest } from "hono";
-import {
-  type Accepted,
-  assertBounded,
-  assertMayAsk,
-  type Catalog,
-  type CommandRequest,
-  enqueue,
-  INTAKE_LIMITS,
-  MillraceError,
-  type Requester,
-} from "../engine/index.ts";
+import type { HonoRequest } from "hono";
+import { type Accepted, assertMayAsk, type Catalog, type CommandRequest, enqueue, INTAKE_LIMITS, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { needs } from "./auth.ts";
 import { parseWith, readBody } from "./body.ts";
@@ -23,21 +13,17 @@ import {
   isCloudEventBatch,
   orCloudEvent,
   orCloudEvents,
-  orThrow,
   readCloudEvent,
-  readCloudEvents,
 } from "./cloud-events.ts";
 import type { ApiEnv } from "./env.ts";
 import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
+import { answerEach, BATCH_LIMITS, itemResult, REFUSALS, readItems, requesterOf } from "./items.ts";
 import { notTaken } from "./media-type.ts";
-import { ProblemSchema, problemOf, problems } from "./problem.ts";
+import { ProblemSchema, problems } from "./problem.ts";
 import { traceHeadersSchema, traceOf } from "./trace.ts";
 
 /** 12 hours: the longest delay that is safe to ask a queue for. */
 const MAX_DELAY_SECONDS = 43_200;
-const MAX_BATCH = 100;
-/** A batch is committed as one value, and D1 takes values of 2 MB. */
-const MAX_BATCH_BYTES = 1024 * 1024;
 
 const commandSchema = z.strictObject({
   type: z.string().min(1).max(100).meta({ description: "Which command, such as `content.publish`." }),
@@ -53,8 +39,8 @@ const batchItemSchema = commandSchema.extend({
 });
 
 /** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
-const batchSchema = z.strictObject({ commands: z.array(batchItemSchema).min(1).max(MAX_BATCH) });
-const unreadBatchSchema = z.strictObject({ commands: z.array(z.unknown()).min(1).max(MAX_BATCH) });
+const batchSchema = z.strictObject({ commands: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most) });
+const unreadBatchSchema = z.strictObject({ commands: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
 
 const acceptedShape = {
   instance_id: z.string(),
@@ -65,8 +51,6 @@ const AcceptedSchema = z.object(acceptedShape).openapi("Accepted");
 const BatchResultSchema = z
   .union([z.object({ status: z.literal(202), ...acceptedShape }), z.object({ status: z.int(), problem: ProblemSchema })])
   .openapi("BatchResult");
-
-const REFUSALS = ["invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"] as const;
 
 const acceptOne = createRoute({
   method: "post",
@@ -112,7 +96,7 @@ const acceptMany = createRoute({
     headers: z.object(traceHeadersSchema),
     body: {
       required: true,
-      content: orCloudEvents(batchSchema, MAX_BATCH),
+      content: orCloudEvents(batchSchema, BATCH_LIMITS.most),
     },
   },
   responses: {
@@ -129,16 +113,19 @@ export function commands(catalog: Catalog) {
     .openapi(acceptOne, async (context) => {
       const request = await readCommand(context.req);
       assertMayAsk(catalog, context.var.caller, request.type);
-      const [result] = await enqueue(context.env, catalog, requester(context), [request]);
+      const [result] = await enqueue(context.env, catalog, requesterOf(context.var.caller), [request]);
       if (!result || result instanceof MillraceError) throw result;
       return context.json(accepted(result), 202, { location: `/v1/instances/${result.instanceId}` });
     })
     .openapi(acceptMany, async (context) => {
-      const requests = await readBatch(context.req, (type) => assertMayAsk(catalog, context.var.caller, type));
-      const asked = requests.filter((one): one is CommandRequest => !(one instanceof MillraceError));
-      const answered = await enqueue(context.env, catalog, requester(context), asked);
-      const results = requests.map((one) => (one instanceof MillraceError ? one : answered.shift()));
-      return context.json({ results: results.map(batchResult) }, 200);
+      const { env, var: variables, req } = context;
+      const requests = await readItems<CommandRequest>(req, {
+        json: async () => (await readBody(req, unreadBatchSchema, { maxBytes: BATCH_LIMITS.maxBytes, nul: true })).commands,
+        read: commandIn,
+        assertMay: (type) => assertMayAsk(catalog, variables.caller, type),
+      });
+      const answers = await answerEach(requests, (asked) => enqueue(env, catalog, requesterOf(variables.caller), asked));
+      return context.json({ results: answers.map((one) => itemResult(one, accepted)) }, 200);
     });
 }
 
@@ -157,26 +144,7 @@ async function readCommand(request: HonoRequest): Promise<CommandRequest> {
   };
 }
 
-/** The items of a batch, each read or refused. */
-async function readBatch(request: HonoRequest, assertMay: (type: string) => void): Promise<(CommandRequest | MillraceError)[]> {
-  const limits = { most: MAX_BATCH, maxBytes: MAX_BATCH_BYTES };
-  const items = isCloudEventBatch(request)
-    ? (await readCloudEvents(request, limits)).map((event) => () => commandOf(orThrow(event)))
-    : (await readBody(request, unreadBatchSchema, { ...limits, nul: true })).commands.map((item) => () => commandIn(item));
-  return items.map((read) => {
-    try {
-      const command = read();
-      assertMay(command.type);
-      return { ...command, exact: true, ...traceOf(request) };
-    } catch (error) {
-      if (error instanceof MillraceError) return error;
-      throw error;
-    }
-  });
-}
-
 function commandIn(item: unknown): CommandRequest {
-  assertBounded(item, { nul: false });
   const { idempotency_key, ...command } = parseWith(batchItemSchema, item);
   return { ...asRequest(command), idempotencyKey: idempotency_key };
 }
@@ -192,17 +160,6 @@ function asRequest(command: z.infer<typeof commandSchema>): CommandRequest {
   };
 }
 
-function requester(context: Context<ApiEnv>): Requester {
-  const { tenantId, actor } = context.var.caller;
-  return { tenantId, source: `api/${actor}` };
-}
-
 function accepted({ instanceId, replayed, correlationId }: Accepted): z.infer<typeof AcceptedSchema> {
   return { instance_id: instanceId, replayed, correlation_id: correlationId };
-}
-
-function batchResult(result: Accepted | MillraceError | undefined): z.infer<typeof BatchResultSchema> {
-  if (result && !(result instanceof MillraceError)) return { status: 202, ...accepted(result) };
-  const problem = problemOf(result);
-  return { status: problem.status, problem };
 }

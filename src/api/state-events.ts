@@ -1,7 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import {
-  assertBounded,
   assertMayState,
   type Catalog,
   type EventRequest,
@@ -9,7 +8,6 @@ import {
   MillraceError,
   type Stated,
   stateEvents,
-  type Token,
 } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { needs } from "./auth.ts";
@@ -23,20 +21,15 @@ import {
   isCloudEventBatch,
   orCloudEvent,
   orCloudEvents,
-  orThrow,
   readCloudEvent,
-  readCloudEvents,
 } from "./cloud-events.ts";
 import type { ApiEnv } from "./env.ts";
 import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
+import { answerEach, BATCH_LIMITS, itemResult, REFUSALS, readItems, requesterOf } from "./items.ts";
 import { notTaken } from "./media-type.ts";
-import { ProblemSchema, problemOf, problems } from "./problem.ts";
+import { ProblemSchema, problems } from "./problem.ts";
 import { traceHeadersSchema, traceOf } from "./trace.ts";
-
-const MAX_BATCH = 100;
-/** A batch is committed as one value, and D1 takes values of 2 MB. */
-const MAX_BATCH_BYTES = 1024 * 1024;
 
 const eventSchema = z.strictObject({
   type: z
@@ -55,8 +48,8 @@ const batchItemSchema = eventSchema.extend({
 });
 
 /** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
-const batchSchema = z.strictObject({ events: z.array(batchItemSchema).min(1).max(MAX_BATCH) });
-const unreadBatchSchema = z.strictObject({ events: z.array(z.unknown()).min(1).max(MAX_BATCH) });
+const batchSchema = z.strictObject({ events: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most) });
+const unreadBatchSchema = z.strictObject({ events: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
 
 const statedShape = {
   event_id: z.string().openapi({ description: "The event's own name: what follows from it has it as `causation_id`." }),
@@ -67,8 +60,6 @@ const StatedSchema = z.object(statedShape).openapi("Stated");
 const StatedResultSchema = z
   .union([z.object({ status: z.literal(202), ...statedShape }), z.object({ status: z.int(), problem: ProblemSchema })])
   .openapi("StatedResult");
-
-const REFUSALS = ["invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"] as const;
 
 const stateOne = createRoute({
   method: "post",
@@ -109,7 +100,7 @@ const stateMany = createRoute({
   ...needs("enqueue"),
   request: {
     headers: z.object(traceHeadersSchema),
-    body: { required: true, content: orCloudEvents(batchSchema, MAX_BATCH) },
+    body: { required: true, content: orCloudEvents(batchSchema, BATCH_LIMITS.most) },
   },
   responses: {
     200: {
@@ -126,16 +117,18 @@ export function statedEvents(catalog: Catalog) {
     .openapi(stateOne, async ({ env, req, var: { caller }, json }) => {
       const event = await readEvent(req);
       assertMayState(catalog, caller, event.type);
-      const [result] = await stateEvents(env, catalog, stater(caller), [event]);
+      const [result] = await stateEvents(env, catalog, requesterOf(caller), [event]);
       if (!result || result instanceof MillraceError) throw result;
       return json(stated(result), 202);
     })
     .openapi(stateMany, async ({ env, req, var: { caller }, json }) => {
-      const events = await readBatch(req, (type) => assertMayState(catalog, caller, type));
-      const asked = events.filter((one): one is EventRequest => !(one instanceof MillraceError));
-      const answered = await stateEvents(env, catalog, stater(caller), asked);
-      const results = events.map((one) => (one instanceof MillraceError ? one : answered.shift()));
-      return json({ results: results.map(statedResult) }, 200);
+      const events = await readItems<EventRequest>(req, {
+        json: async () => (await readBody(req, unreadBatchSchema, { maxBytes: BATCH_LIMITS.maxBytes, nul: true })).events,
+        read: eventIn,
+        assertMay: (type) => assertMayState(catalog, caller, type),
+      });
+      const answers = await answerEach(events, (asked) => stateEvents(env, catalog, requesterOf(caller), asked));
+      return json({ results: answers.map((one) => itemResult(one, stated)) }, 200);
     });
 }
 
@@ -157,26 +150,7 @@ async function readEvent(request: HonoRequest): Promise<EventRequest> {
   ]);
 }
 
-/** The items of a batch, each read or refused. */
-async function readBatch(request: HonoRequest, assertMay: (type: string) => void): Promise<(EventRequest | MillraceError)[]> {
-  const limits = { most: MAX_BATCH, maxBytes: MAX_BATCH_BYTES };
-  const items = isCloudEventBatch(request)
-    ? (await readCloudEvents(request, limits)).map((event) => () => commandOf(orThrow(event)))
-    : (await readBody(request, unreadBatchSchema, { ...limits, nul: true })).events.map((item) => () => eventIn(item));
-  return items.map((read) => {
-    try {
-      const event = read();
-      assertMay(event.type);
-      return { ...event, exact: true, ...traceOf(request) };
-    } catch (error) {
-      if (error instanceof MillraceError) return error;
-      throw error;
-    }
-  });
-}
-
 function eventIn(item: unknown): EventRequest {
-  assertBounded(item, { nul: false });
   const { idempotency_key, ...event } = parseWith(batchItemSchema, item);
   return { ...asRequest(event), idempotencyKey: idempotency_key };
 }
@@ -191,16 +165,6 @@ function asRequest(event: z.infer<typeof eventSchema>): Omit<EventRequest, "idem
   };
 }
 
-function stater({ tenantId, actor }: Pick<Token, "tenantId" | "actor">) {
-  return { tenantId, source: `api/${actor}` };
-}
-
 function stated({ eventId, replayed, correlationId }: Stated): z.infer<typeof StatedSchema> {
   return { event_id: eventId, replayed, correlation_id: correlationId };
-}
-
-function statedResult(result: Stated | MillraceError | undefined): z.infer<typeof StatedResultSchema> {
-  if (result && !(result instanceof MillraceError)) return { status: 202, ...stated(result) };
-  const problem = problemOf(result);
-  return { status: problem.status, problem };
 }

@@ -157,7 +157,7 @@ export class History {
     return this.#over.has(label);
   }
 
-  /** The same, where that has not been given up to be done once more. */
+  /** True for a step that had come out well before something was done that stands, and that nobody has asked to be done once more. */
   isBuiltOn(label: string): boolean {
     return this.#builtOn.has(label);
   }

@@ -23,7 +23,7 @@ export class Run {
   readonly guarded = new Set<Promise<unknown>>();
   /** Those for which the code waits, or has something wait: it hears of their failure. */
   readonly awaited = new Set<string>();
-  /** The labels of all that the code has begun. */
+  /** The labels of the guarded steps that the code has begun. */
   readonly #effects = new Set<string>();
   /** Those that failed for good. */
   readonly failed = new Map<string, unknown>();
