@@ -110,6 +110,8 @@ function allDoors(env: ChaosEnv) {
   };
 }
 
+const STANDS_STILL: ReadonlySet<string> = new Set(["queued", "running", "waiting"]);
+
 /**
  * How a run stands. After a killed process the platform's local form leaves it where it stood until something is sent to it; the keeper
  * does that for runs that are open, and nobody for one that the test has restarted by itself behind its end.
@@ -117,7 +119,7 @@ function allDoors(env: ChaosEnv) {
 async function platform(env: ChaosEnv, id: string): Promise<InstanceStatus> {
   const instance = await env.LAB.get(id);
   const standing = await instance.status();
-  if (standing.status === "running" || standing.status === "waiting") await instance.sendEvent({ type: "keeper-nudge", payload: {} });
+  if (STANDS_STILL.has(standing.status)) await instance.sendEvent({ type: "keeper-nudge", payload: {} });
   return standing;
 }
 

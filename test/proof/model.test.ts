@@ -36,6 +36,13 @@ describe("The model", () => {
     expect(says(seq(refused), { failed: ["r.0"] }).problems).not.toEqual([]);
   });
 
+  it("counts an attempt in which the process died among those of a step", () => {
+    const limited: Program = { do: "try", part: { do: "keyed", upstream: { is: "limits", times: 3 } }, next: keyed };
+    const trace = { note: 0, decided: { r: "caught" }, failed: ["r.0"], did: { "r:caught": "r:caught", "r.1": "1" } };
+    expect(expectationOf(limited, trace).problems).toEqual(["r.0 failed, and cannot"]);
+    expect(expectationOf(limited, trace, true).problems).toEqual([]);
+  });
+
   it("does not know how far the others came where one failed, or returned", () => {
     const returned = { left: "r.0", decided: { "r.0": "left" }, did: { "r.0:left": "r.0:left" } };
     expect(says(all({ do: "return" }, keyed), returned)).toEqual({ least: { "r.0:left": 1, "r.1": 0 }, problems: [] });

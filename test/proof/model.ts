@@ -40,19 +40,21 @@ export function effectsOf(program: Program, at = ROOT): Effect[] {
   ];
 }
 
-/** What must have happened when the code came to its end on the way that it says. */
-export function expectationOf(program: Program, trace: Trace): Expectation {
-  return new Model(trace).of(program);
+/** What must have happened when the code came to its end on the way that it says. `dies`: its process may have died in the midst of an attempt. */
+export function expectationOf(program: Program, trace: Trace, dies = false): Expectation {
+  return new Model(trace, dies).of(program);
 }
 
 class Model {
   readonly #trace: Trace;
   readonly #failed: ReadonlySet<string>;
+  readonly #dies: boolean;
   #untold = 0;
   readonly #expected: Expectation = { effects: new Map(), order: [], story: [], problems: [] };
 
-  constructor(trace: Trace) {
+  constructor(trace: Trace, dies: boolean) {
     this.#trace = trace;
+    this.#dies = dies;
     this.#failed = new Set(trace.failed);
   }
 
@@ -187,7 +189,7 @@ class Model {
       return isEffect(leaf) ? [this.#expect(effectOf(leaf, at), 1)] : [];
     }
     if (!this.#failed.has(at)) return this.#problem(`the code went on without ${at}`);
-    if (!mayFail(leaf)) this.#problem(`${at} failed, and cannot`);
+    if (!mayFail(leaf, this.#dies)) this.#problem(`${at} failed, and cannot`);
     this.#tell(`${at} failed`);
     return [];
   }

@@ -33,8 +33,11 @@ export function answersOf(leaf: Leaf, at: string): string[] {
   }
 }
 
-/** Whether a step can fail for good: the upstream refuses it for good, or more often than it is tried. */
-export function mayFail(leaf: Leaf): boolean {
-  if ("upstream" in leaf && leaf.upstream) return leaf.upstream.is === "never" || leaf.upstream.times > STEP_RETRIES;
+/**
+ * Whether a step can fail for good: the upstream refuses it for good, or more often than it is tried. An attempt in whose midst the process
+ * died (`dies`) is one of its attempts, so that a few more of the upstream's will do.
+ */
+export function mayFail(leaf: Leaf, dies: boolean): boolean {
+  if ("upstream" in leaf && leaf.upstream) return dies || leaf.upstream.is === "never" || leaf.upstream.times > STEP_RETRIES;
   return "fails" in leaf && (leaf.fails === "for good" || leaf.fails === "later");
 }

@@ -79,6 +79,7 @@ class Trial {
   readonly #patienceMs: number;
   readonly #lookMs: number;
   readonly #outside: Outside;
+  readonly #begunAt = Date.now();
   readonly #before: Expectation[] = [];
   readonly #proof: Proof = { ...NOTHING, problems: [], crossed: {} };
   #last: { expected: Expectation; trace: Trace } | undefined;
@@ -255,7 +256,7 @@ class Trial {
     const trace = output as Trace | null | undefined;
     // A complete run stays complete when a later pass throws, and answers nothing then.
     if (!trace) return [`is complete, and its last pass has said nothing of its way: the platform says ${status}`];
-    const expected = expectationOf(this.#run.program, trace);
+    const expected = expectationOf(this.#run.program, trace, this.#stage.disturbedUntil() > this.#begunAt);
     const before = this.#last?.expected.story.join("; ");
     this.#last = { expected, trace };
     const problems = trace.note === noteLength(this.#world) ? [] : [`was given a note of ${trace.note}`];
