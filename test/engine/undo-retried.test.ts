@@ -1,6 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { platformId } from "../../src/engine/contract/ids.ts";
 import { defineStep, notRetryable, planUndo, sql } from "../../src/engine/index.ts";
+import { recorderOf } from "../../src/engine/recorder/client.ts";
 import { keeperRound, operator, probeEnv, rows, until } from "./harness.ts";
 import { errorOf, held, LAB, platformReaches, runLab } from "./lab.ts";
 import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
@@ -28,6 +29,19 @@ function booking(world: string[], upstream: { away: boolean; found: boolean }) {
     },
     undo: back(async () => world.push("booking back")) as never,
   });
+}
+
+/** Sends outcomes that the database refuses to the recorder of an instance, all at once, and notes what each was told. */
+function refuseRecords(instanceId: string, many: number, refused: unknown[]): void {
+  const statements = [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, NULL, ${instanceId})`];
+  for (let index = 0; index < many; index++) {
+    const key = { instanceId: instanceId.slice(0, 8) + index, step: "neighbour", item: "", generation: 1 };
+    const attempt = { key, position: 0, after: null, caught: null, aloneAs: null, token: key.instanceId, epoch: 1, startsRun: false };
+    const outcome = { output: null, outputRef: null, statements, messages: [], error: null };
+    recorderOf(probeEnv, instanceId)
+      .record({ ...attempt, class: "commit" }, outcome)
+      .catch((error) => refused.push(error));
+  }
 }
 
 const van = (world: string[], name = "van") =>
@@ -169,6 +183,32 @@ describe("An undo", () => {
       ),
     ).toBe(4);
     expect(world).toEqual(["van", "late van", "late van back", "van back"]);
+  });
+
+  it("W19 I3 that follows another one is not taken for recorded by that one's entry, where its neighbours in one write are refused", async () => {
+    const world: string[] = [];
+    const refused: unknown[] = [];
+    const van = effect("keyed", async () => world.push("van"), {
+      undo: back(async () => {
+        world.push("van back");
+        if (world.length === 4) refuseRecords(instanceId, 8, refused);
+      }),
+    });
+    const { instanceId } = await runLab(({ step }) => step.effect("van", van, null));
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    await until(
+      async () => refused.length,
+      (count) => count === 8,
+    );
+    expect(world).toEqual(["van", "van back", "van", "van back"]);
+    const backs = await rows<{ state: string }>("SELECT state FROM inbox WHERE instance_id = ?1 AND step = 'undo van'", instanceId);
+    expect(backs).toEqual([{ state: "done" }, { state: "done" }]);
   });
 
   it("W20 I15 takes back what it asks about in its turn, as the dry run says", async () => {

@@ -33,11 +33,12 @@ export function selectOutput({ instanceId, step, item, generation }: EntryKey): 
     FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}`;
 }
 
-/** The truth about one key: its newest generation. */
-export function selectEntry(key: EntryKey): Statement {
+/** The truth about one key: its newest generation, from this one on. One before says nothing of it: what is done again was done then too. */
+export function selectEntry({ instanceId, step, item, generation }: EntryKey): Statement {
   return sql`
     SELECT ${SEEN}, output
-    FROM inbox WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} ORDER BY generation DESC LIMIT 1`;
+    FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation >= ${generation}
+    ORDER BY generation DESC LIMIT 1`;
 }
 
 /**
