@@ -139,17 +139,14 @@ function content() {
   return html`<h1>Problems</h1>
 <p>A refused request is answered with <code>application/problem+json</code>, whose <code>code</code> is one of these.
 The error of an instance, an effect or a dead letter names the same codes, without the status.</p>
-<table>
-<thead><tr><th scope="col">Code</th><th scope="col">Status</th><th scope="col">What it means</th><th scope="col">What to do</th></tr></thead>
-<tbody>
-${codes.map(row)}</tbody>
-</table>`;
+<dl>
+${codes.map(row)}</dl>`;
 }
 
 function row(code: ProblemCode) {
   const [status, title, retryable] = PROBLEMS[code];
   const [means, next] = ADVICE[code];
-  return html`<tr id="${code}"><th scope="row"><code>${code}</code></th><td>${status}</td><td><b>${title}.</b> ${means}</td><td>${next}${
+  return html`<div id="${code}"><dt><code>${code}</code></dt><dd>${status}</dd><dd><b>${title}.</b> ${means}</dd><dd>${next}${
     retryable && " The same request may succeed later."
-  }</td></tr>\n`;
+  }</dd></div>\n`;
 }

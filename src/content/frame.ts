@@ -7,12 +7,26 @@ interface Frame {
   body: string;
 }
 
+// A long word breaks and a long line of code wraps: nothing scrolls sideways, however narrow the screen.
 const STYLE = `
-  body { max-width: 40rem; margin: 3rem auto; padding: 0 1rem; font: 1.05rem/1.6 Georgia, serif; color: #1a1a1a; background: #fffdf8 }
-  h1, h2 { line-height: 1.2 } a { color: #0b5d66 } img { max-width: 100% } pre { overflow-x: auto }
-  header, footer, time { font: .85rem/1.6 system-ui, sans-serif; color: #595959 } header { letter-spacing: .08em; text-transform: uppercase }
-  main :is(h1, h2, h3, p, li, blockquote, dd) { unicode-bidi: plaintext; text-align: start }
-  footer { margin-top: 3rem; border-top: 1px solid #e4e0d6; padding-top: 1rem }`;
+  :root { color-scheme: light dark; --text: #1f1d1a; --quiet: #5f5a52; --link: #0b5d66; --paper: #fffdf8; --tint: #f4f0e6; --line: #e0dacd }
+  @media (prefers-color-scheme: dark) {
+    :root { --text: #e9e5dc; --quiet: #aea89c; --link: #83ccd4; --paper: #191816; --tint: #26241f; --line: #3d3931 }
+  }
+  body { max-width: 38rem; margin: clamp(1.5rem, 6vw, 4rem) auto; padding: 0 1.25rem; font: 1.125rem/1.65 Georgia, "Iowan Old Style", serif;
+    color: var(--text); background: var(--paper); overflow-wrap: anywhere }
+  h1, h2, h3, h4, h5, h6 { margin: 2.25rem 0 .5rem; font-size: 1.1rem; line-height: 1.25; text-wrap: balance }
+  h1 { margin-top: .75rem; font-size: clamp(1.8rem, 7vw, 2.5rem); line-height: 1.15 } h2 { font-size: 1.4rem } h3 { font-size: 1.2rem }
+  a { color: var(--link); text-underline-offset: .15em } :is(h1, h2) > a:not(:hover, :focus) { text-decoration: none }
+  img { max-width: 100%; height: auto } hr { margin: 2.5rem 0; border: 0; border-top: 1px solid var(--line) }
+  code, pre { font: .9em/1.5 ui-monospace, "SF Mono", Menlo, monospace; background: var(--tint); border-radius: 4px } code { padding: .1em .25em }
+  pre { padding: 1rem; white-space: pre-wrap } pre code { padding: 0; font-size: 1em }
+  blockquote { margin: 1.5rem 0; padding-inline-start: 1rem; border-inline-start: 3px solid var(--line); color: var(--quiet); font-style: italic }
+  ul, ol { padding-inline-start: 1.5rem } li + li { margin-top: .25rem }
+  header, footer, time { font: .875rem/1.6 system-ui, sans-serif; color: var(--quiet) } :is(header, footer) a { display: inline-block; padding: .25rem 0 }
+  header { letter-spacing: .08em; text-transform: uppercase } h1 + p, h2 + p:has(time) { margin-top: 0 }
+  main :is(h1, h2, h3, h4, h5, h6, p, li, blockquote) { unicode-bidi: plaintext; text-align: start }
+  footer { margin-top: 4rem; border-top: 1px solid var(--line); padding-top: 1rem }`;
 
 /** A whole document that loads nothing and runs nothing. */
 export function htmlDocument({ title, head, body }: Frame): string {

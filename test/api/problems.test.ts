@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
 import { callerWith, expectProblem, send } from "./client.ts";
 
-/** The rows of the page: each code with its cells, as text. */
+/** The entries of the page: each code with its status and sentences, as text. */
 async function explained(): Promise<Map<string, string[]>> {
   const { body } = await send("/problems");
-  const rows = [...body.matchAll(/<tr id="(\w+)">(.*?)<\/tr>/g)];
+  const rows = [...body.matchAll(/<div id="(\w+)">(.*?)<\/div>/g)];
   const text = (cell: string) => cell.replaceAll(/<[^>]+>/g, "").trim();
   return new Map(
-    rows.map(([, code = "", cells = ""]) => [code, [...cells.matchAll(/<td>(.*?)<\/td>/g)].map(([, cell = ""]) => text(cell))]),
+    rows.map(([, code = "", cells = ""]) => [code, [...cells.matchAll(/<dd>(.*?)<\/dd>/g)].map(([, cell = ""]) => text(cell))]),
   );
 }
 

@@ -3,7 +3,7 @@ import { expect } from "vitest";
 import { type BrandSettings, DEFAULT_SETTINGS, putSettings } from "../../src/brand/settings.ts";
 import { type Article, draftArticle, insertDraft } from "../../src/content/articles.ts";
 import { batch, type Duration, instanceId } from "../../src/engine/index.ts";
-import { type Caller, type Json, reaches, until } from "../api/client.ts";
+import { type Caller, fresh, type Json, reaches, until } from "../api/client.ts";
 import { hexId } from "../api/seed.ts";
 
 /** A stored draft, as a writer left it. */
@@ -34,6 +34,20 @@ export async function askToPublish(caller: Caller, { id, brand }: Article): Prom
 export async function publish(caller: Caller, article: Article): Promise<Json> {
   await reaches(caller, await askToPublish(caller, article), "complete");
   return (await caller.get(`/v1/articles/${article.id}`)).body;
+}
+
+/** Articles that were put up a day apart, as rows: the first is the oldest. */
+export async function publishedDaily(tenantId: string, brand: string, count: number, status = "published"): Promise<void> {
+  const first = Date.parse("2026-01-01T00:00:00Z");
+  const insert = env.DB.prepare(
+    `INSERT INTO articles (id, tenant_id, brand, keyword, slug, title, body, model, input_tokens, output_tokens, status, revision, url, created_at, published_at)
+     VALUES (?1, ?2, ?3, 'k', ?1, ?4, 'Text.', 'test', 1, 1, ?6, 2, 'https://shop.example.com/' || ?1, ?5, ?5)`,
+  );
+  await env.DB.batch(
+    Array.from({ length: count }, (_, day) =>
+      insert.bind(fresh("article"), tenantId, brand, `Day ${day + 1}`, first + day * 86_400_000, status),
+    ),
+  );
 }
 
 /** The article, once it has this status. */

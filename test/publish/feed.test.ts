@@ -1,7 +1,6 @@
-import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { callerWith, expectProblem, fresh, send } from "../api/client.ts";
-import { draft, pathOf, publish } from "./article.ts";
+import { draft, pathOf, publish, publishedDaily } from "./article.ts";
 import { child, type Element, parseXml } from "./xml.ts";
 
 async function feedOf(tenantId: string, brand: string) {
@@ -15,18 +14,6 @@ async function feedOf(tenantId: string, brand: string) {
 }
 
 const textOf = (element: Element, name: string) => child(element, name).text;
-
-/** Articles that were put up a day apart, as rows: the first is the oldest. */
-async function published(tenantId: string, brand: string, count: number): Promise<void> {
-  const first = Date.parse("2026-01-01T00:00:00Z");
-  const insert = env.DB.prepare(
-    `INSERT INTO articles (id, tenant_id, brand, keyword, slug, title, body, model, input_tokens, output_tokens, status, revision, url, created_at, published_at)
-     VALUES (?1, ?2, ?3, 'k', ?1, ?4, 'Text.', 'test', 1, 1, 'published', 2, 'https://shop.example.com/' || ?1, ?5, ?5)`,
-  );
-  await env.DB.batch(
-    Array.from({ length: count }, (_, day) => insert.bind(fresh("article"), tenantId, brand, `Day ${day + 1}`, first + day * 86_400_000)),
-  );
-}
 
 describe("A brand's feed", () => {
   it("is RSS 2.0: what is up, with addresses, ids and times as feed readers expect them", async () => {
@@ -75,7 +62,7 @@ describe("A brand's feed", () => {
 
   it("has the newest 50, the newest first; the index has all of them, page by page", async () => {
     const tenantId = fresh("tenant");
-    await published(tenantId, "acme", 53);
+    await publishedDaily(tenantId, "acme", 53);
     const { items } = await feedOf(tenantId, "acme");
     expect(items.map((item) => textOf(item, "title"))).toEqual(Array.from({ length: 50 }, (_, index) => `Day ${53 - index}`));
 

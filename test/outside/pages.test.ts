@@ -1,0 +1,205 @@
+import { beforeAll, describe, expect, it } from "vitest";
+import { type Caller, callerWith, type Json, send } from "../api/client.ts";
+import { seedApproval, seedInstance, seedLetter } from "../api/seed.ts";
+import { draft, pathOf, publish, publishedDaily } from "../publish/article.ts";
+import { runTool } from "./toolbox.ts";
+
+const ORIGIN = "http://localhost:8787";
+/** A browser beside everything else on a busy machine. */
+const PATIENCE_MS = 500_000;
+
+/** Runs, if anybody takes it for HTML: as an element, and as an attribute's end. */
+const HOSTILE = `<script>alert("ran")</script>"><img src="x" onerror="alert('ran')">`;
+const LONG_WORD = "Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz".repeat(5);
+const LONG_URL = `https://tea.example.com/${"leaf".repeat(80)}`;
+const WIDE = `<svg xmlns="http://www.w3.org/2000/svg" width="2000" height="200"><rect width="2000" height="200" fill="#8a9a5b"/></svg>`;
+
+/** Whatever Markdown can do to a page. */
+const WIDE_TEXT = `# ${HOSTILE} ${LONG_WORD}
+
+${HOSTILE}
+
+A long word: ${LONG_WORD}, \`${LONG_WORD}\`, <${LONG_URL}> and [a link](${LONG_URL}).
+
+![A field of tea](/wide.svg)
+
+# Another title
+
+#
+
+#### A heading that is four levels down
+
+- one [](https://tea.example.com/nameless)
+  - two ${LONG_URL}
+
+> ${LONG_WORD}
+
+    indented ${"code ".repeat(60)}
+
+\`\`\`sh
+curl ${LONG_URL} --data '${HOSTILE}'
+\`\`\`
+
+| leaf | ${"a column | ".repeat(30)}
+| ---- | ${"-------- | ".repeat(30)}
+
+1. first
+
+---
+
+[![](/wide.svg)](https://tea.example.com/picture)
+
+##### Last
+`;
+
+const ARTICLE = `# How green tea is made
+
+The leaves of *Camellia sinensis* are **heated soon after picking**, which keeps them from browning. What is left is their colour, and a taste of
+[fresh grass](https://tea.example.com/grass).
+
+## Water
+
+Below eighty degrees, for two minutes. Hotter water takes out what is bitter:
+
+1. Boil it.
+2. Wait for five minutes.
+3. Pour it over \`2 g\` of leaves.
+
+> Tea began as a medicine and grew into a beverage.
+
+## Shelf life
+
+- a year, closed and dark
+- a month, once opened
+`;
+
+interface Page {
+  path: string;
+  /** Text that stands in the page once it has shown what it has. */
+  shows: string;
+  /** What its script asks for. */
+  asks?: string[];
+}
+
+describe("Every page that people are served", () => {
+  let document: Json;
+  let pages: Record<string, Page>;
+  let found: Record<string, string[]>;
+
+  beforeAll(async () => {
+    document = (await send("/openapi.json")).body;
+    const caller = await callerWith();
+    pages = { ...(await ofBrands(caller)), ...(await ofOperators(caller)) };
+    found = await lookAt(pages, caller);
+  }, PATIENCE_MS);
+
+  it.each([
+    "the page at /",
+    "the page at /, with a token",
+    "the problems",
+    "an article",
+    "an article with whatever Markdown can do",
+    "an index",
+    "an index of hostile titles",
+    "an index's first page",
+    "an index's last page",
+    "an index of nothing",
+  ])("is fit for everybody, at each width, in light and dark, and does nothing that it was not made for: %s", (name) => {
+    expect(found[name]).toEqual([]);
+  });
+
+  it("is among those that were looked at", () => {
+    const described = Object.entries<Json>(document.paths)
+      .filter(([, { get }]) => get?.responses[200]?.content?.["text/html"])
+      .map(([path]) => new RegExp(`^${path.replace("{path}", ".+[^/]").replaceAll(/\{\w+\}/g, "[^/]+")}(\\?|$)`));
+    const paths = Object.values(pages).map(({ path }) => path.replace(/#.*/, ""));
+    expect(described.length).toBeGreaterThan(3);
+    for (const route of described)
+      expect(
+        paths.filter((path) => route.test(path)),
+        route.source,
+      ).not.toEqual([]);
+  });
+});
+
+it(
+  "what is wrong with a page is seen: in one that has everything wrong",
+  async () => {
+    const html = `<!doctype html><html><head><style>p { color: #777; background: #fff } @media (prefers-color-scheme: dark) { b { background: #777 } }</style></head>
+    <body><p>Hello <b style="color: #222">there</b></p><pre>${"wide ".repeat(200)}</pre><img src="https://elsewhere.example.com/x.png">
+    <script>alert("ran"); console.error("oh")</script></body></html>`;
+    const strict = { "content-security-policy": "default-src 'self'; style-src 'unsafe-inline'" };
+    const answer = (headers: object) => ({ status: 200, headers: { "content-type": "text/html", ...headers }, body: html });
+    const found = await runTool("look", {
+      origin: ORIGIN,
+      visits: { lax: { path: "/lax", shows: "Hello" }, strict: { path: "/strict", shows: "Hello" } },
+      answers: { "/lax": answer({}), "/strict": answer(strict) },
+    });
+    for (const finding of [
+      "dialog: ran",
+      "console: oh",
+      "request: https://elsewhere.example.com/x.png",
+      /^320 px: sideways/,
+      /^1280 px: sideways/,
+      /^390 px, light: html-has-lang/,
+      /^390 px, light: color-contrast, p/,
+      /^390 px, dark: color-contrast, b/,
+      /^1280 px, light: region/,
+    ]) {
+      expect(found.lax).toContainEqual(typeof finding === "string" ? finding : expect.stringMatching(finding));
+    }
+    expect(found.strict).toContainEqual(expect.stringMatching(/^console: .*Content Security Policy/));
+    expect(found.strict).not.toContain("dialog: ran");
+  },
+  PATIENCE_MS,
+);
+
+async function ofBrands(caller: Caller): Promise<Record<string, Page>> {
+  const index = (brand: string, tenantId = caller.tenantId) => `/pages/${tenantId}/${brand}/`;
+  const [plain, wide] = [await draft(caller, { text: ARTICLE }), await draft(caller, { brand: "wide", keyword: HOSTILE, text: WIDE_TEXT })];
+  const [{ url }, { url: wideUrl }] = [await publish(caller, plain), await publish(caller, wide)];
+  await publishedDaily(caller.tenantId, "daily", 23);
+  await publishedDaily(caller.tenantId, "gone", 1, "unpublished");
+  const [, older = ""] = /rel="next" href="([^"]+)"/.exec((await send(index("daily"))).body) ?? [];
+  return {
+    "an article": { path: pathOf(url), shows: "Below eighty degrees" },
+    "an article with whatever Markdown can do": { path: pathOf(wideUrl), shows: "Another title" },
+    "an index": { path: index("acme"), shows: "How green tea is made" },
+    "an index of hostile titles": { path: index("wide"), shows: "<script>" },
+    "an index's first page": { path: index("daily"), shows: "Day 23" },
+    "an index's last page": { path: pathOf(older), shows: "Newest" },
+    "an index of nothing": { path: index("gone"), shows: "Nothing is published" },
+  };
+}
+
+async function ofOperators(caller: Caller): Promise<Record<string, Page>> {
+  const { tenantId, token } = caller;
+  await seedInstance(tenantId, { subject: `acme/${HOSTILE}` });
+  await seedInstance(tenantId, {
+    status: "errored",
+    error: { code: "step_failed", attempts: 3, step: HOSTILE, message: `${LONG_WORD} ${HOSTILE}` },
+  });
+  await seedInstance(tenantId, { status: "in_doubt", subject: LONG_WORD });
+  await seedApproval(tenantId);
+  await seedLetter(tenantId, { reason: "malformed" });
+  const lists = ["instances?limit=50", "instances?status=errored&limit=12", "instances?status=in_doubt&limit=12"];
+  const asks = [...lists, "approvals?state=pending&limit=12", "dead-letters?state=open&limit=12"].map((list) => `/v1/${list}`);
+  return {
+    "the page at /": { path: "/", shows: "Your token" },
+    "the page at /, with a token": { path: `/#token=${token}`, shows: "Of the latest", asks },
+    "the problems": { path: "/problems", shows: "rate_limited" },
+  };
+}
+
+/** Shows pages to a browser, as the Worker answers them. */
+async function lookAt(pages: Record<string, Page>, caller: Caller): Promise<Record<string, string[]>> {
+  const answers: Record<string, object> = { "/wide.svg": { status: 200, headers: { "content-type": "image/svg+xml" }, body: WIDE } };
+  for (const { path, asks = [] } of Object.values(pages)) {
+    for (const asked of [path.replace(/#.*/, ""), ...asks]) {
+      const { status, headers, body } = asks.includes(asked) ? await caller.get(asked) : await send(asked);
+      expect(status, asked).toBe(200);
+      answers[asked] = { status, headers: Object.fromEntries(headers), body: typeof body === "string" ? body : JSON.stringify(body) };
+    }
+  }
+  return runTool("look", { origin: ORIGIN, visits: pages, answers });
+}

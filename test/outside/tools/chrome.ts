@@ -1,0 +1,52 @@
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { dirname, join } from "node:path";
+import { fileURLToPath } from "node:url";
+import type { Browser } from "playwright-core";
+
+/** Nothing that it does by itself, and no name that it could look up: what a page is given comes from the test alone. */
+const ARGS = [
+  ...["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"],
+  ...["--disable-component-update", "--disable-sync", "--host-resolver-rules=MAP * ~NOTFOUND"],
+];
+
+/** The package's fonts and no others, so that a page is as wide here as anywhere. */
+const FONTS = `<?xml version="1.0"?>
+<!DOCTYPE fontconfig SYSTEM "fonts.dtd">
+<fontconfig><dir prefix="relative">fonts</dir></fontconfig>
+`;
+
+/**
+ * Starts a Chromium that npm installed, with the libraries and fonts it came with: it needs nothing of the machine but what Node needs
+ * too. It is built for Linux on x64; elsewhere the installed Chrome is taken.
+ */
+export async function startChrome(): Promise<Browser> {
+  const { chromium } = await import("playwright-core");
+  if (process.platform !== "linux" || process.arch !== "x64") return chromium.launch({ channel: "chrome", args: ARGS });
+  const folder = await unpacked();
+  const env = { LD_LIBRARY_PATH: join(folder, "al2023/lib"), FONTCONFIG_FILE: join(folder, "fonts/fonts.conf"), HOME: folder };
+  return chromium.launch({ executablePath: join(folder, "chromium"), args: ARGS, env });
+}
+
+/** Where it is unpacked, once per version. Two that begin at once unpack it both, and the first one's is taken by both. */
+async function unpacked(): Promise<string> {
+  const home = join(dirname(fileURLToPath(import.meta.resolve("@sparticuz/chromium"))), "..");
+  const { version } = JSON.parse(readFileSync(join(home, "package.json"), "utf8"));
+  const cache = join(import.meta.dirname, "../../../node_modules/.cache");
+  const folder = join(cache, `chromium-${version}`);
+  if (existsSync(folder)) return folder;
+
+  mkdirSync(cache, { recursive: true });
+  const making = mkdtempSync(`${folder}-`);
+  // The package unpacks into the folder for temporary files, whichever that is.
+  process.env.TMPDIR = making;
+  const { inflate } = await import("@sparticuz/chromium");
+  await Promise.all(["chromium.br", "al2023.tar.br", "fonts.tar.br"].map((name) => inflate(join(home, "bin", name))));
+  writeFileSync(join(making, "fonts/fonts.conf"), FONTS);
+  try {
+    renameSync(making, folder);
+  } catch (error) {
+    rmSync(making, { recursive: true });
+    if (!existsSync(folder)) throw error;
+  }
+  return folder;
+}

@@ -1,0 +1,105 @@
+import { mkdirSync, readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { join } from "node:path";
+import { json } from "node:stream/consumers";
+import type { AxeResults, RunOptions } from "axe-core";
+import type { Page, Route } from "playwright-core";
+import { startChrome } from "./chrome.ts";
+
+// What a browser finds wrong with pages, at each width, in light and dark. Nothing is served: each request is answered with what a test was
+// answered by the Worker, with its headers; one that it was not is a finding, as every other thing that a page has no reason to do.
+// MILLRACE_SCREENSHOTS=folder npx vitest run --project app test/outside/pages.test.ts: with a picture of each.
+
+/** A page to look at: where it is, and what stands in it once it has shown what it has. */
+interface Visit {
+  path: string;
+  shows: string;
+}
+
+/** Visits by name, and the answers of the Worker by path and query. */
+interface ToLookAt {
+  origin: string;
+  visits: Record<string, Visit>;
+  answers: Record<string, { status: number; headers: Record<string, string>; body: string }>;
+}
+
+const WIDTHS = [320, 390, 1280];
+const RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"];
+/** What may differ in the dark. */
+const OF_COLOURS = ["color-contrast", "link-in-text-block"];
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+const { origin, visits, answers } = (await json(process.stdin)) as ToLookAt;
+const browser = await startChrome();
+const context = await browser.newContext();
+// A busy machine is not what is looked at.
+context.setDefaultTimeout(120_000);
+const found: Record<string, string[]> = {};
+for (const [name, visit] of Object.entries(visits)) found[name] = await look(name, visit);
+await browser.close();
+console.log(JSON.stringify(found));
+
+async function look(name: string, { path, shows }: Visit): Promise<string[]> {
+  const page = await context.newPage();
+  const findings = new Set<string>();
+  page.on("console", (said) => ["error", "warning"].includes(said.type()) && findings.add(`console: ${said.text()}`));
+  page.on("pageerror", (error) => findings.add(`error: ${error.message}`));
+  page.on("dialog", (dialog) => {
+    findings.add(`dialog: ${dialog.message()}`);
+    return dialog.dismiss();
+  });
+  await page.route("**", (route) => answer(route, findings));
+  await page.goto(`${origin}${path}`);
+  await page.getByText(shows).first().waitFor();
+  await page.evaluate(AXE);
+
+  for (const width of WIDTHS) {
+    await page.setViewportSize({ width, height: 800 });
+    await page.emulateMedia({ colorScheme: "light" });
+    for (const wide of await tooWide(page)) findings.add(`${width} px: sideways, ${wide}`);
+    for (const fault of await axe(page, { type: "tag", values: RULES })) findings.add(`${width} px, light: ${fault}`);
+    await picture(page, `${name}-${width}-light`);
+    await page.emulateMedia({ colorScheme: "dark" });
+    for (const fault of await axe(page, { type: "rule", values: OF_COLOURS })) findings.add(`${width} px, dark: ${fault}`);
+    await picture(page, `${name}-${width}-dark`);
+  }
+  await page.close();
+  return [...findings];
+}
+
+function answer(route: Route, findings: Set<string>): Promise<void> {
+  const url = route.request().url().replace(/#.*/, "");
+  const known = url.startsWith(origin) ? answers[url.slice(origin.length)] : undefined;
+  if (known) return route.fulfill(known);
+  findings.add(`request: ${url}`);
+  return route.abort();
+}
+
+/** What makes a page scroll sideways, if it does. */
+function tooWide(page: Page): Promise<string[]> {
+  return page.evaluate(`(() => {
+    const width = document.scrollingElement.scrollWidth;
+    const last = [...document.body.querySelectorAll("*")].filter((one) => one.getBoundingClientRect().right > innerWidth).at(-1);
+    return width > innerWidth ? [width + " px: " + last?.outerHTML.slice(0, 200)] : [];
+  })()`);
+}
+
+async function axe(page: Page, runOnly: NonNullable<RunOptions["runOnly"]>): Promise<string[]> {
+  const options: RunOptions = { runOnly, resultTypes: ["violations"], preload: false };
+  // In a page whose sandbox runs no scripts no timer rings either, and axe waits by them.
+  const { violations }: AxeResults = await page.evaluate(`(() => {
+    const after = setTimeout;
+    window.setTimeout = (then, ms = 0) => (ms > 100 ? after(then, ms) : void Promise.resolve().then(then));
+    return axe.run(${JSON.stringify(options)}).finally(() => { window.setTimeout = after; });
+  })()`);
+  return violations.flatMap(({ id, nodes }) =>
+    nodes.map(({ target, failureSummary = "" }) => `${id}, ${target.join(" ")}: ${failureSummary.replaceAll(/\s+/g, " ")}`),
+  );
+}
+
+async function picture(page: Page, name: string): Promise<void> {
+  const folder = process.env.MILLRACE_SCREENSHOTS;
+  if (!folder) return;
+  mkdirSync(folder, { recursive: true });
+  await page.screenshot({ path: join(folder, `${name.replaceAll(/\W+/g, "-")}.png`), fullPage: true });
+}
