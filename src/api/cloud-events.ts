@@ -1,8 +1,9 @@
-import { z } from "@hono/zod-openapi";
+import { type OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import { assertBounded, type CommandRequest, INTAKE_LIMITS, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { jsonSchema, parseWith, readBody } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
 import { MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { isJsonType, mediaTypeOf } from "./media-type.ts";
@@ -60,11 +61,14 @@ function eventDocument(): Record<string, unknown> {
   return { ...rest, required, properties: { ...Object.fromEntries(nullable), data_base64: { type: "null" } } };
 }
 
-/** Documents a body that may be a CloudEvent instead: binary or structured. */
-export function orCloudEvent(schema: z.ZodType) {
+/**
+ * Documents a body that may be a CloudEvent instead: binary or structured. In binary mode the body is any object; so that a generated client
+ * has a type all the same that knows a misspelt field, what is asked for otherwise goes by a name.
+ */
+export function orCloudEvent(name: NamedBody) {
   return {
-    "application/json": { schema: { type: "object" as const, anyOf: [jsonSchema(schema), jsonSchema(dataSchema)] } },
-    [CLOUD_EVENT]: { schema: eventDocument() },
+    "application/json": { schema: { type: "object" as const, anyOf: [named(name), jsonSchema(dataSchema)] } },
+    [CLOUD_EVENT]: { schema: named("CloudEvent") },
   };
 }
 
@@ -72,8 +76,18 @@ export function orCloudEvent(schema: z.ZodType) {
 export function orCloudEvents(schema: z.ZodType, most: number) {
   return {
     "application/json": { schema: jsonSchema(schema) },
-    [CLOUD_EVENT_BATCH]: { schema: { type: "array" as const, items: eventDocument(), maxItems: most } },
+    [CLOUD_EVENT_BATCH]: { schema: { type: "array" as const, items: named("CloudEvent"), maxItems: most } },
   };
+}
+
+/** Bodies that the document has by name. */
+type NamedBody = "Command" | "Event" | "CloudEvent";
+const named = (name: NamedBody) => ({ $ref: `#/components/schemas/${name}` });
+
+/** Puts those bodies into the document. */
+export function nameBodies({ openAPIRegistry }: OpenAPIHono<ApiEnv>, bodies: Record<Exclude<NamedBody, "CloudEvent">, z.ZodType>): void {
+  for (const [name, schema] of Object.entries(bodies)) openAPIRegistry.registerComponent("schemas", name, jsonSchema(schema));
+  openAPIRegistry.registerComponent("schemas", "CloudEvent", eventDocument());
 }
 
 /** An event whose attributes are what CloudEvents asks for. */

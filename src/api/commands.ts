@@ -25,7 +25,8 @@ import { traceHeadersSchema, traceOf } from "./trace.ts";
 /** 12 hours: the longest delay that is safe to ask a queue for. */
 const MAX_DELAY_SECONDS = 43_200;
 
-const commandSchema = z.strictObject({
+/** What is asked for, where it is no CloudEvent. */
+export const commandSchema = z.strictObject({
   type: z.string().min(1).max(100).meta({ description: "Which command, such as `content.publish`." }),
   payload: z.unknown().meta({ description: "What the command's own schema asks for." }),
   schema_version: z.int().min(1).optional().meta({ description: "The payload's version; default the present one." }),
@@ -71,7 +72,7 @@ const acceptOne = createRoute({
     }),
     body: {
       required: true,
-      content: orCloudEvent(commandSchema),
+      content: orCloudEvent("Command"),
     },
   },
   responses: {

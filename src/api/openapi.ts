@@ -1,8 +1,11 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { nameBodies } from "./cloud-events.ts";
+import { commandSchema } from "./commands.ts";
 import type { ApiEnv } from "./env.ts";
 import { TAGS, tagOf } from "./openapi-tags.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
+import { eventSchema } from "./state-events.ts";
 import { describeDeliveries } from "./webhook-document.ts";
 
 const INFO = {
@@ -36,6 +39,7 @@ export function openApi(api: OpenAPIHono<ApiEnv>) {
       "A token with the scope the route names: `enqueue`, `read`, `operate`, `embedded`, `tokens`; `unattributed` adds what names no tenant.",
   });
   describeDeliveries(api);
+  nameBodies(api, { Command: commandSchema, Event: eventSchema });
   return new OpenAPIHono<ApiEnv>().openapi(show, (context) => {
     document ??= documentOf(api);
     return context.json(document as { openapi: string }, 200);

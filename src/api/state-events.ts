@@ -31,7 +31,8 @@ import { notTaken } from "./media-type.ts";
 import { ProblemSchema, problems } from "./problem.ts";
 import { traceHeadersSchema, traceOf } from "./trace.ts";
 
-const eventSchema = z.strictObject({
+/** What happened, where it is no CloudEvent. */
+export const eventSchema = z.strictObject({
   type: z
     .string()
     .min(1)
@@ -81,7 +82,7 @@ const stateOne = createRoute({
     }),
     body: {
       required: true,
-      content: orCloudEvent(eventSchema),
+      content: orCloudEvent("Event"),
     },
   },
   responses: {

@@ -127,8 +127,9 @@ async function load(): Promise<Document | undefined> {
   // A literal segment goes before a parameter.
   operations.sort((a, b) => b.pattern.source.replaceAll(/\(\?<.*?\)/g, "").length - a.pattern.source.replaceAll(/\(\?<.*?\)/g, "").length);
 
+  const { components } = document;
   const $defs = Object.fromEntries(
-    Object.entries<Json>(document.components.schemas).flatMap(([name, schema]) => [
+    Object.entries<Json>(components.schemas).flatMap(([name, schema]) => [
       [name, closed(schema)],
       [`${name} extended`, closed(schema, true)],
     ]),
@@ -136,7 +137,8 @@ async function load(): Promise<Document | undefined> {
   const validators = new Map<Json, Validator>();
   const check: Check = (schema, value, closely) => {
     const validator =
-      validators.get(schema) ?? new Validator((closely ? { $defs, ...closed(schema) } : schema) as Schema, "2020-12", false);
+      validators.get(schema) ??
+      new Validator((closely ? { $defs, ...closed(schema) } : { components, ...schema }) as Schema, "2020-12", false);
     validators.set(schema, validator);
     const { errors } = validator.validate(value);
     // The deepest are the nearest to the fault; those above it only pass it on.
