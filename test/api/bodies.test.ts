@@ -1,6 +1,6 @@
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { readText } from "../../src/api/body.ts";
-import { parseBounded } from "../../src/engine/index.ts";
+import { nearest, parseBounded } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, research, send } from "./client.ts";
 
 const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
@@ -160,6 +160,20 @@ describe("A hostile body", () => {
     const [stated] = (await caller.post("/v1/facts", { facts: [{ type: long }] })).body.results;
     expect(stated).toMatchObject({ status: 422, problem: { code: "invalid_payload" } });
     expect(stated.problem).not.toHaveProperty("did_you_mean");
+  });
+
+  it("with a name longer than any of ours is told of none that is near: measuring takes time with the length", () => {
+    const known = ["a".repeat(100)];
+    expect(nearest(`${"a".repeat(99)}b`, known)).toBe(known[0]);
+    expect(nearest(`${"a".repeat(100)}b`, known)).toBeUndefined();
+  });
+
+  it("with thousands of fields that nobody knows is told of fifty", async () => {
+    const caller = await callerWith();
+    const unknown = Object.fromEntries(Array.from({ length: 3000 }, (_, n) => [`field_${n}`, n]));
+    const refused = expectProblem(await caller.post("/v1/commands", { ...research("tea"), ...unknown }), 422, "invalid_payload");
+    expect(refused.issues).toHaveLength(50);
+    expect(refused.issues[0]).toEqual({ path: "field_0", message: expect.stringContaining("is not known here") });
   });
 
   it("is known by its text: nothing is made of one with too many keys or levels", async () => {

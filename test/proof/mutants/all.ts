@@ -1,4 +1,5 @@
 import { BUDGETS } from "./budget.ts";
+import { DOOR } from "./door.ts";
 import { GUARD } from "./guard.ts";
 import { INTAKE } from "./intake.ts";
 import { KEEPER } from "./keeper.ts";
@@ -26,4 +27,5 @@ export const MUTANTS: readonly Mutant[] = [
   ...LEDGERS,
   ...BUDGETS,
   ...WEBHOOKS,
+  ...DOOR,
 ];

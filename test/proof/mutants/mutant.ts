@@ -12,6 +12,7 @@ export const AREAS = [
   "ledger",
   "budget",
   "webhooks",
+  "door",
 ] as const;
 export type Area = (typeof AREAS)[number];
 

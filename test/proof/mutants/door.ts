@@ -1,0 +1,227 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with its placeholders.
+import { mutantsOf } from "./mutant.ts";
+
+const BODIES = "test/api/bodies.test.ts";
+const CLOUD_EVENTS = "test/api/cloud-events.test.ts";
+const LIMITS = "test/api/request-limits.test.ts";
+const TRACE = "test/app/trace.test.ts";
+
+/** What the door lets in, or says of itself, that it must not. */
+export const DOOR = mutantsOf("door", {
+  "bytes that are not UTF-8 are replaced": {
+    file: "src/api/body.ts",
+    find: "{ fatal: true, ignoreBOM: false }",
+    put: "{ fatal: false, ignoreBOM: false }",
+    killedBy: BODIES,
+  },
+  "of two equal keys the last wins in silence": {
+    file: "src/engine/contract/limits.ts",
+    find: "if (kept.fields < fields) refuse",
+    put: "if (kept.fields > fields) refuse",
+    killedBy: BODIES,
+  },
+  "NUL is taken": {
+    file: "src/engine/contract/limits.ts",
+    find: 'assertBounded(value, { nul: nul || !text.includes("\\\\u0000") })',
+    put: "assertBounded(value, { nul: true })",
+    killedBy: BODIES,
+  },
+  "items are counted only once they are made": {
+    file: "src/engine/contract/limits.ts",
+    find: "if (items > INTAKE_LIMITS.maxKeys) refuse",
+    put: "if (items < 0) refuse",
+    killedBy: BODIES,
+  },
+  "a packed body is read as it is": {
+    file: "src/api/media-type.ts",
+    find: 'if (encoding !== "identity") {',
+    put: 'if (encoding === "") {',
+    killedBy: BODIES,
+  },
+  "a body in other characters is read as UTF-8": {
+    file: "src/api/media-type.ts",
+    find: "if (PLAIN.has(charset.toLowerCase())) continue;",
+    put: "if (charset) continue;",
+    killedBy: BODIES,
+  },
+  "what is refused is left unread": {
+    file: "src/api/app.ts",
+    find: "if (context.res.status >= 400 && body",
+    put: "if (context.res.status >= 600 && body",
+    killedBy: BODIES,
+  },
+  "a name of any length is measured": {
+    file: "src/engine/contract/nearest.ts",
+    find: "if (name.length > MAX_MEASURED_CHARACTERS) return undefined;",
+    put: "",
+    killedBy: BODIES,
+  },
+  "as many issues are told as there are": {
+    file: "src/engine/contract/known-fields.ts",
+    find: "export const MAX_ISSUES = 50;",
+    put: "export const MAX_ISSUES = 50_000;",
+    killedBy: BODIES,
+  },
+  "two headers are one key": {
+    file: "src/api/idempotency-key.ts",
+    find: "const BARE = /^[\\x21-\\x2b\\x2d-\\x7e][\\x20-\\x2b\\x2d-\\x7e]*$/;",
+    put: "const BARE = /^[\\x21-\\x7e][\\x20-\\x7e]*$/;",
+    killedBy: "test/api/commands.test.ts",
+  },
+  "an attribute that is null has a value": {
+    file: "src/api/cloud-events.ts",
+    find: '.filter(([name, one]) => one !== null || name === "data")',
+    put: '.filter(([name]) => name !== "")',
+    killedBy: CLOUD_EVENTS,
+  },
+  "bytes of a header are taken as they were replaced": {
+    file: "src/api/cloud-events.ts",
+    find: "if (!/^[\\x20-\\x7e]*$/.test(value)) throw",
+    put: 'if (value === "\\0") throw',
+    killedBy: CLOUD_EVENTS,
+  },
+  "an attribute that came twice is one": {
+    file: "src/api/cloud-events.ts",
+    find: 'if (quoted === undefined && value.includes(", ")) throw',
+    put: 'if (quoted === "" && value.includes(", ")) throw',
+    killedBy: CLOUD_EVENTS,
+  },
+  "binary mode takes no JSON of a type of its own": {
+    file: "src/api/cloud-events.ts",
+    find: "{ isTaken: isJsonType, maxBytes }",
+    put: "{ maxBytes }",
+    killedBy: CLOUD_EVENTS,
+  },
+  "strangers are not counted": {
+    file: "src/api/request-limits.ts",
+    find: "if (!KNOWN_OTHERWISE.test(path)) await countStranger",
+    put: 'if (path === "") await countStranger',
+    killedBy: LIMITS,
+  },
+  "each address of a network is counted for itself": {
+    file: "src/api/request-limits.ts",
+    find: 'parsed.parts.slice(0, 4).join(":")',
+    put: "address",
+    killedBy: LIMITS,
+  },
+  "tokens are not counted": {
+    file: "src/api/request-limits.ts",
+    find: "await count(env.TOKEN_REQUESTS, caller.id,",
+    put: "await count(undefined, caller.id,",
+    killedBy: LIMITS,
+  },
+  "the document's patterns are JavaScript's alone": {
+    file: "src/facts/chosen-name.ts",
+    find: "= /^[^\\u0000-\\u001f\\u007f-\\u009f]*$/;",
+    put: "= /^\\P{Cc}*$/u;",
+    killedBy: "test/api/openapi.test.ts",
+  },
+  "the document's operations stand in no group": {
+    file: "src/api/openapi.ts",
+    find: "operation.tags = [tagOf(path)];",
+    put: "operation.tags ??= path ? [] : [tagOf(path)];",
+    killedBy: "test/api/openapi.test.ts",
+  },
+  "an endpoint's key is not read": {
+    file: "src/api/webhooks.ts",
+    find: 'register(context.env, by(context), config, idempotencyKey(context.req.header("idempotency-key")))',
+    put: "register(context.env, by(context), config, undefined)",
+    killedBy: "test/api/idempotency-keys.test.ts",
+  },
+  "a key that nobody reads is taken": {
+    file: "src/api/keyless.ts",
+    find: "if (route && !readers.has(",
+    put: "if (route && readers.size < 0 && !readers.has(",
+    killedBy: "test/api/idempotency-keys.test.ts",
+  },
+  "a token gives scopes that it lacks": {
+    file: "src/engine/operate/tokens.ts",
+    find: "grant.scopes.find((scope) => !by.scopes.includes(scope))",
+    put: "grant.scopes.find((scope) => scope === undefined)",
+    killedBy: "test/api/tokens.test.ts",
+  },
+  "an effect is confirmed without what it answered": {
+    file: "src/api/effects.ts",
+    find: "(output) => output !== undefined,",
+    put: "(output) => output !== null || output === null,",
+    killedBy: "test/api/effects.test.ts",
+  },
+  "a signature that is refused says not how to sign": {
+    file: "src/api/crm-hooks.ts",
+    find: '"www-authenticate": \'HubSpot-Signature-v3 realm="millrace"\',',
+    put: "",
+    killedBy: "test/crm/notices.test.ts",
+  },
+  "who has seen the end of a batch is told it again": {
+    file: "src/api/batch-reports.ts",
+    find: "if (hasEnded(batch) && seen === seenAs(batch)) return",
+    put: 'if (hasEnded(batch) && seen === "") return',
+    killedBy: "test/batches/cancel.test.ts",
+  },
+  "a webhook's URL is kept as it was typed": {
+    file: "src/webhooks/registry.ts",
+    find: "const url = URL.canParse(config.url) ? calledAs(new URL(config.url)) : config.url;",
+    put: "const url = config.url;",
+    killedBy: "test/webhooks/endpoints.test.ts",
+  },
+  "a trace of zeros goes on": {
+    file: "src/engine/contract/trace.ts",
+    find: "-(?!0{32})([0-9a-f]{32})",
+    put: "-([0-9a-f]{32})",
+    killedBy: TRACE,
+  },
+  "a trace of a later version is another": {
+    file: "src/engine/contract/trace.ts",
+    find: "/^(?!ff)([0-9a-f]{2})-",
+    put: "/^(00)-",
+    killedBy: TRACE,
+  },
+  "a trace ends at the border": {
+    file: "src/engine/contract/trace.ts",
+    find: "return trace ? { ...nextHop(trace) } : {};",
+    put: "return trace ? {} : {};",
+    killedBy: TRACE,
+  },
+  "what tracing systems tell each other is dropped": {
+    file: "src/engine/contract/trace.ts",
+    find: "...(state && { tracestate: state })",
+    put: "...(state && {})",
+    killedBy: TRACE,
+  },
+  "an output is whatever JSON makes of it": {
+    file: "src/engine/guard/output.ts",
+    find: "  assertPlain(value);\n  if (byteLength",
+    put: "  if (byteLength",
+    killedBy: "test/engine/odd-input.test.ts",
+  },
+  "nobody hears of an effect that is not awaited": {
+    file: "src/engine/guard/workflow.ts",
+    find: "for (const label of run.floating) advise",
+    put: "for (const label of [] as string[]) advise",
+    killedBy: "test/engine/advice.test.ts",
+  },
+  "nobody hears of a key that is not read": {
+    file: "src/engine/guard/attempt.ts",
+    find: 'if (definition.effect === "keyed" && !asked.key && inDevelopment(run.env))',
+    put: 'if (definition.effect === "keyed" && asked.key && !asked.key)',
+    killedBy: "test/engine/advice.test.ts",
+  },
+  "nobody hears of a fetch between steps": {
+    file: "src/engine/guard/advice.ts",
+    find: "if (run) advise(run,",
+    put: "if (run && !run) advise(run,",
+    killedBy: "test/engine/advice.test.ts",
+  },
+  "a failed attempt leaves no line": {
+    file: "src/engine/observe/instances.ts",
+    find: 'say("warn", { log: "attempt",',
+    put: 'void ({ log: "attempt",',
+    killedBy: "test/engine/logged.test.ts",
+  },
+  "a line names no job": {
+    file: "src/engine/observe/instances.ts",
+    find: "correlation_id: short(correlation_id),",
+    put: 'correlation_id: short(""),',
+    killedBy: "test/engine/logged.test.ts",
+  },
+});
