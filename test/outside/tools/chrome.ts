@@ -37,10 +37,16 @@ async function unpacked(): Promise<string> {
 
   mkdirSync(cache, { recursive: true });
   const making = mkdtempSync(`${folder}-`);
-  // The package unpacks into the folder for temporary files, whichever that is.
+  // The package unpacks into the folder for temporary files, whichever that is at that moment.
+  const temporary = process.env.TMPDIR;
   process.env.TMPDIR = making;
-  const { inflate } = await import("@sparticuz/chromium");
-  await Promise.all(["chromium.br", "al2023.tar.br", "fonts.tar.br"].map((name) => inflate(join(home, "bin", name))));
+  try {
+    const { inflate } = await import("@sparticuz/chromium");
+    await Promise.all(["chromium.br", "al2023.tar.br", "fonts.tar.br"].map((name) => inflate(join(home, "bin", name))));
+  } finally {
+    if (temporary === undefined) delete process.env.TMPDIR;
+    else process.env.TMPDIR = temporary;
+  }
   writeFileSync(join(making, "fonts/fonts.conf"), FONTS);
   try {
     renameSync(making, folder);
