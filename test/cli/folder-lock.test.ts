@@ -1,6 +1,6 @@
 import { spawn } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, readFileSync, writeFileSync } from "node:fs";
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { lockFolder } from "../../src/cli/local/folder-lock.ts";
@@ -25,8 +25,8 @@ it("a lock whose holder died is taken over, even if its process id lives on unde
 });
 
 /** A process group of its own, whose command line names what it stands for. */
-async function sleeper(name: string): Promise<number> {
-  const child = spawn(process.execPath, ["-e", "console.log(1); setInterval(() => {}, 1000)", name], {
+async function sleeper(name: string, first = ""): Promise<number> {
+  const child = spawn(process.execPath, ["-e", `${first} console.log(1); setInterval(() => {}, 1000)`, name], {
     detached: true,
     stdio: ["ignore", "pipe", "ignore"],
   });
@@ -45,4 +45,64 @@ it.each([
   writeFileSync(join(folder, "lock"), JSON.stringify(holder));
   await lockFolder(folder, "http://localhost:9000");
   expect(groupOf(engine)).toHaveLength(left);
+});
+
+/** A start of its own: takes the folder, says so or why not, and stays until it is ended. */
+function starter(folder: string, url: string) {
+  const child = spawn(
+    process.execPath,
+    [
+      "--input-type=module",
+      "-e",
+      `import { lockFolder } from ${JSON.stringify(join(import.meta.dirname, "../../src/cli/local/folder-lock.ts"))};
+       const said = await lockFolder(${JSON.stringify(folder)}, "${url}").then(() => "took it", (error) => error.message);
+       console.log(said);
+       setInterval(() => {}, 1000);`,
+    ],
+    { stdio: ["ignore", "pipe", "inherit"] },
+  );
+  onTestFinished(() => void child.kill("SIGKILL"));
+  return { child, pid: child.pid ?? 0, said: once(child.stdout, "data").then(([data]) => String(data).trim()) };
+}
+
+it("of two starts that meet the lock of a dead one, one takes the folder, while both would end what it left", async () => {
+  const folder = emptyFolder();
+  const slow = "process.on('SIGTERM', () => setTimeout(() => process.exit(), 4000));";
+  const engine = await sleeper("workerd", slow);
+  const holder = { pid: process.pid, started: "long ago", url: "http://localhost:8787", engine, engineStarted: startOf(engine) };
+  writeFileSync(join(folder, "lock"), JSON.stringify(holder));
+  const starts = [starter(folder, "http://localhost:9000"), starter(folder, "http://localhost:9001")];
+  const said = await Promise.all(starts.map((one) => one.said));
+  expect(said.filter((one) => one === "took it")).toHaveLength(1);
+  expect(said.find((one) => one !== "took it")).toMatch(/^(Another start is taking|Millrace already runs on)/);
+  const kept = JSON.parse(readFileSync(join(folder, "lock"), "utf8"));
+  expect(kept.pid).toBe(starts[said.indexOf("took it")]?.pid);
+  expect(groupOf(engine)).toEqual([]);
+});
+
+it("a start that died while it took a folder does not keep it", async () => {
+  const folder = emptyFolder();
+  const asked = join(folder, "asked-to-end");
+  const engine = await sleeper("workerd", `process.on("SIGTERM", () => require("node:fs").writeFileSync(${JSON.stringify(asked)}, ""));`);
+  const holder = { pid: process.pid, started: "long ago", url: "http://localhost:8787", engine, engineStarted: startOf(engine) };
+  writeFileSync(join(folder, "lock"), JSON.stringify(holder));
+  const first = starter(folder, "http://localhost:9000");
+  await expect.poll(() => existsSync(asked), { timeout: 30_000 }).toBe(true);
+  await expect(lockFolder(folder, "http://localhost:9001")).rejects.toThrow("Another start is taking");
+  first.child.kill("SIGKILL");
+  await once(first.child, "exit");
+  await lockFolder(folder, "http://localhost:9002");
+  expect(groupOf(engine)).toEqual([]);
+});
+
+it("a lock that somebody else has taken since is neither written nor removed", async () => {
+  const folder = emptyFolder();
+  const file = join(folder, "lock");
+  const first = await lockFolder(folder, "http://localhost:8787");
+  rmSync(file);
+  await lockFolder(folder, "http://localhost:9000");
+  const second = readFileSync(file, "utf8");
+  first.holds(process.pid);
+  first.release();
+  expect(readFileSync(file, "utf8")).toBe(second);
 });

@@ -1,10 +1,14 @@
-import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { randomUUID } from "node:crypto";
+import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
 import { Refusal } from "../command.ts";
 import { endGroup, groupOf, startOf } from "./processes.ts";
 
 /** Who uses a folder: the command, when it began, and the process group of its engine once that runs. */
 interface Holder {
+  /** Of this one lock: two of one process differ by it. */
+  id: string;
   pid: number;
   started: string | undefined;
   url: string;
@@ -30,20 +34,40 @@ export function requireUnlocked(folder: string): void {
 /** Takes a folder for one engine: two on the same state would each do the other's work. What a dead start left running is ended first. */
 export async function lockFolder(folder: string, url: string): Promise<FolderLock> {
   const file = join(folder, "lock");
-  const mine: Holder = { pid: process.pid, started: startOf(process.pid), url };
-  requireUnlocked(folder);
-  const holder = read(file);
-  if (holder) await endLeftovers(holder);
-  rmSync(file, { force: true });
+  const mine: Holder = { id: randomUUID(), pid: process.pid, started: startOf(process.pid), url };
+  const over = takeTurn(folder);
   try {
-    write(file, mine, "wx");
-  } catch {
-    throw new Refusal(`Another start took ${folder} just now. Wait for it, or stop it with Ctrl-C.`);
+    requireUnlocked(folder);
+    const holder = read(file);
+    if (holder) await endLeftovers(holder);
+    write(file, mine);
+  } finally {
+    over();
   }
+  const isMine = () => read(file)?.id === mine.id;
   return {
-    holds: (engine) => write(file, { ...mine, engine, engineStarted: startOf(engine) }, "w"),
-    release: () => rmSync(file, { force: true }),
+    holds(engine) {
+      if (isMine()) write(file, { ...mine, engine, engineStarted: startOf(engine) });
+    },
+    release() {
+      if (isMine()) rmSync(file, { force: true });
+    },
   };
+}
+
+/**
+ * One start at a time looks at a folder's lock and takes it over: ending what a dead one left takes seconds, in which a second would find
+ * the same. The turn is SQLite's lock on an empty database, which the system itself takes from a process that dies. Answers how it ends.
+ */
+function takeTurn(folder: string): () => void {
+  const turn = new DatabaseSync(join(folder, "lock.turn"), { timeout: 0 });
+  try {
+    turn.exec("BEGIN EXCLUSIVE");
+  } catch {
+    turn.close();
+    throw new Refusal(`Another start is taking ${folder} just now. Wait for it, or stop it with Ctrl-C.`);
+  }
+  return () => turn.close();
 }
 
 /** Ends the engine a killed start could not end: only if its group is still the one that start noted. */
@@ -63,6 +87,9 @@ function read(file: string): Holder | undefined {
   }
 }
 
-function write(file: string, holder: Holder, flag: "w" | "wx"): void {
-  writeFileSync(file, JSON.stringify(holder), { flag, mode: 0o600 });
+/** As a whole or not at all: whoever read a half of it would take the folder for free. */
+function write(file: string, holder: Holder): void {
+  const making = `${file}.${holder.id}`;
+  writeFileSync(making, JSON.stringify(holder), { mode: 0o600 });
+  renameSync(making, file);
 }
