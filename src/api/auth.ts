@@ -11,9 +11,11 @@ export const authenticate: MiddlewareHandler<ApiEnv> = async (context, next) => 
     context.header("www-authenticate", presented ? 'Bearer realm="millrace", error="invalid_token"' : 'Bearer realm="millrace"');
     throw new MillraceError(
       "unauthorized",
-      presented
-        ? "The token is unknown, wrong or expired. Mint a new one."
-        : "Send a token: `Authorization: Bearer mr_…`. The operator of this deployment mints them.",
+      presented === undefined
+        ? "Send a token: `Authorization: Bearer mr_…`. The operator of this deployment mints them."
+        : /^mr_\S*$/.test(presented)
+          ? "`Bearer ` is missing before the token: send `Authorization: Bearer mr_…`."
+          : "The token is unknown, wrong or expired. Mint a new one.",
     );
   }
   context.set("caller", caller);

@@ -50,6 +50,9 @@ const InstanceDetailSchema = InstanceSchema.extend({
   payload: z.unknown().openapi({ description: "What was asked, as it was sent; null where it travels by reference." }),
   payload_ref: z.string().nullable().openapi({ description: "Where a payload is kept that is too large to travel." }),
   result: z.unknown().openapi({ description: "What a complete run returned; null for nothing, and once the platform has forgotten it." }),
+  result_changed: z.string().nullable().openapi({
+    description: "Of a result that is no plain data, such as a Map: what JSON changed of it or left out, in a sentence. Null otherwise.",
+  }),
 }).openapi("InstanceDetail");
 
 const list = createRoute({
@@ -98,9 +101,9 @@ export function instances() {
     })
     .openapi(show, async (context) => {
       const instance = await describeInstance(context.env, context.var.caller, context.req.valid("param").id);
-      const { payload, payloadRef, platformStatus, result } = instance;
+      const { payload, payloadRef, platformStatus, result, resultChanged } = instance;
       const whole = { ...instanceView(instance), payload, payload_ref: payloadRef, result, platform_status: platformStatus };
-      return context.json(whole, 200);
+      return context.json({ ...whole, result_changed: resultChanged }, 200);
     });
 }
 

@@ -30,9 +30,10 @@ const ANSWER_READ_MS = 2000;
  */
 export const postWebhook = defineStep({
   effect: "keyed",
+  key: ({ id }: Delivery) => id,
   retries: { limit: 5, delay: "10 seconds", backoff: "exponential" },
   timeout: "30 seconds",
-  run: async ({ input: delivery, fetch, signal, env }: EffectCall<Delivery>): Promise<Posted> => {
+  run: async ({ input: delivery, key, fetch, signal, env }: EffectCall<Delivery>): Promise<Posted> => {
     const target = await targetOf(env.DB, delivery);
     if (target?.state !== "enabled") return { state: "skipped", why: `The endpoint is ${target?.state ?? "deleted"}.` };
     const line: Attempt = {
@@ -46,7 +47,7 @@ export const postWebhook = defineStep({
     };
     const began = Date.now();
     try {
-      await post({ env, fetch, signal }, delivery, target, line);
+      await post({ env, key, fetch, signal }, delivery, target, line);
       return { state: line.status === 410 ? "gone" : "sent", attempt: { ...line, ms: Date.now() - began } };
     } catch (error) {
       const failed = { ...line, error: messageOf(error), ms: Date.now() - began };
@@ -61,7 +62,7 @@ export const postWebhook = defineStep({
 
 /** One request. Notes in the line what was answered; returns for 2xx and 410, and throws for everything else. */
 async function post(
-  { env, fetch, signal }: Pick<EffectCall<Delivery>, "env" | "fetch" | "signal">,
+  { env, key, fetch, signal }: Pick<EffectCall<Delivery>, "env" | "key" | "fetch" | "signal">,
   delivery: Delivery,
   { url, generations }: Target,
   line: Attempt,
@@ -72,7 +73,7 @@ async function post(
   const inTime = AbortSignal.timeout(timeoutMs(env));
   const response = await fetch(target.url, {
     method: "POST",
-    headers: { "content-type": "application/json", "user-agent": "Millrace", ...signed(env.MILLRACE_KEY, delivery, generations) },
+    headers: { "content-type": "application/json", "user-agent": "Millrace", ...signed(env.MILLRACE_KEY, key, delivery, generations) },
     body: delivery.body,
     redirect: "manual",
     signal: inTime,
@@ -96,9 +97,14 @@ async function post(
 }
 
 /** The headers of Standard Webhooks: the time of this attempt, and a signature for each secret, the newest first. */
-function signed(key: string, { tenant_id, endpoint_id, id, body }: Delivery, generations: readonly number[]): Record<string, string> {
+function signed(
+  secret: string,
+  id: string,
+  { tenant_id, endpoint_id, body }: Delivery,
+  generations: readonly number[],
+): Record<string, string> {
   const at = new Date();
-  const signatures = generations.map((one) => new Webhook(secretOf(key, tenant_id, endpoint_id, one)).sign(id, at, body));
+  const signatures = generations.map((one) => new Webhook(secretOf(secret, tenant_id, endpoint_id, one)).sign(id, at, body));
   return {
     "webhook-id": id,
     "webhook-timestamp": String(Math.floor(at.getTime() / 1000)),

@@ -49,7 +49,6 @@ describe("A token", () => {
       `Bearer mr_${"0".repeat(16)}_${"A".repeat(43)}`,
       "Bearer x",
       `Basic ${token}`,
-      token,
       `Bearer ${expired}`,
     ]) {
       const answer = await send("/v1/audit", { headers: { authorization: presented } });
@@ -57,6 +56,15 @@ describe("A token", () => {
       expect(answer.headers.get("www-authenticate")).toContain('error="invalid_token"');
     }
     for (const problem of answers) expect(problem).toEqual(answers[0]);
+  });
+
+  it("that comes without its scheme is told what is missing, whether it is good or not, and is not repeated", async () => {
+    const { token } = await callerWith();
+    for (const presented of [token, `mr_${"0".repeat(16)}_${"A".repeat(43)}`]) {
+      const answer = await send("/v1/audit", { headers: { authorization: presented } });
+      expect(expectProblem(answer, 401, "unauthorized").detail).toContain("`Bearer ` is missing before the token");
+      expect(JSON.stringify(answer.body)).not.toContain(presented);
+    }
   });
 
   it("works until it expires, whatever the case of its scheme", async () => {

@@ -74,6 +74,7 @@ describe("GET /v1/instances/{id}", () => {
       payload: { brand: "acme", keyword: id },
       payload_ref: null,
       result: null,
+      result_changed: null,
     });
   });
 

@@ -1,8 +1,8 @@
 import { expect, inject, it, onTestFinished, vi } from "vitest";
 import { advise } from "../../src/engine/guard/advice.ts";
-import { defineStep, type EffectCall } from "../../src/engine/index.ts";
-import { fresh, probeEnv } from "./harness.ts";
-import { runLab } from "./lab.ts";
+import { defineStep, describeInstance, type EffectCall } from "../../src/engine/index.ts";
+import { fresh, operator, probeEnv } from "./harness.ts";
+import { platformReaches, runLab } from "./lab.ts";
 import { ended } from "./operating.ts";
 
 interface Advice {
@@ -44,11 +44,13 @@ it("a keyed step whose code does not read its key is told in development; one th
   const effect = async ({ input }: EffectCall<string>) => input;
   const forgets = defineStep({ effect: "keyed", run: effect });
   const sends = defineStep({ effect: "keyed", run: async ({ key }: EffectCall<string>) => key });
+  const knows = defineStep({ effect: "keyed", key: (id: string) => `order ${id}`, run: async ({ key }: EffectCall<string>) => key });
   const passesOn = defineStep({ effect: "keyed", run: (call: EffectCall<string>) => sends.run(call) });
   const { instanceId } = await runLab(async ({ step }) => {
     await step.effect("charge card", forgets, "a");
     await step.effect("charge it well", sends, "a");
     await step.effect("charge it elsewhere", passesOn, "a");
+    expect(await step.effect("charge by our own id", knows, "a")).toBe("order a");
     await step.effect("put it", defineStep({ effect: "natural", run: effect }), "a");
   });
   expect(await ended(instanceId)).toBe("complete");
@@ -72,6 +74,43 @@ it("a fetch between steps is told in development; one within a step is not", asy
   });
   expect(await ended(outside.instanceId)).toBe("complete");
   expect(heard(outside.instanceId)).toMatchObject([{ step: "", said: expect.stringContaining("fetch outside a step") }]);
+});
+
+it.each([
+  ["a Map", () => new Map([["a", 1]]), {}, "a Map"],
+  ["a Date within", () => ({ at: new Date(0) }), { at: "1970-01-01T00:00:00.000Z" }, 'a Date at "at"'],
+  ["a function", () => () => 1, null, "a function"],
+  [
+    "an object of a class",
+    () =>
+      new (class Money {
+        cents = 7;
+      })(),
+    { cents: 7 },
+    "an object of the class Money",
+  ],
+])("a run whose result is or has %s is complete with what JSON has of it, and that is told", async (_, make, result, what) => {
+  const heard = hearing();
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.commit("note", () => ({}));
+    return make();
+  });
+  expect(await ended(instanceId)).toBe("complete");
+  await platformReaches(instanceId, "complete");
+  const said = `Its result has ${what}, which JSON changes or leaves out.`;
+  expect(await describeInstance(probeEnv, operator, instanceId)).toMatchObject({ result, resultChanged: said });
+  expect(heard(instanceId)).toMatchObject([{ step: "", said: expect.stringContaining(said) }]);
+});
+
+it("undefined is no result, and is left out of one, and nothing is said of that", async () => {
+  const heard = hearing();
+  const nothing = await runLab(async () => undefined);
+  const left = await runLab(async () => ({ a: undefined, b: 1 }));
+  for (const { instanceId } of [nothing, left]) expect(await platformReaches(instanceId, "complete")).toBe("complete");
+  const kept = { result: null, resultChanged: null };
+  expect(await describeInstance(probeEnv, operator, nothing.instanceId)).toMatchObject(kept);
+  expect(await describeInstance(probeEnv, operator, left.instanceId)).toMatchObject({ ...kept, result: { b: 1 } });
+  expect([...heard(nothing.instanceId), ...heard(left.instanceId)]).toEqual([]);
 });
 
 it("deployed, the same is said of a workflow once in an isolate, however many runs it is true of", () => {

@@ -53,6 +53,19 @@ describe("In the log", () => {
     );
   });
 
+  it("an upstream that cannot be reached is named by host and port, and by nothing else of its address", async () => {
+    const down = defineStep({
+      effect: "natural",
+      retries: { limit: 0, delay: 10 },
+      run: async ({ fetch }) => (await fetch("http://127.0.0.1:9/private/path?secret=1")).status,
+    });
+    const { instanceId } = await runLab(({ step }) => step.effect("call what is down", down, {}));
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "")).toMatchObject({ message: expect.stringMatching(/^127\.0\.0\.1:9 gave no answer: ./) });
+    expect(row?.error).not.toMatch(/private|secret/);
+  });
+
   it("a run that went well is one calm line", async () => {
     const name = fresh();
     const lines = linesAbout(name);

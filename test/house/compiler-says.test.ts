@@ -64,6 +64,15 @@ const MISTAKES: readonly [mistake: string, said: string, ...more: string[]][] = 
     "defineStep({ effect: 'once', run: async () => ({ at: new Date() }) });",
     "A Date comes back from JSON as text: return its toISOString()",
   ],
+  ["defineWorkflow({ name: 'a', on: OrderPaid, run: async () => new Map([[id, 1]]) });", "A Map or a Set is {} in JSON: return [...it]"],
+  [
+    "defineWorkflow({ name: 'a', on: OrderPaid, run: async () => ({ at: new Date() }) });",
+    "A Date comes back from JSON as text: return its toISOString()",
+  ],
+  [
+    "defineWorkflow({ name: 'a', on: OrderPaid, run: async ({ payload }) => (payload.email ? db : undefined) });",
+    "JSON keeps no methods: return plain data instead of an object of a class",
+  ],
 ];
 
 /** What must go on compiling. */
@@ -79,6 +88,8 @@ const RIGHT: readonly string[] = [
   "defineStep({ effect: 'lookup', run: async () => label, lookup: async () => undefined, output: z.custom<Label>() });",
   "defineStep({ effect: 'once', run: async () => label, undo: { effect: 'natural', run: async ({ input }) => input.output.parcels } });",
   "on(OrderShipped, start(thank), send(OrderShip, ({ order_id, email }) => ({ order_id, email, parcels: [] })));",
+  "defineWorkflow({ name: 'a', on: OrderPaid, run: async ({ step }) => ({ label: await step.read('look', async () => label), at: undefined }) });",
+  "defineWorkflow({ name: 'a', on: OrderPaid, async run({ step }) { if (id) return { done: true }; await step.commit('note', () => ({})); } });",
   "const shared = <T extends { order_id: string }>(): Target<T> => signal(); on(OrderPaid, shared()); on(OrderShipped, shared(), start(thank));",
 ];
 

@@ -39,7 +39,7 @@ export async function attemptEffect<Input, Output>(
     assertNotGivenUp(since, definition.timeout);
     const asked = { key: false };
     const output = await inTime(definition, (signal) => {
-      const call = effectCall(run, attempt, input, signal);
+      const call = keyed(effectCall(run, attempt, input, signal), definition);
       return definition.run(definition.effect === "keyed" && inDevelopment(run.env) ? noting(call, asked) : call);
     });
     if (definition.effect === "keyed" && !asked.key && inDevelopment(run.env)) advise(run, place.name, KEY_UNREAD);
@@ -171,7 +171,12 @@ function effectCall<Input>(run: Run, attempt: Attempt, input: Input, signal: Abo
 }
 
 const KEY_UNREAD =
-  "It is keyed, and its code did not read `key`: send it to the upstream as its idempotency key, or give the step the class that is true of it.";
+  "It is keyed, and its code did not read `key`: send it to the upstream as its idempotency key; where that knows the effect by an id of your own, say so in the step's `key`; or give the step the class that is true of it.";
+
+/** A call with the key that its step knows itself, if it says so. */
+function keyed<Input, Output>(call: EffectCall<Input>, definition: StepDefinition<Input, Output>): EffectCall<Input> {
+  return definition.effect === "keyed" && definition.key ? { ...call, key: definition.key(call.input) } : call;
+}
 
 /** A call that notes whether its key is read. */
 function noting<Input>(call: EffectCall<Input>, asked: { key: boolean }): EffectCall<Input> {
@@ -190,8 +195,14 @@ function fetchWithin(trace: TraceContext, signal: AbortSignal): typeof fetch {
   return (input, init) => {
     const request = new Request(input, init);
     for (const [name, value] of Object.entries(traceHeaders(trace))) if (!request.headers.has(name)) request.headers.set(name, value);
-    return fetch(request, { signal: AbortSignal.any(request.signal ? [request.signal, signal] : [signal]) });
+    const ended = AbortSignal.any(request.signal ? [request.signal, signal] : [signal]);
+    return fetch(request, { signal: ended }).catch((error) => Promise.reject(ended.aborted ? error : unreached(request.url, error)));
   };
+}
+
+/** No answer came. The runtime does not say from whom: host and port do, and what stands behind them may be secret. */
+function unreached(url: string, cause: unknown): Error {
+  return new Error(`${new URL(url).host} gave no answer: ${messageOf(cause)}`, { cause });
 }
 
 /** Runs an effect with a signal that aborts when its step's time is up. The timer goes with the effect: one left behind would keep the run's context alive. */

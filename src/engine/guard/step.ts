@@ -12,7 +12,10 @@ export type EffectClass = "keyed" | "lookup" | "natural" | "once";
 /** What a step's code is given. */
 export interface EffectCall<Input> {
   readonly input: Input;
-  /** The upstream's idempotency key: the same at every attempt, restart and replay of this effect. 32 hex characters. */
+  /**
+   * The upstream's idempotency key: the same at every attempt, restart and replay of this effect. 32 hex characters; of a `keyed` step that
+   * says itself what its upstream's `key` is, that.
+   */
   readonly key: string;
   /** Aborts when the step's time is up: pass it to `fetch`. */
   readonly signal: AbortSignal;
@@ -54,10 +57,19 @@ export interface Done<Input, Output> {
 }
 
 /** A guarded effect, shared by chains. Only `lookup` has, and must have, a way to ask whether it already happened. */
-export type StepDefinition<Input, Output> = PlainStep<Input, Output> | LookupStep<Input, Output>;
+export type StepDefinition<Input, Output> = PlainStep<Input, Output> | KeyedStep<Input, Output> | LookupStep<Input, Output>;
 
 interface PlainStep<Input, Output> extends Common<Input, Output> {
-  effect: "keyed" | "natural" | "once";
+  effect: "natural" | "once";
+}
+
+interface KeyedStep<Input, Output> extends Common<Input, Output> {
+  effect: "keyed";
+  /**
+   * What its code is given as `key`, where the upstream knows the effect by an id that its input has already (a delivery's). The same at every
+   * attempt, also of an effect that was taken back and is done again: not for one that has a way back. Default: a key of the engine's own.
+   */
+  key?: (input: Input) => string;
 }
 
 interface LookupStep<Input, Output> extends Common<Input, Output> {

@@ -13,6 +13,7 @@ import { Platform } from "./platform.ts";
 import { Run } from "./run.ts";
 import { isAborted } from "./step-attempts.ts";
 import { Steps } from "./steps.ts";
+import type { Stored } from "./stored.ts";
 import { Walk } from "./undo.ts";
 
 /** What a workflow's code is given. */
@@ -27,16 +28,16 @@ export interface WorkflowCall<Payload> {
 }
 
 /** What the business does: started once per key by a message, its steps in reading order. */
-export interface WorkflowDefinition<Payload = unknown, Type extends string = string> {
+export interface WorkflowDefinition<Payload = unknown, Type extends string = string, Result = unknown> {
   /** Lower case with dashes; bound in `wrangler.jsonc` under the same name in upper case with underscores. */
   readonly name: string;
   /** The command it performs, or the event it follows. */
   readonly on: MessageDefinition<Payload, Type>;
   /**
-   * What it returns is the run's result: plain data of at most 1 MiB. Its run ends when every effect that it began has its outcome, also
+   * What it returns is the run's result: plain data of at most 1 MiB. What JSON would change of it is kept as JSON has it, and told. Its run ends when every effect that it began has its outcome, also
    * those that it did not wait for; one of these that fails for good is what the run failed of.
    */
-  readonly run: (call: WorkflowCall<Payload>) => Promise<unknown>;
+  readonly run: (call: WorkflowCall<Payload>) => Promise<Result>;
 }
 
 /** A workflow whatever its payload: what lists of them hold. Each checks its own payload when it runs. */
@@ -51,8 +52,8 @@ export function declareSignals(workflow: AnyWorkflow, types: ReadonlySet<string>
 }
 
 /** Declares a workflow. Errors: `config_invalid` for a name the platform would refuse. */
-export function defineWorkflow<Payload, Type extends string>(
-  definition: WorkflowDefinition<Payload, Type>,
+export function defineWorkflow<Payload, Type extends string, Result>(
+  definition: WorkflowDefinition<Payload, Type, Stored<Result>>,
 ): WorkflowDefinition<Payload, Type> {
   if (!/^[a-z][a-z0-9-]{0,62}$/.test(definition.name)) {
     throw new MillraceError("config_invalid", `"${definition.name}" is not a workflow name: use lower case letters, digits and dashes.`);
@@ -121,11 +122,12 @@ async function pass<Payload>(
       await tellEnd(run, platform, "terminated");
       return { undone };
     }
-    const output = asResult(await platform.untilBrokenOff(code()).finally(() => run.noteOver()));
+    const { kept, changed } = asResult(await platform.untilBrokenOff(code()).finally(() => run.noteOver()));
+    if (changed) advise(run, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
     for (const label of run.floating) advise(run, label, NOT_AWAITED);
     await platform.whenDone();
     await tellEnd(run, platform, "complete");
-    return output;
+    return kept;
   } catch (thrown) {
     const error = asMissing(readable(thrown));
     if (isAborted(error)) throw error;

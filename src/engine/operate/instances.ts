@@ -5,6 +5,7 @@ import { formatEntryKey, messageId, platformId } from "../contract/ids.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure } from "../guard/failure.ts";
+import { readResult } from "../guard/output.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { UNDONE } from "../recorder/inbox.ts";
 import { query } from "../store/retry.ts";
@@ -127,6 +128,8 @@ export interface InstanceDetail extends Instance {
   platformStatus: string;
   /** What a complete run returned; null for one that returned nothing, and when the platform has forgotten it. */
   result: unknown;
+  /** What JSON changed of the result, in a sentence; null where it is as it was returned. */
+  resultChanged: string | null;
 }
 
 /** One instance with its payload and its result. Errors: `instance_not_found`, also for another tenant's. */
@@ -136,8 +139,8 @@ export async function describeInstance(env: EngineEnv, by: Operator, id: string)
   const instance = asInstance(row);
   const { payload_inline = null, payload_ref = null } = JSON.parse(String(row.envelope ?? "{}")) as Partial<Envelope>;
   const { status, output = null } = await askPlatform(env, instance.workflow, platformId(id, instance.undo));
-  const result = status === "complete" && instance.undo === null ? output : null;
-  return { ...instance, payload: payload_inline, payloadRef: payload_ref, platformStatus: status, result };
+  const { result, changed } = readResult(status === "complete" && instance.undo === null ? output : null);
+  return { ...instance, payload: payload_inline, payloadRef: payload_ref, platformStatus: status, result, resultChanged: changed };
 }
 
 /** One guarded effect, as people read it. */
