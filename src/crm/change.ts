@@ -3,9 +3,11 @@ import { beginning, type Commit, type Envelope, query, type Statement, sql } fro
 import type { CrmContactChanged } from "../messages/crm.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { type CrmFound, crm } from "../providers/index.ts";
+import { asError, asStopped } from "./failures.ts";
 import { contactKey, contactOf } from "./keys.ts";
-import { type Candidate, candidatesByIds, closeLinks, contactsLinkedTo, takeOver, writeLinks } from "./links.ts";
+import { type Candidate, candidatesByIds, closeLinks, contactsLinkedTo, noteRefusals, takeOver, writeLinks } from "./links.ts";
 import { asPatch, isChange, isTakeable, type Properties, propertyNames, toProperties } from "./properties.ts";
+import { foreign } from "./records.ts";
 import { settle } from "./settle.ts";
 
 type Notice = (typeof CrmContactChanged)["payload"]["_output"];
@@ -19,7 +21,7 @@ interface ChangeCall {
 
 /** What came of a notice. */
 export interface Change {
-  /** `nothing`: both agree already. `left`: it is no contact of ours, and cannot become one. */
+  /** `nothing`: both agree already. `left`: it is no contact of ours, and cannot become one, or it is linked and does not bear our name. */
   did: "nothing" | "took" | "created" | "merged" | "cut" | "left";
   contact_id: string | null;
   /** Names of the properties that were taken over. */
@@ -34,14 +36,19 @@ export async function takeChange(call: ChangeCall): Promise<Commit<Change>> {
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
   const upstream = crm(env, tenantId);
-  const [read] = await upstream.read([notice.crm_id], { key: call.instanceId, trace: envelope }, propertyNames(env));
+  const { found: answered, refused } = await upstream.read([notice.crm_id], { key: call.instanceId, trace: envelope }, propertyNames(env));
+  const why = refused.get(notice.crm_id);
+  if (why) throw asStopped("The CRM refused to show the contact", why);
+  const [read] = answered;
   const found = read && !read.archived ? read : undefined;
   const linked = await contactsLinkedTo(env.DB, tenantId, [notice.crm_id, ...notice.merged]);
   const named = found?.key ? contactOf(tenantId, found.key) : undefined;
+  const owner = linked.get(notice.crm_id);
+  if (found && owner !== undefined && found.key !== contactKey(tenantId, owner)) return isForeign(tenantId, owner, notice.crm_id);
   if (found?.key && named === undefined) return left();
   // Of records that were merged in the CRM, the first that is one of ours stays; the others are that contact from now on.
   const ours = [...new Set([notice.crm_id, ...notice.merged].flatMap((id) => linked.get(id) ?? []))];
-  const survivor = linked.get(notice.crm_id) ?? named ?? ours[0];
+  const survivor = owner ?? named ?? ours[0];
   const lost = notice.merged.length > 0 ? ours.filter((id) => id !== survivor) : [];
   const candidates = await candidatesByIds(env.DB, tenantId, [...(survivor === undefined ? [] : [survivor]), ...lost]);
   const self = candidates.find(({ contact }) => contact.contact_id === survivor);
@@ -71,7 +78,7 @@ async function takeFrom({ env, envelope, instanceId }: ChangeCall, { contact, li
   if (link?.state === "merged") return left();
   const key = contactKey(tenantId, id);
   // A record that was merged, or made by a person, does not bear our name: without it, the next sync would make a second one.
-  if (found.key !== key) await crm(env, tenantId).name([{ crmId: found.crmId, key }], { key: instanceId, trace: envelope });
+  if (found.key !== key) await nameRecord({ env, envelope, instanceId }, found.crmId, key);
   const known = link?.known ?? {};
   const ours = toProperties(env, contact, known);
   const { take, send, seen } = settle(ours, known, found.properties);
@@ -94,7 +101,7 @@ async function takeFrom({ env, envelope, instanceId }: ChangeCall, { contact, li
 
 /** A contact that was made in the CRM: ours of the same address, if it has no record there; otherwise a new one. */
 async function create(call: ChangeCall, found: CrmFound, named: string | undefined): Promise<Commit<Change>> {
-  const { env, envelope, instanceId } = call;
+  const { env, envelope } = call;
   const tenantId = envelope.tenant_id;
   const email = found.properties.email?.trim() ?? "";
   if (!isTakeable("email", email)) return left();
@@ -110,8 +117,7 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
 
   // An attempt before this one may have named it already.
   const contactId = named ?? `crm-${found.crmId}`;
-  if (named === undefined)
-    await crm(env, tenantId).name([{ crmId: found.crmId, key: contactKey(tenantId, contactId) }], { key: instanceId, trace: envelope });
+  if (named === undefined) await nameRecord(call, found.crmId, contactKey(tenantId, contactId));
   const all: Properties = Object.fromEntries(
     propertyNames(env).flatMap((name) => {
       const value = found.properties[name] ?? "";
@@ -132,6 +138,19 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
 /** Its record was deleted: our contact stays, and no sync of many brings the record back. */
 function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision } }: Candidate): Commit<Change> {
   return { statements: closeLinks(tenantId, "cut", [{ contactId, revision }]), output: { did: "cut", contact_id: contactId } };
+}
+
+/** Gives a record our name. Errors: as `asStopped` where the CRM refuses it. */
+async function nameRecord({ env, envelope, instanceId }: Omit<ChangeCall, "notice">, crmId: string, key: string): Promise<void> {
+  const refused = await crm(env, envelope.tenant_id).name([{ crmId, key }], { key: instanceId, trace: envelope });
+  const why = refused.get(crmId);
+  if (why) throw asStopped(`The CRM refused to give the record ${crmId} the name ${key}`, why);
+}
+
+/** The record that a link names is not the contact's: nothing is taken from it, and the link says why. */
+function isForeign(tenantId: string, contactId: string, crmId: string): Commit<Change> {
+  const why = asError({ contactId, ...foreign(crmId, contactKey(tenantId, contactId)) });
+  return { statements: noteRefusals(tenantId, [{ contactId, ...why }]), output: { did: "left", contact_id: contactId } };
 }
 
 function mergedFact({ event_id, occurred_at }: Notice, from: string, into: string) {

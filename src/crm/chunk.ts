@@ -92,7 +92,10 @@ async function commitOf(
   const waiting = walk.waiting + (walk.isLast ? 0 : pushed.refused.filter(({ retry }) => retry).length);
   const next = more ? (candidates.at(-1)?.contact.contact_id ?? null) : null;
   const owner = { tenantId, syncId };
-  const settled = walk.isRetry ? [...pushed.links, ...pushed.merged, ...pushed.cut].map(({ contactId }) => contactId) : [];
+  const refused = new Set(pushed.refused.map(({ contactId }) => contactId));
+  const settled = walk.isRetry
+    ? [...pushed.links, ...pushed.merged, ...pushed.cut].flatMap(({ contactId }) => (refused.has(contactId) ? [] : [contactId]))
+    : [];
   return {
     statements: [
       ...writesOf(tenantId, pushed),

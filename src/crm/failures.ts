@@ -1,4 +1,5 @@
-import { beginning, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import { beginning, MillraceError, notRetryable, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import type { CrmRefusal } from "../providers/index.ts";
 import type { Refused } from "./push.ts";
 
 /** A contact that the CRM did not take in a sync. */
@@ -28,6 +29,12 @@ export function asError({ category, message, correlationId }: Refused): {
   correlation_id: string | null;
 } {
   return { category: beginning(category, 100), message: beginning(message, MAX_CHARACTERS), correlation_id: correlationId };
+}
+
+/** A refusal as the error of a step that has only this one contact: `upstream_refused` where it may be taken later, otherwise `not_retryable`. */
+export function asStopped(what: string, { retry, category, message, correlationId }: CrmRefusal): MillraceError {
+  const said = beginning(`${what}: ${category}: ${message}${correlationId ? ` (its correlation id: ${correlationId})` : ""}`, 900);
+  return retry ? new MillraceError("upstream_refused", said) : notRetryable(said);
 }
 
 /** Notes refusals of one sync: those that may go later wait, unless nothing comes later. */

@@ -97,7 +97,10 @@ export interface LinkWrite {
   readAt: number | null;
 }
 
-/** Writes links. A revision never goes back, and a reading that is older than what is known changes nothing. Before `takeOver`. */
+/**
+ * Writes links. A reading that is older than what is known changes nothing. A revision may go back: what was sent of an older one may have
+ * overwritten the newer one there, so the contact is to be sent again. Before `takeOver`.
+ */
 export function writeLinks(tenantId: string, links: readonly LinkWrite[]): Statement[] {
   return rowChunks(links).map(
     (rows) => sql`
@@ -107,7 +110,7 @@ export function writeLinks(tenantId: string, links: readonly LinkWrite[]): State
         r.value->'known', r.value->>'readAt', ${now}
       FROM json_each(${rows}) r LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contactId' WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
-        crm_id = excluded.crm_id, state = 'linked', revision = max(crm_links.revision, excluded.revision),
+        crm_id = excluded.crm_id, state = 'linked', revision = excluded.revision,
         known = json_patch(crm_links.known, excluded.known), read_at = coalesce(excluded.read_at, crm_links.read_at), error = NULL,
         updated_at = excluded.updated_at
       WHERE excluded.read_at IS NULL OR crm_links.read_at IS NULL OR excluded.read_at >= crm_links.read_at`,
@@ -127,7 +130,7 @@ export function closeLinks(tenantId: string, state: "merged" | "cut", links: rea
       INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)
       SELECT ${tenantId}, value->>'contactId', NULL, ${state}, value->>'revision', '{}', ${now} FROM json_each(${rows}) WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
-        crm_id = NULL, state = excluded.state, revision = excluded.revision, known = '{}', read_at = NULL, error = NULL, updated_at = excluded.updated_at`,
+        crm_id = NULL, state = excluded.state, revision = excluded.revision, known = '{}', error = NULL, updated_at = excluded.updated_at`,
   );
 }
 

@@ -1,6 +1,7 @@
-import { beginning, type Commit, type Envelope, MillraceError, notRetryable } from "../engine/index.ts";
+import { type Commit, type Envelope, notRetryable } from "../engine/index.ts";
 import { ContactSynced } from "../messages/crm.ts";
 import { writesOf } from "./chunk.ts";
+import { asStopped } from "./failures.ts";
 import { candidatesByIds } from "./links.ts";
 import { knownAs, push } from "./push.ts";
 
@@ -34,10 +35,7 @@ export async function syncOne({ env, envelope, instanceId, contactId }: OneCall)
     revive: true,
   });
   const [why] = pushed.refused;
-  if (why) {
-    const said = `The CRM did not take the contact: ${why.category}: ${why.message}${why.correlationId ? ` (its correlation id: ${why.correlationId})` : ""}`;
-    throw why.retry ? new MillraceError("upstream_refused", beginning(said, 900)) : notRetryable(beginning(said, 900));
-  }
+  if (why) throw asStopped("The CRM did not take the contact", why);
   const link = pushed.links.find((one) => one.contactId === into);
   return {
     statements: writesOf(tenantId, pushed),

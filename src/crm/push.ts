@@ -1,10 +1,12 @@
 import type { TraceContext } from "../engine/index.ts";
 import type { ContactSynced } from "../messages/crm.ts";
 import { resolveContacts } from "../objects/contact-books.ts";
-import { type Crm, type CrmOutcome, crm } from "../providers/index.ts";
+import { type Crm, type CrmRefusal, crm } from "../providers/index.ts";
 import { companyKey, contactKey } from "./keys.ts";
 import { type Candidate, type Closed, candidatesByIds, type LinkWrite, type Take } from "./links.ts";
-import { asPatch, isChange, propertyNames, toProperties } from "./properties.ts";
+import { mergeRecords } from "./merge-records.ts";
+import { asPatch, isChange, toProperties } from "./properties.ts";
+import { isForeign, type RecordThere, readRecords } from "./records.ts";
 import { type Settled, settle } from "./settle.ts";
 
 /** Whose contacts are brought to the CRM, and by what. */
@@ -18,13 +20,8 @@ export interface PushCall {
 }
 
 /** Why the CRM did not take a contact. */
-export interface Refused {
+export interface Refused extends CrmRefusal {
   contactId: string;
-  /** True when the same contact may be taken later. */
-  retry: boolean;
-  category: string;
-  message: string;
-  correlationId: string | null;
 }
 
 /** What became of some contacts in the CRM: everything that is to be written with it. */
@@ -39,14 +36,6 @@ export interface Pushed {
   /** How many of the asked there was nothing to send for. */
   skipped: number;
 }
-
-/** What is said of a contact whose record may have become another's: the CRM's notice says whose. */
-const MERGED_THERE = {
-  retry: true,
-  category: "MERGED_IN_CRM",
-  message: "Its record is gone, and one of its chunk was merged into another in the CRM. The CRM's notice of that settles it.",
-  correlationId: null,
-};
 
 /** How thorough it is. */
 interface Thoroughness {
@@ -109,130 +98,120 @@ export async function push(
   );
 
   const pushed: Pushed = { links: [], takes: [], merged: [], cut: [], refused: [], synced: [], skipped: 0 };
-  const work = await compared(call, upstream, [...own, ...others], how, pushed);
-  const outcomes = await sent(call, upstream, work);
+  const kept = [...own, ...others];
+  const isKept = new Set(missing);
+  const recordOf = await readRecords(call, upstream, [
+    ...kept.filter((one) => how.compare || isKept.has(one.contact.contact_id) || Object.keys(changesOf(env, one)).length > 0),
+    ...away,
+  ]);
+  const work = kept.flatMap((one) => compared(call, one, recordOf(one), how, pushed));
+  pushed.skipped = pushed.cut.filter(({ contactId }) => there.has(contactId)).length;
+  const sendings = await sent(call, upstream, work);
   const records = new Map<string, string>();
   for (const { candidate, id, crmId, readAt, settled } of work) {
-    const outcome = outcomes.get(id);
-    if (outcome?.state === "failed") {
-      const { retry, category, message, correlationId } = outcome;
-      pushed.refused.push({ contactId: id, retry, category, message, correlationId });
+    const sending = sendings.get(id);
+    if (sending?.state === "failed") {
+      pushed.refused.push({ contactId: id, ...sending.why });
       continue;
     }
-    const record = outcome?.crmId ?? crmId;
+    const record = sending?.crmId ?? crmId;
     if (record === null) continue;
     records.set(id, record);
     const { contact } = candidate;
     const patch = asPatch(contact, settled.take, { ...toProperties(env, contact, candidate.link?.known), ...settled.take });
     const takes = readAt !== null && Object.keys(settled.take).length > 0;
+    const unconnected = sending?.unconnected;
+    const { company: _, ...known } = { ...settled.seen, ...settled.send };
     pushed.links.push({
       contactId: id,
       crmId: record,
-      revision: contact.revision,
-      takes: takes && isChange(contact, patch) ? 1 : 0,
-      known: { ...settled.seen, ...settled.send },
+      // A contact without its company is not done: its record is known, and both are tried again.
+      revision: unconnected ? 0 : contact.revision,
+      takes: !unconnected && takes && isChange(contact, patch) ? 1 : 0,
+      known: unconnected ? known : { ...settled.seen, ...settled.send },
       readAt,
     });
     if (takes) pushed.takes.push({ contactId: id, readAt, ...patch });
-    if (outcome) pushed.synced.push({ contact_id: id, crm_id: record, revision: contact.revision });
+    if (unconnected) pushed.refused.push({ contactId: id, ...unconnected });
+    else if (sending) pushed.synced.push({ contact_id: id, crm_id: record, revision: contact.revision });
     else if (there.has(id)) pushed.skipped++;
   }
-  await mergeRecords(upstream, away, knownOf, records, pushed, options);
+  await mergeRecords({ upstream, options, knownOf, recordOf, revive: how.revive ?? false }, away, records, pushed);
   return pushed;
 }
 
-/** Reads what is to be overwritten, and settles each contact with it. */
-async function compared(
-  { env, key, trace }: PushCall,
-  upstream: Crm,
-  candidates: readonly Candidate[],
-  { compare, revive }: Thoroughness,
-  pushed: Pushed,
-): Promise<Work[]> {
-  const linked = candidates.filter((one) => one.link?.crmId && (compare || Object.keys(changesOf(env, one)).length > 0));
-  const crmIds = linked.map(({ link }) => link?.crmId ?? "");
-  const answered = crmIds.length > 0 ? await upstream.read(crmIds, { key, trace }, propertyNames(env)) : [];
-  const found = new Map(answered.filter(({ archived }) => !archived).map((one) => [one.crmId, one]));
-  const reading = new Set(crmIds);
-  // A record that was merged there answers under another's id.
-  const hasMerged = answered.some(({ crmId }) => !reading.has(crmId));
-  return candidates.flatMap((candidate): Work[] => {
-    const { contact, link } = candidate;
-    const { contact_id: id, revision } = contact;
-    const theirs = found.get(link?.crmId ?? "");
-    const isGone = link?.state === "cut" || (reading.has(link?.crmId ?? "") && !theirs);
-    if (isGone && link?.crmId && hasMerged) {
-      pushed.refused.push({ contactId: id, ...MERGED_THERE });
-      return [];
-    }
-    if (isGone && !revive) {
-      pushed.cut.push({ contactId: id, revision });
-      pushed.skipped++;
-      return [];
-    }
-    const known = isGone ? {} : (link?.known ?? {});
-    const settled = settle(toProperties(env, contact, known), known, theirs?.properties ?? null);
-    return [{ candidate, id, crmId: isGone ? null : (link?.crmId ?? null), readAt: theirs ? Date.parse(theirs.updatedAt) : null, settled }];
-  });
+/** Settles a contact with its record as it was read; nothing for one that is not brought any further. */
+function compared({ env }: PushCall, candidate: Candidate, record: RecordThere, { revive }: Thoroughness, pushed: Pushed): Work[] {
+  const { contact, link } = candidate;
+  const { contact_id: id, revision } = contact;
+  const isLost = record.state === "refused" && revive && isForeign(record.why);
+  if (record.state === "refused" && !isLost) {
+    pushed.refused.push({ contactId: id, ...record.why });
+    return [];
+  }
+  const isGone = link?.state === "cut" || record.state === "gone" || isLost;
+  if (isGone && !revive) {
+    pushed.cut.push({ contactId: id, revision });
+    return [];
+  }
+  const known = isGone ? {} : (link?.known ?? {});
+  const theirs = record.state === "found" ? record.found : undefined;
+  const settled = settle(toProperties(env, contact, known), known, theirs?.properties ?? null);
+  const crmId = isGone ? null : (theirs?.crmId ?? link?.crmId ?? null);
+  return [{ candidate, id, crmId, readAt: theirs ? Date.parse(theirs.updatedAt) : null, settled }];
 }
 
-/** Upserts contacts and their companies, then connects them. Answers each contact's outcome by its id; none for one without anything to send. */
-async function sent({ tenantId, key, trace }: PushCall, upstream: Crm, work: readonly Work[]): Promise<Map<string, CrmOutcome>> {
+/** What became of a contact's record. */
+type Sending =
+  | { state: "failed"; why: CrmRefusal }
+  /** `unconnected`: why its company, or their connection, was refused. */
+  | { state: "done"; crmId: string; unconnected?: CrmRefusal | undefined };
+
+/** The company that a contact is to be connected with: one that its record, as we last knew it, did not have. */
+function employerOf({ settled: { send, seen, take } }: Work): string | undefined {
+  return (send.company ?? ("company" in take ? undefined : seen.company))?.trim() || undefined;
+}
+
+/** Upserts contacts and their companies, then connects them. Answers what became of each contact by its id; nothing for one without anything to send. */
+async function sent({ tenantId, key, trace }: PushCall, upstream: Crm, work: readonly Work[]): Promise<Map<string, Sending>> {
+  const options = { key, trace };
   const sending = work.filter(({ settled }) => Object.keys(settled.send).length > 0);
-  if (sending.length === 0) return new Map();
-  const employers = new Map(
-    sending.flatMap(({ settled: { send } }) => (send.company ? [[companyKey(tenantId, send.company), send.company.trim()]] : [])),
-  );
+  const employed = work.flatMap((one) => {
+    const name = employerOf(one);
+    return name ? [{ ...one, employer: companyKey(tenantId, name), name }] : [];
+  });
   const records = sending.map(({ id, settled }) => ({ key: contactKey(tenantId, id), properties: settled.send }));
-  const companies = [...employers].map(([key, name]) => ({ key, properties: { name } }));
+  const companies = [...new Map(employed.map(({ employer, name }) => [employer, name]))].map(([employer, name]) => ({
+    key: employer,
+    properties: { name },
+  }));
   const [people, firms] = await Promise.all([
-    upstream.upsert("contacts", records, { key, trace }),
-    companies.length > 0 ? upstream.upsert("companies", companies, { key, trace }) : [],
+    records.length > 0 ? upstream.upsert("contacts", records, options) : [],
+    companies.length > 0 ? upstream.upsert("companies", companies, options) : [],
   ]);
   const person = new Map(people.map((outcome) => [outcome.key, outcome]));
   const firm = new Map(firms.map((outcome) => [outcome.key, outcome]));
-  const outcomes = new Map<string, CrmOutcome>();
-  const pairs: { contact: string; company: string }[] = [];
-  for (const { id, settled } of sending) {
-    const taken = person.get(contactKey(tenantId, id));
-    if (!taken) throw new Error(`The CRM said nothing of the contact ${id}.`);
-    const employer = settled.send.company ? firm.get(companyKey(tenantId, settled.send.company)) : undefined;
-    // A contact without its company is not done: both are tried again.
-    outcomes.set(id, taken.state === "done" && employer?.state === "failed" ? employer : taken);
-    if (taken.state === "done" && employer?.state === "done") pairs.push({ contact: taken.crmId, company: employer.crmId });
+  const sendings = new Map<string, Sending>();
+  for (const { id } of sending) {
+    const outcome = person.get(contactKey(tenantId, id));
+    if (!outcome) throw new Error(`The CRM said nothing of the contact ${id}.`);
+    sendings.set(id, outcome.state === "done" ? { state: "done", crmId: outcome.crmId } : { state: "failed", why: outcome });
   }
-  if (pairs.length > 0) await upstream.associate(pairs, { key, trace });
-  return outcomes;
-}
-
-/** Merges the records of contacts that became others into theirs, and notes all of those that are others now. */
-async function mergeRecords(
-  upstream: Crm,
-  away: readonly Candidate[],
-  knownOf: (id: string) => string,
-  records: Map<string, string>,
-  pushed: Pushed,
-  options: { key: string; trace: TraceContext },
-): Promise<void> {
-  for (const { contact, link } of away) {
-    const { contact_id: id, revision } = contact;
-    const into = knownOf(id);
-    const [kept, merged] = [records.get(into), link?.crmId];
-    if (merged && kept === undefined) {
-      const why = pushed.refused.find(({ contactId }) => contactId === into);
-      const nowhere = {
-        retry: false,
-        category: "CANONICAL_MISSING",
-        message: `It is known as ${into}, which has no record in the CRM to merge its own into.`,
-        correlationId: null,
-      };
-      pushed.refused.push({ ...(why ?? nowhere), contactId: id });
-      continue;
-    }
-    if (merged && kept !== undefined && kept !== merged) records.set(into, await upstream.merge(kept, merged, options));
-    pushed.merged.push({ contactId: id, revision });
+  const pairs: { id: string; contact: string; company: string }[] = [];
+  for (const { id, crmId, employer } of employed) {
+    const [taken, company] = [sendings.get(id), firm.get(employer)];
+    const contact = taken ? taken.state === "done" && taken.crmId : crmId;
+    if (!contact || !company) continue;
+    if (company.state === "done") pairs.push({ id, contact, company: company.crmId });
+    else sendings.set(id, { state: "done", crmId: contact, unconnected: company });
   }
-  // A merge may give its result an id of its own.
-  for (const link of pushed.links) link.crmId = records.get(link.contactId) ?? link.crmId;
-  for (const synced of pushed.synced) synced.crm_id = records.get(synced.contact_id) ?? synced.crm_id;
+  const unconnected =
+    pairs.length > 0
+      ? await upstream.associate(
+          pairs.map(({ contact, company }) => ({ contact, company })),
+          options,
+        )
+      : new Map();
+  for (const { id, contact } of pairs) sendings.set(id, { state: "done", crmId: contact, unconnected: unconnected.get(contact) });
+  return sendings;
 }

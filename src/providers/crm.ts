@@ -7,11 +7,20 @@ export interface CrmRecord {
   properties: Record<string, string>;
 }
 
+/** Why the CRM refused one record. */
+export interface CrmRefusal {
+  /** True when the same record may be taken later (a limit, a lock, a fault of theirs), false when it must be mended first. */
+  retry: boolean;
+  category: string;
+  message: string;
+  correlationId: string | null;
+}
+
 /** What became of one record of a batch. */
-export type CrmOutcome =
-  | { key: string; state: "done"; crmId: string; created: boolean }
-  /** `retry` is true when the same record may be taken later (a limit, a lock, a fault of theirs), false when it must be mended first. */
-  | { key: string; state: "failed"; retry: boolean; category: string; message: string; correlationId: string | null };
+export type CrmOutcome = { key: string; state: "done"; crmId: string; created: boolean } | ({ key: string; state: "failed" } & CrmRefusal);
+
+/** Refusals by the CRM's ids of the contacts concerned. Every other contact of the call was taken. */
+export type CrmRefusals = ReadonlyMap<string, CrmRefusal>;
 
 /** A record as the CRM has it. */
 export interface CrmFound {
@@ -23,24 +32,33 @@ export interface CrmFound {
   archived: boolean;
 }
 
+/** What came of a look at some records. One that was asked for and is in neither is gone. */
+export interface CrmReading {
+  found: CrmFound[];
+  refused: CrmRefusals;
+}
+
+/** What came of a merge: the id that the result has, or why the CRM refuses it. */
+export type CrmMerge = { state: "done"; crmId: string } | ({ state: "failed" } & CrmRefusal);
+
 export type CrmObject = "contacts" | "companies";
 
 /** At most this many records in one call. */
 export const CRM_BATCH = 100;
 
-/** A customer database elsewhere. Every method takes at most `CRM_BATCH` of something, and is safe to repeat: its effect class is `natural`. */
+/**
+ * A customer database elsewhere. Every method takes at most `CRM_BATCH` of something, and is safe to repeat: its effect class is `natural`.
+ * What the CRM refuses of one record is that record's outcome; what it says of the whole call (a token, a limit, a fault) is thrown.
+ */
 export interface Crm {
   /** Creates or updates records by our name for them. Answers each one's outcome, in their order: some may fail while others are taken. */
   upsert(object: CrmObject, records: readonly CrmRecord[], options: CallOptions): Promise<CrmOutcome[]>;
-  /** Connects contacts with companies, both by the CRM's ids. One that is connected already stays so. */
-  associate(pairs: readonly { contact: string; company: string }[], options: CallOptions): Promise<void>;
-  /**
-   * Contacts by the CRM's ids, with these properties (default: the usual ones); one that is gone is not in the answer, one that was
-   * merged answers under its result's id.
-   */
-  read(crmIds: readonly string[], options: CallOptions, properties?: readonly string[]): Promise<CrmFound[]>;
+  /** Connects contacts with companies, both by the CRM's ids, a contact with one company. One that is connected already stays so. */
+  associate(pairs: readonly { contact: string; company: string }[], options: CallOptions): Promise<CrmRefusals>;
+  /** Contacts by the CRM's ids, with these properties (default: the usual ones). One that was merged answers under its result's id. */
+  read(crmIds: readonly string[], options: CallOptions, properties?: readonly string[]): Promise<CrmReading>;
   /** Gives contacts that were made in the CRM our names, by the CRM's ids. */
-  name(records: readonly { crmId: string; key: string }[], options: CallOptions): Promise<void>;
-  /** Merges one contact's record into another's, by the CRM's ids. Answers the id that the result has. */
-  merge(kept: string, merged: string, options: CallOptions): Promise<string>;
+  name(records: readonly { crmId: string; key: string }[], options: CallOptions): Promise<CrmRefusals>;
+  /** Merges one contact's record into another's, by the CRM's ids. */
+  merge(kept: string, merged: string, options: CallOptions): Promise<CrmMerge>;
 }

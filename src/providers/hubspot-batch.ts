@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import { messageOf } from "../engine/index.ts";
-import type { CrmOutcome, CrmRecord } from "./crm.ts";
-import { batchFault, inWords, mayPass } from "./hubspot-refusal.ts";
+import type { CrmOutcome, CrmRecord, CrmRefusal } from "./crm.ts";
+import { asRefusal, batchFault } from "./hubspot-refusal.ts";
 import type { HubspotError, Upserted } from "./hubspot-wire.ts";
 import type { Counterpart } from "./refusal.ts";
 
@@ -14,7 +14,7 @@ type Post = (records: readonly Sent[]) => Promise<z.infer<typeof Upserted>>;
 type Outcome = CrmOutcome | undefined;
 
 /** As many calls as the search for the records at fault in one batch may take: five of them among a hundred are found. */
-const MAX_CALLS = 40;
+export const MAX_CALLS = 40;
 
 /**
  * Upserts a batch and tells its records apart. HubSpot answers most faults record by record, but refuses a whole batch for some
@@ -110,10 +110,14 @@ export function traceOf({ index }: Sent): string {
 }
 
 function failed(counterpart: Counterpart, { key }: Sent, fault: HubspotError): CrmOutcome {
-  const correlationId = fault.correlationId ?? fault.id ?? null;
-  return { key, state: "failed", retry: mayPass(fault), category: fault.category, message: inWords(counterpart, fault), correlationId };
+  return { key, state: "failed", ...asRefusal(counterpart, fault) };
+}
+
+/** What is said of a record of which the CRM said nothing. */
+export function noAnswer(reason: string): CrmRefusal {
+  return { retry: true, category: "NO_ANSWER", message: `${reason} Sending it again is safe.`, correlationId: null };
 }
 
 function unknown(key: string, reason: string): CrmOutcome {
-  return { key, state: "failed", retry: true, category: "NO_ANSWER", message: `${reason} Sending it again is safe.`, correlationId: null };
+  return { key, state: "failed", ...noAnswer(reason) };
 }

@@ -1,4 +1,5 @@
 import { beginning, MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
+import type { CrmRefusal } from "./crm.ts";
 import { HubspotError } from "./hubspot-wire.ts";
 import { type Answer, type Counterpart, RATE_LIMITED_DELAY_MS, refusal, retryAfterMs } from "./refusal.ts";
 
@@ -16,11 +17,20 @@ const MIGRATION_DELAY_MS = 10 * 60_000;
 /** HubSpot puts a list of faults into its sentence; a few of them fit. */
 const MAX_QUOTE_LENGTH = 500;
 
+/** HubSpot's category for a record that is not there. */
+export const GONE = "OBJECT_NOT_FOUND";
+
 /** Categories that a repeat of the same record cannot cure. Every other one may pass: unknown errors are retried. */
 const FINAL = /^(VALIDATION|CONFLICT|OBJECT_|INVALID|PROPERTY_|MISSING|DUPLICATE|UNIQUE|BAD_REQUEST|FORBIDDEN|PERMISSION|BANNED)/;
 
-export function mayPass({ category }: HubspotError): boolean {
+function mayPass({ category }: HubspotError): boolean {
   return !FINAL.test(category);
+}
+
+/** A refusal of one record, with HubSpot's category, words and correlation id. */
+export function asRefusal(upstream: Counterpart, fault: HubspotError): CrmRefusal {
+  const correlationId = fault.correlationId ?? fault.id ?? null;
+  return { retry: mayPass(fault), category: fault.category, message: inWords(upstream, fault), correlationId };
 }
 
 /** The whole batch was refused for something in it: what HubSpot said. Undefined for every other refusal. */
@@ -53,14 +63,15 @@ export function hubspotRefusal(upstream: Counterpart, answer: Answer): MillraceE
   if (status === 503 && asked !== undefined) return retryAfter(asked, said, status);
   if (status === 401 || status === 403) return notRetryable(`${said} Check ${upstream.credential.variable} and the app's scopes.`, status);
   if (status === 400 || status === 409) return new BatchRefusal(fault, said, status);
-  if (status === 404) return notRetryable(said, status);
+  // An address that is not HubSpot's answers 404 too: only in these words it speaks of a record.
+  if (status === 404) return fault.category === GONE ? new BatchRefusal(fault, said, status) : notRetryable(said, status);
   // What is left is worded as everywhere: a 5xx says nothing about what happened.
   if (status >= 500) return new MillraceError("unavailable", `${said} Whether it acted is unknown.`, { upstreamStatus: status });
   return status >= 400 ? upstreamRefused(said, status) : refusal(upstream, answer);
 }
 
 /** HubSpot's words about a failure, cut short, with its category and correlation id, and never with our token. */
-export function inWords(upstream: Counterpart, fault: HubspotError): string {
+function inWords(upstream: Counterpart, fault: HubspotError): string {
   const words = [fault.message, ...fault.errors.map(({ message }) => message)].filter(Boolean).join("; ");
   const safe = words.replaceAll(upstream.credential.value, "***").replace(/\s+/g, " ").trim();
   const correlation = fault.correlationId ?? fault.id;

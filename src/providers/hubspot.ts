@@ -1,8 +1,9 @@
 import type * as z from "zod";
-import { codeOf, type Limit, MillraceError, messageOf, notRetryable } from "../engine/index.ts";
-import { CRM_BATCH, type Crm, type CrmFound } from "./crm.ts";
+import { type Limit, MillraceError, messageOf, notRetryable } from "../engine/index.ts";
+import { CRM_BATCH, type Crm, type CrmFound, type CrmReading } from "./crm.ts";
 import { missingProperties, traceOf, upsertBatch } from "./hubspot-batch.ts";
-import { batchFault, hubspotRefusal, inWords, mayPass } from "./hubspot-refusal.ts";
+import { inHalves } from "./hubspot-halves.ts";
+import { asRefusal, batchFault, GONE, hubspotRefusal } from "./hubspot-refusal.ts";
 import { Associated, Merged, Read, Renamed, Upserted } from "./hubspot-wire.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
@@ -32,17 +33,23 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit)
     }
   }
 
-  async function read(crmIds: readonly string[], options: CallOptions, names: readonly string[] = CONTACT_PROPERTIES): Promise<CrmFound[]> {
+  async function read(crmIds: readonly string[], options: CallOptions, names: readonly string[] = CONTACT_PROPERTIES): Promise<CrmReading> {
     atMost(crmIds);
-    if (crmIds.length === 0) return [];
     const properties = [idProperty, ...names];
-    const inputs = [...new Set(crmIds)].map((id) => ({ id }));
-    const { results } = await post("/crm/v3/objects/contacts/batch/read", { inputs, properties, propertiesWithHistory: [] }, Read, options);
-    return results.map(({ id, properties: found, updatedAt, archived }) => {
-      // HubSpot may leave out what is empty; for us an empty property is a fact as well.
-      const known = Object.fromEntries(names.map((name) => [name, found[name] || null]));
-      return { crmId: id, key: found[idProperty] || null, properties: known, updatedAt, archived };
+    const found = new Map<string, CrmFound>();
+    const asked = [...new Set(crmIds)].map((crmId) => ({ crmId }));
+    const refused = await inHalves(upstream, asked, async (part) => {
+      const inputs = part.map(({ crmId }) => ({ id: crmId }));
+      const answer = await post("/crm/v3/objects/contacts/batch/read", { inputs, properties, propertiesWithHistory: [] }, Read, options);
+      for (const { id, properties: values, updatedAt, archived } of answer.results) {
+        // HubSpot may leave out what is empty; for us an empty property is a fact as well.
+        const known = Object.fromEntries(names.map((name) => [name, values[name] || null]));
+        found.set(id, { crmId: id, key: values[idProperty] || null, properties: known, updatedAt, archived });
+      }
+      // That a record is gone is no refusal to read it.
+      return answer.errors.filter(({ category }) => category !== GONE);
     });
+    return { found: [...found.values()], refused };
   }
 
   /** Without its id property nothing can be sent at all: no record is to blame. */
@@ -68,40 +75,36 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit)
       });
     },
 
-    async associate(pairs, options) {
+    associate(pairs, options) {
       atMost(pairs);
-      if (pairs.length === 0) return;
-      const inputs = pairs.map(({ contact, company }) => ({ from: { id: contact }, to: { id: company } }));
-      const { errors } = await post("/crm/v4/associations/contacts/companies/batch/associate/default", { inputs }, Associated, options);
-      const [fault] = errors;
-      if (!fault) return;
-      const said = `${upstream.name} refused ${errors.length} of ${pairs.length} associations: ${inWords(upstream, fault)}`;
-      throw mayPass(fault) ? new MillraceError("upstream_refused", said) : notRetryable(said);
+      const named = pairs.map(({ contact, company }) => ({ crmId: contact, company }));
+      return inHalves(upstream, named, async (part) => {
+        const inputs = part.map(({ crmId, company }) => ({ from: { id: crmId }, to: { id: company } }));
+        return (await post("/crm/v4/associations/contacts/companies/batch/associate/default", { inputs }, Associated, options)).errors;
+      });
     },
 
     read,
 
-    async name(records, options) {
+    name(records, options) {
       atMost(records);
-      if (records.length === 0) return;
-      const inputs = records.map(({ crmId, key }) => ({ id: crmId, properties: { [idProperty]: key } }));
-      const { errors } = await post("/crm/v3/objects/contacts/batch/update", { inputs }, Renamed, options).catch(withoutIdProperty);
-      const [fault] = errors;
-      if (!fault) return;
-      const said = `${upstream.name} refused ${errors.length} of ${records.length} names: ${inWords(upstream, fault)}`;
-      throw mayPass(fault) ? new MillraceError("upstream_refused", said) : notRetryable(said);
+      return inHalves(upstream, records, async (part) => {
+        const inputs = part.map(({ crmId, key }) => ({ id: crmId, properties: { [idProperty]: key } }));
+        const answer = await post("/crm/v3/objects/contacts/batch/update", { inputs }, Renamed, options).catch(withoutIdProperty);
+        return answer.errors;
+      });
     },
 
     async merge(kept, merged, options) {
       try {
         const { id } = await post("/crm/v3/objects/contacts/merge", { primaryObjectId: kept, objectIdToMerge: merged }, Merged, options);
-        return id;
+        return { state: "done", crmId: id };
       } catch (error) {
-        if (!batchFault(error) && codeOf(error) !== "not_retryable") throw error;
+        const fault = batchFault(error);
+        if (!fault) throw error;
         // A merge whose answer was lost is refused when it is repeated. Both ids answer for one record then.
-        const [one, two] = await Promise.all([read([kept], options), read([merged], options)]);
-        if (one[0] && one[0].crmId === two[0]?.crmId) return one[0].crmId;
-        throw error;
+        const [one, two] = (await Promise.all([read([kept], options), read([merged], options)])).map(({ found }) => found[0]?.crmId);
+        return one !== undefined && one === two ? { state: "done", crmId: one } : { state: "failed", ...asRefusal(upstream, fault) };
       }
     },
   };

@@ -54,7 +54,8 @@ describe("The embedded CRM's messages about changes", () => {
     const records = [1, 2].map((each) => ({ key: `${hook}-${each}`, properties: { email: `${hook}-${each}@example.com` } }));
     const done = await crm(env, "acme").upsert("contacts", records, { key: "k" });
     const [one = "", two = ""] = done.map((outcome) => (outcome.state === "done" ? outcome.crmId : ""));
-    const merged = await crm(env, "acme").merge(one, two, { key: "k" });
+    const made = await crm(env, "acme").merge(one, two, { key: "k" });
+    const merged = made.state === "done" ? made.crmId : "";
     expect((await eventsOf(one, 3)).map(({ changeSource }) => changeSource)).toEqual(["INTEGRATION", "INTEGRATION", "INTEGRATION"]);
     const [merge] = await eventsOf(merged, 1);
     expect(merge).toMatchObject({ subscriptionType: "contact.merge", primaryObjectId: Number(one), mergedObjectIds: [Number(two)] });

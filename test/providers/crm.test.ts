@@ -33,7 +33,7 @@ describe("crm", () => {
     const [second] = await real().upsert("contacts", [{ ...one, properties: { firstname: "Augusta" } }], options);
     expect(first).toEqual({ key: one.key, state: "done", crmId: expect.any(String), created: true });
     expect(second).toEqual({ ...first, created: false });
-    expect(await real().read([idOf(first), "999999"], options)).toEqual([
+    expect((await real().read([idOf(first), "999999"], options)).found).toEqual([
       {
         crmId: idOf(first),
         key: one.key,
@@ -58,8 +58,8 @@ describe("crm", () => {
     const { total: before } = await crmCalls();
     expect([await real().upsert("contacts", [], options), await real().read([], options), await real().associate([], options)]).toEqual([
       [],
-      [],
-      undefined,
+      { found: [], refused: new Map() },
+      new Map(),
     ]);
     expect((await crmCalls()).total).toBe(before);
   });
@@ -72,9 +72,12 @@ describe("crm", () => {
     await real().associate([pair], options);
     const { associations } = await crmView("associations");
     expect(associations.filter((one: object) => JSON.stringify(one) === JSON.stringify(pair))).toHaveLength(1);
-    await expect(real().associate([pair, { contact: "999999", company }], options)).rejects.toMatchObject({
-      code: "not_retryable",
-      message: expect.stringMatching(/1 of 2 associations: OBJECT_NOT_FOUND .*correlation id [0-9a-f-]{36}/),
+    const refused = await real().associate([pair, { contact: "999999", company }], options);
+    expect([...refused.keys()]).toEqual(["999999"]);
+    expect(refused.get("999999")).toMatchObject({
+      retry: false,
+      category: "OBJECT_NOT_FOUND",
+      message: expect.stringMatching(/correlation id [0-9a-f-]{36}/),
     });
   });
 
@@ -82,14 +85,20 @@ describe("crm", () => {
     const [kept, merged] = [await made({ firstname: "Ada" }), await made({ firstname: "A.", phone: "1" })];
     await failCrm({ match: "/merge", status: 504, remaining: 1, afterEffect: true });
     await expect(real().merge(kept.id, merged.id, options)).rejects.toMatchObject({ code: "unavailable" });
-    const id = await real().merge(kept.id, merged.id, options);
-    const found = [await real().read([kept.id], options), await real().read([merged.id], options)].flat();
+    const again = await real().merge(kept.id, merged.id, options);
+    const id = again.state === "done" ? again.crmId : "";
+    const found = [await real().read([kept.id], options), await real().read([merged.id], options)].flatMap((reading) => reading.found);
     expect(found.map(({ crmId, key }) => ({ crmId, key }))).toEqual([
       { crmId: id, key: kept.key },
       { crmId: id, key: kept.key },
     ]);
     expect(found[0]?.properties).toMatchObject({ firstname: "Ada", phone: "1" });
-    await expect(real().merge(kept.id, "999999", options)).rejects.toMatchObject({ message: expect.stringContaining("999999") });
+    expect(await real().merge(kept.id, "999999", options)).toMatchObject({
+      state: "failed",
+      retry: false,
+      category: "OBJECT_NOT_FOUND",
+      message: expect.stringContaining("999999"),
+    });
   });
 });
 
@@ -128,7 +137,7 @@ describe("The embedded CRM", () => {
     expect(await crmEdit(one.id, { email: `${other.key}@example.com` })).toMatchObject({ status: 422 });
     expect(await crmEdit(null, { email: `${fresh()}@example.com` })).toMatchObject({ status: 200, body: { key: null } });
     expect(await crmEdit(one.id, null)).toMatchObject({ status: 200, body: { archived: true } });
-    expect(await real().read([one.id], options)).toEqual([]);
+    expect(await real().read([one.id], options)).toEqual({ found: [], refused: new Map() });
     expect(await crmEdit("999999", {})).toMatchObject({ status: 404 });
   });
 

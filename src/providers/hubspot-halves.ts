@@ -1,0 +1,75 @@
+import { messageOf } from "../engine/index.ts";
+import type { CrmRefusal, CrmRefusals } from "./crm.ts";
+import { MAX_CALLS, noAnswer } from "./hubspot-batch.ts";
+import { asRefusal, batchFault } from "./hubspot-refusal.ts";
+import type { HubspotError } from "./hubspot-wire.ts";
+import type { Counterpart } from "./refusal.ts";
+
+/** Something of a contact that is on its way, by the CRM's id of the contact. */
+interface OfContact {
+  crmId: string;
+}
+
+/**
+ * Sends a batch that bears repetition and tells apart whom the CRM refuses: a contact that a fault of the answer names, or that was refused
+ * alone. A fault that names nobody, and the refusal of a whole batch, cut it in halves. A call that fails for another reason is thrown if it
+ * is the first; later, those that are left have its reason.
+ */
+export async function inHalves<Item extends OfContact>(
+  counterpart: Counterpart,
+  items: readonly Item[],
+  send: (part: readonly Item[]) => Promise<readonly HubspotError[]>,
+): Promise<CrmRefusals> {
+  const refused = new Map<string, CrmRefusal>();
+  const parts: (readonly Item[])[] = items.length > 0 ? [items] : [];
+  let reason = "The CRM did not say what became of this record.";
+  for (let calls = 0; parts.length > 0 && calls < MAX_CALLS; calls++) {
+    const part = parts[0] ?? [];
+    try {
+      const { left, fault } = blame(counterpart, part, await send(part), refused);
+      parts.splice(0, 1, ...(fault ? halves(counterpart, left, fault, refused) : []));
+    } catch (error) {
+      const fault = batchFault(error);
+      if (!fault && calls === 0) throw error;
+      if (!fault) {
+        reason = messageOf(error);
+        break;
+      }
+      parts.splice(0, 1, ...halves(counterpart, part, fault, refused));
+    }
+  }
+  for (const { crmId } of parts.flat()) refused.set(crmId, noAnswer(reason));
+  return refused;
+}
+
+/** Notes whom an answer's faults name. Answers a fault that names nobody, if there is one, and who may be meant by it. */
+function blame<Item extends OfContact>(
+  counterpart: Counterpart,
+  part: readonly Item[],
+  faults: readonly HubspotError[],
+  refused: Map<string, CrmRefusal>,
+): { left: Item[]; fault: HubspotError | undefined } {
+  let nameless: HubspotError | undefined;
+  for (const fault of faults) {
+    const ids = new Set([...(fault.context.ids ?? []), ...(fault.context.fromObjectId ?? [])]);
+    const named = part.filter(({ crmId }) => ids.has(crmId));
+    for (const { crmId } of named) refused.set(crmId, asRefusal(counterpart, fault));
+    if (named.length === 0) nameless = fault;
+  }
+  return { left: part.filter(({ crmId }) => !refused.has(crmId)), fault: nameless };
+}
+
+function halves<Item extends OfContact>(
+  counterpart: Counterpart,
+  part: readonly Item[],
+  fault: HubspotError,
+  refused: Map<string, CrmRefusal>,
+): Item[][] {
+  const [only] = part;
+  if (only && part.length === 1) {
+    refused.set(only.crmId, asRefusal(counterpart, fault));
+    return [];
+  }
+  const middle = Math.ceil(part.length / 2);
+  return [part.slice(0, middle), part.slice(middle)].filter(({ length }) => length > 0);
+}
