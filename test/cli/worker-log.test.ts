@@ -13,6 +13,12 @@ it.each([
   ],
   ['{"log":"keeper","applied":0,"resent":2,"checked":1,"pruned":0}', "keeper: 2 resent, 1 checked"],
   ['{"log":"keeper","part":"outbox","error":"Error: gone"}', "keeper: outbox failed: Error: gone"],
+  [
+    '{"log":"retention","removed":{"old letters":12,"text calls":0,"batches":3},"unfinished":["crm syncs"],"ms":2022}',
+    "retention: removed 12 old letters, 3 batches",
+  ],
+  ['{"log":"retention","rule":"batches","error":"Error: gone"}', "retention: batches failed: Error: gone"],
+  ['{"log":"anything","what":{"left":2},"which":["a","b"]}', 'anything: what {"left":2}, which ["a","b"]'],
   ['{"log":"api","code":"invariant","message":"Oh.","method":"GET","path":"/v1/x"}', "GET /v1/x: invariant: Oh."],
   ['{"log":"advice","workflow":"w","instance_id":"i","step":"a","said":"It was not awaited."}', 'w: "a": It was not awaited.'],
   ['{"log":"advice","workflow":"w","instance_id":"i","step":"","said":"fetch outside a step."}', "w: fetch outside a step."],
@@ -29,6 +35,7 @@ it.each([
   "[wrangler:info] GET /healthz 200 OK (3ms)",
   "env.DB (millrace)   D1 Database",
   '{"log":"batch',
+  '{"log":"retention","removed":{},"unfinished":["batches","text calls"],"ms":2022}',
 ])("%s stays in the file", (line) => {
   expect(humanLine(line)).toBeUndefined();
 });

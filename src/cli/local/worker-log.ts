@@ -72,6 +72,8 @@ function eventLine(json: string): string | undefined {
       return `${instance(rest)} ${rest.status}${rest.error === undefined ? "" : ` at ${rest.step || rest.at || "no step"}: ${rest.error}`}`;
     case "keeper":
       return `keeper: ${rest.error ? `${rest.part} failed: ${rest.error}` : counts(rest)}`;
+    case "retention":
+      return rest.error ? `retention: ${rest.rule} failed: ${rest.error}` : removedWords(rest.removed);
     case "advice":
       return `${rest.workflow}: ${rest.step ? `"${rest.step}": ` : ""}${rest.said}`;
     case "api":
@@ -79,13 +81,19 @@ function eventLine(json: string): string | undefined {
     default:
       return `${log}: ${Object.entries({ queue, ...rest })
         .filter(([, value]) => value !== undefined)
-        .map(([name, value]) => `${name} ${value}`)
+        .map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`)
         .join(", ")}`;
   }
 }
 
 function instance({ workflow, subject }: Record<string, unknown>): string {
   return `${workflow} ${subject}`;
+}
+
+/** What is old is removed round by round: only what went is worth a line. */
+function removedWords(removed: unknown): string | undefined {
+  const words = counts((removed ?? {}) as Record<string, unknown>);
+  return words === "" ? undefined : `retention: removed ${words}`;
 }
 
 /** `started` and how many: in the engine's own words, without what did not happen. */
