@@ -67,12 +67,23 @@ interface Fault {
 /** How often each embedded upstream did what. */
 export type LedgerTotals = Record<string, Record<string, number>>;
 
+/** What came of a request that did not succeed. */
+export class ApiRefusal extends Refusal {
+  /** The answer's; undefined where there was none. */
+  readonly status: number | undefined;
+
+  constructor(message: string, status?: number) {
+    super(message);
+    this.status = status;
+  }
+}
+
 /** Longest that an answer may take with its body: a thousand asks at once are slow on a busy machine. */
 const ANSWER_MS = 60_000;
 /** The API's largest page. */
 const PAGE = 200;
 
-/** Sends a body as it is, and answers the text. Errors: a `Refusal` with the problem's own words. */
+/** Sends a body as it is, and answers the text. Errors: an `ApiRefusal` with the problem's own words. */
 function readerOf(url: string, token: string) {
   return async function read(
     method: string,
@@ -81,7 +92,7 @@ function readerOf(url: string, token: string) {
     headers: Record<string, string> = {},
   ): Promise<string> {
     const gone = () => {
-      throw new Refusal(`${url} gave no answer to ${method} ${path}.`);
+      throw new ApiRefusal(`${url} gave no answer to ${method} ${path}.`);
     };
     const response = await fetch(url + path, {
       method,
@@ -90,7 +101,7 @@ function readerOf(url: string, token: string) {
       ...(body && { body: body.text }),
     }).catch(gone);
     const text = await response.text().catch(gone);
-    if (!response.ok) throw new Refusal(`${method} ${path} answered ${response.status}: ${detailOf(text)}`);
+    if (!response.ok) throw new ApiRefusal(`${method} ${path} answered ${response.status}: ${detailOf(text)}`, response.status);
     return text;
   };
 }

@@ -1,18 +1,20 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { apiOf } from "./api-client.ts";
 import { besideOptions, type Call, Refusal, runCommand, type Usage, wantsHelp } from "./command.ts";
 import { ensureDevVars } from "./local/dev-vars.ts";
 import { Development } from "./local/development.ts";
 import { closedFolder, type Engine } from "./local/engine-process.ts";
 import { requireUnlocked } from "./local/folder-lock.ts";
+import { requireGoodToken } from "./local/good-token.ts";
 import { narrator } from "./local/narrator.ts";
 import { portFrom, requireCallable } from "./local/ports.ts";
+import { authOption } from "./local/token.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { column, paint, say, seconds } from "./terminal.ts";
 
 const DEFAULT_PORT = 8787;
 const FOLDER = join(ROOT, ".millrace");
+const TOKEN_FILE = join(FOLDER, "token");
 const SECRETS = join(ROOT, ".dev.vars");
 /** Where the page of the suggested command will be: ids follow from the work they stand for. A test holds this against the demo. */
 const FIRST_PAGE = "/pages/acme/acme/cold-brew-54e259";
@@ -55,12 +57,11 @@ async function start({ args, stop }: Call): Promise<number> {
   say(paint("dim", `Starting Millrace on port ${port}, ${again ? "on the state it was left in" : "with an empty database"} …`));
 
   const began = Date.now();
-  const at = { url: `http://localhost:${port}`, token: "" };
+  const at = { url: `http://localhost:${port}`, tokenFile: TOKEN_FILE };
   const development = new Development({ folder: FOLDER, port, secrets: SECRETS, vars: VARS, signal: stop }, narrator(at, tell));
   try {
     const engine = await development.start();
-    at.token = engine.token;
-    await requireGoodToken(engine);
+    await requireGoodToken(engine, TOKEN_FILE, stop);
     say(welcome(engine, Date.now() - began));
     await development.run();
     say(paint("dim", "\nStopping …"));
@@ -71,16 +72,8 @@ async function start({ args, stop }: Call): Promise<number> {
   }
 }
 
-async function requireGoodToken({ url, token }: Engine): Promise<void> {
-  await apiOf(url, token)
-    .instances("none")
-    .catch((error: Error) => {
-      throw new Refusal(`The token in ${shown(join(FOLDER, "token"))} does not work (${error.message}) Delete that file and start again.`);
-    });
-}
-
 function welcome({ url, token, logFile }: Engine, tookMs: number): string {
-  const auth = `-H 'Authorization: Bearer ${token}'`;
+  const auth = authOption(TOKEN_FILE);
   const heading = (text: string) => paint("bold", text);
   return `
 ${paint("green", "●")} ${heading(`Millrace runs at ${url}`)} ${paint("dim", `(after ${seconds(tookMs)})`)}
@@ -101,7 +94,7 @@ ${heading("See what came of it")}
   ${paint("dim", "One of them: /v1/instances/{id}, and its /steps, /effects and /events. All routes: /openapi.json")}
 
 ${heading("Read it")}
-  ${url}${FIRST_PAGE}  ${paint("dim", "a second after you asked")}
+  ${url}${FIRST_PAGE}  ${paint("dim", "when publish-article is complete")}
 
 ${heading("What else it does")}
 ${SYSTEMS.map(([what, document, demo]) => `  ${column(what, 37)}${demo ? `${column(document, 20)}npm run demo -- ${demo}` : document}`).join("\n")}

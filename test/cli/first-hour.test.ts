@@ -84,13 +84,16 @@ class Terminal {
 it("the first hour: from a clone to a page, then mistakes, each told in a sentence while everything runs on", async () => {
   const port = await freePort();
   const began = Date.now();
-  const terminal = new Terminal(clone(), port);
+  const folder = clone();
+  const terminal = new Terminal(folder, port);
   const welcome = await terminal.says("Stop ");
   const times: [string, number][] = [["it runs", Date.now() - began]];
 
-  // The command that is printed, word for word.
+  // The command that is printed, word for word. The token stands in the address of the page alone.
+  const token = readFileSync(join(folder, ".millrace/token"), "utf8").trim();
+  expect(welcome.split(token)).toHaveLength(2);
   const curl = /^ {2}(curl \S+\/v1\/commands[\s\S]*?')$/m.exec(welcome)?.[1] ?? "";
-  expect(JSON.parse(execFileSync("sh", ["-c", `${curl} -s`], { encoding: "utf8" }))).toMatchObject({
+  expect(JSON.parse(execFileSync("sh", ["-c", `${curl} -s`], { cwd: folder, encoding: "utf8" }))).toMatchObject({
     correlation_id: "my-first-job",
     replayed: false,
   });

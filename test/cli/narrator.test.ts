@@ -1,7 +1,9 @@
+import { join } from "node:path";
 import { beforeEach, describe, expect, it, vi } from "vitest";
 import { narrator } from "../../src/cli/local/narrator.ts";
 
-const at = { url: "http://localhost:8787", token: "t0k" };
+const at = { url: "http://localhost:8787", tokenFile: join(process.cwd(), ".millrace/token") };
+const AUTH = '-H "Authorization: Bearer $(cat .millrace/token)"';
 const WARNING = "\u001b[33m▲ \u001b[43;33m[\u001b[43;30mWARNING\u001b[43;33m]\u001b[0m \u001b[1m";
 const ERROR = "\u001b[31m✘ \u001b[41;31m[\u001b[41;97mERROR\u001b[41;31m]\u001b[0m \u001b[1m";
 const order = { instance_id: "abc", workflow: "place-order", tenant_id: "acme", subject: "42" };
@@ -65,7 +67,7 @@ describe("What the terminal says of an instance", () => {
     vi.advanceTimersByTime(10_000);
     expect(heard).toEqual([
       "place-order 42 errored at charge card: No.\nNever.\n          retry it: curl 'http://localhost:8787/v1/instances/abc/retry'" +
-        ` -H 'Authorization: Bearer t0k' -H 'Content-Type: application/json' -d '{"reason":"looked at it"}'`,
+        ` ${AUTH} -H 'Content-Type: application/json' -d '{"reason":"looked at it"}'`,
     ]);
   });
 
@@ -80,7 +82,7 @@ describe("What the terminal says of an instance", () => {
     const doubt = { log: "attempt", ...order, step: "mail", attempt: 1, outcome: "in_doubt", code: "in_progress", error: "409." };
     hear(`${WARNING}${JSON.stringify(doubt)}`);
     expect(heard).toEqual([
-      "place-order 42: mail, attempt 1, in doubt: 409.\n          what was sent: curl 'http://localhost:8787/v1/instances/abc/effects' -H 'Authorization: Bearer t0k'",
+      `place-order 42: mail, attempt 1, in doubt: 409.\n          what was sent: curl 'http://localhost:8787/v1/instances/abc/effects' ${AUTH}`,
     ]);
   });
 

@@ -1,8 +1,9 @@
+import { execFileSync } from "node:child_process";
 import { createHash } from "node:crypto";
-import { readFileSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
-import { insertToken, localToken } from "../../src/cli/local/token.ts";
+import { authOption, insertToken, localToken } from "../../src/cli/local/token.ts";
 import { emptyFolder } from "./folder.ts";
 
 it("a token is made once and used again", () => {
@@ -26,4 +27,16 @@ it("the database gets a hash, never the secret", () => {
   const statement = insertToken(token);
   expect(statement).toContain(createHash("sha256").update(secret).digest("hex"));
   expect(statement).not.toContain(secret);
+});
+
+it("what is pasted names the token's file, from the project's folder or whole, and a shell reads the token there", () => {
+  expect(authOption(join(process.cwd(), ".millrace/token"))).toBe('-H "Authorization: Bearer $(cat .millrace/token)"');
+  const folder = join(emptyFolder(), "ada's state");
+  mkdirSync(folder);
+  const file = join(folder, "token");
+  const token = localToken(file);
+  expect(authOption(file)).not.toContain(token);
+  expect(execFileSync("sh", ["-c", `printf '%s\\n' ${authOption(file)}`], { encoding: "utf8" })).toBe(
+    `-H\nAuthorization: Bearer ${token}\n`,
+  );
 });

@@ -1,4 +1,5 @@
 import { paint } from "../terminal.ts";
+import { authOption } from "./token.ts";
 import { humanLine, plainLine } from "./worker-log.ts";
 
 /** How long the runtime's word for an error waits for the engine's own: either may be written first. */
@@ -10,7 +11,7 @@ const REMEMBERED = 500;
  * Tells people what a Worker's log says. The runtime calls every error "Uncaught" that leaves a step's or a run's code, though that is how the platform
  * is told of it. Where the engine has said the same with its instance and step, nobody needs it twice; whatever else is uncaught is told.
  */
-export function narrator(at: { url: string; token: string }, tell: (sentence: string) => void): (line: string) => void {
+export function narrator(at: { url: string; tokenFile: string }, tell: (sentence: string) => void): (line: string) => void {
   const told: string[] = [];
   const held = new Set<{ text: string; timer: ReturnType<typeof setTimeout> }>();
   const isTold = (text: string) => told.some((error) => saysTheSame(text, error));
@@ -75,8 +76,8 @@ function eventIn(line: string): Told | undefined {
 }
 
 /** What to type next: an instance that failed is retried, and one in doubt is looked at first. */
-function nextCommand({ url, token }: { url: string; token: string }, { log, instance_id }: Told): string {
-  const auth = `-H 'Authorization: Bearer ${token}'`;
+function nextCommand({ url, tokenFile }: { url: string; tokenFile: string }, { log, instance_id }: Told): string {
+  const auth = authOption(tokenFile);
   const command =
     log === "ended"
       ? `curl '${url}/v1/instances/${instance_id}/retry' ${auth} -H 'Content-Type: application/json' -d '{"reason":"looked at it"}'`

@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { shown } from "./wrangler.ts";
 
 const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
 const TENANT = "acme";
@@ -14,6 +15,16 @@ export function localToken(file: string): string {
   rmSync(file, { force: true });
   writeFileSync(file, `${token}\n`, { flag: "wx", mode: 0o600 });
   return token;
+}
+
+/**
+ * What curl is given to be let in, as people of this checkout paste it: terminals are read by others, and pasted elsewhere, so the token
+ * stays in its file.
+ */
+export function authOption(file: string): string {
+  const path = shown(file).startsWith("..") ? file : shown(file);
+  const quoted = /^[\w./-]+$/.test(path) ? path : `'${path.replaceAll("'", "'\\''")}'`;
+  return `-H "Authorization: Bearer $(cat ${quoted})"`;
 }
 
 export function newToken(): string {

@@ -1,0 +1,55 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { join } from "node:path";
+import { expect, it, onTestFinished } from "vitest";
+import { requireGoodToken } from "../../src/cli/local/good-token.ts";
+
+const file = join(process.cwd(), ".millrace/token");
+const soon = { patienceMs: 100, askEveryMs: 1 };
+
+/** An engine that answers with one status after the other, and goes on with the last; null hangs up. */
+async function engine(...statuses: (number | null)[]) {
+  let asked = 0;
+  const server = createServer((_, response) => {
+    const status = statuses[Math.min(asked++, statuses.length - 1)];
+    if (status === null || status === undefined) return response.destroy();
+    response.writeHead(status, { "content-type": "application/json" });
+    return response.end(status === 200 ? '{"items":[]}' : '{"detail":"So it is."}');
+  });
+  await new Promise<void>((listening) => server.listen(0, "127.0.0.1", listening));
+  onTestFinished(() => void server.close());
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
+  const check = (options = soon) =>
+    requireGoodToken(
+      { url, token: "t", logFile: join(process.cwd(), ".millrace/worker.log") },
+      file,
+      new AbortController().signal,
+      options,
+    );
+  return { check, asked: () => asked };
+}
+
+it.each([401, 403])("a token that is refused with %i is blamed at once, with its file", async (status) => {
+  const { check, asked } = await engine(status);
+  await expect(check()).rejects.toThrow(
+    `The token in .millrace/token does not work (GET /v1/instances?correlation=none&limit=200 answered ${status}: So it is.) Delete that file`,
+  );
+  expect(asked()).toBe(1);
+});
+
+it.each<[number | null, string]>([
+  [503, "answered 503: So it is. More is in .millrace/worker.log."],
+  [null, "gave no answer to GET"],
+])("an engine that does not serve (%s) is asked again, and the token is not blamed", async (status, said) => {
+  const { check, asked } = await engine(status);
+  const refusal = await check().catch((error: Error) => error.message);
+  expect(refusal).toContain("The engine came up, but does not serve: ");
+  expect(refusal).toContain(said);
+  expect(refusal).not.toMatch(/token|Delete/i);
+  expect(asked()).toBeGreaterThan(1);
+});
+
+it("one that serves after a while is good", async () => {
+  const { check } = await engine(null, 503, 200);
+  await check({ patienceMs: 30_000, askEveryMs: 1 });
+});
