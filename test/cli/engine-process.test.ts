@@ -1,5 +1,5 @@
 import { execFileSync } from "node:child_process";
-import { readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { existsSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it, onTestFinished } from "vitest";
 import { apiOf } from "../../src/cli/api-client.ts";
@@ -79,4 +79,14 @@ it("a new database is one that wrangler goes on from: it has every migration and
     ),
   );
   expect(results).toEqual([{ migrations: readdirSync(join(ROOT, "migrations")).length, tokens: 1 }]);
+});
+
+it("a start that was given too little time says so, and gives no other line of the log for the reason", async () => {
+  const folder = emptyFolder();
+  const secrets = join(folder, "secrets");
+  writeFileSync(secrets, "MILLRACE_KEY=test\n");
+  writeFileSync(join(folder, "worker.log"), "✘ [ERROR] Of an earlier start.\n");
+  const starting = startEngine({ folder, port: await freePort(), secrets, startWithinMs: 100 });
+  await expect(starting).rejects.toThrow(/^The engine did not start: it did not answer within 0\.1 s\. More is in .*worker\.log\.$/);
+  expect(existsSync(join(folder, "lock"))).toBe(false);
 });

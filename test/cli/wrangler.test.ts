@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { lastError } from "../../src/cli/local/wrangler.ts";
+import { errorIn, lastError } from "../../src/cli/local/wrangler.ts";
 
 it.each([
   ["what was last called an error", "▲ [WARNING] old\n✘ [ERROR] One.\n✘ [ERROR] Two.\nIf you think this is a bug", "Two."],
@@ -11,4 +11,18 @@ it.each([
   ["the last words where nothing is called an error", "Starting.\nKilled.", "Killed."],
 ])("A start that fails says %s", (_, output, said) => {
   expect(lastError(output)).toBe(said);
+});
+
+it.each([
+  [
+    "[wrangler:info] GET /healthz 200 OK (41355ms)\n⎔ Starting local server...\n▲ [WARNING] Scheduled Workers are not triggered.",
+    undefined,
+  ],
+  ["✘ [ERROR] Address already in use\n[wrangler:info] GET /healthz 200 OK (3ms)", "Address already in use"],
+  [
+    "node:internal/modules/cjs/loader:1\nError: Cannot find module 'x'\n    at file.js:1:1\n\nNode.js v24.21.0",
+    "Error: Cannot find module 'x'",
+  ],
+])("Only a line that is an error is given as the reason of a start that failed: of %s it is %s", (output, said) => {
+  expect(errorIn(output)).toBe(said);
 });

@@ -4,7 +4,7 @@ import { paint, say } from "../terminal.ts";
 import { Changes } from "../wiring/changes.ts";
 import { type Verdict, Wiring } from "../wiring/wiring.ts";
 import { type Engine, type EngineOptions, NotStarted, startEngine } from "./engine-process.ts";
-import { untilDeaf } from "./watchdog.ts";
+import { PATIENCE_MS, untilDeaf } from "./watchdog.ts";
 import { followLog } from "./worker-log.ts";
 import { isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
 
@@ -15,6 +15,10 @@ const MIGRATIONS = join(ROOT, "migrations");
 /** A first start that dies is tried again: wrangler ends when it meets its runtime dying. What has run before is tried until it runs. */
 const FIRST_TRIES = 3;
 const PAUSE_MS = { each: 500, most: 5000 };
+/** A machine that was too slow for one start is given more time for the next: a minute more at each try. */
+const START_MS = { each: 60_000, most: 300_000 };
+/** An engine that was started anew because it did not answer is waited for twice as long the next time. */
+const MOST_PATIENCE_MS = 240_000;
 
 /**
  * An engine that follows the sources. Each save is looked at before the runtime gets it: what cannot run is told in a sentence, and the
@@ -28,6 +32,7 @@ export class Development {
   readonly #wiring: Wiring;
   #engine: Engine | undefined;
   #ran = false;
+  #patienceMs = PATIENCE_MS;
   #told = "";
 
   constructor(options: EngineOptions & { signal: AbortSignal }, tell: (line: string) => void) {
@@ -66,13 +71,18 @@ export class Development {
         const what = await Promise.race([
           this.#changes.next(signal).catch(() => "stop" as const),
           engine.ended.then(() => "ended" as const),
-          untilDeaf(engine, signal),
+          untilDeaf(engine, signal, { patienceMs: this.#patienceMs }),
           refused.promise,
         ]);
         if (what === "stop") return;
         if (Array.isArray(what)) await this.#take(what);
         else if (typeof what === "object") await this.#waitFor(`The Worker cannot be loaded: ${what.refused}`);
-        else await this.#startAnew(what === "deaf" ? "It has not answered for a while" : "The runtime has ended");
+        else if (what === "ended") await this.#startAnew("The runtime has ended");
+        else {
+          const why = `It has not answered for ${this.#patienceMs / 1000} s`;
+          this.#patienceMs = Math.min(2 * this.#patienceMs, MOST_PATIENCE_MS);
+          await this.#startAnew(why);
+        }
       } finally {
         over.abort();
         unfollow();
@@ -114,7 +124,7 @@ export class Development {
   async #bringUp(): Promise<Engine | undefined> {
     for (let tries = 1; ; tries++) {
       try {
-        this.#engine = await startEngine(this.#options);
+        this.#engine = await startEngine({ ...this.#options, startWithinMs: within(tries) });
         this.#ran = true;
         return this.#engine;
       } catch (error) {
@@ -124,7 +134,7 @@ export class Development {
           await this.#waitFor(error.message);
           return undefined;
         }
-        say(paint("dim", `${error.message} Trying again …`));
+        say(paint("dim", `${error.message} Trying again, for up to ${within(tries + 1) / 1000} s …`));
         await sleep(Math.min(PAUSE_MS.each * tries, PAUSE_MS.most), undefined, { signal: this.#stop });
       }
     }
@@ -142,3 +152,5 @@ export class Development {
     return good;
   }
 }
+
+const within = (tries: number) => Math.min(START_MS.each * tries, START_MS.most);

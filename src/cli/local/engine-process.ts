@@ -1,4 +1,4 @@
-import { chmodSync, mkdirSync, readFileSync, rmSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, readFileSync, rmSync } from "node:fs";
 import { join } from "node:path";
 import { Refusal } from "../command.ts";
 import { bundled } from "./bundle.ts";
@@ -7,7 +7,7 @@ import { lockFolder } from "./folder-lock.ts";
 import { requireFree } from "./ports.ts";
 import { localToken } from "./token.ts";
 import { followLog } from "./worker-log.ts";
-import { isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
+import { errorIn, isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
 import { devArgs, type Engine, LOG_NAME, runDev } from "./wrangler-dev.ts";
 
 export type { Engine };
@@ -28,11 +28,12 @@ export interface EngineOptions {
   worker?: { script: string; config: string };
   /** True forgets what an earlier engine left in the folder. Default: false. */
   fresh?: boolean;
+  /** Longest that the runtime may take until it answers. Default: a minute. */
+  startWithinMs?: number;
   /** Gives the start up. */
   signal?: AbortSignal;
 }
 
-/** Longest that a start may take before it counts as failed. */
 const START_MS = 60_000;
 
 /** The runtime ended as it started, or refused the Worker. */
@@ -48,7 +49,17 @@ export class NotStarted extends Refusal {
 
 /** Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do; `NotStarted` when the runtime did not come up. */
 export async function startEngine(options: EngineOptions): Promise<Engine> {
-  const { folder, port, secrets, vars, config = join(ROOT, "wrangler.jsonc"), worker, fresh = false, signal } = options;
+  const {
+    folder,
+    port,
+    secrets,
+    vars,
+    config = join(ROOT, "wrangler.jsonc"),
+    worker,
+    fresh = false,
+    startWithinMs = START_MS,
+    signal,
+  } = options;
   closedFolder(folder);
   const url = `http://localhost:${port}`;
   const lock = await lockFolder(folder, url);
@@ -59,18 +70,33 @@ export async function startEngine(options: EngineOptions): Promise<Engine> {
     const [bundle] = await Promise.all([worker ? [worker.script] : bundled(config), prepareDatabase(folder, config, token)]);
     signal?.throwIfAborted();
     const run = devArgs({ folder, port, secrets, config: worker?.config ?? config, vars: { PUBLIC_URL: url, ...vars } });
+    const before = readLog(join(folder, LOG_NAME)).length;
     const engine = runDev({ url, token, folder, args: [...bundle, ...run], lock, signal });
     const refused = untilRefused(engine.logFile);
-    const came = await Promise.race([engine.answers(START_MS), refused.line]).finally(refused.over);
+    const came = await Promise.race([engine.answers(startWithinMs), refused.line]).finally(refused.over);
     if (came === true) return engine;
+    const ended = await Promise.race([engine.ended, undefined]);
     await engine.stop();
     signal?.throwIfAborted();
-    const why = came || lastError(readFileSync(engine.logFile, "utf8"));
+    const log = readLog(engine.logFile);
+    const why = came || whyNot(ended, startWithinMs, log.subarray(log.length < before ? 0 : before).toString("utf8"));
     throw new NotStarted(`The engine did not start: ${why} More is in ${shown(engine.logFile)}.`, came !== false);
   } catch (error) {
     lock.release();
     throw error;
   }
+}
+
+/** What became of a start, and what was called an error in its part of the log: its other lines are no reasons. */
+function whyNot(ended: unknown[] | undefined, withinMs: number, log: string): string {
+  const [code, signal] = ended ?? [];
+  const what = ended ? `wrangler ended by itself (${signal ?? `exit code ${code}`}).` : `it did not answer within ${withinMs / 1000} s.`;
+  const error = errorIn(log);
+  return error === undefined ? what : `${what} The last error in its log: ${error}`;
+}
+
+function readLog(file: string): Buffer {
+  return existsSync(file) ? readFileSync(file) : Buffer.alloc(0);
 }
 
 /** Resolves with what the Worker threw as the runtime loaded it: wrangler would go on living without it, and never answer. */

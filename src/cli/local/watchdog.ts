@@ -3,7 +3,7 @@ import type { Engine } from "./wrangler-dev.ts";
 
 const LOOK_EVERY_MS = 5000;
 /** Far longer than any request of ours takes, also on a busy machine. */
-const PATIENCE_MS = 30_000;
+export const PATIENCE_MS = 30_000;
 
 /**
  * Resolves when an engine has not answered for a long time: wrangler starts another proxy in the place of one that was killed, but it

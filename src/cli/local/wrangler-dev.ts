@@ -2,8 +2,8 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { closeSync } from "node:fs";
 import { join } from "node:path";
-import { setTimeout as sleep } from "node:timers/promises";
 import type { FolderLock } from "./folder-lock.ts";
+import { becomesWell } from "./health.ts";
 import { endGroup, groupOf, send } from "./processes.ts";
 import { openLog } from "./worker-log.ts";
 import { ROOT, WRANGLER, wranglerEnv } from "./wrangler.ts";
@@ -16,8 +16,8 @@ export interface Engine {
   pid: number;
   /** Where wrangler and the Worker write. */
   logFile: string;
-  /** Resolves when wrangler has ended, by itself or not. */
-  ended: Promise<unknown>;
+  /** Resolves when wrangler has ended, by itself or not, with its exit code or the signal that ended it. */
+  ended: Promise<unknown[]>;
   /** The ids of the workerd that runs the Worker and holds all state. Wrangler starts another when it dies. */
   runtime(): number[];
   /** Waits until the Worker answers: false when it did not in time, or wrangler has ended. */
@@ -29,8 +29,6 @@ export interface Engine {
 
 /** The log's name in the engine's folder. */
 export const LOG_NAME = "worker.log";
-const ASK_EVERY_MS = 50;
-const ANSWER_MS = 2000;
 
 interface Running {
   url: string;
@@ -60,7 +58,8 @@ export function runDev({ url, token, folder, args, lock, signal }: Running): Eng
     detached: true,
   });
   closeSync(log);
-  const ended = once(wrangler, "exit");
+  const gone = new AbortController();
+  const ended = once(wrangler, "exit").finally(() => gone.abort());
   const pid = wrangler.pid ?? 0;
   const killAll = () => send("SIGKILL", groupOf(pid));
   lock.holds(pid);
@@ -82,15 +81,7 @@ export function runDev({ url, token, folder, args, lock, signal }: Running): Eng
     logFile,
     ended,
     runtime: () => runtime().map((one) => one.pid),
-    async answers(withinMs) {
-      const deadline = Date.now() + withinMs;
-      while (Date.now() < deadline && wrangler.exitCode === null && wrangler.signalCode === null && !signal?.aborted) {
-        const answer = await fetch(`${url}/healthz`, { signal: AbortSignal.timeout(ANSWER_MS) }).catch(() => undefined);
-        if (answer?.ok) return true;
-        await sleep(ASK_EVERY_MS);
-      }
-      return false;
-    },
+    answers: (withinMs) => becomesWell(url, AbortSignal.any([gone.signal, AbortSignal.timeout(withinMs), ...(signal ? [signal] : [])])),
     async stop() {
       await endGroup(pid);
       released();

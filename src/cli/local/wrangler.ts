@@ -39,13 +39,23 @@ export function runWrangler(folder: string, doing: string, args: readonly string
 
 /** What the Worker threw as it was loaded, or else the last thing that wrangler called an error, or its last words. */
 export function lastError(output: string): string {
-  const lines = stripVTControlCharacters(output)
+  return errorIn(output) ?? linesOf(output).at(-1) ?? "wrangler said nothing";
+}
+
+/** What the Worker threw as it was loaded, or else the last line that is an error: wrangler's, or a program's that died. Undefined for none. */
+export function errorIn(output: string): string | undefined {
+  const lines = linesOf(output);
+  const errors = lines.filter((line) => line.includes("[ERROR]"));
+  const thrown = errors.findLast((line) => LOADING.test(line));
+  const error = thrown ?? errors.at(-1) ?? lines.findLast((line) => /^(?:Uncaught )?\w*Error(?: \[\w+\])?: /.test(line));
+  return error?.replace(/^.*\[ERROR\]\s*/, "").replace(LOADING, "");
+}
+
+function linesOf(output: string): string[] {
+  return stripVTControlCharacters(output)
     .split("\n")
     .map((line) => line.trim())
     .filter((line) => line !== "" && !line.startsWith("🪵"));
-  const errors = lines.slice(-RECENT_LINES).filter((line) => line.includes("[ERROR]"));
-  const thrown = errors.findLast((line) => LOADING.test(line));
-  return (thrown ?? errors.at(-1) ?? lines.at(-1) ?? "wrangler said nothing").replace(/^.*\[ERROR\]\s*/, "").replace(LOADING, "");
 }
 
 /** True for a line of the log in which the runtime says what the Worker threw as it was loaded. */
@@ -53,8 +63,6 @@ export function isLoadingError(line: string): boolean {
   return line.includes("[ERROR]") && LOADING.test(stripVTControlCharacters(line));
 }
 
-/** Of a log that is written on from start to start. */
-const RECENT_LINES = 200;
 /** What a Worker's own code threw before it could serve anything: wrangler lists behind it what is missing because of that. */
 const LOADING = /service core:user:\S+ Uncaught (?:Error: )?(?:\w+Error: )?/;
 
