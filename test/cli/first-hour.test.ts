@@ -22,7 +22,8 @@ function clone(): string {
   return folder;
 }
 
-const SAYS_WITHIN_MS = 60_000;
+/** Less than the test has; a busy machine takes more than a minute for a start. */
+const SAYS_WITHIN_MS = 150_000;
 
 /** `npm start` in a clone, and a look at what it says. */
 class Terminal {
