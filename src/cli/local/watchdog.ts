@@ -10,7 +10,7 @@ export const PATIENCE_MS = 30_000;
  * never answers (see `runDev`). Never resolves once `over` is aborted, or after wrangler has ended.
  */
 export async function untilDeaf(
-  engine: Pick<Engine, "answers" | "ended">,
+  engine: Pick<Engine, "answers"> & { ended: Promise<unknown> },
   over: AbortSignal,
   { lookEveryMs = LOOK_EVERY_MS, patienceMs = PATIENCE_MS } = {},
 ): Promise<"deaf"> {
