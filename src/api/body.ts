@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import { issuesIn, MillraceError, parseBounded } from "../engine/index.ts";
+import { type Items, issuesIn, MillraceError, parseBounded } from "../engine/index.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { mediaTypeOf, notTaken } from "./media-type.ts";
 
@@ -16,8 +16,8 @@ interface BodyOptions {
   /** Says of other media types whether they are read the same. */
   isTaken?: (mediaType: string) => boolean;
   maxBytes?: number;
-  /** True leaves the character NUL to whoever reads the items of the body one by one. */
-  nul?: boolean;
+  /** The list whose items are answered one by one: one that cannot be taken is its own error, in its place. */
+  items?: Items;
 }
 
 /**
@@ -27,11 +27,11 @@ interface BodyOptions {
 export async function readBody<Schema extends z.ZodType>(
   request: HonoRequest,
   schema: Schema,
-  { mediaType = "application/json", isTaken = () => false, maxBytes = USUAL_MAX_BYTES, nul = false }: BodyOptions = {},
+  { mediaType = "application/json", isTaken = () => false, maxBytes = USUAL_MAX_BYTES, items }: BodyOptions = {},
 ): Promise<z.output<Schema>> {
   const sent = mediaTypeOf(request);
   if (sent !== mediaType && !isTaken(sent)) throw notTaken(sent, mediaType);
-  return parseWith(schema, parseBounded(await readText(request.raw, maxBytes), maxBytes, { nul }));
+  return parseWith(schema, parseBounded(await readText(request.raw, maxBytes), maxBytes, items));
 }
 
 /** A value that fits its schema. Errors: `invalid_payload` with an issue per wrong field. */

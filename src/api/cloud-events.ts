@@ -1,6 +1,6 @@
 import { type OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import { assertBounded, type CommandRequest, INTAKE_LIMITS, MillraceError } from "../engine/index.ts";
+import { type CommandRequest, INTAKE_LIMITS, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { jsonSchema, parseWith, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -121,11 +121,11 @@ export async function readCloudEvents(
   request: HonoRequest,
   { most, maxBytes }: { most: number; maxBytes: number },
 ): Promise<(CloudEvent | MillraceError)[]> {
-  const events = await readBody(request, z.array(z.unknown()).max(most), { mediaType: CLOUD_EVENT_BATCH, maxBytes, nul: true });
+  const items = { key: "", most };
+  const events = await readBody(request, z.array(z.unknown()).max(most), { mediaType: CLOUD_EVENT_BATCH, maxBytes, items });
   return events.map((event) => {
     try {
-      assertBounded(event, { nul: false });
-      return parseEvent(event);
+      return parseEvent(orThrow(event));
     } catch (error) {
       if (error instanceof MillraceError) return error;
       throw error;

@@ -39,6 +39,7 @@ const batchItemSchema = commandSchema.extend({
   idempotency_key: chosenName(MAX_KEY_CHARACTERS).optional(),
 });
 
+const { most, maxBytes } = BATCH_LIMITS;
 /** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
 const batchSchema = z.strictObject({ commands: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most) });
 const unreadBatchSchema = z.strictObject({ commands: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
@@ -121,7 +122,7 @@ export function commands(catalog: Catalog) {
     .openapi(acceptMany, async (context) => {
       const { env, var: variables, req } = context;
       const requests = await readItems<CommandRequest>(req, {
-        json: async () => (await readBody(req, unreadBatchSchema, { maxBytes: BATCH_LIMITS.maxBytes, nul: true })).commands,
+        json: async () => (await readBody(req, unreadBatchSchema, { maxBytes, items: { key: "commands", most } })).commands,
         read: commandIn,
         assertMay: (type) => assertMayAsk(catalog, variables.caller, type),
       });

@@ -117,7 +117,7 @@ const list = createRoute({
 export function facts() {
   return new OpenAPIHono<ApiEnv>()
     .openapi(append, async (context) => {
-      const body = await readBody(context.req, unreadSchema, { maxBytes: MAX_BYTES, nul: true });
+      const body = await readBody(context.req, unreadSchema, { maxBytes: MAX_BYTES, items: { key: "facts", most: MAX_FACTS, at: pathOf } });
       const from: Provenance = {
         tenant_id: context.var.caller.tenantId,
         ...traceFields(nextHop(traceOf(context.req) ?? {})),

@@ -1,5 +1,5 @@
 import type { HonoRequest } from "hono";
-import { assertBounded, MillraceError, type Token } from "../engine/index.ts";
+import { MillraceError, type Token } from "../engine/index.ts";
 import { commandOf, isCloudEventBatch, orThrow, readCloudEvents } from "./cloud-events.ts";
 import { problemOf } from "./problem.ts";
 import { traceOf } from "./trace.ts";
@@ -35,10 +35,7 @@ export async function readItems<Item extends { type: string }>(
 ): Promise<(Item | Said | MillraceError)[]> {
   const items = isCloudEventBatch(request)
     ? (await readCloudEvents(request, BATCH_LIMITS)).map((event) => () => commandOf(orThrow(event)))
-    : (await json()).map((item) => () => {
-        assertBounded(item, { nul: false });
-        return read(item);
-      });
+    : (await json()).map((item) => () => read(orThrow(item)));
   return items.map((take) => {
     try {
       const item = take();

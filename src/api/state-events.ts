@@ -48,6 +48,7 @@ const batchItemSchema = eventSchema.extend({
   idempotency_key: chosenName(MAX_KEY_CHARACTERS).meta({ description: "Names the event among those of its type." }),
 });
 
+const { most, maxBytes } = BATCH_LIMITS;
 /** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
 const batchSchema = z.strictObject({ events: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most) });
 const unreadBatchSchema = z.strictObject({ events: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
@@ -124,7 +125,7 @@ export function statedEvents(catalog: Catalog) {
     })
     .openapi(stateMany, async ({ env, req, var: { caller }, json }) => {
       const events = await readItems<EventRequest>(req, {
-        json: async () => (await readBody(req, unreadBatchSchema, { maxBytes: BATCH_LIMITS.maxBytes, nul: true })).events,
+        json: async () => (await readBody(req, unreadBatchSchema, { maxBytes, items: { key: "events", most } })).events,
         read: eventIn,
         assertMay: (type) => assertMayState(catalog, caller, type),
       });

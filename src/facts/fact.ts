@@ -137,6 +137,8 @@ export function keptByMillrace(path: string): MillraceError {
 
 /** Reads a fact that somebody states. Errors: `invalid_payload` with the issues, also for one that no message could carry; for an unknown type, with the types there are and the nearest. */
 export function readFact(value: unknown, path = "fact", { nul = true } = {}): StatedFact {
+  // What could not be read as JSON of ours is its own error already.
+  if (value instanceof MillraceError) throw value;
   // It travels as the payload of its messages.
   assertBounded(value, { within: 1, at: path, nul });
   const parsed = statedFactSchema.safeParse(value);

@@ -1,4 +1,5 @@
 import { type Issue, MillraceError } from "./errors.ts";
+import { type Counted, countItems, doubledKey, itemsIn, pathAt } from "./json-text.ts";
 import { isBeyondJson, shortened } from "./text.ts";
 
 /** What the door lets in. A body past one of these is refused before anything is parsed further or stored. */
@@ -13,29 +14,82 @@ export const INTAKE_LIMITS = {
 
 const FORBIDDEN_KEYS = new Set(["__proto__", "constructor", "prototype"]);
 
+/** The list in a body whose items are answered one by one. */
+export interface Items {
+  /** Its key; "" where the body is the list itself. */
+  key: string;
+  /** Of more items none is looked at for itself. */
+  most: number;
+  /** What an item is called in its own error; default nothing. */
+  at?: (index: number) => string;
+}
+
 /**
  * Parses a body from outside, or refuses it: nothing of it is dropped or replaced. Errors: `payload_too_large` (413), `invalid_json`,
- * `invalid_payload` with the path of what is too much, comes twice in one object, or holds the character NUL, where SQL's functions take a
- * text to end (`nul`: true leaves that to whoever reads the items one by one).
+ * `invalid_payload` with the path of what is too much, comes twice in one object, would be read as another number, or holds the character
+ * NUL, where SQL's functions take a text to end. With `items`, an item of that list that is refused stands in the answer as its own error,
+ * beside those that are not.
  */
-export function parseBounded(text: string, maxBytes: number = INTAKE_LIMITS.maxBytes, { nul = false } = {}): unknown {
+export function parseBounded(text: string, maxBytes: number = INTAKE_LIMITS.maxBytes, items?: Items): unknown {
   if (byteLength(text) > maxBytes) {
     throw new MillraceError(
       "payload_too_large",
       `The body is larger than ${maxBytes} bytes. Store it yourself and send a reference to it.`,
     );
   }
-  const { fields } = assertFewItems(text);
-  let value: unknown;
   try {
-    value = JSON.parse(text);
+    return parseWhole(text);
+  } catch (error) {
+    if (!items || !(error instanceof MillraceError) || error.code !== "invalid_payload") throw error;
+    return parseEach(text, items, error);
+  }
+}
+
+function parseWhole(text: string, at = ""): unknown {
+  const { fields, altered } = assertFewItems(text, { at });
+  const value = parseJson(text);
+  if (altered) {
+    const message = `${shortened(altered.written, 40)}, which would be read as ${Number(altered.written)}: send it as text`;
+    refuse({ path: below(at, pathAt(text, altered.at)), message });
+  }
+  const kept = assertBounded(value, { at, nul: !text.includes("\\u0000") });
+  // The last of two equal keys is what the parser keeps.
+  if (kept.fields < fields) refuse({ path: below(at, doubledKey(text)), message: "is there twice: send one of the two" });
+  return value;
+}
+
+/** The body with an error in the place of each item that is refused. Errors: what is wrong beside the items. */
+function parseEach(text: string, { key, most, at = () => "" }: Items, error: MillraceError): unknown {
+  assertFewItems(text, { maxDepth: Number.POSITIVE_INFINITY });
+  parseJson(text);
+  const found = itemsIn(text, key);
+  if (found.length === 0 || found.length > most) throw error;
+  const around = [0, ...found.map(({ end }) => end)].map((from, index) => text.slice(from, found[index]?.start));
+  const body = parseWhole(around.join("null")) as Record<string, unknown[]> & unknown[];
+  const list = key === "" ? body : (body[key] as unknown[]);
+  for (const [index, { start, end }] of found.entries()) list[index] = valueOrError(() => parseWhole(text.slice(start, end), at(index)));
+  return body;
+}
+
+function valueOrError(read: () => unknown): unknown {
+  try {
+    return read();
+  } catch (error) {
+    if (error instanceof MillraceError) return error;
+    throw error;
+  }
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
   } catch {
     throw new MillraceError("invalid_json", "The body is not JSON. Send one JSON object with `Content-Type: application/json`.");
   }
-  const kept = assertBounded(value, { nul: nul || !text.includes("\\u0000") });
-  // The last of two equal keys is what the parser keeps.
-  if (kept.fields < fields) refuse({ path: doubledKey(text), message: "is there twice: send one of the two" });
-  return value;
+}
+
+function below(at: string, path: string): string {
+  return at && path ? `${at}.${path}` : at || path;
 }
 
 /**
@@ -89,66 +143,18 @@ function refuse({ path, message }: Issue): never {
   throw new MillraceError("invalid_payload", `Refused at ${shortened(path, 200) || "the root"}: ${issue.message}.`, { issues: [issue] });
 }
 
-const [QUOTE, BACKSLASH, COMMA, COLON, SPACE] = [0x22, 0x5c, 0x2c, 0x3a, 0x20];
-const OPENING: ReadonlySet<number> = new Set([0x5b, 0x7b]);
-const CLOSING: ReadonlySet<number> = new Set([0x5d, 0x7d]);
-
 /**
- * Refuses by its text alone what holds more keys or levels than the limits: a value takes many times the memory of its text, so it is
- * counted before it is made. Answers how many fields are written in it.
+ * Refuses by its text alone what holds more keys or levels than the limits. Answers how many fields are written in it, and where a number
+ * stands that would be read as another one.
  */
-export function assertFewItems(text: string): { fields: number } {
-  let items = 0;
-  let fields = 0;
-  let depth = 0;
-  let isFirst = false;
-  for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    if (unit <= SPACE) continue;
-    // What stands behind an opening bracket is its first item, unless it is the closing one; each comma announces another.
-    if (unit === COMMA || (isFirst && !CLOSING.has(unit))) items++;
-    isFirst = OPENING.has(unit);
-    if (isFirst) depth++;
-    else if (CLOSING.has(unit)) depth--;
-    else if (unit === QUOTE) at = endOfString(text, at);
-    else if (unit === COLON) fields++;
-    if (items > INTAKE_LIMITS.maxKeys) refuse({ path: "", message: `more than ${INTAKE_LIMITS.maxKeys} keys: send the data by reference` });
-    if (depth > INTAKE_LIMITS.maxDepth) {
-      refuse({ path: "", message: `nested deeper than ${INTAKE_LIMITS.maxDepth} levels: flatten it or send it as one string` });
-    }
+export function assertFewItems(
+  text: string,
+  { at = "", maxDepth = INTAKE_LIMITS.maxDepth }: { at?: string; maxDepth?: number } = {},
+): Pick<Counted, "fields" | "altered"> {
+  const counted = countItems(text, { items: INTAKE_LIMITS.maxKeys, depth: maxDepth });
+  if (counted.items > INTAKE_LIMITS.maxKeys) {
+    refuse({ path: at, message: `more than ${INTAKE_LIMITS.maxKeys} keys: send the data by reference` });
   }
-  return { fields };
-}
-
-/** The path of the first key that is there twice, in a text that is JSON. */
-function doubledKey(text: string): string {
-  const open: { keys: Set<string>; at: string }[] = [];
-  let key = "";
-  for (let at = 0; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    const inner = open.at(-1);
-    if (unit === QUOTE) {
-      const end = endOfString(text, at);
-      if (open.length > 0) key = text.slice(at, end + 1);
-      at = end;
-    } else if (OPENING.has(unit)) open.push({ keys: new Set(), at: "0" });
-    else if (CLOSING.has(unit)) open.pop();
-    else if (unit === COMMA && inner) inner.at = String(Number(inner.at) + 1);
-    else if (unit === COLON && inner) {
-      inner.at = JSON.parse(key) as string;
-      if (inner.keys.has(inner.at)) return open.map((one) => one.at).join(".");
-      inner.keys.add(inner.at);
-    }
-  }
-  return "";
-}
-
-/** Where the string ends that begins here. */
-function endOfString(text: string, start: number): number {
-  for (let at = start + 1; at < text.length; at++) {
-    const unit = text.charCodeAt(at);
-    if (unit === QUOTE) return at;
-    if (unit === BACKSLASH) at++;
-  }
-  return text.length;
+  if (counted.depth > maxDepth) refuse({ path: at, message: `nested deeper than ${maxDepth} levels: flatten it or send it as one string` });
+  return counted;
 }
