@@ -22,15 +22,33 @@ export const DOOR = mutantsOf("door", {
   },
   "NUL is taken": {
     file: "src/engine/contract/limits.ts",
-    find: 'assertBounded(value, { nul: nul || !text.includes("\\\\u0000") })',
-    put: "assertBounded(value, { nul: true })",
+    find: '{ at, nul: !text.includes("\\\\u0000") }',
+    put: "{ at, nul: true }",
     killedBy: BODIES,
   },
   "items are counted only once they are made": {
     file: "src/engine/contract/limits.ts",
-    find: "if (items > INTAKE_LIMITS.maxKeys) refuse",
-    put: "if (items < 0) refuse",
+    find: "if (counted.items > INTAKE_LIMITS.maxKeys) {",
+    put: "if (counted.items < 0) {",
     killedBy: BODIES,
+  },
+  "an integer is read as its neighbour": {
+    file: "src/engine/contract/json-text.ts",
+    find: "return size < LARGEST_PLAIN || ",
+    put: "return size === 0 && ",
+    killedBy: "test/api/numbers.test.ts",
+  },
+  "next to nothing is read as nothing": {
+    file: "src/engine/contract/json-text.ts",
+    find: "if (size === 0) return",
+    put: "if (size < 0) return",
+    killedBy: "test/api/numbers.test.ts",
+  },
+  "one wrong item refuses them all": {
+    file: "src/engine/contract/limits.ts",
+    find: "if (!items || !(error",
+    put: "if (items || !(error",
+    killedBy: "test/api/wrong-items.test.ts",
   },
   "a packed body is read as it is": {
     file: "src/api/media-type.ts",
