@@ -42,7 +42,7 @@ function shop(): Shop {
         { ...message, name: "OrderPlace", kind: "command", type: "order.place", signals: false },
         { ...message, name: "OrderPacked", kind: "event", type: "order.packed", signals: true },
       ],
-      definitions: [{ file: "src/workflows/place-order.ts", name: "placeOrder", workflow: "place-order" }],
+      definitions: [{ file: "src/workflows/place-order.ts", name: "placeOrder", workflow: "place-order", on: "order.place" }],
     },
     text: 'env.SHOP_ASKS; env.SHOP_NAME; env.SHOP_URL; env.STOCK; env.DESK; env.SHOP_COLOR; SHOP_COLOR?: string;\nstep.waitFor("packed", OrderPacked)',
   };
@@ -102,7 +102,8 @@ it.each<[string, Break, string, boolean]>([
   ],
   [
     "a workflow outside the catalog",
-    ({ known }) => known.definitions.push({ file: "src/workflows/credit.ts", name: "creditLoyalty", workflow: "credit-loyalty" }),
+    ({ known }) =>
+      known.definitions.push({ file: "src/workflows/credit.ts", name: "creditLoyalty", workflow: "credit-loyalty", on: "order.place" }),
     'The catalog does not know "credit-loyalty" (src/workflows/credit.ts). Add this line to src/workflows/index.ts: export { creditLoyalty } from "./credit.ts";',
     false,
   ],
@@ -133,7 +134,22 @@ it.each<[string, Break, string, boolean]>([
   [
     "an event without a line in the routes",
     ({ known }) => known.messages.push({ ...(known.messages[1] ?? never()), name: "OrderLost", type: "order.lost", known: false }),
-    'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: on(OrderLost),',
+    'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: on(OrderLost), which knows it and lets nothing follow from it.',
+    false,
+  ],
+  [
+    "an event without a line that a workflow waits for",
+    ({ known }) => known.messages.splice(1, 1, { ...(known.messages[1] ?? never()), known: false, signals: false }),
+    'The event "order.packed" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: on(OrderPacked, signal()), since src/workflows/place-order.ts:2 waits for it.',
+    false,
+  ],
+  [
+    "an event without a line that a workflow is declared on",
+    ({ known }) => {
+      known.messages.push({ ...(known.messages[1] ?? never()), name: "OrderPaid", type: "order.paid", known: false });
+      Object.assign(known.definitions[0] ?? never(), { on: "order.paid" });
+    },
+    'The event "order.paid" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: on(OrderPaid, start(placeOrder)), since "place-order" is declared on it.',
     false,
   ],
   [
@@ -151,7 +167,7 @@ it.each<[string, Break, string, boolean]>([
   [
     "a variable that is set nowhere",
     ({ config }) => delete config.vars,
-    "src/workflows/place-order.ts:1 reads env.SHOP_NAME, which is set nowhere. Add a line to .dev.vars: SHOP_NAME=…, or bind it in wrangler.jsonc; what may be missing is declared with SHOP_NAME?:",
+    "src/workflows/place-order.ts:1 reads env.SHOP_NAME, which is set nowhere. Add SHOP_NAME=… to .dev.vars and SHOP_NAME= to .dev.vars.example, from which npm run types knows it, or bind it in wrangler.jsonc. What may be missing is declared as SHOP_NAME?: string; in an interface beside its reader, as in src/webhooks/settings.ts.",
     false,
   ],
 ])("%s is told with what to add", (_, breaks, says, stops) => {

@@ -3,6 +3,8 @@ import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const LOOK_EVERY_MS = 200;
+/** Longest that a file which has just become empty is waited for: who writes in place empties it first. */
+const EMPTY_MS = 2000;
 
 /** A moment of some files: each with its size and when it was written. */
 type Moment = ReadonlyMap<string, string>;
@@ -23,7 +25,10 @@ export class Changes {
       await sleep(LOOK_EVERY_MS, undefined, { signal });
       let now = momentOf(this.#paths);
       if (changed(this.#known, now).length === 0) continue;
-      for (let before: Moment | undefined; before === undefined || changed(before, now).length > 0; ) {
+      const since = Date.now();
+      const isBeingWritten = () =>
+        Date.now() - since < EMPTY_MS && changed(this.#known, now).some((file) => now.get(file)?.startsWith("0 "));
+      for (let before: Moment | undefined; before === undefined || changed(before, now).length > 0 || isBeingWritten(); ) {
         before = now;
         await sleep(LOOK_EVERY_MS / 2, undefined, { signal });
         now = momentOf(this.#paths);
@@ -43,7 +48,7 @@ function momentOf(paths: readonly string[]): Moment {
   const files = new Map<string, string>();
   const add = (path: string) => {
     const stat = statSync(path, { throwIfNoEntry: false });
-    if (stat?.isFile()) files.set(path, `${stat.mtimeMs} ${stat.size} ${stat.ino}`);
+    if (stat?.isFile()) files.set(path, `${stat.size} ${stat.mtimeMs} ${stat.ino}`);
     if (stat?.isDirectory()) for (const name of readdirSync(path)) add(join(path, name));
   };
   for (const path of paths) add(path);

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { setTimeout as sleep } from "node:timers/promises";
 import { Refusal } from "../command.ts";
 import { shown } from "../local/wrangler.ts";
 
@@ -18,6 +19,24 @@ export interface Config {
   [other: string]: unknown;
 }
 
+/** Editors that write in place empty a file first: one that ends too early is read again for so long, before anything is said of it. */
+const WRITTEN_WITHIN_MS = 2000;
+const READ_EVERY_MS = 100;
+
+/** A file that ends before its JSON does. */
+class CutShort extends Refusal {}
+
+/** As `readConfig`, of a file that somebody may just be writing. */
+export async function readSavedConfig(file: string, withinMs = WRITTEN_WITHIN_MS): Promise<Config> {
+  for (const until = Date.now() + withinMs; ; await sleep(READ_EVERY_MS)) {
+    try {
+      return readConfig(file);
+    } catch (error) {
+      if (!(error instanceof CutShort) || Date.now() >= until) throw error;
+    }
+  }
+}
+
 /** Reads a configuration with comments. Errors: a `Refusal` that says in which line it is no JSON. */
 export function readConfig(file: string): Config {
   const text = readFileSync(file, "utf8");
@@ -27,7 +46,8 @@ export function readConfig(file: string): Config {
     const why = error instanceof Error ? error.message.replace(/ \(line \d+ column \d+\)$/, "") : String(error);
     const place = /position (\d+)/.exec(why)?.[1];
     const line = place === undefined ? text.split("\n").length : text.slice(0, Number(place)).split("\n").length;
-    throw new Refusal(
+    const Kind = place === undefined || Number(place) >= text.trimEnd().length ? CutShort : Refusal;
+    throw new Kind(
       `${shown(file)}:${line} is not JSON: ${why.replace(/ in JSON at position \d+.*/s, "")}. Look there, or at the line before.`,
     );
   }

@@ -35,7 +35,15 @@ export interface KnownWorkflow {
   file: string;
   name: string;
   workflow: string;
+  /** The type of the message it is declared `on`. */
+  on: string;
 }
 
 /** What the process that loads the sources says. */
 export type Look = { known: Known } | { error: string; at: string | undefined };
+
+/** The innermost place of a stack that lies in the sources, and not in the engine: `file:line`. */
+export function placeIn(stack: string, sources: string): string | undefined {
+  const places = [...stack.matchAll(/\(?(?:file:\/\/)?(\/[^\s():]+:\d+)(?::\d+)?\)?$/gm)].map(([, place = ""]) => place);
+  return places.find((place) => place.startsWith(`${sources}/`) && !place.startsWith(`${sources}/engine/`));
+}

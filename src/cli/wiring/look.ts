@@ -1,7 +1,7 @@
 // A process of its own, which loads the sources as they stand and says what they know: what they do as they are loaded is theirs alone.
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
-import type { Known, KnownMessage, KnownQueue, KnownWorkflow, Look } from "./known.ts";
+import { type Known, type KnownMessage, type KnownQueue, type KnownWorkflow, type Look, placeIn } from "./known.ts";
 
 /** The platform's modules, as far as sources need them to be loaded. */
 const PLATFORM = `class Base {}
@@ -39,9 +39,13 @@ interface Loaded {
 }
 
 const [bundle = "", sources = ""] = process.argv.slice(2);
+const exit = process.exit.bind(process);
+process.exit = (code) => {
+  throw new Error(`process.exit(${code ?? ""}) is called as they are loaded.`);
+};
 const said: Look = await import(pathToFileURL(bundle).href).then((loaded: Loaded) => ({ known: knownOf(loaded) }), refusalOf);
 // What the sources began as they were loaded holds nothing up.
-process.send?.(said, () => process.exit());
+process.send?.(said, () => exit());
 
 function knownOf({ app, worker, modules }: Loaded): Known {
   const exported = modules.flatMap(([file, names]) => Object.entries(names).map(([name, value]) => ({ file, name, value })));
@@ -53,7 +57,7 @@ function knownOf({ app, worker, modules }: Loaded): Known {
       isMessage(value) ? [{ file, name, kind: value.kind, type: value.type, queue: value.queue.name, ...fateOf(app, value) }] : [],
     ),
     definitions: exported.flatMap(({ file, name, value }): KnownWorkflow[] =>
-      isWorkflow(value) ? [{ file, name, workflow: value.name }] : [],
+      isWorkflow(value) ? [{ file, name, workflow: value.name, on: value.on.type }] : [],
     ),
   };
 }
@@ -78,7 +82,7 @@ function isMessage(value: unknown): value is Message {
   return (kind === "command" || kind === "event") && typeof type === "string" && payload !== undefined && queue !== undefined;
 }
 
-function isWorkflow(value: unknown): value is { name: string } {
+function isWorkflow(value: unknown): value is { name: string; on: Message } {
   const { name, on, run } = (value ?? {}) as Exports;
   return typeof name === "string" && typeof run === "function" && isMessage(on);
 }
@@ -86,6 +90,5 @@ function isWorkflow(value: unknown): value is { name: string } {
 /** An error of the sources, and the place in them where it was thrown. */
 function refusalOf(error: unknown): Look {
   const { message = String(error), stack = "" } = error instanceof Error ? error : {};
-  const places = [...stack.matchAll(/\(?(?:file:\/\/)?(\/[^\s()]+:\d+):\d+\)?$/gm)].map(([, place = ""]) => place);
-  return { error: message, at: places.find((place) => place.startsWith(`${sources}/`) && !place.startsWith(`${sources}/engine/`)) };
+  return { error: message, at: placeIn(stack, sources) };
 }

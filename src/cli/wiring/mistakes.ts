@@ -16,7 +16,7 @@ export function mistakesIn(config: Config, known: Known, sources: readonly Sourc
     ...[
       ...workflows(config, known),
       ...queues(config, known),
-      ...messages(known),
+      ...messages(known, sources),
       ...waits(known, sources),
       ...variables(config, sources, set),
     ].map((says) => ({ says, stops: false })),
@@ -116,27 +116,44 @@ const consumerOf = ({ name, batch, retries, concurrency }: KnownQueue) => ({
 const lettersOf = (queue: string) => ({ queue, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 });
 
 /** Messages that nobody would take. */
-function messages(known: Known): string[] {
+function messages(known: Known, sources: readonly Source[]): string[] {
   const taken = new Set(known.messages.filter((message) => message.known).map(({ type }) => type));
   const alone = known.messages.filter(({ type }, at, all) => !taken.has(type) && all.findIndex((one) => one.type === type) === at);
   return alone.map(({ kind, type, file, name }) =>
     kind === "event"
-      ? `The event "${type}" (${file}) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: on(${name}),`
+      ? `The event "${type}" (${file}) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: ${routeOf(known, sources, type, name)}`
       : `No workflow performs the command "${type}" (${file}): each would be refused. Write one with on: ${name}, and export it from src/workflows/index.ts.`,
+  );
+}
+
+/** The line of an event, with who is known to want it. */
+function routeOf(known: Known, sources: readonly Source[], type: string, name: string): string {
+  const started = known.definitions.filter(({ on }) => on === type);
+  const waiting = waitsIn(sources).filter((wait) => wait.name === name);
+  const targets = [...started.map((one) => `start(${one.name})`), ...(waiting.length > 0 ? ["signal()"] : [])];
+  if (targets.length === 0) return `on(${name}), which knows it and lets nothing follow from it.`;
+  const why = [...started.map((one) => `"${one.workflow}" is declared on it`), ...waiting.map(({ place }) => `${place} waits for it`)];
+  return `on(${name}, ${targets.join(", ")}), since ${why.join(" and ")}.`;
+}
+
+function waitsIn(sources: readonly Source[]): { name: string; place: string }[] {
+  return sources.flatMap(({ file, text }) =>
+    [...text.matchAll(/\.waitFor\(\s*"[^"]*",\s*(?:\w+\.)?(\w+)/g)].map(({ 1: name = "", index }) => ({
+      name,
+      place: `${file}:${lineAt(text, index)}`,
+    })),
   );
 }
 
 /** Waits for events that no route passes on. */
 function waits(known: Known, sources: readonly Source[]): string[] {
-  return sources.flatMap(({ file, text }) =>
-    [...text.matchAll(/\.waitFor\(\s*"[^"]*",\s*(?:\w+\.)?(\w+)/g)].flatMap(({ 1: name, index }) => {
-      const [event, ...others] = known.messages.filter((message) => message.name === name);
-      if (!event?.known || event.kind !== "event" || event.signals || others.length > 0) return [];
-      return [
-        `${file}:${lineAt(text, index)} waits for "${event.type}", which no route passes on to those who wait. Add signal() to its line in src/consumers/routes.ts: on(${name}, signal()),`,
-      ];
-    }),
-  );
+  return waitsIn(sources).flatMap(({ name, place }) => {
+    const [event, ...others] = known.messages.filter((message) => message.name === name);
+    if (!event?.known || event.kind !== "event" || event.signals || others.length > 0) return [];
+    return [
+      `${place} waits for "${event.type}", which no route passes on to those who wait. Add signal() to its line in src/consumers/routes.ts: on(${name}, signal()),`,
+    ];
+  });
 }
 
 /** Variables that are read, may not be missing, and are set nowhere. */
@@ -149,7 +166,7 @@ function variables(config: Config, sources: readonly Source[], set: readonly str
       if (bound.has(name) || optional.has(name) || seen.has(name)) return [];
       seen.add(name);
       return [
-        `${file}:${lineAt(text, index)} reads env.${name}, which is set nowhere. Add a line to .dev.vars: ${name}=…, or bind it in wrangler.jsonc; what may be missing is declared with ${name}?:`,
+        `${file}:${lineAt(text, index)} reads env.${name}, which is set nowhere. Add ${name}=… to .dev.vars and ${name}= to .dev.vars.example, from which npm run types knows it, or bind it in wrangler.jsonc. What may be missing is declared as ${name}?: string; in an interface beside its reader, as in src/webhooks/settings.ts.`,
       ];
     }),
   );

@@ -3,9 +3,10 @@ import { once } from "node:events";
 import { existsSync, mkdirSync, readdirSync, readFileSync, renameSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
 import { join, relative } from "node:path";
-import { ROOT, WRANGLER } from "../local/wrangler.ts";
+import { errorIn, ROOT, WRANGLER } from "../local/wrangler.ts";
 import type { Config } from "./config.ts";
 import type { Known, Look } from "./known.ts";
+import { placeIn } from "./known.ts";
 
 const SRC = join(ROOT, "src");
 
@@ -42,7 +43,8 @@ interface Plugged {
 /** Wrangler's own bundler: what it reads, wrangler will read. */
 const bundler = (): Bundler => createRequire(WRANGLER)("esbuild");
 
-const LOOK_WITHIN_MS = 20_000;
+/** How long the sources may take to be loaded: again, with more time, where a busy machine may be the reason. */
+const LOAD_WITHIN_MS = [20_000, 60_000];
 
 /**
  * Bundles our own sources, not the packages, into one file, and loads them in a process of its own to hear what they know. Answers the
@@ -68,7 +70,7 @@ export async function look(folder: string, { main = "src/worker.ts", define }: C
   const output = (name: string) => built.outputFiles?.find(({ path }) => path === join(folder, name))?.text ?? "";
   const file = join(folder, "look.js");
   writeFileSync(file, output("look.js"));
-  const said = await load(file);
+  const said = await load(file, SRC);
   if ("known" in said) return { known: said.known, sources, worker: output("worker.js") };
   const place = said.at && !said.error.includes(said.at) ? ` (${relative(ROOT, said.at)})` : "";
   return { mistake: `The sources cannot be loaded: ${said.error}${place}` };
@@ -106,16 +108,45 @@ function firstOf(errors: readonly Message[], warnings: readonly Message[]): stri
   return `${place} does not compile: ${found.text}`;
 }
 
-async function load(bundle: string): Promise<Look> {
-  const child: ChildProcess = fork(join(import.meta.dirname, "look.ts"), [bundle, SRC], {
+/** Loads a bundle in a process of its own. `sources` is the folder whose files are worth naming; `within` has a time in ms for each try. */
+export async function load(bundle: string, sources: string, within: readonly number[] = LOAD_WITHIN_MS): Promise<Look> {
+  for (const [at, ms] of within.entries()) {
+    const said = await loadOnce(bundle, sources, ms);
+    if (said !== "late") return said;
+    if (at === within.length - 1) break;
+  }
+  const seconds = within.map((ms) => `${ms / 1000} s`).join(", then ");
+  return { error: `they took longer than ${seconds}. Either what they begin never ends, or the machine is too busy.`, at: undefined };
+}
+
+async function loadOnce(bundle: string, sources: string, withinMs: number): Promise<Look | "late"> {
+  const child: ChildProcess = fork(join(import.meta.dirname, "look.ts"), [bundle, sources], {
     execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning"],
-    stdio: ["ignore", "ignore", "ignore", "ipc"],
-    timeout: LOOK_WITHIN_MS,
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
   });
+  let late = false;
+  const timer = setTimeout(() => {
+    late = true;
+    child.kill("SIGKILL");
+  }, withinMs);
   let said: Look | undefined;
   child.on("message", (message) => {
     said = message as Look;
   });
-  await once(child, "exit");
-  return said ?? { error: "they ended the process that loaded them, or took longer than 20 s.", at: undefined };
+  let wrote = "";
+  child.stderr?.on("data", (chunk) => {
+    wrote += chunk;
+  });
+  const [code, signal] = await once(child, "close");
+  clearTimeout(timer);
+  if (said) return said;
+  if (late) return "late";
+  const why = code === UNSETTLED ? "an await outside of all functions never ends" : `it ended with ${signal ?? `exit code ${code}`}`;
+  return {
+    error: `the process that loaded them did not survive: ${errorIn(wrote) ?? why}.`.replace(/\.\.$/, "."),
+    at: placeIn(wrote, sources),
+  };
 }
+
+/** Node's exit code for a module that waits for something which nothing is going to do. */
+const UNSETTLED = 13;

@@ -1,7 +1,7 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
-import { type Config, readConfig } from "./config.ts";
+import { type Config, readSavedConfig } from "./config.ts";
 import { type Mistake, mistakesIn } from "./mistakes.ts";
 import { look, replace } from "./sources.ts";
 
@@ -41,7 +41,7 @@ export class Wiring {
   /** Looks at everything as it stands. What is wrong is answered, never thrown. */
   async look(): Promise<Verdict> {
     try {
-      const config = readConfig(this.#config);
+      const config = await readSavedConfig(this.#config);
       const seen = await look(this.#folder, config);
       if ("mistake" in seen) return stopped(seen.mistake);
       const set = [...this.#set, ...Object.keys(parseEnv(readFileSync(this.#secrets, "utf8")))];

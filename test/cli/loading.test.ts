@@ -1,0 +1,79 @@
+import { mkdirSync, realpathSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { expect, it } from "vitest";
+import { Changes } from "../../src/cli/wiring/changes.ts";
+import { readSavedConfig } from "../../src/cli/wiring/config.ts";
+import { load } from "../../src/cli/wiring/sources.ts";
+import { emptyFolder } from "./folder.ts";
+
+const CATALOG = "export const app = { queues: [], workflows: [] }, worker = {}, modules = [];";
+
+/** Loads sources that do something as they are loaded; `within` in ms. */
+function loading(does: string, within?: number[]) {
+  const sources = realpathSync(emptyFolder());
+  const file = join(sources, "shop.mjs");
+  writeFileSync(file, `${CATALOG}\n${does}`);
+  return { file, said: load(file, sources, within) };
+}
+
+it.each([
+  ["end the process", "process.exit(3)", "process.exit(3) is called as they are loaded.", 2],
+  [
+    "fail a moment later",
+    'Promise.reject(new TypeError("No shop.")); await new Promise((later) => setTimeout(later, 5000))',
+    "the process that loaded them did not survive: TypeError: No shop.",
+    2,
+  ],
+  [
+    "wait for what never comes",
+    "await new Promise(() => {})",
+    "the process that loaded them did not survive: an await outside of all functions never ends.",
+    undefined,
+  ],
+  ["are killed", 'process.kill(process.pid, "SIGKILL")', "the process that loaded them did not survive: it ended with SIGKILL.", undefined],
+])("sources that %s are told so, with the place if there is one", async (_, does, error, line) => {
+  const { file, said } = loading(does);
+  const at = line === undefined ? undefined : `${file}:${line}`;
+  expect(await said).toEqual({ error, at });
+});
+
+it("sources that take too long are loaded again, with more time, before anything is said", async () => {
+  const once = `import { existsSync, writeFileSync } from "node:fs";
+    if (!existsSync(import.meta.dirname + "/busy")) { writeFileSync(import.meta.dirname + "/busy", ""); for (;;); }`;
+  expect(await loading(once, [3000, 60_000]).said).toEqual({ known: expect.objectContaining({ workflows: [] }) });
+  expect(await loading("for (;;);", [100, 200]).said).toEqual({
+    error: "they took longer than 0.1 s, then 0.2 s. Either what they begin never ends, or the machine is too busy.",
+    at: undefined,
+  });
+});
+
+it.each([
+  ["emptied", ""],
+  ["half written", '{ "a": [1,'],
+])("a configuration that is %s is read again before anything is said of it", async (_, first) => {
+  const file = join(emptyFolder(), "wrangler.jsonc");
+  writeFileSync(file, first);
+  void sleep(400).then(() => writeFileSync(file, '{ "a": 1 }'));
+  expect(await readSavedConfig(file, 30_000)).toEqual({ a: 1 });
+  writeFileSync(file, first);
+  await expect(readSavedConfig(file, 200)).rejects.toThrow("is not JSON");
+});
+
+it("a source that is emptied and then written is one change, of all of it", async () => {
+  const folder = join(emptyFolder(), "src");
+  mkdirSync(folder);
+  const file = join(folder, "shop.ts");
+  writeFileSync(file, "before");
+  const changes = new Changes([folder]);
+  const stop = new AbortController();
+  const first = changes.next(stop.signal);
+  writeFileSync(file, "");
+  let isWritten = false;
+  void sleep(900).then(() => {
+    writeFileSync(file, "after, and longer");
+    isWritten = true;
+  });
+  expect(await first).toEqual([file]);
+  expect(isWritten).toBe(true);
+});
