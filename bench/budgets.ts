@@ -1,13 +1,16 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { startEngine } from "../src/cli/local/engine-process.ts";
 import { freePort } from "../src/cli/local/ports.ts";
+import { numberOption, readOptions } from "../src/cli/options.ts";
 
 // npm run bench:budgets: asks in flight over HTTP, for a hot account and quiet ones, one in five a repeat. `-- --json` prints one object last.
 
-const { values } = parseArgs({ options: { json: { type: "boolean", default: false }, asks: { type: "string", default: "10000" } } });
-const ASKS = Number(values.asks);
+const USAGE = "Usage: npm run bench:budgets -- [--asks 10000] [--json]. So many asks are made; --json prints one object last.";
+const { values } = readOptions(USAGE, {
+  options: { json: { type: "boolean", default: false }, asks: { type: "string", default: "10000" } },
+});
+const ASKS = numberOption(USAGE, "asks", values.asks, { least: 1 });
 /** Connections that ask side by side. */
 const IN_FLIGHT = 250;
 const LIMIT = 100_000;

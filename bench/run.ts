@@ -1,14 +1,15 @@
 import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
 import { type Engine, startEngine } from "../src/cli/local/engine-process.ts";
 import { freePort } from "../src/cli/local/ports.ts";
+import { numberOption, readOptions } from "../src/cli/options.ts";
 import { usdPerMillionRuns } from "./prices.ts";
 
 // npm run bench: what the guarantees cost, as ratios within one run on one machine. `-- --json` prints one object last.
 
-const { values } = parseArgs({ options: { json: { type: "boolean", default: false }, rounds: { type: "string", default: "5" } } });
-const rounds = Number(values.rounds);
+const USAGE = "Usage: npm run bench -- [--rounds 5] [--json]. Each comparison is made so many times; --json prints one object last.";
+const { values } = readOptions(USAGE, { options: { json: { type: "boolean", default: false }, rounds: { type: "string", default: "5" } } });
+const rounds = numberOption(USAGE, "rounds", values.rounds, { least: 1 });
 const ROOT = join(import.meta.dirname, "..");
 
 const MESSAGES = 10_000;

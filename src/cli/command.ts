@@ -1,9 +1,13 @@
+import { MISUSED } from "./options.ts";
 import { failed } from "./terminal.ts";
 
 /** What stops a command and is for people to read: what happened, and what to do. */
 export class Refusal extends Error {
   override readonly name = "Refusal";
 }
+
+/** A command that was called in a way it does not know. */
+export class Misuse extends Refusal {}
 
 /** What a command gets: its arguments, and a signal for Ctrl-C and its relatives. */
 export interface Call {
@@ -21,12 +25,7 @@ export interface Usage {
   readonly flags?: readonly string[];
 }
 
-/** True when help is asked for, and nothing else is to be done. */
-export function wantsHelp(args: readonly string[]): boolean {
-  return args.includes("--help") || args.includes("-h");
-}
-
-/** The arguments that stand beside a command's options. Errors: a `Refusal` for an option it does not have: nobody should believe that it was heard. */
+/** The arguments that stand beside a command's options. Errors: a `Misuse` for an option it does not have: nobody should believe that it was heard. */
 export function besideOptions(args: readonly string[], { text, values, flags = [] }: Usage): string[] {
   const beside: string[] = [];
   for (let at = 0; at < args.length; at++) {
@@ -34,7 +33,7 @@ export function besideOptions(args: readonly string[], { text, values, flags = [
     const [name = ""] = arg.split("=");
     if (!arg.startsWith("-")) beside.push(arg);
     else if (values.includes(name)) at += name === arg ? 1 : 0;
-    else if (!flags.includes(arg)) throw new Refusal(`There is no option "${arg}". ${text}`);
+    else if (!flags.includes(arg)) throw new Misuse(`There is no option "${arg}". ${text}`);
   }
   return beside;
 }
@@ -43,7 +42,7 @@ export function besideOptions(args: readonly string[], { text, values, flags = [
 const INTERRUPTED = 130;
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Runs a command to its exit code: 0, 1 with a sentence, or 130 when a signal ended it. Whatever it started, its `finally` must end. */
+/** Runs a command to its exit code: 0, 1 with a sentence, 2 with one of how it is used, or 130 when a signal ended it. Whatever it started, its `finally` must end. */
 export async function runCommand(command: (call: Call) => Promise<number>): Promise<void> {
   // What an engine keeps is its owner's: payloads, hashes of tokens, logs.
   process.umask(0o077);
@@ -57,7 +56,7 @@ export async function runCommand(command: (call: Call) => Promise<number>): Prom
     if (stopping.signal.aborted) process.exitCode = INTERRUPTED;
     else {
       failed(error instanceof Error ? error.message : String(error));
-      process.exitCode = 1;
+      process.exitCode = error instanceof Misuse ? MISUSED : 1;
     }
   }
   // A keep-alive connection to an engine that is gone must not hold the command up.

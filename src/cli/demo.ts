@@ -1,6 +1,6 @@
 import { join } from "node:path";
 import pRetry from "p-retry";
-import { besideOptions, type Call, Refusal, runCommand, stopped, wantsHelp } from "./command.ts";
+import { besideOptions, type Call, Misuse, runCommand, stopped } from "./command.ts";
 import { batch } from "./demo/batch.ts";
 import { brand } from "./demo/brand/story.ts";
 import { crm } from "./demo/crm.ts";
@@ -13,6 +13,7 @@ import { ensureDevVars } from "./local/dev-vars.ts";
 import { closedFolder, type EngineOptions, startEngine } from "./local/engine-process.ts";
 import { freePort, portFrom, requireCallable } from "./local/ports.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
+import { wantsHelp } from "./options.ts";
 import { paint, say, seconds } from "./terminal.ts";
 
 const STORIES: Record<string, Story> = { brand, crm, publish, ledger, derived, webhooks, batch };
@@ -26,10 +27,10 @@ async function demo({ args, stop }: Call): Promise<number> {
   }
   const every = Object.values(STORIES).flatMap(({ options = [] }) => options);
   const [name = "brand", second] = besideOptions(args, { text: usage([]), values: [...VALUES, ...every], flags: ["--exit"] });
-  if (/^\d+$/.test(name)) throw new Refusal(`“${name}” is no demo. For a port of your choice: npm run demo -- --port ${name}`);
+  if (/^\d+$/.test(name)) throw new Misuse(`“${name}” is no demo. For a port of your choice: npm run demo -- --port ${name}`);
   const story = STORIES[name];
-  if (!story) throw new Refusal(`There is no demo “${name}”. There are:\n${list()}`);
-  if (second !== undefined) throw new Refusal(`One demo at a time: “${second}” stands behind “${name}”.`);
+  if (!story) throw new Misuse(`There is no demo “${name}”. There are:\n${list()}`);
+  if (second !== undefined) throw new Misuse(`One demo at a time: “${second}” stands behind “${name}”.`);
   requireInstalled();
   const own = story.options ?? [];
   besideOptions(args, { text: usage(own), values: [...VALUES, ...own], flags: ["--exit"] });

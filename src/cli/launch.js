@@ -8,7 +8,9 @@ const HELP = `Commands:
   npm start -- --help      the engine on this machine, until Ctrl-C
   npm run demo -- --help   one system at work, on an engine of its own
   npm run token -- --help  tokens: make, list, revoke
-  npm test -- --help       types, lint, dead code and all tests`;
+  npm test -- --help       types, lint, dead code and all tests
+
+And as long as you like, each with --help: npm run chaos, e2e:real, bench, bench:budgets`;
 
 const [name = ""] = process.argv.splice(2, 1);
 const refusal =
@@ -21,5 +23,5 @@ if (name === "--help") {
   await import(`./${name}.ts`);
 } else {
   console.error(refusal);
-  process.exitCode = 1;
+  process.exitCode = COMMANDS.includes(name) ? 1 : 2;
 }

@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { join } from "node:path";
-import { besideOptions, type Call, Refusal, runCommand, type Usage, wantsHelp } from "./command.ts";
+import { besideOptions, type Call, Misuse, runCommand, type Usage } from "./command.ts";
 import { ensureDevVars } from "./local/dev-vars.ts";
 import { Development } from "./local/development.ts";
 import { closedFolder, type Engine } from "./local/engine-process.ts";
@@ -10,6 +10,7 @@ import { narrator } from "./local/narrator.ts";
 import { portFrom, requireCallable } from "./local/ports.ts";
 import { authOption } from "./local/token.ts";
 import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
+import { wantsHelp } from "./options.ts";
 import { column, paint, say, seconds } from "./terminal.ts";
 
 const DEFAULT_PORT = 8787;
@@ -46,7 +47,7 @@ async function start({ args, stop }: Call): Promise<number> {
   }
   const [beside] = besideOptions(args, USAGE);
   if (beside !== undefined)
-    throw new Refusal(`npm start takes no "${beside}". For a port of your choice: npm start -- --port ${Number(beside) || DEFAULT_PORT}`);
+    throw new Misuse(`npm start takes no "${beside}". For a port of your choice: npm start -- --port ${Number(beside) || DEFAULT_PORT}`);
   requireInstalled();
   const port = portFrom(args, process.env.PORT, DEFAULT_PORT);
   await requireCallable(port);

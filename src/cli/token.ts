@@ -4,7 +4,8 @@ import { join } from "node:path";
 import { type Call, Refusal, runCommand } from "./command.ts";
 import { useDatabase } from "./local/database.ts";
 import { ROOT, requireInstalled, runWrangler } from "./local/wrangler.ts";
-import { readRequest } from "./token/request.ts";
+import { wantsHelp } from "./options.ts";
+import { readRequest, USAGE } from "./token/request.ts";
 import { findStatement, listStatement, mintStatements, revokeStatements } from "./token/statements.ts";
 
 const FOLDER = join(ROOT, ".millrace");
@@ -15,6 +16,10 @@ type Row = Record<string, string | number | null>;
 
 /** `npm run token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine. What is to be kept goes to stdout. */
 async function token({ args }: Call): Promise<number> {
+  if (wantsHelp(args)) {
+    process.stdout.write(`${USAGE}\n`);
+    return 0;
+  }
   const request = readRequest(args);
   requireInstalled();
   const run = request.remote ? remotely : locally;

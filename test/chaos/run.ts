@@ -1,13 +1,16 @@
-import { parseArgs } from "node:util";
+import { misused, numberOption, readOptions } from "../../src/cli/options.ts";
 import { tryEach } from "../proof/mutants/each.ts";
 import { runChaos } from "./chaos.ts";
 import { FAULTS, type ProcessFault } from "./faults.ts";
 import { runSoak } from "./soak.ts";
 
-// Random programs on an engine whose processes fail: node test/chaos/run.ts [--minutes 2] [--seed N] [--fault all] [--lanes 48] [--json]; or --soak [--messages 20000]
-// With --mutants [--only undo], once that is over: whether the proof finds the bugs that it must find. An hour more.
+// Random programs on an engine whose processes fail.
 
-const { values } = parseArgs({
+const USAGE = `Usage: npm run chaos -- [--minutes 2] [--kills 0] [--lanes 48] [--seed N] [--fault all] [--json]
+       npm run chaos -- --soak [--messages 20000] [--json]
+For so many minutes and at least so many kills, so many programs at a time. --fault is one of ${FAULTS.join(", ")}, none, all.
+--mutants [--only PART …], once that is over: whether the proof finds the bugs that it must find, for an hour more. --json prints one object last.`;
+const { values } = readOptions(USAGE, {
   options: {
     minutes: { type: "string", default: "2" },
     kills: { type: "string", default: "0" },
@@ -72,9 +75,7 @@ async function soak(): Promise<never> {
 }
 
 function number(name: "messages" | "minutes" | "lanes" | "seed" | "kills"): number {
-  const value = Number(values[name]);
-  if (values[name] !== "" && Number.isFinite(value) && value >= 0) return value;
-  return refuse(`--${name} must be a number of at least 0; got "${values[name]}".`);
+  return numberOption(USAGE, name, values[name], { whole: false });
 }
 
 function faultsOf(word: string): readonly ProcessFault[] {
@@ -82,10 +83,5 @@ function faultsOf(word: string): readonly ProcessFault[] {
   if (word === "all") return FAULTS;
   return FAULTS.some((one) => one === word)
     ? [word as ProcessFault]
-    : refuse(`--fault is one of ${FAULTS.join(", ")}, none, all; got "${word}".`);
-}
-
-function refuse(why: string): never {
-  console.error(why);
-  process.exit(2);
+    : misused(`--fault is one of ${FAULTS.join(", ")}, none, all; got "${word}".`, USAGE);
 }

@@ -1,4 +1,5 @@
 import { spawnSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { expect, it } from "vitest";
 
@@ -29,18 +30,72 @@ it.each([
 it.each([
   [["start", "9155"], 'npm start takes no "9155". For a port of your choice: npm start -- --port 9155'],
   [["start", "--prot", "9155"], 'There is no option "--prot". Usage: npm start'],
-  [["start", "--port", "22"], "No browser opens port 22: it belongs to another protocol. Choose another: npm start -- --port 8787"],
   [["demo", "9155"], "“9155” is no demo. For a port of your choice: npm run demo -- --port 9155"],
   [["demo", "crm", "batch"], "One demo at a time: “batch” stands behind “crm”."],
   [["strat"], 'There is no command "strat". Commands: start, demo'],
 ])("%s starts nothing, and is answered with what would", (args, said) => {
   const { status, stderr } = run(args);
   expect(stderr).toContain(said);
-  expect(status).toBe(1);
+  expect(status).toBe(2);
 });
 
 it("a port that npm took for itself, as in `npm start --port 9155`, is not lost in silence", () => {
   const { status, stderr } = run(["start"], { npm_config_port: "9155" });
   expect(stderr).toContain("npm kept --port for itself. Write two dashes before it: npm start -- --port 9155");
+  expect(status).toBe(2);
+});
+
+it("a port that no browser opens is refused", () => {
+  const { status, stderr } = run(["start", "--port", "22"]);
+  expect(stderr).toContain("No browser opens port 22: it belongs to another protocol. Choose another: npm start -- --port 8787");
   expect(status).toBe(1);
+});
+
+/** Those of `package.json` that are programs of ours. */
+const scripts = Object.entries<string>(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).scripts).filter(([, line]) =>
+  line.startsWith("node "),
+);
+
+function script(line: string, ...args: string[]) {
+  const [, ...words] = line.split(" ");
+  const { status, stdout, stderr } = spawnSync(process.execPath, [...words, ...args], { cwd: ROOT, encoding: "utf8" });
+  return { status, stdout, stderr };
+}
+
+it("every script that takes options is tried here", () => {
+  expect(scripts.map(([name]) => name).sort()).toEqual(
+    ["start", "demo", "token", "test", "test:near", "chaos", "e2e:real", "bench", "bench:budgets"].sort(),
+  );
+});
+
+it.each(scripts)("npm run %s -- --help says what it takes, and does nothing", (name, line) => {
+  const { status, stdout, stderr } = script(line, "--help");
+  expect(stderr).toBe("");
+  expect(stdout).toMatch(/^Usage: npm /);
+  expect(stdout).toContain(["start", "test"].includes(name) ? `npm ${name} -- ` : `npm run ${name} -- `);
+  expect(status).toBe(0);
+});
+
+it.each(scripts)("npm run %s with an option that it does not have is answered with those it has", (_, line) => {
+  const { status, stdout, stderr } = script(line, "--no-such-thing");
+  expect(stdout).toBe("");
+  expect(stderr).toMatch(/--no-such-thing['"].*[\n ]Usage: npm /);
+  expect(stderr).not.toMatch(/^ +at /m);
+  expect(status).toBe(2);
+});
+
+it.each([
+  ["bench", "--rounds", "many", 'got "many"'],
+  ["bench:budgets", "--asks", "0", "--asks must be a whole number of at least 1"],
+  ["e2e:real", "--kills", "101", "--kills must be a whole number from 0 to 100"],
+  ["chaos", "--minutes", "", '--minutes must be a number of at least 0; got ""'],
+  ["chaos", "--fault", "storm", "--fault is one of"],
+  ["test", "--seed", "x", "--seed must be a whole number"],
+  ["token", "--days", "0", "--days is 1 to 3660"],
+])("npm run %s -- %s %s is refused with what would do", (name, option, value, said) => {
+  const line = scripts.find(([one]) => one === name)?.[1] ?? "";
+  const { status, stderr } = script(line, ...(name === "token" ? ["--tenant", "acme", "--actor", "ada"] : []), option, value);
+  expect(stderr).toContain(said);
+  expect(stderr).toContain("Usage: npm ");
+  expect(status).toBe(2);
 });

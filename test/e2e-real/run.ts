@@ -2,8 +2,8 @@ import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { parseArgs } from "node:util";
 import { apiOf, type Instance } from "../../src/cli/api-client.ts";
+import { numberOption, readOptions } from "../../src/cli/options.ts";
 import { ChaosEngine } from "../chaos/engine.ts";
 import { type Count, countEach, isExact } from "./count.ts";
 import { openGate } from "./gate.ts";
@@ -13,11 +13,12 @@ import { startPds } from "./pds.ts";
 import { startWordPress } from "./wordpress.ts";
 
 // Publishes articles to a real WordPress and a real Bluesky PDS, kills the engine while it does so, and counts at the far end.
-// node test/e2e-real/run.ts [--articles 8] [--kills 8]. What is not installed is skipped, loudly: see packages.ts.
+// What is not installed is skipped, loudly: see packages.ts.
 
-const { values } = parseArgs({ options: { articles: { type: "string", default: "8" }, kills: { type: "string", default: "8" } } });
-const articles = whole("articles", 1, 50);
-const kills = whole("kills", 0, 100);
+const USAGE = "Usage: npm run e2e:real -- [--articles 8] [--kills 8]. So many articles, 1 to 50, and kills of the engine, 0 to 100.";
+const { values } = readOptions(USAGE, { options: { articles: { type: "string", default: "8" }, kills: { type: "string", default: "8" } } });
+const articles = numberOption(USAGE, "articles", values.articles, { least: 1, most: 50 });
+const kills = numberOption(USAGE, "kills", values.kills, { most: 100 });
 for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => process.exit(130));
 
 const WORKFLOWS = ["research-keyword", "generate-article", "publish-article", "post-to-social"];
@@ -183,11 +184,4 @@ function skipped(what: string, missing: Parameters<typeof installing>[0]): void 
     console.log(
       "*** A PDS needs better-sqlite3 built (npm may ask: npm install-scripts approve better-sqlite3), for Node 22: E2E_PDS_NODE.\n",
     );
-}
-
-function whole(name: "articles" | "kills", least: number, most: number): number {
-  const value = Number(values[name]);
-  if (Number.isInteger(value) && value >= least && value <= most) return value;
-  console.error(`--${name} must be a whole number from ${least} to ${most}; got "${values[name]}".`);
-  process.exit(2);
 }

@@ -2,7 +2,7 @@ import { randomInt } from "node:crypto";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { parseArgs } from "node:util";
+import { numberOption, readOptions } from "../../src/cli/options.ts";
 import { type Ended, runJob } from "./job.ts";
 import { type Job, LANES } from "./lanes.ts";
 import { nearestTests } from "./near.ts";
@@ -13,8 +13,14 @@ import { readTimes } from "./took.ts";
  * `npm test`: types, lint, dead code and all tests. `npm test -- NAME …`: the tests whose path contains a name.
  * `npm run test:near`: the tests nearest to what changed. `--seed N` repeats an order.
  */
-const { values, positionals } = asked();
-const seed = Number(values.seed ?? randomInt(1_000_000));
+const USAGE = `Usage: npm test -- [part of a test's path …] [--seed 4711]
+       npm run test:near -- [--seed 4711]
+Without a part of a path: types, lint, dead code and all tests. test:near runs the tests nearest to what changed. --seed repeats an order.`;
+const { values, positionals } = readOptions(USAGE, {
+  allowPositionals: true,
+  options: { near: { type: "boolean" }, seed: { type: "string" } },
+});
+const seed = values.seed === undefined ? randomInt(1_000_000) : numberOption(USAGE, "seed", values.seed, { most: 999_999_999 });
 const began = Date.now();
 console.log(`Files and tests are shuffled by the seed ${seed}; \`npm test -- --seed ${seed}\` repeats this order.`);
 
@@ -28,17 +34,6 @@ for (const { job, held } of failed) console.log(`\n──── ${job.name} fail
 if (took.length > 1) console.log(`\n${slowest(took)}`);
 console.log(`\n${summary()}`);
 process.exitCode = failed.length > 0 ? 1 : 0;
-
-function asked() {
-  try {
-    const all = parseArgs({ allowPositionals: true, options: { near: { type: "boolean" }, seed: { type: "string" } } });
-    if (/^\d{1,9}$/.test(all.values.seed ?? "0")) return all;
-    throw new Error(`"${all.values.seed}" is no seed.`);
-  } catch (error) {
-    console.error(`${(error as Error).message}\nUsage: npm test -- [part of a test's path …] [--seed 4711]`);
-    process.exit(1);
-  }
-}
 
 async function runLane(jobs: readonly Job[]): Promise<Ended[]> {
   const ended: Ended[] = [];

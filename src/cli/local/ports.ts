@@ -1,5 +1,5 @@
 import { createServer } from "node:net";
-import { Refusal } from "../command.ts";
+import { Misuse, Refusal } from "../command.ts";
 
 const HOST = "127.0.0.1";
 /** Whoever listens on every address or on IPv6 only also takes `localhost`. */
@@ -10,10 +10,10 @@ export function portFrom(args: readonly string[], variable: string | undefined, 
   const swallowed = process.env.npm_config_port;
   const place = args.findIndex((arg) => arg === "--port" || arg.startsWith("--port="));
   const asked = place < 0 ? variable || String(otherwise) : (args[place]?.split("=")[1] ?? args[place + 1] ?? "");
-  if (place < 0 && swallowed) throw new Refusal(`npm kept --port for itself. Write two dashes before it: npm start -- --port ${swallowed}`);
+  if (place < 0 && swallowed) throw new Misuse(`npm kept --port for itself. Write two dashes before it: npm start -- --port ${swallowed}`);
   const port = Number(asked);
   if (Number.isInteger(port) && port >= 1 && port <= 65_535) return port;
-  throw new Refusal(`"${asked}" is not a port. Choose one from 1 to 65535, such as: npm start -- --port 9000`);
+  throw new Misuse(`"${asked}" is not a port. Choose one from 1 to 65535, such as: npm start -- --port 9000`);
 }
 
 /** Refuses a port that neither a browser nor `fetch` would call, such as 22. */

@@ -1,5 +1,6 @@
 import { parseArgs } from "node:util";
-import { Refusal } from "../command.ts";
+import { Misuse } from "../command.ts";
+import { whatIsWrong } from "../options.ts";
 
 /** As the engine knows them: a test holds the two against each other. */
 export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens"];
@@ -9,9 +10,11 @@ const MAX_DAYS = 3660;
 const ID = /^[0-9a-f]{16}$/;
 const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
-const USAGE = `npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--days ${USUAL_DAYS}] [--reason …] [--remote]
+/** Shown by `--help`, and behind a refusal. */
+export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--days ${USUAL_DAYS}] [--reason …] [--remote]
        npm run token -- list --tenant acme [--remote]
-       npm run token -- revoke <id> [--reason …] [--remote]`;
+       npm run token -- revoke <id> [--reason …] [--remote]
+The first makes a token: its scopes are of ${SCOPES.join(", ")}; it ends after so many days, at most ${MAX_DAYS}. --remote is about the deployed engine.`;
 
 export interface Mint {
   verb: "mint";
@@ -23,7 +26,7 @@ export interface Mint {
 }
 export type TokenRequest = { remote: boolean } & (Mint | { verb: "list"; tenant: string } | { verb: "revoke"; id: string; reason: string });
 
-/** What the arguments ask for. Errors: a `Refusal` that says what is wrong with which. */
+/** What the arguments ask for. Errors: a `Misuse` that says what is wrong with which. */
 export function readRequest(args: readonly string[]): TokenRequest {
   const { values, positionals } = parsed(args);
   const [verb = "mint", ...rest] = positionals;
@@ -53,10 +56,10 @@ function parsed(args: readonly string[]) {
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });
   } catch (error) {
-    throw wrong(error instanceof Error ? error.message : String(error));
+    throw wrong(whatIsWrong(error).replace(/\.$/, ""));
   }
 }
 
-function wrong(what: string): Refusal {
-  return new Refusal(`${what}.\nUsage: ${USAGE}`);
+function wrong(what: string): Misuse {
+  return new Misuse(`${what}.\n${USAGE}`);
 }
