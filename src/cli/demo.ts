@@ -44,7 +44,8 @@ async function demo({ args, stop }: Call): Promise<number> {
   // Its own secrets: the ones in .dev.vars may lead to upstreams that cost money.
   const secrets = join(folder, "secrets");
   ensureDevVars(secrets);
-  const settings: EngineOptions = { folder, port, secrets, vars: { ...VARS, ...story.vars }, signal: stop };
+  const vars = { ...VARS, ...story.vars };
+  const settings: EngineOptions = { folder, port, secrets, vars, startWithinMs: START_MS, signal: stop };
   let engine = await startEngine({ ...settings, fresh: true });
   try {
     say(paint("dim", `It runs at ${engine.url} (after ${seconds(Date.now() - began)}).`));
@@ -66,6 +67,9 @@ async function demo({ args, stop }: Call): Promise<number> {
     await engine.stop();
   }
 }
+
+/** Nobody tries again: a slow machine may take its time. */
+const START_MS = 180_000;
 
 /** Every demo has these. */
 const VALUES = ["--port"];
