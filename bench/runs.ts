@@ -32,7 +32,10 @@ export async function guardedRuns(env: BenchEnv, count: number, series: string):
       return acceptance("guarded", await address(env.PAYLOADS, RunGuarded.from({ id }), to), "bench-commands");
     }),
   );
-  await batch(env.DB, rowChunks(accepted).map(insertAccepted));
+  await batch(
+    env.DB,
+    rowChunks(accepted).map((rows) => insertAccepted(rows)),
+  );
   const start = Date.now();
   for (let at = 0; at < count; at += 100) await startInstances(env, accepted.slice(at, at + 100), "first");
   await allEnded(ids);

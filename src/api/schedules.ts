@@ -150,7 +150,7 @@ const run = createRoute({
   path: "/v1/schedules/{name}/run",
   operationId: "runSchedule",
   summary: "Run its command now, beside its times",
-  description: "Also that of a paused schedule. The same `Idempotency-Key` is the same run.",
+  description: "Also that of a paused schedule. The same `Idempotency-Key` is the same run, whatever the schedule says by then.",
   ...needs("operate"),
   request: { params, headers: z.object({ ...keyHeader("Names the run."), ...traceHeadersSchema }), body: jsonBody(reasoned) },
   responses: {

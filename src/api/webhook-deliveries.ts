@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { batch, beginning, type Catalog, enqueue, instanceId, keysetPage, MillraceError } from "../engine/index.ts";
+import { beginning, type Catalog, enqueue, instanceId, keysetPage, MillraceError } from "../engine/index.ts";
 import { WEBHOOK_TEST, WebhookDeliver } from "../messages/webhooks.ts";
 import { getDelivery, type LoggedDelivery, listDeliveries, testRow } from "../webhooks/deliveries.ts";
 import { testOf } from "../webhooks/offer.ts";
@@ -126,9 +126,9 @@ export function webhookDeliveries(catalog: Catalog) {
       const { tenantId } = context.var.caller;
       const payload = testOf(endpoint);
       const id = instanceId(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
-      // Before the command: its first attempt writes into this row.
-      await batch(context.env.DB, [testRow(tenantId, id, payload)]);
-      const [accepted] = await enqueue(context.env, catalog, { tenantId, source: "api" }, [{ type: WebhookDeliver.type, payload }]);
+      const command = { type: WebhookDeliver.type, payload };
+      // One write: neither a delivery that nobody makes, nor an attempt without a row to be written into.
+      const [accepted] = await enqueue(context.env, catalog, { tenantId, source: "api" }, [command], [testRow(tenantId, id, payload)]);
       if (!accepted || accepted instanceof MillraceError) throw accepted;
       return context.json({ delivery_id: id, instance_id: accepted.instanceId }, 202, {
         location: `/v1/webhooks/${endpoint.id}/deliveries/${id}`,

@@ -1,51 +1,15 @@
 import { createExecutionContext, createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { app } from "../../src/catalog.ts";
 import { keeperOf } from "../../src/engine/index.ts";
-import { startDue } from "../../src/engine/schedules/due.ts";
 import worker from "../../src/worker.ts";
-import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, research } from "../api/client.ts";
-
-const HOUR_MS = 3_600_000;
-const reason = "the weekly round";
-
-/** A schedule of a new tenant, every hour unless the test says otherwise. */
-async function scheduled(more: Json = {}) {
-  const caller = await callerWith();
-  const path = `/v1/schedules/${fresh("s")}`;
-  const put = (changed: Json = {}) =>
-    caller.call("PUT", path, { cron: "0 * * * *", command: research("cold brew"), reason, ...more, ...changed });
-  expect((await put()).status).toBe(200);
-  return { caller, path, put, runs: async () => (await caller.get(`${path}/runs`)).body.items as Json[] };
-}
-
-/** Moves the next time into the past, as if nobody had been there since. */
-async function dueSince(caller: Caller, at: number): Promise<void> {
-  await env.DB.prepare("UPDATE schedules SET next_at = ?1 WHERE tenant_id = ?2").bind(at, caller.tenantId).run();
-}
-
-/** So many schedules of a tenant, every hour. */
-async function seedSchedules(caller: Caller, count: number, command: string): Promise<void> {
-  await env.DB.prepare(
-    `INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
-     WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ?2 - 1)
-     SELECT ?1, 's' || i, '0 * * * *', 'UTC', ?3, json_object('projection', 'facts', 'request', 'k' || i), 3600000, 'active', NULL, 0, 'ada' FROM n`,
-  )
-    .bind(caller.tenantId, count, command)
-    .run();
-}
+import { type Caller, callerWith, expectProblem, type Json, reaches, research } from "../api/client.ts";
+import { dueSince, HOUR_MS, instancesOf, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
 /** The platform's cron comes by, as it does each minute. */
 async function platformCron(): Promise<void> {
   await worker.scheduled(createScheduledController({ cron: "* * * * *" }), env, createExecutionContext());
 }
-
-async function instancesOf(caller: Caller): Promise<Json[]> {
-  return (await caller.get("/v1/instances?workflow=research-keyword")).body.items;
-}
-
-const thisHour = () => Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
 
 describe("A time that has come", () => {
   it("becomes one command, whoever looks at the clock, and however often", async () => {
@@ -121,35 +85,6 @@ describe("A time that has come", () => {
     expect(await runs()).toMatchObject([{ state: "refused", instance_id: null, reason: expect.stringContaining("payload.brand") }]);
     expect(Date.parse((await caller.get(path)).body.next_at)).toBeGreaterThan(Date.now());
     expect(await instancesOf(caller)).toEqual([]);
-  });
-});
-
-describe("A time that is started while somebody changes the schedule", () => {
-  it.each([
-    ["pauses it", "paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
-    [
-      "gives it other times",
-      "active",
-      (caller: Caller, path: string) => caller.call("PUT", path, { cron: "30 3 1 1 *", command: research("tea"), reason }),
-    ],
-  ])("leaves alone what somebody wants who %s", async (_, state, change) => {
-    const { caller, path, runs } = await scheduled();
-    await dueSince(caller, thisHour());
-    let asked = 0;
-    const DB = {
-      prepare: (text: string) => env.DB.prepare(text),
-      async batch(statements: D1PreparedStatement[]) {
-        // Between the look at what is due and the write of what became of it.
-        if (++asked === 2) await change(caller, path);
-        return env.DB.batch(statements);
-      },
-    } as unknown as D1Database;
-    expect(await startDue({ ...env, DB }, app)).toBe(1);
-    const { body } = await caller.get(path);
-    expect(body).toMatchObject({ state, revision: 2 });
-    expect(String(body.next_at)).toMatch(state === "paused" ? /^null$/ : /-01-01T03:30:00.000Z$/);
-    expect(await instancesOf(caller)).toHaveLength(1);
-    expect((await runs()).map((run) => run.state)).toContain("started");
   });
 });
 

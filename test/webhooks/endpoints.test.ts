@@ -1,7 +1,9 @@
+import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { app } from "../../src/catalog.ts";
 import { enqueue } from "../../src/engine/index.ts";
+import worker from "../../src/worker.ts";
 import { callerWith, expectProblem, reaches } from "../api/client.ts";
 import { endpoint, hookUrl, outcome, received, tell } from "./hook.ts";
 
@@ -107,6 +109,16 @@ describe("A test", () => {
     const { hook, path } = await endpoint(caller);
     for (const _ of [1, 2]) expect((await caller.post(`${path}/test`, {})).status).toBe(202);
     expect(new Set((await received(hook, 2)).map(({ id }) => id)).size).toBe(2);
+  });
+
+  it("that is not accepted leaves no delivery that would be pending for ever", async () => {
+    const caller = await callerWith();
+    const { path } = await endpoint(caller);
+    const headers = { authorization: `Bearer ${caller.token}`, "content-type": "application/json" };
+    const request = new Request(`http://localhost${path}/test`, { method: "POST", headers, body: "{}" });
+    const { status } = await worker.fetch(request as never, { ...env, WEBHOOKS: undefined } as never, createExecutionContext());
+    expect(status).toBe(500);
+    expect((await caller.get(`${path}/deliveries`)).body.items).toEqual([]);
   });
 });
 

@@ -62,14 +62,15 @@ const COLUMNS =
       status, deliveries, accepted_at, updated_at, check_at`);
 
 /**
- * Commits commands before their messages are sent, counting the delivery that each will have. Answers the rows that are new; known and
- * pruned keys change nothing.
+ * Commits commands before their messages are sent, counting the delivery that each will have: all of them, or none if what is to be so is
+ * not. Answers the rows that are new; known and pruned keys change nothing.
  */
-export function insertAccepted(rows: string): Statement {
+export function insertAccepted(rows: string, provided?: Statement): Statement {
   return sql`
     INSERT INTO instances (${COLUMNS})
     SELECT ${ROWS}, 'accepted', 1, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS}
     FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(value->>'id'))
+      ${provided === undefined ? sql`` : sql`AND ${provided}`}
     ON CONFLICT (id) DO NOTHING
     RETURNING id, fingerprint, status, deliveries`;
 }
@@ -109,6 +110,18 @@ export function markStarted(ids: readonly string[]): Statement {
   return sql`
     UPDATE instances SET status = 'queued', updated_at = ${now}
     WHERE status = 'accepted' AND id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
+}
+
+/** The condition that a key is known, also a pruned one's: what is accepted under it is a repeat, or refused. */
+export function isKnown({ id }: Identity): Statement {
+  return sql`(EXISTS (SELECT 1 FROM instances WHERE id = ${id}) OR EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id})))`;
+}
+
+/** The condition that a key has gone to other work. */
+export function isTaken({ id, fingerprint }: Identity): Statement {
+  return sql`
+    (EXISTS (SELECT 1 FROM instances WHERE id = ${id} AND fingerprint <> ${fingerprint})
+      OR EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}) AND fingerprint <> unhex(${fingerprint})))`;
 }
 
 /** The state of keys, also of pruned ones. */

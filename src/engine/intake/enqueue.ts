@@ -4,7 +4,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
 import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } from "../contract/message.ts";
-import type { Statement } from "../contract/sql.ts";
+import type { RowStatement, Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
 import { namedBatch } from "../store/named.ts";
@@ -55,16 +55,52 @@ export async function enqueue(
   catalog: Catalog,
   by: Requester,
   requests: readonly CommandRequest[],
-  also: readonly Statement[] = [],
+  also: readonly (Statement | RowStatement)[] = [],
 ): Promise<(Accepted | MillraceError)[]> {
   const prepared = await Promise.all(requests.map((request) => prepare(env, catalog, by, request).catch(asRefusal)));
+  const answers = await accept(env, catalog, requests, prepared, { also });
+  return answers.map(
+    (answer) => answer ?? new MillraceError("invariant", "A row that was just committed is not there. Please report this."),
+  );
+}
+
+/** What is committed before a command's own row, and what must be so then. */
+export interface Hinge {
+  also: readonly Statement[];
+  provided: Statement;
+}
+
+/**
+ * Accepts one command if what it hangs on is so at the moment of its write, behind whatever is committed before it. Undefined where it was
+ * not so, and its key is not known. Errors: as `enqueue`, answered.
+ */
+export async function enqueueIf(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Requester,
+  request: CommandRequest,
+  hinge: (command: Identity) => Hinge,
+): Promise<Accepted | MillraceError | undefined> {
+  const prepared = await prepare(env, catalog, by, request).catch(asRefusal);
+  if (prepared instanceof MillraceError) return prepared;
+  const [answer] = await accept(env, catalog, [request], [prepared], hinge(prepared));
+  return answer;
+}
+
+async function accept(
+  env: EngineEnv,
+  catalog: Catalog,
+  requests: readonly CommandRequest[],
+  prepared: readonly (Acceptance | MillraceError)[],
+  { also, provided }: { also: readonly (Statement | RowStatement)[]; provided?: Statement },
+): Promise<(Accepted | MillraceError | undefined)[]> {
   const acceptances = prepared.filter((one): one is Acceptance => !(one instanceof MillraceError));
   if (acceptances.length === 0) return prepared as MillraceError[];
 
   await crashPoint("A01 before accept commits");
   const written = await namedBatch(env.DB, {
     also,
-    fresh: acceptanceChunks(acceptances).map(insertAccepted),
+    fresh: acceptanceChunks(acceptances).map((rows) => insertAccepted(rows, provided)),
     known: [selectKnown(acceptances.map(({ id }) => id))],
   });
   const fresh = byIdentity(written.fresh as unknown as AcceptedRow[]);
@@ -82,7 +118,8 @@ export async function enqueue(
   return prepared.map((one) => {
     if (one instanceof MillraceError) return one;
     const row = rows.get(one.id);
-    if (row === undefined || !repeats.has(one)) return keyReused(one.envelope);
+    if (row === undefined) return undefined;
+    if (!repeats.has(one)) return keyReused(one.envelope);
     // The first of equal requests is the new one; the others, also in the same batch, are told that it is known.
     const replayed = !unsaid.delete(identityOf(one));
     return { instanceId: one.id, replayed, correlationId: row.correlation_id ?? one.envelope.correlation_id };
@@ -105,9 +142,10 @@ async function repeatsAmong(
   for (const [index, one] of prepared.entries()) {
     if (one instanceof MillraceError) continue;
     const row = rows.get(one.id);
+    if (row === undefined) continue;
     // Of a pruned one no payload is left that could be read by today's definition.
     const isRepeat =
-      row?.fingerprint === one.fingerprint || (row?.status === "pruned" && row.fingerprint === fingerprintOf(requests[index]?.payload));
+      row.fingerprint === one.fingerprint || (row.status === "pruned" && row.fingerprint === fingerprintOf(requests[index]?.payload));
     if (isRepeat) repeats.add(one);
     else others.push(one);
   }

@@ -86,7 +86,10 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   ).reverse();
   const sent: AcceptedRow[] = [];
   for (const commands of before.reverse()) {
-    const rows = await atomic(env.DB, acceptanceChunks(commands).map(insertAccepted));
+    const rows = await atomic(
+      env.DB,
+      acceptanceChunks(commands).map((rows) => insertAccepted(rows)),
+    );
     sent.push(...(rows.flat() as unknown as AcceptedRow[]));
   }
   const signals = group.flatMap(({ signal, envelope }) => (signal ? [envelope] : []));
@@ -95,7 +98,7 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
     confirmed: confirm(group.map(({ envelope }) => envelope)),
     kept: insertSignals(signals),
     waits: signals.length > 0 ? assignSignals(signals) : [],
-    sent: acceptanceChunks(last).map(insertAccepted),
+    sent: acceptanceChunks(last).map((rows) => insertAccepted(rows)),
     rows: mergeRows(group.flatMap(({ rows }) => rows)),
   });
   return {

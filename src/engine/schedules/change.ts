@@ -10,13 +10,15 @@ import { type Asker, assertMayAsk } from "../operate/may-ask.ts";
 import { batch, query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { checkTiming, nextAfter, passedSince } from "./cron.ts";
-import { getSchedule, insertRun, type Schedule, selectSchedules } from "./schedule.ts";
+import { getSchedule, insertRun, isUnmoved, type Schedule, selectSchedules } from "./schedule.ts";
 
 /** A schedule as somebody wants it. */
 export type ScheduleRequest = Pick<Schedule, "cron" | "timeZone" | "command" | "payload" | "lateMs">;
 
 /** Schedules of one tenant: what people make, with room to spare. */
 const MAX_SCHEDULES = 1000;
+/** Writes of one change: each finds that somebody was faster, or the keeper. */
+const TRIES = 5;
 /** Largest payload of a schedule: a hundred of them are read at once. */
 const MAX_PAYLOAD_BYTES = 32 * 1024;
 
@@ -39,20 +41,48 @@ export async function putSchedule(
   assertKnownFields(definition, definition.version, request.payload);
   assertSmall(payload);
   await assertSendable(env, by, definition.from(payload), name);
+  for (let tries = 1; tries <= TRIES; tries++) {
+    const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
+    if (await writeSchedule(env, by, name, { ...request, payload }, reason, before)) return getSchedule(env, by, name);
+    if (before === undefined) await assertRoom(env, by);
+  }
+  throw new MillraceError(
+    "invalid_transition",
+    "Others change this schedule at the same time: read it, and send yours again if it is still wanted.",
+  );
+}
+
+/** Writes it over what was read. False where that is no longer so, or a new one has no room. */
+async function writeSchedule(
+  env: EngineEnv,
+  by: Operator,
+  name: string,
+  request: ScheduleRequest,
+  reason: string,
+  before: Schedule | undefined,
+): Promise<boolean> {
   const { cron, timeZone, command } = request;
-  const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
-  if (before === undefined) await assertRoom(env, by);
-  await batch(env.DB, [
-    ...(before ? noteUnstarted(before, `${by.actor} changed it before it was started.`) : []),
+  const at = Date.now();
+  const next = nextAfter(request, Math.max(at, takenUntil(before)));
+  const done = { ...action("schedule", name, reason), detail: { cron, time_zone: timeZone, command } };
+  const results = await batch(env.DB, [
+    ...(before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : []),
     sql`
-      ${insertSchedule(by, name, { ...request, payload })}
+      ${insertSchedule(by, name, request, { at, next })} WHERE ${before ? isUnmoved(before) : hasRoom(by)}
       ON CONFLICT (tenant_id, name) DO UPDATE SET
         cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, payload = excluded.payload, late_ms = excluded.late_ms,
         next_at = iif(schedules.state = 'active', excluded.next_at, NULL), revision = schedules.revision + 1,
-        changed_at = excluded.changed_at, changed_by = excluded.changed_by`,
-    audit(by, { ...action("schedule", name, reason), detail: { cron, time_zone: timeZone, command } }, false),
+        changed_at = excluded.changed_at, changed_by = excluded.changed_by
+      WHERE ${before ? sql`true` : sql`false`}`,
+    audit(by, done, false),
+    applied(done.id),
   ]);
-  return getSchedule(env, by, name);
+  return results.at(-1)?.[0]?.result === "applied";
+}
+
+/** The last time of which something is noted: by another clock than this one it may still be to come, and it is not due again. */
+function takenUntil(schedule: Schedule | undefined): number {
+  return schedule?.lastRun?.untilAt ?? 0;
 }
 
 /** Refuses what its runs would be refused for. Small payloads travel within their messages: nothing is stored. */
@@ -70,31 +100,43 @@ function assertSmall(payload: unknown): void {
   );
 }
 
-async function assertRoom(env: EngineEnv, { tenantId }: Operator): Promise<void> {
-  const [found] = await query<{ count: number }>(env.DB, sql`SELECT count(*) AS count FROM schedules WHERE tenant_id = ${tenantId}`);
-  if ((found?.count ?? 0) < MAX_SCHEDULES) return;
+/** The condition that a tenant may have one more. */
+function hasRoom({ tenantId }: Operator): Statement {
+  return sql`(SELECT count(*) FROM schedules WHERE tenant_id = ${tenantId}) < ${MAX_SCHEDULES}`;
+}
+
+/** Says why a new one was not written, if that is why: the bound itself stands in the write. */
+async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
+  const [found] = await query<{ room: number }>(env.DB, sql`SELECT ${hasRoom(by)} AS room`);
+  if (found?.room === 1) return;
   throw new MillraceError("invalid_transition", `A tenant has at most ${MAX_SCHEDULES} schedules: end one that nobody needs first.`);
 }
 
-/** A schedule that comes with something else, in the same write; one of this name that is there already stays as people have it. */
+/** A schedule that comes with something else, in the same write, also beyond what people may make; one of this name that is there already stays as they have it. */
 export function ensureSchedule(by: Operator, name: string, request: ScheduleRequest): Statement {
-  return sql`${insertSchedule(by, name, request)} ON CONFLICT (tenant_id, name) DO NOTHING`;
+  const at = Date.now();
+  return sql`${insertSchedule(by, name, request, { at, next: nextAfter(request, at) })} WHERE true ON CONFLICT (tenant_id, name) DO NOTHING`;
 }
 
-function insertSchedule({ tenantId, actor }: Operator, name: string, request: ScheduleRequest): Statement {
+function insertSchedule(
+  { tenantId, actor }: Operator,
+  name: string,
+  request: ScheduleRequest,
+  { at, next }: { at: number; next: number | null },
+): Statement {
   const { cron, timeZone, command, payload, lateMs } = request;
-  const at = Date.now();
   return sql`
     INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
-    VALUES (${tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${JSON.stringify(payload)}, ${lateMs}, 'active', ${nextAfter(request, at)}, ${at}, ${actor})`;
+    SELECT ${tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${JSON.stringify(payload)}, ${lateMs}, 'active', ${next}, ${at}, ${actor}`;
 }
 
 /** Nothing is due until it is resumed. Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
 export async function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
   const before = await getSchedule(env, by, name);
+  const at = Date.now();
   await move(env, by, before, action("pause", name, reason), [
-    ...noteUnstarted(before, `${by.actor} paused it before it was started.`),
-    change(before, by, "paused", null, Date.now()),
+    ...notePassed(before, `${by.actor} paused it before it was started.`, at),
+    change(before, by, "paused", null, at),
   ]);
   return getSchedule(env, by, name);
 }
@@ -104,8 +146,8 @@ export async function resumeSchedule(env: EngineEnv, by: Operator, name: string,
   const before = await getSchedule(env, by, name);
   const at = Date.now();
   await move(env, by, before, action("resume", name, reason), [
-    ...notePaused(before, at),
-    change(before, by, "active", nextAfter(before, at), at),
+    ...notePassed(before, `${by.actor} resumed it.`, at),
+    change(before, by, "active", nextAfter(before, Math.max(at, takenUntil(before))), at),
   ]);
   return getSchedule(env, by, name);
 }
@@ -114,7 +156,7 @@ export async function resumeSchedule(env: EngineEnv, by: Operator, name: string,
 export async function deleteSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<void> {
   const before = await getSchedule(env, by, name);
   await batch(env.DB, [
-    ...noteUnstarted(before, `${by.actor} ended it before it was started.`),
+    ...notePassed(before, `${by.actor} ended it before it was started.`, Date.now()),
     sql`DELETE FROM schedules WHERE tenant_id = ${by.tenantId} AND name = ${name}`,
     audit(by, action("unschedule", name, reason), false),
   ]);
@@ -144,25 +186,20 @@ function change(
     WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND state = ${from}`;
 }
 
-/** Times that have come and that nobody has started yet, and nobody will: what becomes of the schedule now looks only ahead. */
-function noteUnstarted(schedule: Schedule, reason: string): Statement[] {
-  const at = Date.now();
-  const { tenantId, name, revision, nextAt } = schedule;
-  if (nextAt === null || nextAt > at) return [];
-  const { last, earlier } = passedSince(schedule, nextAt, at);
-  const run = { dueAt: nextAt, state: "missed", untilAt: last, times: (earlier?.count ?? 0) + 1, instanceId: null, reason } as const;
-  const still = sql`
-    EXISTS (SELECT 1 FROM schedules s WHERE s.tenant_id = ${tenantId} AND s.name = ${name} AND s.revision = ${revision} AND s.next_at = ${nextAt})`;
-  return [insertRun(schedule, run, at, still)];
-}
-
-function notePaused(schedule: Schedule, at: number): Statement[] {
-  const first = nextAfter(schedule, schedule.changedAt);
-  if (schedule.state !== "paused" || first === null || first > at) return [];
+/**
+ * Times that have come and that no command was accepted for: what becomes of the schedule now looks only ahead. Those of an active one are missed,
+ * and this is why; those of a paused one were not to run.
+ */
+function notePassed(schedule: Schedule, reason: string, at: number): Statement[] {
+  const paused = schedule.state === "paused";
+  const first = paused ? nextAfter(schedule, schedule.changedAt) : schedule.nextAt;
+  if (first === null || first > at) return [];
   const { last, earlier } = passedSince(schedule, first, at);
-  const times = (earlier?.count ?? 0) + 1;
-  const reason = `${schedule.changedBy} had paused it.`;
-  return [insertRun(schedule, { dueAt: first, state: "paused", untilAt: last, times, instanceId: null, reason }, at)];
+  const run = { dueAt: first, untilAt: last, times: (earlier?.count ?? 0) + 1, instanceId: null };
+  const said = paused
+    ? ({ state: "paused", reason: `${schedule.changedBy} had paused it.` } as const)
+    : ({ state: "missed", reason } as const);
+  return [insertRun(schedule, { ...run, ...said }, at, isUnmoved(schedule))];
 }
 
 function action(verb: Action["verb"], target: string, reason: string): Action {

@@ -1,24 +1,27 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { MillraceError, messageOf } from "../contract/errors.ts";
-import { instanceId } from "../contract/ids.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { enqueue } from "../intake/enqueue.ts";
+import { isTaken } from "../intake/accept.ts";
+import { enqueueIf } from "../intake/enqueue.ts";
 import { assertMaySay } from "../operate/may-ask.ts";
 import { batch } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { nextAfter, type Passed, passedSince } from "./cron.ts";
-import { deleteRun, insertRun, type Schedule, selectSchedules } from "./schedule.ts";
+import { insertRun, isStarted, isUnmoved, type Schedule, selectSchedules } from "./schedule.ts";
 
 /** Schedules of one look. */
 const LOOK = 100;
 /** Looks of one call, within what a call may ask of the database; the rest is due in the next. */
 const LOOKS = 4;
+/** Why a time is refused whose key somebody else was given. */
+const KEY_TAKEN = "The key of this time belongs to an earlier command with another payload: it was sent by hand under this name.";
 
 /**
  * Starts what is due. A time that has come becomes its command, the note of it and the next time in one write, so that a crash
  * neither loses nor doubles it. Where several times have passed, the last one runs if it is not too late, and the others are noted as
- * missed: nothing is made up for unseen. Answers how many commands were accepted. Called by one object at a time.
+ * missed: nothing is made up for unseen. A schedule that was changed, paused or ended meanwhile is left alone. Answers how many commands were
+ * accepted. One object calls it, which does not wait for a call that hangs: two calls at once are harmless, because the write takes the time.
  */
 export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()): Promise<number> {
   let started = 0;
@@ -51,44 +54,48 @@ function dueBy(at: number): Statement {
       SELECT tenant_id, name FROM turns ORDER BY turn, next_at LIMIT ${LOOK})`;
 }
 
+/** Whether a command was accepted for it. Everything that is written hangs on the schedule being as it was read: who changed or took it meanwhile was first. */
 async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at: number): Promise<boolean> {
   const passed = passedSince(schedule, schedule.nextAt ?? at, at);
   const late = at - passed.last > schedule.lateMs;
-  const notes = [...noteMissed(schedule, passed, late, at), moveOn(schedule, at)];
+  const others = noteMissed(schedule, passed, late, at);
   if (late) {
-    await batch(env.DB, notes);
+    await batch(env.DB, [...others, moveOn(schedule, at)]);
     return false;
   }
 
   const key = `schedule/${schedule.name}/${new Date(passed.last).toISOString()}`;
-  const run = { dueAt: passed.last, untilAt: passed.last, times: 1 };
   const by = { tenantId: schedule.tenantId, source: `schedule:${schedule.name}` };
   const request = { type: schedule.command, payload: schedule.payload, idempotencyKey: key, causationId: key };
-  const refuse = (error: MillraceError) =>
-    batch(env.DB, [
-      // A key that other work has is refused behind the note that was committed with it.
-      deleteRun(schedule, { dueAt: run.dueAt, state: "started" }),
-      insertRun(schedule, { ...run, state: "refused", instanceId: null, reason: beginning(error.message, 500) }, at),
-      ...notes,
-    ]);
-  const id = performerOf(catalog, schedule, key);
-  if (id instanceof MillraceError) {
-    await refuse(id);
-    return false;
-  }
-  const started = insertRun(schedule, { ...run, state: "started", instanceId: id, reason: null }, at);
-  const [accepted] = await enqueue(env, catalog, by, [request], [started, ...notes]);
-  if (!(accepted instanceof MillraceError)) return true;
-  await refuse(accepted);
+  const note = (state: "started" | "refused", instanceId: string | null, reason: string | null, so: Statement) =>
+    insertRun(schedule, { dueAt: passed.last, untilAt: passed.last, times: 1, state, instanceId, reason }, at, so);
+  const unmoved = isUnmoved(schedule);
+  const started = isStarted(schedule, passed.last);
+
+  const closed = doorClosed(catalog, schedule);
+  const accepted =
+    closed ??
+    (await enqueueIf(env, catalog, by, request, (command) => ({
+      also: [
+        note("started", command.id, null, sql`${unmoved} AND NOT ${isTaken(command)}`),
+        note("refused", null, KEY_TAKEN, sql`${unmoved} AND NOT ${started}`),
+        ...others,
+        moveOn(schedule, at),
+      ],
+      provided: started,
+    })));
+  if (accepted === undefined || codeOf(accepted) === "idempotency_key_reused") return false;
+  if (!(accepted instanceof MillraceError)) return !accepted.replayed;
+  await batch(env.DB, [note("refused", null, beginning(accepted.message, 500), unmoved), ...others, moveOn(schedule, at)]);
   return false;
 }
 
-/** The instance that the command will be, or why there will be none: also where a later deployment has closed its door to everybody. */
-function performerOf(catalog: Catalog, { tenantId, command }: Schedule, key: string): string | MillraceError {
+/** Why its command is not for schedules: also where a later deployment has closed its door to everybody, or does not know it. */
+function doorClosed(catalog: Catalog, { command }: Schedule): MillraceError | undefined {
   try {
-    const { name, on } = catalog.performer(command);
+    const { on } = catalog.performer(command);
     if (on.door?.scope === null) assertMaySay({ scopes: [] }, on);
-    return instanceId(tenantId, name, key);
+    return undefined;
   } catch (error) {
     if (error instanceof MillraceError) return error;
     throw error;
@@ -101,10 +108,10 @@ function noteMissed(schedule: Schedule, { last, earlier }: Passed, late: boolean
   if (missed === null || schedule.nextAt === null) return [];
   const reason = late ? "Nobody was there to start it in time." : "Nobody was there to start it before a later time came.";
   const run = { dueAt: schedule.nextAt, untilAt: missed.until, times: missed.count, instanceId: null, reason };
-  return [insertRun(schedule, { ...run, state: "missed" }, at)];
+  return [insertRun(schedule, { ...run, state: "missed" }, at, isUnmoved(schedule))];
 }
 
-/** The next time, unless somebody has changed the schedule meanwhile. */
+/** Takes the time: the next one is due. The last of the notes, because they ask whether the schedule is still as it was read. */
 function moveOn(schedule: Schedule, at: number): Statement {
   return sql`
     UPDATE schedules SET next_at = ${nextAfter(schedule, at)}

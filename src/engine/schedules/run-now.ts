@@ -1,42 +1,62 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { MillraceError } from "../contract/errors.ts";
-import { digest, instanceId } from "../contract/ids.ts";
+import { codeOf, MillraceError } from "../contract/errors.ts";
+import { digest } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import type { SaidTrace } from "../contract/trace.ts";
-import { type Accepted, enqueue } from "../intake/enqueue.ts";
+import { isKnown } from "../intake/accept.ts";
+import { type Accepted, enqueueIf } from "../intake/enqueue.ts";
 import { audit } from "../operate/audit.ts";
 import { type Asker, assertMayAsk } from "../operate/may-ask.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { getSchedule, insertRun } from "./schedule.ts";
+import { findHandRun, getSchedule, insertHandRun, isHandRun } from "./schedule.ts";
+
+/** A run as it is answered: which instance, and whether it was there before. */
+type Run = Pick<Accepted, "instanceId" | "replayed">;
 
 /**
- * Runs a schedule's command now, also that of a paused one; its times stay as they are. `occasion` names the wish: the same one is the same run.
- * Errors: `schedule_not_found`, `forbidden` for a command that the token may not ask for, and what the command may be refused for.
+ * Runs a schedule's command now, also that of a paused one; its times stay as they are. `occasion` names the wish: the same one is the same run,
+ * for as long as its note is kept, even if the schedule has another command by then, or is ended. Errors: `schedule_not_found`, `forbidden` for
+ * a command that the token may not ask for, and what the command may be refused for.
  */
 export async function runSchedule(
   env: EngineEnv,
   catalog: Catalog,
   by: Asker,
   name: string,
-  { reason, occasion, ...trace }: { reason: string; occasion: string } & SaidTrace,
-): Promise<Accepted> {
+  { reason, occasion: wish, ...trace }: { reason: string; occasion: string } & SaidTrace,
+): Promise<Run> {
+  const occasion = digest(wish);
+  const named = { tenantId: by.tenantId, name };
+  const before = await findHandRun(env, named, occasion);
+  if (before !== undefined) return { instanceId: before, replayed: true };
+
   const schedule = await getSchedule(env, by, name);
   assertMayAsk(catalog, by, schedule.command);
-  const key = `schedule/${name}/by hand/${digest(occasion)}`;
-  const id = instanceId(by.tenantId, catalog.performer(schedule.command).name, key);
-  const at = Date.now();
-  const run = { dueAt: at, state: "by_hand", untilAt: at, times: 1, instanceId: id, reason } as const;
+  const key = `schedule/${name}/by hand/${occasion}`;
   const request = { type: schedule.command, payload: schedule.payload, idempotencyKey: key, causationId: key, ...trace };
-  const [accepted] = await enqueue(
-    env,
-    catalog,
-    { tenantId: by.tenantId, source: `schedule:${name}` },
-    [request],
-    [
-      insertRun(schedule, run, at, sql`NOT EXISTS (SELECT 1 FROM instances WHERE id = ${id})`),
-      audit(by, { id: crypto.randomUUID(), verb: "run", target: name, instanceId: id, reason }, false),
-    ],
+  const action = { id: crypto.randomUUID(), verb: "run", target: name, reason } as const;
+  const accepted = await enqueueIf(env, catalog, { tenantId: by.tenantId, source: `schedule:${name}` }, request, (command) => {
+    const run = { instanceId: command.id, reason, occasion };
+    return {
+      also: [insertHandRun(named, run, Date.now(), sql`NOT ${isKnown(command)}`), audit(by, { ...action, instanceId: command.id }, false)],
+      provided: isHandRun(named, run),
+    };
+  });
+  if (accepted !== undefined && codeOf(accepted) !== "idempotency_key_reused") {
+    if (accepted instanceof MillraceError) throw accepted;
+    return accepted;
+  }
+  // The same wish came twice at once, on both sides of a change, and the other one was first.
+  const other = await findHandRun(env, named, occasion);
+  if (other !== undefined) return { instanceId: other, replayed: true };
+  throw keyKnown(name);
+}
+
+/** Its note is pruned, or other work has the key of its command. */
+function keyKnown(name: string): MillraceError {
+  return new MillraceError(
+    "idempotency_key_reused",
+    `The Idempotency-Key belongs to an earlier run of the schedule "${name}", with another payload: give a new run a key of its own.`,
+    { issues: [{ path: "idempotency_key", message: "is taken by another payload" }] },
   );
-  if (!accepted || accepted instanceof MillraceError) throw accepted;
-  return accepted;
 }

@@ -93,13 +93,11 @@ export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, req
   );
 }
 
-/** Notes what became of one time, or of several, if this is (still) so. A repeat changes nothing. */
-export function insertRun(
-  { tenantId, name }: Pick<Schedule, "tenantId" | "name">,
-  run: Omit<ScheduleRun, "notedAt">,
-  at: number,
-  so: Statement = sql`true`,
-): Statement {
+/** Whose schedule, by name. */
+type Named = Pick<Schedule, "tenantId" | "name">;
+
+/** Notes what became of one time, or of several, if this is so when it is written. A repeat changes nothing. */
+export function insertRun({ tenantId, name }: Named, run: Omit<ScheduleRun, "notedAt">, at: number, so: Statement): Statement {
   const { dueAt, state, untilAt, times, instanceId, reason } = run;
   return sql`
     INSERT INTO schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at)
@@ -107,10 +105,51 @@ export function insertRun(
     ON CONFLICT (tenant_id, name, due_at, state) DO NOTHING`;
 }
 
-/** Takes a note back that turned out otherwise. */
-export function deleteRun(
-  { tenantId, name }: Pick<Schedule, "tenantId" | "name">,
-  { dueAt, state }: Pick<ScheduleRun, "dueAt" | "state">,
-): Statement {
-  return sql`DELETE FROM schedule_runs WHERE tenant_id = ${tenantId} AND name = ${name} AND due_at = ${dueAt} AND state = ${state}`;
+/** The condition that a schedule is as it was read: neither changed, nor ended, nor its next time taken. */
+export function isUnmoved({ tenantId, name, revision, nextAt }: Schedule): Statement {
+  return sql`
+    EXISTS (SELECT 1 FROM schedules s WHERE s.tenant_id = ${tenantId} AND s.name = ${name} AND s.revision = ${revision} AND s.next_at IS ${nextAt})`;
+}
+
+/** The condition that a time is noted as started. */
+export function isStarted({ tenantId, name }: Named, dueAt: number): Statement {
+  return sql`
+    EXISTS (SELECT 1 FROM schedule_runs r WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at = ${dueAt} AND r.state = 'started')`;
+}
+
+/** A run that somebody asked for. */
+export interface HandRun {
+  instanceId: string;
+  reason: string;
+  /** Names the wish: one of it is one run. */
+  occasion: string;
+}
+
+/**
+ * Notes a run by hand if this is so when it is written, and its wish is not noted yet. Where several come in one millisecond, each has a
+ * millisecond of its own.
+ */
+export function insertHandRun({ tenantId, name }: Named, { instanceId, reason, occasion }: HandRun, at: number, so: Statement): Statement {
+  return sql`
+    INSERT INTO schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at, occasion)
+    SELECT ${tenantId}, ${name}, free, 'by_hand', free, 1, ${instanceId}, ${reason}, ${at}, ${occasion}
+    FROM (SELECT max(${at}, coalesce((SELECT max(due_at) + 1 FROM schedule_runs r
+      WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at >= ${at} AND r.state = 'by_hand'), 0)) AS free)
+    WHERE ${so} ON CONFLICT (tenant_id, name, occasion) WHERE occasion IS NOT NULL DO NOTHING`;
+}
+
+/** The condition that a wish has become this run, and no other. */
+export function isHandRun({ tenantId, name }: Named, { instanceId, occasion }: HandRun): Statement {
+  return sql`
+    EXISTS (SELECT 1 FROM schedule_runs r
+      WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.occasion = ${occasion} AND r.instance_id = ${instanceId})`;
+}
+
+/** The run that a wish has become; undefined where it is none yet, or its note is pruned. */
+export async function findHandRun(env: EngineEnv, { tenantId, name }: Named, occasion: string): Promise<string | undefined> {
+  const [found] = await query<{ instanceId: string }>(
+    env.DB,
+    sql`SELECT instance_id AS instanceId FROM schedule_runs WHERE tenant_id = ${tenantId} AND name = ${name} AND occasion = ${occasion}`,
+  );
+  return found?.instanceId;
 }

@@ -9,6 +9,7 @@ import type { Mutant } from "./mutant.ts";
 import { OPERATORS } from "./operators.ts";
 import { RECORDER } from "./recorder.ts";
 import { RETENTION } from "./retention.ts";
+import { SCHEDULES } from "./schedules.ts";
 import { SIGNALS } from "./signals.ts";
 import { TENANTS } from "./tenants.ts";
 import { WEBHOOKS } from "./webhooks.ts";
@@ -24,6 +25,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...OPERATORS,
   ...TENANTS,
   ...RETENTION,
+  ...SCHEDULES,
   ...LEDGERS,
   ...BUDGETS,
   ...WEBHOOKS,

@@ -9,7 +9,7 @@ const STATED_TEST = "test/engine/stated.test.ts";
 export const INTAKE = mutantsOf("intake", {
   "the door takes another payload under a known key for a repeat": {
     file: "src/engine/intake/enqueue.ts",
-    find: "row?.fingerprint === one.fingerprint ||",
+    find: "row.fingerprint === one.fingerprint ||",
     put: "row !== undefined ||",
     killedBy: "random",
   },

@@ -9,6 +9,7 @@ export const AREAS = [
   "operators",
   "tenants",
   "retention",
+  "schedules",
   "ledger",
   "budget",
   "webhooks",
