@@ -6,7 +6,7 @@ import { FailureSchema, failureView } from "./failure.ts";
 import { page, pageOf, pageQuery } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
-import { iso, timestamp } from "./time.ts";
+import { iso, isoOrNull, timestamp } from "./time.ts";
 
 const STATUSES = [
   "accepted",
@@ -35,7 +35,19 @@ const InstanceSchema = z
     deliveries: z
       .int()
       .openapi({ description: "How often its message was delivered: more than once is a duplicate that changed nothing." }),
-    step: z.string().nullable().openapi({ description: "The last guarded step that wrote something." }),
+    step: z.string().nullable().openapi({ description: "The guarded step that wrote last: not the one that waits, see `waiting_for`." }),
+    waiting_for: z
+      .array(
+        z.object({
+          step: z.string().openapi({ description: "The step's name in the code; behind it in brackets the key of an item." }),
+          event_type: z.string().nullable().openapi({ description: "For an event: its type, such as `order.paid`." }),
+          subject: z.string().nullable().openapi({ description: "For an event: what it has to be about." }),
+          approval_id: z.string().nullable().openapi({ description: "For a question: `POST /v1/approvals/{id}/approve` or `/reject`." }),
+          until: timestamp.nullable().openapi({ description: "Null for a wait that began before this was noted." }),
+        }),
+      )
+      .max(20)
+      .openapi({ description: "Events and answers that it waits for, 20 at most. A sleep is none: `/steps` shows it." }),
     error: FailureSchema.nullable(),
     undo: z.enum(["open", "done"]).nullable().openapi({
       description: "`open` while it is being undone, also when that has failed; `done` once it is undone; null again when it is retried.",
@@ -119,6 +131,13 @@ function instanceView(instance: Instance): z.infer<typeof InstanceSchema> {
     subject: instance.subject,
     deliveries: instance.deliveries,
     step: instance.step,
+    waiting_for: instance.waitingFor.map(({ step, eventType, subject, approvalId, until }) => ({
+      step,
+      event_type: eventType,
+      subject,
+      approval_id: approvalId,
+      until: isoOrNull(until),
+    })),
     error: failureView(instance.error),
     undo: instance.undo === null ? null : instance.status === "terminated" ? "done" : "open",
     accepted_at: iso(instance.acceptedAt),

@@ -19,7 +19,7 @@ const PlanSchema = z
   .object({
     from: z.string().nullable(),
     refused: z.string().nullable().meta({ description: "Why it would be refused now; null when it would be done." }),
-    effects: z.array(z.object({ step: z.string(), item: z.string(), verdict: z.enum(["kept", "runs", "in_doubt"]) })),
+    effects: z.array(z.object({ step: z.string(), item: z.string(), verdict: z.enum(["kept", "runs", "in_doubt", "needs_output"]) })),
   })
   .openapi("RetryPlan");
 

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { getInstance, historyOf, type StepRecord } from "../engine/index.ts";
+import { getInstance, type NamedStep, stepsOf } from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problem.ts";
@@ -19,14 +19,18 @@ const AttemptSchema = z
 const StepSchema = z
   .object({
     type: z.enum(["do", "sleep", "waitForEvent"]),
-    name: z.string(),
+    name: z
+      .string()
+      .openapi({ description: "As the code names it; a wait has the name of its step, which first says that it waits (`do`)." }),
     count: z.int().openapi({ description: "Tells calls of one name apart, in the order they were made." }),
     state: z.enum(["running", "retrying", "sleeping", "waiting", "complete", "errored", "timed_out"]),
     started_at: timestamp,
     ended_at: timestamp.nullable(),
     attempts: z.array(AttemptSchema),
     duration_ms: z.int().nullable().openapi({ description: "For a sleep: how long." }),
-    event_type: z.string().nullable().openapi({ description: "For a wait: for which event." }),
+    event_type: z.string().nullable().openapi({ description: "For a wait: for which type of event; null for a question." }),
+    subject: z.string().nullable().openapi({ description: "For a wait: what the event has to be about." }),
+    approval_id: z.string().nullable().openapi({ description: "For a question: which." }),
   })
   .openapi("Step");
 
@@ -53,12 +57,12 @@ const list = createRoute({
 export function steps() {
   return new OpenAPIHono<ApiEnv>().openapi(list, async (context) => {
     const instance = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
-    const history = await historyOf(context.env, instance);
+    const history = await stepsOf(context.env, instance);
     return context.json({ items: history.steps.map(stepView), truncated: history.truncated }, 200);
   });
 }
 
-function stepView({ startedAt, endedAt, attempts, durationMs, eventType, ...step }: StepRecord): z.infer<typeof StepSchema> {
+function stepView({ startedAt, endedAt, attempts, durationMs, eventType, approvalId, ...step }: NamedStep): z.infer<typeof StepSchema> {
   return {
     ...step,
     started_at: iso(startedAt),
@@ -72,5 +76,6 @@ function stepView({ startedAt, endedAt, attempts, durationMs, eventType, ...step
     })),
     duration_ms: durationMs,
     event_type: eventType,
+    approval_id: approvalId,
   };
 }

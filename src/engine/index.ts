@@ -62,7 +62,7 @@ export { type ApprovalFilter, type ApprovalRow, decideApproval, getApproval, lis
 export { applied, audit, type Operator, VERBS } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
 export { pingDatabase } from "./operate/health.ts";
-export { type History, historyOf, type StepRecord } from "./operate/history.ts";
+export { historyOf, type NamedStep, stepsOf } from "./operate/history.ts";
 export {
   describeInstance,
   type Effect,

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { callerWith, expectProblem, fresh, type Json, reaches, until } from "./client.ts";
-import { hexId, seedEffect, seedInstance } from "./seed.ts";
+import { hexId, seedApproval, seedEffect, seedInstance } from "./seed.ts";
 
 const ids = (answer: { body: Json }) => answer.body.items.map(({ id }: Json) => id);
 
@@ -66,6 +66,7 @@ describe("GET /v1/instances/{id}", () => {
       subject: "acme/mint",
       deliveries: 0,
       step: null,
+      waiting_for: [],
       error: { step: "put page", code: "upstream_refused", message: "No.", attempts: 3, upstream_status: 403 },
       undo: null,
       accepted_at: "1970-01-01T00:00:00.000Z",
@@ -76,6 +77,15 @@ describe("GET /v1/instances/{id}", () => {
       result: null,
       result_changed: null,
     });
+  });
+
+  it("says what an instance waits for: the question by the id that answers it, and until when", async () => {
+    const caller = await callerWith();
+    const id = await seedInstance(caller.tenantId, { status: "waiting" });
+    const approval = await seedApproval(caller.tenantId, { instanceId: id, dueAt: 0 });
+    const waiting = [{ step: approval, event_type: null, subject: null, approval_id: approval, until: "1970-01-01T00:00:00.000Z" }];
+    expect((await caller.get(`/v1/instances/${id}`)).body.waiting_for).toEqual(waiting);
+    expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id, waiting_for: waiting }]);
   });
 
   it("says that there is none", async () => {
@@ -112,6 +122,8 @@ describe("A finished instance", () => {
           attempts: [{ attempt: 1, started_at: expect.any(String), ended_at: expect.any(String), error: null, retry_delay_ms: null }],
           duration_ms: null,
           event_type: null,
+          subject: null,
+          approval_id: null,
         },
       ],
       truncated: false,

@@ -71,6 +71,43 @@ describe("What the terminal says of an instance", () => {
     ]);
   });
 
+  it("that an effect happened without an output, and how to give it one before the retry", () => {
+    const { heard, hear } = listener();
+    const error = "The step's output is not JSON. It happened: confirm it with an output (POST /v1/effects/WyJh_-/confirm), then retry.";
+    hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "pay", code: "output_not_serializable", error })}`);
+    const [, say, retry] = heard[0]?.split("\n") ?? [];
+    expect(say).toMatch(/^ {10}say what it answered: curl 'http:\/\/localhost:8787\/v1\/effects\/WyJh_-\/confirm' .*"output":null/);
+    expect(retry).toMatch(/^ {10}then retry it: curl 'http:\/\/localhost:8787\/v1\/instances\/abc\/retry'/);
+  });
+
+  it("that it waits for an event, until when, and how to state one that is open", () => {
+    const { heard, hear } = listener();
+    const waiting = {
+      log: "waiting",
+      ...order,
+      step: "wait for dns",
+      event_type: "dns.verified",
+      about: "a.example",
+      until: "2026-12-01T00:00:00.000Z",
+    };
+    hear(JSON.stringify({ ...waiting, open: true }));
+    hear(JSON.stringify({ ...waiting, open: false }));
+    const said = "place-order 42: wait for dns, waits until 2026-12-01T00:00:00.000Z for dns.verified about a.example";
+    expect(heard).toEqual([
+      `${said}\n          state it: curl 'http://localhost:8787/v1/events' ${AUTH} -H 'Content-Type: application/json' -H 'Idempotency-Key: …' -d '{"type":"dns.verified","payload":{…}}'`,
+      `${said}, which this deployment's own steps state`,
+    ]);
+  });
+
+  it("that it asks a person, and how to answer", () => {
+    const { heard, hear } = listener();
+    hear(JSON.stringify({ log: "waiting", ...order, step: "approve refund", approval_id: "abc-1", until: "2026-12-01T00:00:00.000Z" }));
+    expect(heard).toEqual([
+      "place-order 42: approve refund, waits until 2026-12-01T00:00:00.000Z for an answer\n          answer it: curl 'http://localhost:8787/v1/approvals/abc-1/approve'" +
+        ` ${AUTH} -H 'Content-Type: application/json' -d '{"reason":"looked at it"}'`,
+    ]);
+  });
+
   it("the step that its code named where it threw between steps", () => {
     const { heard, hear } = listener();
     hear(`${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "", at: "reserve stock", error: "Twice." })}`);

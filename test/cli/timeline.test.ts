@@ -15,6 +15,7 @@ const written: Instance = {
   subject: "acme/cold brew",
   deliveries: 1,
   step: "write article",
+  waiting_for: [],
   error: null,
   undo: null,
   accepted_at: at(10),
@@ -54,6 +55,8 @@ it("a failed attempt is told with the wait after it, and the end with its cause"
     attempts: [attempt],
     duration_ms: null,
     event_type: null,
+    subject: null,
+    approval_id: null,
   };
   expect(timeline.news([publishing, written], new Map([["p", [step]]]))).toEqual([
     expect.stringContaining("“put page” failed at attempt 1; again in 2 s"),

@@ -4,8 +4,10 @@ import * as z from "zod";
 import {
   defineStep,
   effectsOf,
+  getInstance,
   listEffects,
   MillraceError,
+  planRetry,
   resolveDoubt,
   retryInstance,
   sql,
@@ -252,11 +254,16 @@ describe("An output that cannot be kept", () => {
     expect(effect?.state).toBe("done");
     expect(effect?.error?.code).toBe("output_not_serializable");
 
-    await retryInstance(probeEnv, operator, instanceId, { reason: "try" });
-    expect(await reaches(instanceId, "errored")).toBe("errored");
+    const { error } = await getInstance(probeEnv, operator, instanceId);
+    expect(error?.message).toContain(`POST /v1/effects/${effect?.key}/confirm`);
+    const refused = expect.stringContaining(`Say what it answered (POST /v1/effects/${effect?.key}/confirm)`);
+    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ refused, effects: [{ step: "act", verdict: "needs_output" }] });
+    const again = retryInstance(probeEnv, operator, instanceId, { reason: "try" });
+    await expect(again).rejects.toMatchObject({ code: "invalid_transition", message: refused });
     expect(await happened(`${name}/act`)).toHaveLength(1);
 
     await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "given" }, "read it from the upstream");
+    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ refused: null, effects: [{ step: "act", verdict: "kept" }] });
     await retryInstance(probeEnv, operator, instanceId, { reason: "has an output now" });
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
     expect(

@@ -42,9 +42,9 @@ export function narrator(at: { url: string; tokenFile: string }, tell: (sentence
     }
     const human = humanLine(line);
     if (human === undefined) return;
-    if (event?.log !== "ended" && event?.outcome !== "in_doubt") return tell(human);
-    if (event.log === "ended" && event.error === undefined) return tell(paint("dim", human));
-    tell(`${human}\n${nextCommand(at, event)}`);
+    const next = event ? nextCommands(at, event) : [];
+    if (event?.log === "ended" && event.error === undefined) return tell(paint("dim", human));
+    tell([human, ...next].join("\n          "));
   };
 }
 
@@ -62,7 +62,13 @@ interface Told {
   log: string;
   instance_id: string;
   outcome?: string;
+  code?: string;
   error?: string;
+  /** Of a wait for an event. */
+  event_type?: string;
+  open?: boolean;
+  /** Of a wait for a person. */
+  approval_id?: string;
 }
 
 function eventIn(line: string): Told | undefined {
@@ -75,12 +81,28 @@ function eventIn(line: string): Told | undefined {
   }
 }
 
-/** What to type next: an instance that failed is retried, and one in doubt is looked at first. */
-function nextCommand({ url, tokenFile }: { url: string; tokenFile: string }, { log, instance_id }: Told): string {
+/**
+ * What to type next: an instance that failed is retried, where an output is missing after that was given; one in doubt is looked at first;
+ * one that waits is told what it waits for, or answered.
+ */
+function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, told: Told): string[] {
   const auth = authOption(tokenFile);
-  const command =
-    log === "ended"
-      ? `curl '${url}/v1/instances/${instance_id}/retry' ${auth} -H 'Content-Type: application/json' -d '{"reason":"looked at it"}'`
-      : `curl '${url}/v1/instances/${instance_id}/effects' ${auth}`;
-  return `          ${log === "ended" ? "retry it" : "what was sent"}: ${command}`;
+  const post = (path: string, body: string, header = "") =>
+    `curl '${url}/v1/${path}' ${auth} -H 'Content-Type: application/json'${header} -d '${body}'`;
+  const looked = '"reason":"looked at it"';
+  const { log, instance_id, outcome, code, error, event_type, open, approval_id } = told;
+  if (outcome === "in_doubt") return [`what was sent: curl '${url}/v1/instances/${instance_id}/effects' ${auth}`];
+  if (log === "ended" && error !== undefined) {
+    const retry = post(`instances/${instance_id}/retry`, `{${looked}}`);
+    const [, key] = (OUTPUT_LOST.has(code) && CONFIRM.exec(error)) || [];
+    if (key === undefined) return [`retry it: ${retry}`];
+    return [`say what it answered: ${post(`effects/${key}/confirm`, `{"output":null,${looked}}`)}`, `then retry it: ${retry}`];
+  }
+  if (log !== "waiting") return [];
+  if (approval_id !== undefined) return [`answer it: ${post(`approvals/${approval_id}/approve`, `{${looked}}`)}`];
+  if (open !== true) return [];
+  return [`state it: ${post("events", `{"type":"${event_type}","payload":{…}}`, " -H 'Idempotency-Key: …'")}`];
 }
+
+const OUTPUT_LOST: ReadonlySet<string | undefined> = new Set(["output_not_serializable", "output_too_large"]);
+const CONFIRM = /\/v1\/effects\/([\w-]+)\/confirm/;

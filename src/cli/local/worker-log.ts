@@ -70,6 +70,8 @@ function eventLine(json: string): string | undefined {
       return `${instance(rest)}: ${rest.step}, attempt ${rest.attempt}, ${String(rest.outcome).replace("_", " ")}: ${rest.error}`;
     case "ended":
       return `${instance(rest)} ${rest.status}${rest.error === undefined ? "" : ` at ${rest.step || rest.at || "no step"}: ${rest.error}`}`;
+    case "waiting":
+      return `${instance(rest)}: ${rest.step}, waits until ${rest.until} ${awaited(rest)}`;
     case "keeper":
       return `keeper: ${rest.error ? `${rest.part} failed: ${rest.error}` : counts(rest)}`;
     case "retention":
@@ -84,6 +86,11 @@ function eventLine(json: string): string | undefined {
         .map(([name, value]) => `${name} ${typeof value === "object" ? JSON.stringify(value) : value}`)
         .join(", ")}`;
   }
+}
+
+function awaited({ event_type, about, open }: Record<string, unknown>): string {
+  if (event_type === undefined) return "for an answer";
+  return `for ${event_type} about ${about}${open === true ? "" : ", which this deployment's own steps state"}`;
 }
 
 function instance({ workflow, subject }: Record<string, unknown>): string {

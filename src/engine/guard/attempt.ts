@@ -29,7 +29,7 @@ export async function attemptEffect<Input, Output>(
 ): Promise<Settled> {
   const since = Date.now();
   const earlier = await run.earlier(place, platformAttempt);
-  if (earlier?.state === "done") return stored(earlier);
+  if (earlier?.state === "done") return stored(run.instanceId, earlier);
   run.which.assertNotComplete();
   const attempt = run.attempt(place, definition.effect, earlier?.generation);
   if (earlier?.state === "in_doubt") return { inDoubt: formatEntryKey(attempt.key) };
@@ -142,7 +142,7 @@ export async function attemptCommit<Output>(
 ): Promise<Settled> {
   const since = Date.now();
   const earlier = await run.earlier(place, platformAttempt);
-  if (earlier?.state === "done") return stored(earlier);
+  if (earlier?.state === "done") return stored(run.instanceId, earlier);
   run.which.assertNotComplete();
   const { output, ...writes } = asWrites(await make(), place.label);
   assertNotGivenUp(since, timeout);
@@ -161,7 +161,7 @@ export async function writtenBy(run: Run, place: Place, hangs: boolean): Promise
     return seen && run.whole(seen);
   };
   const entry = await patiently(look);
-  return entry?.state === "done" ? stored(entry) : undefined;
+  return entry?.state === "done" ? stored(run.instanceId, entry) : undefined;
 }
 
 function effectCall<Input>(run: Run, attempt: Attempt, input: Input, signal: AbortSignal): EffectCall<Input> {

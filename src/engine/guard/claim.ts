@@ -35,7 +35,7 @@ export async function claim(run: Run, place: Place, first: Attempt, input: unkno
     }
     run.noteRecorded(place, entry.generation, number);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1, askedAt };
-    if (entry.state === "done") return { settled: stored(entry) };
+    if (entry.state === "done") return { settled: stored(run.instanceId, entry) };
     if (entry.state === "confirmed") return { confirmed: entry };
     const key = { ...attempt.key, generation: entry.generation };
     if (entry.state === "in_doubt") return { settled: { inDoubt: formatEntryKey(key) } };

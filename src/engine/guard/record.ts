@@ -1,6 +1,6 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
-import { digest } from "../contract/ids.ts";
+import { digest, formatEntryKey } from "../contract/ids.ts";
 import type { Attempt, Entry } from "../recorder/entry.ts";
 import { addressEmitted } from "./emit.ts";
 import { type PackedOutput, packOutput } from "./output.ts";
@@ -43,15 +43,17 @@ export async function record<Output>(
   if (entry?.state !== "done") {
     throw new MillraceError("lease_lost", `Another attempt has taken over "${place.label}"; this one's outcome was not recorded.`);
   }
-  return stored(entry);
+  return stored(run.instanceId, entry);
 }
 
-/** A recorded outcome as the step's result. Throws the recorded problem if the output could not be kept. */
-export function stored(entry: Entry): PackedOutput {
+/** A recorded outcome as the step's result. Throws the recorded problem, with what to do, if the output could not be kept. */
+export function stored(instanceId: string, entry: Entry): PackedOutput {
   if (entry.error !== null && entry.output === null && entry.output_ref === null) {
     const { code, message } = JSON.parse(entry.error) as { code: ErrorCode; message: string };
     if (code === "output_too_large" || code === "output_not_serializable") {
-      throw new MillraceError(code, `${message} The effect itself happened and is not repeated: confirm it with an output, then retry.`);
+      const confirm = `POST /v1/effects/${formatEntryKey({ ...entry, instanceId })}/confirm`;
+      const said = `The effect itself happened and is not repeated: confirm it with an output (${confirm}), then retry.`;
+      throw new MillraceError(code, `${message} ${said}`);
     }
   }
   return { output: entry.output, outputRef: entry.output_ref };

@@ -4,6 +4,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { attemptToken, digest } from "../contract/ids.ts";
 import type { EventDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
+import { logWait } from "../observe/instances.ts";
 import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
 import { closeWait, registerWait, type WaitEnd, waitEventType } from "../signals/wait.ts";
 import { Answer } from "./answer.ts";
@@ -133,7 +134,7 @@ export class Steps {
       this.#platform.reading(place, () => unpackPayload(this.#run.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken))));
     return this.#take(
       place,
-      async () => open(await this.#awaitSignal(place, event.type, options.subject, options.timeout ?? "7 days")),
+      async () => open(await this.#awaitSignal(place, event, options.subject, options.timeout ?? "7 days")),
       async (walk) => open(await walk.event(place)),
     );
   }
@@ -153,9 +154,14 @@ export class Steps {
 
   async #ask(place: Place, request: ApprovalRequest): Promise<Approval> {
     const asker = askerAt(this.#run, place);
-    const asked = await this.#platform.do(place, {}, async () => askQuestion(asker, questionOf(this.#run.workflow, place, request)));
+    const id = approvalId(asker.instanceId, place.label);
+    const asked = await this.#platform.do(place, {}, async () => {
+      const stands = await askQuestion(asker, questionOf(this.#run.workflow, place, request));
+      if ("leftMs" in stands) logWait(this.#run, { step: place.label, approval_id: id, until: timeIn(stands.leftMs) });
+      return stands;
+    });
     if ("approved" in asked) return asked;
-    const type = answerEventType(approvalId(asker.instanceId, place.label));
+    const type = answerEventType(id);
     const wait = { what: "answer", eventType: type, left: asked };
     return this.#platform.awaitOr(
       place,
@@ -233,13 +239,23 @@ export class Steps {
   }
 
   /** The envelope of the event, as JSON. */
-  async #awaitSignal(place: Place, type: string, subject: string, timeout: Duration): Promise<string> {
+  async #awaitSignal(
+    place: Place,
+    { type, door }: Pick<EventDefinition, "type" | "door">,
+    subject: string,
+    timeout: Duration,
+  ): Promise<string> {
     const run = this.#run;
     const timeoutMs = durationMs(timeout);
     const registered = await this.#platform.do(place, {}, async () => {
       this.#assertSignalled(type);
       assertSubject(place.label, subject);
-      return registerWait(run, place.label, type, subject, timeoutMs);
+      const stands = await registerWait(run, place.label, type, subject, timeoutMs);
+      if ("leftMs" in stands) {
+        const open = door !== undefined && door.scope !== null;
+        logWait(run, { step: place.label, event_type: type, about: subject, open, until: timeIn(stands.leftMs) });
+      }
+      return stands;
     });
     const stands =
       "leftMs" in registered
@@ -255,6 +271,11 @@ export class Steps {
     run.failures.noteEnd(place.label, error);
     throw error;
   }
+}
+
+/** The time that it will be then. */
+function timeIn(ms: number): string {
+  return new Date(Date.now() + ms).toISOString();
 }
 
 /** No event has another subject: the wait would last for nothing. */

@@ -123,7 +123,10 @@ export class Walk {
     }
     if (!entry || !isOutcome(entry)) return end(place);
     const outcome = entry;
-    return this.#local(place, async () => (await unpackOutput(this.#run.env.PAYLOADS, stored(await this.#run.whole(outcome)))) as Output);
+    return this.#local(
+      place,
+      async () => (await unpackOutput(this.#run.env.PAYLOADS, stored(this.#run.instanceId, await this.#run.whole(outcome)))) as Output,
+    );
   }
 
   /** An effect that happened, or may have, that could be taken back, and that the code did not come by. */

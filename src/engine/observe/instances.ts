@@ -64,6 +64,17 @@ export function logEnd(instance: LoggedInstance, status: string, failure: Failur
   } else say("log", ended);
 }
 
+/** What a run waits for: an event about a subject, which whoever has the scope may state where it is open; or a person's answer. */
+export type LoggedWait =
+  | { step: string; event_type: string; about: string; open: boolean; until: string }
+  | { step: string; approval_id: string; until: string };
+
+/** One line when a run begins to wait. */
+export function logWait(run: LoggedRun, wait: LoggedWait): void {
+  const about = "about" in wait && { about: shortened(wait.about, MAX_NAME_CHARACTERS) };
+  say("log", { log: "waiting", ...loggedInstance(run), ...wait, ...about });
+}
+
 function described({ code, message, upstreamStatus }: Pick<Failure, "code" | "message" | "upstreamStatus">): object {
   return { code, ...(upstreamStatus !== undefined && { upstream_status: upstreamStatus }), error: message };
 }

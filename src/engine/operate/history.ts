@@ -1,6 +1,7 @@
 import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import { platformId } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
+import { awaitedSteps } from "../signals/wait.ts";
 import type { Instance } from "./instances.ts";
 
 /** One try of a step. Its number starts at 1 again when the instance is restarted. */
@@ -25,8 +26,14 @@ export interface StepRecord {
   attempts: AttemptRecord[];
   /** For a sleep: how long. */
   durationMs: number | null;
-  /** For a wait: for which event. */
+  /** For a wait: for which event, as the platform knows it. */
   eventType: string | null;
+}
+
+/** A step in the words of its code: a wait has its step's name, its event's own type and subject, or the question that it asks. */
+export interface NamedStep extends StepRecord {
+  subject: string | null;
+  approvalId: string | null;
 }
 
 export interface History {
@@ -64,6 +71,13 @@ export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: R
   const names = undo === null ? [id] : [id, platformId(id, undo)];
   const parts = await Promise.all(names.map((name) => partOf(env, workflow, name)));
   return { steps: parts.flatMap(({ steps }) => steps), truncated: parts.some(({ truncated }) => truncated) };
+}
+
+/** The same in the words of the code. What is pruned, and waits of the engine's own, are called as the platform calls them. */
+export async function stepsOf(env: EngineEnv, instance: Remembered): Promise<{ steps: NamedStep[]; truncated: boolean }> {
+  const [{ steps, truncated }, awaited] = await Promise.all([historyOf(env, instance), awaitedSteps(env.DB, instance.id)]);
+  const named = (step: StepRecord) => ({ ...step, subject: null, approvalId: null, ...awaited.get(step.eventType ?? "") });
+  return { steps: steps.map(named), truncated };
 }
 
 async function partOf(env: EngineEnv, workflow: string, name: string): Promise<History> {

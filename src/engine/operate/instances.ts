@@ -11,6 +11,7 @@ import { UNDONE } from "../recorder/inbox.ts";
 import { query } from "../store/retry.ts";
 import type { Operator } from "./audit.ts";
 import { keysetPage, type Page, type PageRequest, type Position } from "./paging.ts";
+import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";
 
 /** One instance, as people read it. */
 export interface Instance {
@@ -24,8 +25,10 @@ export interface Instance {
   subject: string;
   /** How often its message was delivered: more than once is a duplicate that changed nothing. */
   deliveries: number;
-  /** The last guarded step that wrote something, and its state. */
+  /** The guarded step that wrote last; what it waits for since stands in `waitingFor`. */
   step: string | null;
+  /** Events and answers that it waits for, at most 20 of them; none for one that is over. A sleep is the platform's alone. */
+  waitingFor: AwaitedByInstance[];
   error: Failure | null;
   /** The undo that works on it, or has: its action's id. Null again when it is retried. */
   undo: string | null;
@@ -46,7 +49,7 @@ export interface InstanceFilter extends PageRequest {
 
 const COLUMNS =
   fragment(`id, workflow, status, message_type, idempotency_key, correlation_id, causation_id, subject, deliveries, error, undo, run, accepted_at, updated_at,
-    (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step`);
+    (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step, ${WAITING_FOR.fragment}`);
 
 /**
  * Instances that one page looks at for a workflow or a subject, which no index serves: it would be a written row for each instance. What
@@ -236,6 +239,7 @@ function asInstance(row: Record<string, unknown>): Instance {
     subject: String(row.subject),
     deliveries: Number(row.deliveries),
     step: row.step === null ? null : String(row.step),
+    waitingFor: waitingFor(row.waiting_for),
     error: row.error ? (JSON.parse(String(row.error)) as Failure) : null,
     undo: row.undo as string | null,
     run: Number(row.run),

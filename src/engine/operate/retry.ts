@@ -21,7 +21,7 @@ export interface RetryPlan {
   from: string | null;
   /** Why it would be refused now; null when it would be done. */
   refused: string | null;
-  effects: { step: string; item: string; verdict: "kept" | "runs" | "in_doubt" }[];
+  effects: { step: string; item: string; verdict: "kept" | "runs" | "in_doubt" | "needs_output" }[];
 }
 
 /** Says what a retry would do, and does nothing. Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded. */
@@ -36,7 +36,8 @@ export async function planRetry(
   await assertRecorded(env, instance, recorded, from);
   const { failed, start } = await beginningOf(env, instance, from);
   const named = mustBeFree(instance, failed, anyway);
-  const refused = await whyRefused(env, instance, named, wentOnTo(await leftBehind(env, instanceId), named));
+  const refused =
+    whyAgain(instance, failed, recorded) ?? (await whyRefused(env, instance, named, wentOnTo(await leftBehind(env, instanceId), named)));
   const goesOnUndoing = isBeingUndone(instance);
   const effects = recorded
     .filter(({ state, undo }) => state !== "superseded" && (undo === "is") === goesOnUndoing)
@@ -47,8 +48,25 @@ export async function planRetry(
 }
 
 /** A `once` effect that is claimed was under way when its run ended: the next attempt parks it. */
-function verdictOn({ state, class: effectClass }: Effect): RetryPlan["effects"][number]["verdict"] {
+function verdictOn(effect: Effect): RetryPlan["effects"][number]["verdict"] {
+  const { state, class: effectClass } = effect;
+  if (isOutputLost(effect)) return "needs_output";
   return state === "claimed" && effectClass === "once" ? "in_doubt" : (VERDICTS[state] ?? "runs");
+}
+
+/** It happened, and what it answered could not be kept. */
+function isOutputLost({ state, output, outputRef, error }: Effect): boolean {
+  return state === "done" && output === null && outputRef === null && error !== null;
+}
+
+const OUTPUT_LOST: ReadonlySet<string | undefined> = new Set(["output_not_serializable", "output_too_large"]);
+
+/** A run that failed because an effect has no output fails of the same until somebody has given one. Null for any other. */
+function whyAgain({ status, error }: Instance, failed: string | null, effects: readonly Effect[]): string | null {
+  if (status !== "errored" || failed === null || failed !== error?.step || !OUTPUT_LOST.has(error.code)) return null;
+  const lost = effects.find((effect) => isOutputLost(effect) && labelOf(effect.step, effect.item) === failed);
+  if (!lost) return null;
+  return `"${failed}" has happened, and what it answered could not be kept: the run would fail of the same again. Say what it answered (POST /v1/effects/${lost.key}/confirm), then retry.`;
 }
 
 const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
@@ -60,7 +78,7 @@ const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done
  * depends on it; with `anyway` also where something does: what was done instead stays done. An effect whose output a person has mended since
  * is where the run goes on.
  * Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded, `invalid_transition` (audited as no change) when the
- * instance is not stopped, or when something depends on the named failure.
+ * instance is not stopped, when something depends on the named failure, or when the run failed of an effect whose output is missing.
  */
 export async function retryInstance(
   env: EngineEnv,
@@ -69,8 +87,11 @@ export async function retryInstance(
   options: { from?: string | undefined; anyway?: boolean | undefined; reason: string },
 ): Promise<{ actionId: string; from: string | null }> {
   const instance = await getInstance(env, by, instanceId);
-  if (options.from !== undefined) await assertRecorded(env, instance, await effectsOf(env, by, instanceId), options.from);
+  const lacksOutput = OUTPUT_LOST.has(instance.error?.code);
+  const recorded = options.from !== undefined || lacksOutput ? await effectsOf(env, by, instanceId) : [];
+  await assertRecorded(env, instance, recorded, options.from);
   const { failed, start: from } = await beginningOf(env, instance, options.from);
+  const again = whyAgain(instance, failed, recorded);
   const anyway = options.anyway === true;
   const named = mustBeFree(instance, failed, anyway);
   const left = await leftBehind(env, instanceId);
@@ -86,7 +107,7 @@ export async function retryInstance(
       UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${isUndone(instance) ? null : JSON.stringify(told)},
         undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
       WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated') AND run < ${run}
-        AND ${wentOn === undefined ? 1 : 0} AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,
+        AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,
     audit(
       by,
       {
@@ -108,7 +129,7 @@ export async function retryInstance(
     markInDoubt(instanceId),
     applied(actionId),
   ]);
-  if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance, named, wentOn);
+  if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance, named, wentOn, again);
   await crashPoint("retry promised, not applied");
   await applyAction(env, actionId);
   return { actionId, from };
@@ -122,8 +143,14 @@ function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean)
   return anyway || failed === error?.step ? null : failed;
 }
 
-async function refusal(env: EngineEnv, instance: Instance, named: string | null, wentOn: string | undefined): Promise<MillraceError> {
-  const why = (await whyRefused(env, instance, named, wentOn)) ?? "Somebody else was faster: look at it again.";
+async function refusal(
+  env: EngineEnv,
+  instance: Instance,
+  named: string | null,
+  wentOn: string | undefined,
+  again: string | null,
+): Promise<MillraceError> {
+  const why = again ?? (await whyRefused(env, instance, named, wentOn)) ?? "Somebody else was faster: look at it again.";
   return new MillraceError("invalid_transition", why, { from: instance.status, to: "running" });
 }
 

@@ -3,7 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { digest } from "../contract/ids.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { batch } from "../store/retry.ts";
-import { type Left, markAnswered, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
+import { answerEventType, type Left, markAnswered, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
 import { OLDEST_FITTING } from "./assign.ts";
 
 /** The platform's event type for one wait: every wait has its own, because a consumed event can be delivered again to a later wait of the same type. */
@@ -35,9 +35,10 @@ export async function registerWait(run: Waiter, label: string, type: string, sub
   const { tenant_id } = run.envelope;
   const results = await batch(run.env.DB, [
     sql`
-      INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at)
-      VALUES (${instanceId}, ${label}, ${run.workflow}, ${tenant_id}, ${type}, ${subject}, ${waitEventType(instanceId, label)}, ${now}, ${now})
-      ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at`,
+      INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, due_at)
+      VALUES (${instanceId}, ${label}, ${run.workflow}, ${tenant_id}, ${type}, ${subject}, ${waitEventType(instanceId, label)}, ${now}, ${now},
+        ${now} + ${timeoutMs})
+      ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at, due_at = since_at + ${timeoutMs}`,
     sql`
       UPDATE waits SET signal_id = ${OLDEST_FITTING}
       WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL`,
@@ -70,7 +71,7 @@ export async function closeWait(run: Waiter, label: string, timeoutMs: number): 
 /** An operator wants a wait that was over tried anew. Behind the statement that carries the action out. */
 export function reopenWait(instanceId: string, label: string | null, actionId: string): Statement {
   return sql`
-    UPDATE waits SET over_at = NULL, since_at = ${now}
+    UPDATE waits SET over_at = NULL, since_at = ${now}, due_at = due_at - since_at + ${now}
     WHERE instance_id = ${instanceId} AND name = ${label} AND over_at IS NOT NULL
       AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
 }
@@ -102,4 +103,31 @@ function standing(row: Record<string, unknown> | undefined, timeoutMs: number): 
   // The platform takes no time at all for no limit.
   const leftMs = Math.max(SHORTEST_WAIT_MS, Number(row?.left_ms ?? timeoutMs));
   return { leftMs: Math.min(timeoutMs || SHORTEST_WAIT_MS, leftMs), at: Number(row?.at ?? Date.now()) };
+}
+
+/** What the waits and the questions of an instance are called in its code, by the platform's event type. */
+export interface AwaitedStep {
+  name: string;
+  /** The event's own type, and what it is about; null for a question. */
+  eventType: string | null;
+  subject: string | null;
+  approvalId: string | null;
+}
+
+/** Steps that wait, as the code names them: the platform knows each by an event type of its own. */
+export async function awaitedSteps(DB: D1Database, instanceId: string): Promise<ReadonlyMap<string, AwaitedStep>> {
+  const [waits = [], questions = []] = await batch(DB, [
+    sql`SELECT name, type, subject, event_type FROM waits WHERE instance_id = ${instanceId}`,
+    sql`SELECT step, id FROM approvals WHERE instance_id = ${instanceId}`,
+  ]);
+  return new Map([
+    ...waits.map((row): [string, AwaitedStep] => {
+      const { name, type, subject, event_type } = row as Record<"name" | "type" | "subject" | "event_type", string>;
+      return [event_type, { name, eventType: type, subject, approvalId: null }];
+    }),
+    ...questions.map((row): [string, AwaitedStep] => {
+      const id = String(row.id);
+      return [answerEventType(id), { name: String(row.step), eventType: null, subject: null, approvalId: id }];
+    }),
+  ]);
 }

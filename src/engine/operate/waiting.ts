@@ -1,0 +1,34 @@
+import { fragment } from "../contract/sql.ts";
+
+/** An event that an instance waits for, or a question that it has asked. */
+export interface AwaitedByInstance {
+  /** The step's name in the code, with the key of an item in brackets. */
+  step: string;
+  /** The event's type, such as `order.paid`; null for a question. */
+  eventType: string | null;
+  /** What that event has to be about; null for a question. */
+  subject: string | null;
+  /** Names the question; null for an event. */
+  approvalId: string | null;
+  /** Milliseconds since the epoch; null for a wait that began before this was noted. */
+  until: number | null;
+}
+
+/** Of an instance that waits for more, as many are told. */
+const MOST = 20;
+
+/** The column `waiting_for` of a row of `instances`: JSON, by the primary keys of two tables; NULL for one that is over, or is being undone. */
+export const WAITING_FOR = fragment(`
+  CASE WHEN undo IS NULL AND status IN ('waiting', 'running', 'in_doubt', 'paused') THEN (
+    SELECT json_group_array(json_object('step', step, 'eventType', type, 'subject', subject, 'approvalId', approval_id, 'until', due_at))
+    FROM (
+      SELECT name AS step, type, subject, NULL AS approval_id, due_at FROM waits
+      WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL
+      UNION ALL
+      SELECT step, NULL, NULL, id, due_at FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending'
+      LIMIT ${MOST})) END AS waiting_for`);
+
+/** What that column says. */
+export function waitingFor(column: unknown): AwaitedByInstance[] {
+  return typeof column === "string" ? JSON.parse(column) : [];
+}
