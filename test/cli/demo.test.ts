@@ -38,7 +38,7 @@ it.each(["nonsense", "Brand", "crm2"])(
   async (name) => {
     const child = startDemo("--port", "22222", name);
     const [err, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(err).toContain(`There is no demo “${name}”. There are:`);
     expect(err).toContain("npm run demo -- publish");
   },
@@ -49,7 +49,7 @@ it.each([["--halp"], ["crm", "--contact", "5"], ["--rows=20"]])(
   async (...args) => {
     const child = startDemo(...args);
     const [err, [code]] = await Promise.all([text(child.stderr), once(child, "exit")]);
-    expect(code).toBe(1);
+    expect(code).toBe(2);
     expect(err).toContain(`There is no option "${args.find((arg) => arg.startsWith("-"))}"`);
     expect(err).toContain("[--port <number>]");
   },
