@@ -114,6 +114,14 @@ describe("What the terminal says of an instance", () => {
     expect(heard[0]).toContain("place-order 42 errored at reserve stock: Twice.");
   });
 
+  it("where its code threw between steps, in its own file and line", () => {
+    const { heard, hear } = listener();
+    hear(
+      `${ERROR}${JSON.stringify({ log: "ended", ...order, status: "errored", step: "", where: "run (src/shop.ts:7:9)", error: "Bug." })}`,
+    );
+    expect(heard[0]).toContain("place-order 42 errored at run (src/shop.ts:7:9): Bug.");
+  });
+
   it("that it is in doubt, and how to see what was sent", () => {
     const { heard, hear } = listener();
     const doubt = { log: "attempt", ...order, step: "mail", attempt: 1, outcome: "in_doubt", code: "in_progress", error: "409." };

@@ -66,6 +66,24 @@ describe("In the log", () => {
     expect(row?.error).not.toMatch(/private|secret/);
   });
 
+  it("an error that the code throws between steps comes with the file and line of its first frame, and with nothing of its message there", async () => {
+    const name = fresh();
+    const lines = linesAbout(name);
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        await step.commit("note", () => ({}));
+        throw new Error("My own bug\n    at secret (payload.ts:1:1)");
+      },
+      { name },
+    );
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await until(async () => lines().some(({ log }) => log === "ended"), Boolean);
+    const where = expect.stringMatching(/logged\.test\.ts:\d+:\d+/);
+    expect(lines().find(({ log }) => log === "ended")).toMatchObject({ step: "", where });
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "")).toMatchObject({ step: "", where });
+  });
+
   it("a run that went well is one calm line", async () => {
     const name = fresh();
     const lines = linesAbout(name);

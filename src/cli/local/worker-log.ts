@@ -69,7 +69,7 @@ function eventLine(json: string): string | undefined {
     case "attempt":
       return `${instance(rest)}: ${rest.step}, attempt ${rest.attempt}, ${String(rest.outcome).replace("_", " ")}: ${rest.error}`;
     case "ended":
-      return `${instance(rest)} ${rest.status}${rest.error === undefined ? "" : ` at ${rest.step || rest.at || "no step"}: ${rest.error}`}`;
+      return `${instance(rest)} ${rest.status}${rest.error === undefined ? "" : ` at ${rest.step || rest.at || rest.where || "no step"}: ${rest.error}`}`;
     case "waiting":
       return `${instance(rest)}: ${rest.step}, waits until ${rest.until} ${awaited(rest)}`;
     case "keeper":

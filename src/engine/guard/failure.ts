@@ -12,6 +12,8 @@ export interface Failure {
   behind?: string | undefined;
   /** The step that the code named there, and that was never begun. */
   at?: string | undefined;
+  /** Where an error of the workflow's own code was thrown between steps: function, file, line and column, as its stack says first. */
+  where?: string | undefined;
   code: ErrorCode;
   message: string;
   attempts: number;
@@ -58,16 +60,33 @@ const MISSING =
 /** Describes an attempt's error for people and for the database. Messages are bounded; stacks and payloads stay out. */
 export function describeFailure(step: string, attempts: number, error: unknown): Failure {
   const code = codeOf(error) ?? "step_failed";
+  const where = step === "" && codeOf(error) === undefined ? thrownAt(error) : undefined;
   const { upstreamStatus, step: at } = error instanceof MillraceError ? error.detail : {};
   return {
     step,
     ...(step === "" && at !== undefined && { at }),
+    ...(where !== undefined && { where }),
     code,
     message: beginning(messageOf(error), 1000),
     attempts,
     ...(upstreamStatus !== undefined && { upstreamStatus }),
   };
 }
+
+/** The first frame of an error's stack that is the author's. What stands before its frames, the message, is none of it. */
+function thrownAt(error: unknown): string | undefined {
+  try {
+    if (!(error instanceof Error) || error.stack === undefined) return undefined;
+    const frames = error.stack.slice(error.stack.indexOf(error.message) + error.message.length).split("\n");
+    const [, frame] = frames.map((line) => FRAME.exec(line)).find((found) => found && !NOT_THE_AUTHORS.test(found[0])) ?? [];
+    return frame && beginning(frame.replace("file://", ""), 300);
+  } catch {
+    return undefined;
+  }
+}
+
+const FRAME = /^\s+at (.+:\d+:\d+\)?)$/;
+const NOT_THE_AUTHORS = /\/node_modules\/|\/engine\/guard\/|\(?(?:node|cloudflare|native):/;
 
 /** The error as the platform should see it: one that must not be retried ends the step at once. */
 export function asPlatformError(error: unknown): unknown {

@@ -24,6 +24,7 @@ interface LoggedRun {
 interface Failure {
   step: string;
   at?: string | undefined;
+  where?: string | undefined;
   code: ErrorCode;
   message: string;
   attempts: number;
@@ -59,8 +60,8 @@ export function logAttempt(run: LoggedRun, { step, attempts, ...failure }: Failu
 export function logEnd(instance: LoggedInstance, status: string, failure: Failure | null): void {
   const ended = { log: "ended", ...instance, status };
   if (failure) {
-    const { step, at, attempts } = failure;
-    say("error", { ...ended, step, at, attempts, ...described(failure) });
+    const { step, at, where, attempts } = failure;
+    say("error", { ...ended, step, at, where, attempts, ...described(failure) });
   } else say("log", ended);
 }
 
