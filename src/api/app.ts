@@ -43,6 +43,7 @@ import { syndication } from "./syndication.ts";
 import { textUsages } from "./text-usage.ts";
 import { tokens } from "./tokens.ts";
 import { undo } from "./undo.ts";
+import { refuseParameters } from "./unknown-parameters.ts";
 import { webhookDeliveries } from "./webhook-deliveries.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
 import { webhooks } from "./webhooks.ts";
@@ -59,6 +60,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   api.use(nosniff, drained, limitStrangers, readable);
   api.use("/v1/*", noStore, authenticate);
   api.use(refuseKeys(api));
+  api.use("/v1/*", refuseParameters(api));
 
   const asked = [commands(catalog), statedEvents(catalog)];
   const nouns = [instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(), tokens()];

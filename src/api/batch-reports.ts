@@ -4,11 +4,12 @@ import { countFollower, followBatch, hasEnded, seenAs } from "../batches/follow.
 import { FORMATS } from "../batches/layout.ts";
 import { problemsFile, resultFile } from "../batches/report.ts";
 import { MillraceError } from "../engine/index.ts";
-import { needs } from "./auth.ts";
+import { callerOf, needs } from "./auth.ts";
 import { batchOf, batchParams, batchView } from "./batch-view.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problem.ts";
 
+const STREAM = "text/event-stream";
 const TYPES = { csv: "text/csv; charset=utf-8", jsonl: "application/x-ndjson" } as const;
 const text = z.string();
 const file = (description: string) => ({
@@ -32,6 +33,7 @@ const result = createRoute({
   path: "/v1/batches/{id}/result",
   operationId: "getBatchResult",
   summary: "Download an export's rows, or a reconciliation's findings",
+  description: "In the format that the batch was asked for in.",
   ...needs("read"),
   request: { params: batchParams },
   responses: { 200: file("The result"), ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_transition") },
@@ -43,11 +45,11 @@ const stream = createRoute({
   operationId: "followBatch",
   summary: "Follow a batch as server-sent events",
   description:
-    "`progress` whenever it has moved on, then `end`, each with the batch as data. With `Last-Event-ID` it begins behind what was seen. Ask again when it breaks off without `end`, after a minute at the latest. Whoever has seen the end is answered 204: there is nothing more to come.",
+    "`progress` whenever it has moved on, then `end`, each with the batch as data. With `Last-Event-ID` it begins behind what was seen. Ask again when it breaks off without `end`, after a minute at the latest, or when the token does not work any more. Whoever has seen the end is answered 204: there is nothing more to come.",
   ...needs("read"),
   request: { params: batchParams, headers: z.object({ "last-event-id": z.string().max(100).optional() }) },
   responses: {
-    200: { description: "Events", content: { "text/event-stream": { schema: text } } },
+    200: { description: "Events", content: { [STREAM]: { schema: text } } },
     204: { description: "`Last-Event-ID` is that of the end" },
     ...problems("unauthorized", "forbidden", "batch_not_found", "invalid_payload"),
   },
@@ -80,8 +82,12 @@ export function batchReports() {
       const batch = await batchOf(context, context.req.valid("param").id);
       const seen = context.req.header("last-event-id");
       if (hasEnded(batch) && seen === seenAs(batch)) return context.body(null, 204);
+      // Nobody follows by a HEAD: it asks for the headers alone.
+      if (context.req.method === "HEAD") return context.body(null, 200, { "content-type": STREAM });
       await countFollower(context.env, batch.tenantId);
-      return send(context, "text/event-stream", events(context.env.DB, batch, seen));
+      // Revoked or expired meanwhile: what is known of a token is as young as anywhere else.
+      const mayRead = async () => (await callerOf(context)) !== undefined;
+      return send(context, STREAM, events(followBatch(context.env.DB, batch, { seen, mayRead })));
     });
 }
 
@@ -101,9 +107,9 @@ function send(context: Context<ApiEnv>, type: string, texts: AsyncGenerator<stri
   return context.body(body, 200, { "content-type": type, ...(name && { "content-disposition": `attachment; filename="${name}"` }) });
 }
 
-async function* events(db: D1Database, ...[batch, seen]: [Parameters<typeof followBatch>[1], string | undefined]): AsyncGenerator<string> {
+async function* events(followed: ReturnType<typeof followBatch>): AsyncGenerator<string> {
   yield "retry: 1000\n\n";
-  for await (const news of followBatch(db, batch, seen)) {
+  for await (const news of followed) {
     if (news === "alive") yield ": alive\n\n";
     else yield `id: ${news.id}\nevent: ${news.ended ? "end" : "progress"}\ndata: ${JSON.stringify(batchView(news.batch))}\n\n`;
   }

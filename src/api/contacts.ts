@@ -4,7 +4,7 @@ import { chosenName } from "../facts/chosen-name.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
-import { pageOf } from "./paging.ts";
+import { pageLimit, pageOf } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, timestamp } from "./time.ts";
@@ -39,7 +39,7 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       cursor: z.string().max(200).default("").openapi({ description: "The `next_cursor` of the page before." }),
-      limit: z.coerce.number().int().min(1).max(1000).default(100).openapi({ type: "integer", minimum: 1, maximum: 1000, default: 100 }),
+      limit: pageLimit(100, 1000),
     }),
   },
   responses: {

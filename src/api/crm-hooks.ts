@@ -33,7 +33,7 @@ const take = createRoute({
   request: { params: z.object({ tenant: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/) }), body: jsonBody(deliverySchema) },
   responses: {
     200: answers("Taken", TakenSchema),
-    ...problems("signature_invalid", "invalid_json", "invalid_payload", "payload_too_large", "config_invalid"),
+    ...problems("signature_invalid", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type", "config_invalid"),
   },
 });
 

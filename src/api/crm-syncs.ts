@@ -4,7 +4,7 @@ import { findSync, listSyncs, SYNC_STATES, type Sync } from "../crm/sync.ts";
 import { beginning } from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
-import { page, pageOf, pageQuery } from "./paging.ts";
+import { page, pageLimit, pageOf, pageQuery } from "./paging.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";
@@ -50,7 +50,7 @@ const params = z.object({ id: z.string() });
 /** How a list in the order of contacts is asked for. */
 export const byContact = {
   cursor: z.string().max(200).default("").openapi({ description: "The `next_cursor` of the page before." }),
-  limit: z.coerce.number().int().min(1).max(1000).default(100).openapi({ type: "integer", minimum: 1, maximum: 1000, default: 100 }),
+  limit: pageLimit(100, 1000),
 };
 
 const list = createRoute({

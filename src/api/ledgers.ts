@@ -3,7 +3,7 @@ import { readLedger } from "../objects/ledgers.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { factShape } from "./facts.ts";
-import { pageQuery } from "./paging.ts";
+import { pageQuery, wholeNumber } from "./paging.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 
@@ -39,7 +39,7 @@ const show = createRoute({
   request: {
     params: z.object({ entity: z.string().min(1).max(200).openapi({ description: "URL-encoded.", example: "account%2Fa1" }) }),
     query: z.strictObject({
-      after: z.coerce.number().int().min(0).default(0).openapi({ type: "integer", minimum: 0, default: 0 }),
+      after: wholeNumber(0).default(0).openapi({ type: "integer", minimum: 0, default: 0 }),
       limit: pageQuery.limit,
     }),
   },

@@ -3,7 +3,7 @@ import { nameBodies } from "./cloud-events.ts";
 import { commandSchema } from "./commands.ts";
 import type { ApiEnv } from "./env.ts";
 import { TAGS, tagOf } from "./openapi-tags.ts";
-import { problems } from "./problem.ts";
+import { PROBLEMS, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { eventSchema } from "./state-events.ts";
 import { describeDeliveries } from "./webhook-document.ts";
@@ -46,10 +46,24 @@ export function openApi(api: OpenAPIHono<ApiEnv>) {
   });
 }
 
+interface Operation {
+  tags?: string[];
+  responses: Record<string, object>;
+}
+
+const UNKNOWN_PARAMETER = {
+  description: `\`invalid_payload\`: ${PROBLEMS.invalid_payload[1]}`,
+  content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
+};
+
 function documentOf(api: OpenAPIHono<ApiEnv>): object {
   const document = api.getOpenAPI31Document({ openapi: "3.1.0", info: INFO, servers: SERVERS, tags: TAGS });
   for (const [path, item] of Object.entries(document.paths ?? {})) {
-    for (const operation of Object.values(item as Record<string, { tags?: string[] }>)) operation.tags = [tagOf(path)];
+    for (const operation of Object.values(item as Record<string, Operation>)) {
+      operation.tags = [tagOf(path)];
+      // What a query does not know is refused everywhere.
+      if (path.startsWith("/v1/")) operation.responses[422] ??= UNKNOWN_PARAMETER;
+    }
   }
   return document;
 }

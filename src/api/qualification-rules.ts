@@ -7,7 +7,7 @@ import { ACTION_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { pageQuery } from "./paging.ts";
+import { pageQuery, wholeNumber } from "./paging.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, timestamp } from "./time.ts";
@@ -88,7 +88,7 @@ const list = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      before: z.coerce.number().int().min(1).optional().openapi({ type: "integer", description: "The `next_before` of the page before." }),
+      before: wholeNumber(1).optional().openapi({ type: "integer", description: "The `next_before` of the page before." }),
       limit: pageQuery.limit,
     }),
   },
@@ -104,7 +104,7 @@ const show = createRoute({
   operationId: "getRulesVersion",
   summary: "Show one version of the rules",
   ...needs("read"),
-  request: { params: z.object({ version: z.coerce.number().int().min(1).openapi({ type: "integer" }) }) },
+  request: { params: z.object({ version: wholeNumber(1).openapi({ type: "integer" }) }) },
   responses: {
     200: answers("The version", RulesSchema),
     ...problems("unauthorized", "forbidden", "invalid_payload", "rules_not_found"),

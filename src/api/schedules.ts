@@ -142,7 +142,10 @@ const resume = createRoute({
   description: "The times that came meanwhile are noted as `paused`, and not made up for.",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
-  responses: { 200: answers("Active", ScheduleSchema), ...problems(...ACTION_REFUSALS, "schedule_not_found", "invalid_transition") },
+  responses: {
+    200: answers("Active", ScheduleSchema),
+    ...problems(...ACTION_REFUSALS, "schedule_not_found", "unknown_message_type", "invalid_transition"),
+  },
 });
 
 const run = createRoute({
@@ -197,7 +200,7 @@ export function schedules(catalog: Catalog) {
     })
     .openapi(resume, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      return json(scheduleView(await resumeSchedule(env, caller, req.valid("param").name, reason)), 200);
+      return json(scheduleView(await resumeSchedule(env, catalog, caller, req.valid("param").name, reason)), 200);
     })
     .openapi(run, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);

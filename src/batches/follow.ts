@@ -31,8 +31,15 @@ export function hasEnded({ state }: Batch): boolean {
 /** What a follower is told: how far the batch is, or that it still lives. */
 type News = { id: string; batch: Batch; ended: boolean } | "alive";
 
-/** Follows a batch from the state that a follower has seen, until it ends or stops. */
-export async function* followBatch(db: D1Database, first: Batch, seen: string | undefined): AsyncGenerator<News> {
+interface Follower {
+  /** The state that it has seen. */
+  seen: string | undefined;
+  /** Asked before each look: false where the follower may not read any more. */
+  mayRead: () => Promise<boolean>;
+}
+
+/** Follows a batch from the state that a follower has seen, until it ends or stops, or the follower may not read any more. */
+export async function* followBatch(db: D1Database, first: Batch, { seen, mayRead }: Follower): AsyncGenerator<News> {
   const giveUpAt = Date.now() + LONGEST_MS;
   let spokeAt = Date.now();
   let last = seen;
@@ -45,5 +52,6 @@ export async function* followBatch(db: D1Database, first: Batch, seen: string | 
     if (ended) return;
     last = id;
     await scheduler.wait(LOOK_EVERY_MS);
+    if (!(await mayRead())) return;
   }
 }

@@ -16,6 +16,7 @@ export {
   upstreamRefused,
 } from "./contract/errors.ts";
 export { digest, fingerprintOf, formatEntryKey, instanceId, messageId } from "./contract/ids.ts";
+export { unknownField } from "./contract/known-fields.ts";
 export { assertBounded, byteLength, INTAKE_LIMITS, type Items, parseBounded } from "./contract/limits.ts";
 export { placed } from "./contract/location.ts";
 export {

@@ -51,6 +51,10 @@ export type FactPayload<Type extends FactType> = z.infer<(typeof FACT_PAYLOADS)[
 export const PROCESSED = ["outcome", "charge", "payout", "contact_merged", "reconciliation"] as const satisfies readonly FactType[];
 
 const head = { fact_id: name, entity: name, subtype: z.string().min(1).max(100).optional(), occurred_at: z.iso.datetime() };
+/** Which fact it is depends on its time, and that is kept in milliseconds. Ledgers hold facts that said more. */
+const statedTime = z.iso
+  .datetime()
+  .refine((time) => !/\.\d{3}\d*[1-9]/.test(time), "says more than milliseconds: send at most three digits of a second");
 const provenance = {
   tenant_id: z.string(),
   trace_id: z.string().length(32),
@@ -104,7 +108,7 @@ export type RecordedFact<Type extends FactType = FactType> = StatedFact<Type> &
   };
 
 function stated<Type extends FactType>(type: Type) {
-  return z.strictObject({ ...head, type: z.literal(type), payload: FACT_PAYLOADS[type] });
+  return z.strictObject({ ...head, occurred_at: statedTime, type: z.literal(type), payload: FACT_PAYLOADS[type] });
 }
 
 /** The schema of one type's recorded fact, as messages carry it. */

@@ -218,3 +218,15 @@ describe("GET /v1/ledgers/{entity}", () => {
     ]);
   });
 });
+
+it("A fact's time is kept in milliseconds: one that says more is refused, and no other is taken for it", async () => {
+  const caller = await callerWith();
+  const entity = fresh("account");
+  const at = (occurred_at: string) => ({ ...sent(entity), fact_id: "same", occurred_at });
+  const facts = ["123456Z", "123999Z", "1234Z", "123Z", "1230Z", "124Z"].map((digits) => at(`2026-10-01T09:30:00.${digits}`));
+  const { results } = (await caller.post("/v1/facts", { facts })).body;
+  expect(results.map(({ status }: { status: number }) => status)).toEqual([422, 422, 422, 201, 200, 422]);
+  const [issue] = results[0].problem.issues;
+  expect(issue).toEqual({ path: "facts.0.occurred_at", message: expect.stringContaining("at most three digits of a second") });
+  expect(results[5].problem.code).toBe("idempotency_key_reused");
+});

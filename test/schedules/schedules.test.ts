@@ -171,6 +171,18 @@ describe("A paused schedule", () => {
     expect(await instancesOf(caller)).toEqual([]);
   });
 
+  it("is resumed by whoever may ask for its command, and by nobody else", async () => {
+    const { caller, path } = await scheduled();
+    await caller.post(`${path}/pause`, { reason: "holidays" });
+    const operator = await callerWith(["read", "operate"], caller.tenantId);
+    const { detail } = expectProblem(await operator.post(`${path}/resume`, { reason }), 403, "forbidden");
+    expect(detail).toContain("needs the scope `enqueue`");
+    expect((await operator.get(path)).body).toMatchObject({ state: "paused", next_at: null });
+    expect((await caller.post(`${path}/resume`, { reason })).body).toMatchObject({ state: "active" });
+    // Nothing begins by a pause.
+    expect((await operator.post(`${path}/pause`, { reason })).body).toMatchObject({ state: "paused" });
+  });
+
   it("stays paused when it is changed, and can be run by hand", async () => {
     const { caller, path, put, runs } = await scheduled();
     await caller.post(`${path}/pause`, { reason });

@@ -141,9 +141,13 @@ export async function pauseSchedule(env: EngineEnv, by: Operator, name: string, 
   return getSchedule(env, by, name);
 }
 
-/** Due again from now on. The times that came meanwhile are noted, not made up for. Errors: `schedule_not_found`, `invalid_transition`. */
-export async function resumeSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
+/**
+ * Due again from now on. The times that came meanwhile are noted, not made up for. Errors: `schedule_not_found`, `invalid_transition`;
+ * `forbidden` for a command that the token may not ask for, because its runs begin by this word.
+ */
+export async function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name: string, reason: string): Promise<Schedule> {
   const before = await getSchedule(env, by, name);
+  assertMayAsk(catalog, by, before.command);
   const at = Date.now();
   await move(env, by, before, action("resume", name, reason), [
     ...notePassed(before, `${by.actor} resumed it.`, at),

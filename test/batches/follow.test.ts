@@ -1,0 +1,42 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { mintToken, revokeToken } from "../../src/engine/index.ts";
+import { callerWith, expectProblem, send, until } from "../api/client.ts";
+import { completed, contactsCsv, upload } from "./batch.ts";
+import { holdAt } from "./hold.ts";
+
+describe("Whoever follows a batch", () => {
+  it.each(["revoked", "expired"])("hears no more of it once the token is %s", async (gone) => {
+    const caller = await callerWith();
+    const held = holdAt("c1");
+    const { batch_id: id } = (await upload(caller, contactsCsv(3))).body;
+    await until(
+      async () => held.attempts(),
+      (attempts) => attempts > 0,
+    );
+    const expiresAt = gone === "expired" ? Date.now() + 3000 : undefined;
+    const token = await mintToken(env, { tenantId: caller.tenantId, actor: "eve", scopes: ["read"], expiresAt });
+    const follow = () => send(`/v1/batches/${id}/stream`, { headers: { authorization: `Bearer ${token}` } });
+    const [{ status, body }] = await Promise.all([
+      follow(),
+      scheduler
+        .wait(500)
+        .then(
+          () => gone === "revoked" && revokeToken(env, { tenantId: caller.tenantId, actor: "ada" }, token.split("_")[1] ?? "", "she left"),
+        ),
+    ]);
+    expect([status, body]).toEqual([200, expect.stringContaining("event: progress")]);
+    expect(body).not.toContain("event: end");
+    expectProblem(await follow(), 401, "unauthorized");
+  });
+
+  it("is not counted for asking for the headers alone", async () => {
+    const caller = await callerWith();
+    const { batch_id: id } = await completed(caller, contactsCsv(1));
+    for (let n = 0; n < 25; n++) {
+      const { status, headers } = await caller.call("HEAD", `/v1/batches/${id}/stream`);
+      expect([status, headers.get("content-type")]).toEqual([200, "text/event-stream"]);
+    }
+    expect((await caller.get(`/v1/batches/${id}/stream`)).status).toBe(200);
+  });
+});
