@@ -1,5 +1,5 @@
 /**
- * A run younger than this cannot have run before: the platform takes longer to lose and restart one. Inside it a first
+ * A run younger than this cannot have run before in another process that lives: the platform takes longer to lose and restart one. Inside it a first
  * step needs no look into the inbox (a `keyed` upstream, which remembers the key for hours, would tell a repeat as well).
  */
 export const FRESH_MS = 2000;
@@ -7,10 +7,13 @@ export const FRESH_MS = 2000;
 let lately = new Set<string>();
 let before = new Set<string>();
 let turnedAt = 0;
+/** When this isolate was asked first: what was created before may have been passed through by one that died. */
+let since: number | undefined;
 
-/** True for an instance that was created a moment ago and that this isolate has not passed through yet: then nothing is recorded of it. */
+/** True for an instance that was created a moment ago, while this isolate lived, and that it has not passed through yet: then nothing is recorded of it. */
 export function isFirstPass(instanceId: string, createdAt: Date | undefined): boolean {
   const at = Date.now();
+  since ??= at;
   if (at - turnedAt > FRESH_MS) {
     before = lately;
     lately = new Set();
@@ -18,5 +21,5 @@ export function isFirstPass(instanceId: string, createdAt: Date | undefined): bo
   }
   const known = lately.has(instanceId) || before.has(instanceId);
   lately.add(instanceId);
-  return !known && createdAt !== undefined && at - createdAt.getTime() <= FRESH_MS;
+  return !known && createdAt !== undefined && createdAt.getTime() > since && at - createdAt.getTime() <= FRESH_MS;
 }
