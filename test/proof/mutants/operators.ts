@@ -47,8 +47,8 @@ export const OPERATORS = mutantsOf("operators", {
   "a retry tries a step anew on whose failure others built": {
     file: RETRY,
     // The row and the record each know it: one of them without the other still refuses.
-    find: "\n        AND ${wentOn === undefined ? 1 : 0} AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,\n    audit(",
-    put: "`,\n    audit(",
+    find: "${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,",
+    put: "${again === null ? 1 : 0}`,",
     killedBy: "test/engine/caught.test.ts",
   },
   "a retry begins a run beside one that lives": {
