@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { rotateSecret } from "../webhooks/registry.ts";
-import { MAX_OVERLAP_SECONDS, OVERLAP_SECONDS, signingSecrets } from "../webhooks/rotation.ts";
+import { endSecret, rotateSecret } from "../webhooks/registry.ts";
+import { MAX_OVERLAP_SECONDS, OVERLAP_SECONDS, type SecretGeneration, signingSecrets } from "../webhooks/rotation.ts";
 import { ACTION_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
@@ -19,6 +19,8 @@ const rotateSchema = z.strictObject({
     .meta({ description: "How long the secret before goes on signing; 0 when it is no longer yours alone." }),
 });
 
+const endSchema = z.strictObject({});
+
 const params = z.object({ id: z.string() });
 
 const rotate = createRoute({
@@ -35,6 +37,27 @@ const rotate = createRoute({
   },
 });
 
+const SigningSchema = z.object({
+  items: z.array(z.object({ generation: z.int(), created_at: timestamp, valid_until: timestamp.nullable() })),
+});
+
+const end = createRoute({
+  method: "post",
+  path: "/v1/webhooks/{id}/secrets/{generation}/end",
+  operationId: "endWebhookSecret",
+  summary: "Have an older secret sign nothing more, at once",
+  description: "For one that has leaked while its overlap still runs. Repeated, it changes nothing.",
+  ...needs("operate"),
+  request: {
+    params: z.object({ id: z.string(), generation: z.coerce.number().int().min(1).openapi({ type: "integer" }) }),
+    body: jsonBody(endSchema),
+  },
+  responses: {
+    200: answers("Those that sign now, the newest first", SigningSchema),
+    ...problems(...ACTION_REFUSALS, "webhook_not_found", "invalid_transition"),
+  },
+});
+
 const list = createRoute({
   method: "get",
   path: "/v1/webhooks/{id}/secrets",
@@ -44,10 +67,7 @@ const list = createRoute({
   ...needs("read"),
   request: { params },
   responses: {
-    200: answers(
-      "The newest first",
-      z.object({ items: z.array(z.object({ generation: z.int(), created_at: timestamp, valid_until: timestamp.nullable() })) }),
-    ),
+    200: answers("The newest first", SigningSchema),
     ...problems("unauthorized", "forbidden", "webhook_not_found"),
   },
 });
@@ -61,14 +81,20 @@ export function webhookSecrets() {
       if (!rotated) throw noWebhook(id);
       return context.json(rotated, 200);
     })
+    .openapi(end, async (context) => {
+      const { id, generation } = context.req.valid("param");
+      await readBody(context.req, endSchema);
+      const signing = await endSecret(context.env, by(context), id, generation);
+      if (!signing) throw noWebhook(id);
+      return context.json({ items: signing.map(secretView) }, 200);
+    })
     .openapi(list, async (context) => {
       const { id } = await endpointOf(context, context.req.valid("param").id);
       const signing = await signingSecrets(context.env.DB, context.var.caller.tenantId, id);
-      const items = signing.map(({ generation, created_at, valid_until }) => ({
-        generation,
-        created_at: iso(created_at),
-        valid_until: isoOrNull(valid_until),
-      }));
-      return context.json({ items }, 200);
+      return context.json({ items: signing.map(secretView) }, 200);
     });
+}
+
+function secretView({ generation, created_at, valid_until }: SecretGeneration) {
+  return { generation, created_at: iso(created_at), valid_until: isoOrNull(valid_until) };
 }

@@ -54,6 +54,7 @@ export { type EventRequest, type Stated, stateEvents } from "./intake/state.ts";
 export { oldestWaiting, UNKNOWN } from "./keeper/backlog.ts";
 export { armKeeper, keeperAge, keeperOf } from "./keeper/client.ts";
 export { type Duties, Keeper, keeper } from "./keeper/keeper.ts";
+export { OPEN_LETTER_DAYS } from "./keeper/retention.ts";
 export type { Retention, Slice } from "./keeper/rule.ts";
 export { type Limit, type LimitEnv, limitOf } from "./limits/client.ts";
 export { RateLimit } from "./limits/rate-limit.ts";

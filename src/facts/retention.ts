@@ -6,6 +6,8 @@ interface PrunedLedger {
   state(): Promise<{ first: number }>;
 }
 
+/** How long a ledger keeps a fact, and may send it again. */
+export const FACT_DAYS = 400;
 /** Rows looked at in one slice, and ledgers asked. */
 const ROWS = 1000;
 const LEDGERS = 25;
@@ -30,7 +32,7 @@ interface Row {
 export function factRetention(ledgerOf: (env: Env, tenantId: string, entity: string) => PrunedLedger): Retention {
   return {
     name: "facts",
-    keepDays: 400,
+    keepDays: FACT_DAYS,
     everyHours: 24 * 7,
     async prune(env: Cloudflare.Env, keepMs: number, from: string | null): Promise<Slice> {
       const before = Date.now() - keepMs;

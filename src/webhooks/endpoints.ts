@@ -33,6 +33,8 @@ export interface By {
 
 /** Endpoints a tenant may have that are not deleted: what one fact can lead to stays bounded. */
 export const MAX_ENDPOINTS = 100;
+/** Versions of a tenant's endpoints that are kept, replaced and deleted ones too: some twenty changes a day for as long as they are matched against. */
+export const MAX_VERSIONS = 10_000;
 
 const COLUMNS = fragment("endpoint_id AS id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by");
 const INSERT = fragment(
@@ -47,14 +49,20 @@ export function insertEndpoint(by: By, id: string, config: EndpointConfig): Stat
       ${now}, ${now}, ${by.actor}
     WHERE (SELECT count(*) FROM webhook_versions WHERE tenant_id = ${by.tenantId} AND replaced_at IS NULL AND state <> 'deleted') < ${MAX_ENDPOINTS}
       AND NOT EXISTS (SELECT 1 FROM webhook_versions WHERE tenant_id = ${by.tenantId} AND endpoint_id = ${id})
+      AND ${hasRoom(by.tenantId)}
     RETURNING version`;
 }
 
-/** The version in force is replaced, if it is still the expected one and not deleted. Goes before the insert of the next. */
-function replace(tenantId: string, id: string, expected: number): Statement {
+/** The condition that a tenant may have one more version. */
+export function hasRoom(tenantId: string): Statement {
+  return sql`(SELECT count(*) FROM webhook_versions WHERE tenant_id = ${tenantId}) < ${MAX_VERSIONS}`;
+}
+
+/** The version in force is replaced, if it is still the expected one and not deleted, and this is so. Goes before the insert of the next. */
+function replace(tenantId: string, id: string, expected: number, so: Statement): Statement {
   return sql`
     UPDATE webhook_versions SET replaced_at = ${now}
-    WHERE tenant_id = ${tenantId} AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NULL AND state <> 'deleted'`;
+    WHERE tenant_id = ${tenantId} AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NULL AND state <> 'deleted' AND ${so}`;
 }
 
 /** What a new version says otherwise than the one before. */
@@ -74,14 +82,19 @@ function insertNext(by: By, id: string, expected: number, change: Change): State
     RETURNING version`;
 }
 
-/** A change, to be committed as one. The last statement answers the new version, or nothing when the expected one is no longer in force. */
+/**
+ * A change, to be committed as one. The last statement answers the new version, or nothing when the expected one is no longer in force, or the
+ * tenant has as many versions as it may. A deletion always has room: there are no more of them than endpoints.
+ */
 export function changeEndpoint(by: By, id: string, expected: number, change: Change): [Statement, Statement] {
-  return [replace(by.tenantId, id, expected), insertNext(by, id, expected, change)];
+  const room = change.state === "deleted" ? sql`true` : hasRoom(by.tenantId);
+  return [replace(by.tenantId, id, expected, room), insertNext(by, id, expected, change)];
 }
 
-/** Switches an endpoint off that wants nothing more, if this is still the version that said so. */
+/** Switches an endpoint off that wants nothing more, if this is still the version that said so. Never refused for room: once for each time that it was switched on. */
 export function disableGone(tenantId: string, id: string, version: number, reason: string): [Statement, Statement] {
-  return changeEndpoint({ tenantId, actor: "millrace" }, id, version, { state: "disabled", reason });
+  const by = { tenantId, actor: "millrace" };
+  return [replace(tenantId, id, version, sql`state = 'enabled'`), insertNext(by, id, version, { state: "disabled", reason })];
 }
 
 export function stateOf({ enabled }: Pick<EndpointConfig, "enabled">): EndpointState {
@@ -114,13 +127,21 @@ export async function listEndpoints(
   return rows.map(asEndpoint);
 }
 
-/** Every version of a tenant's endpoints that retention has left: what facts are matched against. */
-export async function versionsOf(db: D1Database, tenantId: string): Promise<Endpoint[]> {
-  const rows = await query<Row>(
+/** A version as facts are matched against it. */
+export type Version = Pick<Endpoint, "id" | "version" | "fact_types" | "state" | "created_at" | "changed_at">;
+
+/**
+ * The versions of a tenant's endpoints that were in force at a time or later, as far as retention has left them: what facts are matched
+ * against. At most `MAX_VERSIONS`, and little of each, because what one tenant has is read beside the facts of others.
+ */
+export async function versionsSince(db: D1Database, tenantId: string, at: number): Promise<Version[]> {
+  const rows = await query<Omit<Version, "fact_types"> & { fact_types: string }>(
     db,
-    sql`SELECT ${COLUMNS} FROM webhook_versions WHERE tenant_id = ${tenantId} ORDER BY endpoint_id, version`,
+    sql`
+      SELECT endpoint_id AS id, version, fact_types, state, created_at, changed_at FROM webhook_versions
+      WHERE tenant_id = ${tenantId} AND (replaced_at IS NULL OR replaced_at >= ${at}) ORDER BY endpoint_id, version`,
   );
-  return rows.map(asEndpoint);
+  return rows.map((row) => ({ ...row, fact_types: JSON.parse(row.fact_types) as string[] }));
 }
 
 type Row = Omit<Endpoint, "fact_types"> & { fact_types: string };

@@ -1,16 +1,18 @@
-import { batch, digest, type Issue, MillraceError } from "../engine/index.ts";
+import { batch, digest, type Issue, MillraceError, query, sql } from "../engine/index.ts";
 import {
   type By,
   changeEndpoint,
   type Endpoint,
   type EndpointConfig,
   getEndpoint,
+  hasRoom,
   insertEndpoint,
   MAX_ENDPOINTS,
+  MAX_VERSIONS,
   stateOf,
 } from "./endpoints.ts";
 import { checkTarget } from "./guard.ts";
-import { endSecrets, firstSecret, MAX_SIGNING, rotate, signingSecrets } from "./rotation.ts";
+import { endGeneration, endSecrets, firstSecret, MAX_SIGNING, rotate, type SecretGeneration, signingSecrets } from "./rotation.ts";
 import { secretOf } from "./secret.ts";
 import type { WebhookVars } from "./settings.ts";
 
@@ -36,7 +38,11 @@ export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, 
 /** Nothing was inserted: because it is there already, just as it was asked for, or because there are too many. */
 async function assertRepeated(env: RegistryEnv, by: By, id: string, config: EndpointConfig): Promise<void> {
   const known = await getEndpoint(env.DB, by.tenantId, id);
-  if (!known) throw new MillraceError("invalid_transition", `There are ${MAX_ENDPOINTS} endpoints already: delete one that is not needed.`);
+  if (!known) {
+    const [found] = await query<{ room: number }>(env.DB, sql`SELECT ${hasRoom(by.tenantId)} AS room`);
+    if (found?.room !== 1) throw tooManyVersions();
+    throw new MillraceError("invalid_transition", `There are ${MAX_ENDPOINTS} endpoints already: delete one that is not needed.`);
+  }
   const [newest] = await signingSecrets(env.DB, by.tenantId, id);
   if (known.version === 1 && !isAsked(known, config)) {
     throw new MillraceError(
@@ -81,7 +87,7 @@ export async function change(env: RegistryEnv, by: By, id: string, { version, co
   const statements = changeEndpoint(by, id, version, next);
   const answers = await batch(env.DB, state === "deleted" ? [...statements, endSecrets(by.tenantId, id)] : statements);
   const after = await getEndpoint(env.DB, by.tenantId, id);
-  if (answers[1]?.length !== 1) throw moved(after ?? before, version);
+  if (answers[1]?.length !== 1) throw after?.version === version ? tooManyVersions() : moved(after ?? before, version);
   return after;
 }
 
@@ -110,6 +116,24 @@ export async function rotateSecret(
 }
 
 /**
+ * Ends a generation of an endpoint's secret that is not the newest: it signs nothing from now on, whatever overlap it was promised. Answers those
+ * that sign; undefined when there is no such endpoint. Repeated, it changes nothing. Errors: `invalid_transition` for the newest, and for one that never was.
+ */
+export async function endSecret(env: RegistryEnv, by: By, id: string, generation: number): Promise<SecretGeneration[] | undefined> {
+  await batch(env.DB, [endGeneration(by.tenantId, id, generation)]);
+  const endpoint = await getEndpoint(env.DB, by.tenantId, id);
+  if (!endpoint) return undefined;
+  const signing = await signingSecrets(env.DB, by.tenantId, id);
+  const newest = signing[0]?.generation ?? 0;
+  if (generation < newest || endpoint.state === "deleted") return signing;
+  const said =
+    generation === newest
+      ? "is the newest: rotate with overlap_seconds 0, which ends it and gives you another one"
+      : `does not exist: the newest is ${newest}`;
+  throw new MillraceError("invalid_transition", `The secret of generation ${generation} ${said}.`);
+}
+
+/**
  * A configuration with its URL as it will be called: as parsers read it, which may be another than a person does. A resolver that is silent
  * does not keep anybody from registering: nothing is ever sent to a name that it has not answered for.
  */
@@ -125,6 +149,13 @@ async function allowed<Config extends { url: string }>(env: RegistryEnv, config:
 function calledAs(url: URL): string {
   url.hash = "";
   return url.href;
+}
+
+function tooManyVersions(): MillraceError {
+  return new MillraceError(
+    "invalid_transition",
+    `The endpoints of a tenant have at most ${MAX_VERSIONS} versions, replaced ones too, and yours have as many: facts of long ago are matched against them. An endpoint can still be deleted.`,
+  );
 }
 
 function moved(endpoint: Endpoint, expected: number): MillraceError {

@@ -1,14 +1,21 @@
-import { now, query, type Retention, type Statement, sql } from "../engine/index.ts";
+import { now, OPEN_LETTER_DAYS, query, type Retention, type Statement, sql } from "../engine/index.ts";
+import { FACT_DAYS } from "../facts/retention.ts";
 
 /** Rows that go at once. */
 const ROWS = 500;
+
+/**
+ * The longest that a fact can still be matched against an endpoint: its ledger may send it again as long as it keeps it, and the dead letter
+ * of that last message may be replayed at the end of its own time.
+ */
+const MATCHED_FOR_DAYS = FACT_DAYS + OPEN_LETTER_DAYS;
 
 /** How long what belongs to webhooks stays. Deliveries stay no longer than the versions they name. */
 export const webhookRetention: readonly Retention[] = [
   { name: "webhook deliveries", keepDays: 30, prune: slices(deleteDeliveries) },
   // Few rows, without an index by age: a look a day.
   { name: "webhook secrets", keepDays: 30, everyHours: 24, prune: slices(deleteSecrets) },
-  { name: "webhook versions", keepDays: 30, everyHours: 24, prune: slices(deleteVersions) },
+  { name: "webhook versions", keepDays: MATCHED_FOR_DAYS, everyHours: 24, prune: slices(deleteVersions) },
   { name: "webhook endpoints", keepDays: 60, everyHours: 24, prune: slices(deleteEndpoints) },
 ];
 
@@ -41,11 +48,11 @@ function deleteVersions(keepMs: number): Statement {
     RETURNING 1`;
 }
 
-/** The last version of a deleted endpoint, once its deliveries are gone; its secrets ended with it. */
+/** A deleted endpoint, in all its versions, once its deliveries are gone: a fact that meets it still would not be sent. Its secrets ended with it. */
 function deleteEndpoints(keepMs: number): Statement {
   return sql`
-    DELETE FROM webhook_versions WHERE (tenant_id, endpoint_id, version) IN (
-      SELECT tenant_id, endpoint_id, version FROM webhook_versions v
+    DELETE FROM webhook_versions WHERE (tenant_id, endpoint_id) IN (
+      SELECT tenant_id, endpoint_id FROM webhook_versions v
       WHERE replaced_at IS NULL AND state = 'deleted' AND changed_at < ${now} - ${keepMs}
         AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.tenant_id = v.tenant_id AND d.endpoint_id = v.endpoint_id)
       LIMIT ${ROWS})

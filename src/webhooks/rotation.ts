@@ -50,6 +50,13 @@ export function endSecrets(tenantId: string, endpointId: string): Statement {
     WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${now})`;
 }
 
+/** One generation signs nothing any more; the newest, which has no end of its own, stays. */
+export function endGeneration(tenantId: string, endpointId: string, generation: number): Statement {
+  return sql`
+    UPDATE webhook_secrets SET valid_until = ${now}
+    WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND generation = ${generation} AND valid_until > ${now}`;
+}
+
 /** The generations that sign now, newest first. */
 export function signingSecrets(db: D1Database, tenantId: string, endpointId: string): Promise<SecretGeneration[]> {
   return query<SecretGeneration>(

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
-import { callerWith, until } from "../api/client.ts";
+import { callerWith, expectProblem, until } from "../api/client.ts";
 import { endpoint, outcome, received, tell } from "./hook.ts";
 
 describe("A rotation", () => {
@@ -45,6 +45,29 @@ describe("A rotation", () => {
     await outcome(caller.tenantId);
     expect(await received(hook, 1)).toMatchObject([{ verified: [true], signatures: { length: 5 } }]);
     expect(secret).toMatch(/^whsec_/);
+  });
+
+  it("leaves an older secret its overlap, which can be ended alone, at once and by its generation; the newest cannot", async () => {
+    const caller = await callerWith();
+    const { hook, path, secret } = await endpoint(caller);
+    const second = (await caller.post(`${path}/rotate`, {})).body.secret;
+    const third = (await caller.post(`${path}/rotate`, {})).body.secret;
+    await tell(hook, { secrets: [secret, second, third] });
+    for (const _ of ["asked", "repeated"]) {
+      const { status, body } = await caller.post(`${path}/secrets/1/end`, {});
+      expect({ status, body }).toMatchObject({ status: 200, body: { items: [{ generation: 3 }, { generation: 2 }] } });
+    }
+    expect((await caller.get(`${path}/secrets`)).body.items).toMatchObject([{ generation: 3 }, { generation: 2 }]);
+    await outcome(caller.tenantId);
+    expect(await received(hook, 1)).toMatchObject([{ verified: [false, true, true] }]);
+    for (const [generation, said] of [
+      [3, "rotate with overlap_seconds 0"],
+      [4, "does not exist"],
+    ] as const) {
+      const answer = await caller.post(`${path}/secrets/${generation}/end`, {});
+      expect(expectProblem(answer, 409, "invalid_transition").detail).toContain(said);
+    }
+    expectProblem(await (await callerWith()).post(`${path}/secrets/1/end`, {}), 404, "webhook_not_found");
   });
 
   it("refuses an overlap beyond a week", async () => {

@@ -6,6 +6,9 @@ import { giveUpOutbox } from "./prune-outbox.ts";
 import { pruneActions, pruneOpenLetters, pruneScheduleRuns, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
 import type { Retention, Slice } from "./rule.ts";
 
+/** How long a dead letter can be replayed that nobody has looked after. */
+export const OPEN_LETTER_DAYS = 90;
+
 /**
  * The engine's own: everything it keeps has an age here, but what is still under way (an instance that is accepted, queued, running,
  * waiting, paused or in doubt stays however old it is). A key whose instance and tombstone are both gone would run a second time: by
@@ -17,7 +20,7 @@ export const ENGINE_RETENTION: readonly Retention[] = [
   rule({ name: "instances failed", keepDays: 90, prune: pruneInstances(["errored", "dead"]) }),
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
   rule({ name: "dead letters settled", keepDays: 30, prune: pruneSettledLetters }),
-  rule({ name: "dead letters open", keepDays: 90, prune: pruneOpenLetters }),
+  rule({ name: "dead letters open", keepDays: OPEN_LETTER_DAYS, prune: pruneOpenLetters }),
   // On top of the instance's own 30 days: longer than facts stay, whose ledgers may send them again as long as they do.
   rule({ name: "tombstones", keepDays: 400, everyHours: 24 * 7, prune: pruneTombstones }),
   // As long as an instance and its tombstone together: an event from outside is known for as long as a command is.

@@ -6,15 +6,19 @@ import { rowsOf } from "../markdown.ts";
 const ROOT = resolve(import.meta.dirname, "../../..");
 const SRC = join(ROOT, "src");
 
-/** Every rule of the code: `name: "…", keepDays: N`, in files named retention.ts. */
+/** Every rule of the code: `name: "…", keepDays: N`, in files named retention.ts; N is a number, or a constant of these files, or a sum of such. */
 function rules(): { name: string; days: number }[] {
   const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((file) => /(^|\/)retention\.ts$/.test(file));
-  return files.flatMap((file) =>
-    [...readFileSync(join(SRC, file), "utf8").matchAll(/name: "([^"]+)",\s+keepDays: ([\d_]+)/g)].map(([, name = "", days]) => ({
-      name,
-      days: Number(days),
-    })),
+  const text = files.map((file) => readFileSync(join(SRC, file), "utf8")).join("\n");
+  const constants = new Map(
+    [...text.matchAll(/^(?:export )?const ([A-Z_]+_DAYS) = (.+);$/gm)].map(([, name = "", said = ""]) => [name, said]),
   );
+  const days = (said: string): number =>
+    said
+      .split(" + ")
+      .map((part) => (constants.has(part) ? days(constants.get(part) ?? "") : Number(part)))
+      .reduce((sum, part) => sum + part, 0);
+  return [...text.matchAll(/name: "([^"]+)",\s+keepDays: (\w+)/g)].map(([, name = "", said = ""]) => ({ name, days: days(said) }));
 }
 
 it("docs/retention.md names every rule of the code with its age, and no other", () => {

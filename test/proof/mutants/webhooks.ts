@@ -1,6 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
+const ENDPOINTS = "src/webhooks/endpoints.ts";
+const RETENTION = "test/webhooks/retention.test.ts";
 const POST = "src/steps/post-webhook.ts";
 
 /** Requests that must not be made, or not be believed. */
@@ -28,6 +30,31 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     find: " AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations",
     put: ") AS generations",
     killedBy: "test/webhooks/secrets.test.ts",
+  },
+  "a late 410 changes a deleted endpoint": {
+    file: ENDPOINTS,
+    find: " AND replaced_at IS NULL AND state <> 'deleted' AND ${so}`",
+    put: " AND replaced_at IS NULL AND (${so} OR true)`",
+    killedBy: RETENTION,
+    masked: "a late 410 replaces a version that it does not know",
+  },
+  "a late 410 replaces a version that it does not know": {
+    file: ENDPOINTS,
+    find: "AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NULL",
+    put: "AND endpoint_id = ${id} AND version >= ${expected} AND replaced_at IS NULL",
+    killedBy: RETENTION,
+  },
+  "a deleted endpoint goes before its deliveries": {
+    file: "src/webhooks/retention.ts",
+    find: "\n        AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.tenant_id = v.tenant_id AND d.endpoint_id = v.endpoint_id)",
+    put: "",
+    killedBy: RETENTION,
+  },
+  "an endpoint's versions go while a fact can still meet them": {
+    file: "src/webhooks/retention.ts",
+    find: "MATCHED_FOR_DAYS, everyHours",
+    put: "30, everyHours",
+    killedBy: RETENTION,
   },
   "a receiver that asks for patience is not heard": {
     file: POST,
