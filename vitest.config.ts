@@ -80,6 +80,7 @@ export default defineConfig({
             },
           }),
         ],
+        define: { MILLRACE_FULL_SIZE: String(process.env.MILLRACE_FULL_SIZE === "true") },
         test: {
           name: "app",
           // All files share one runtime and one database: a test has a tenant and names of its own, and ends what it began.

@@ -8,6 +8,7 @@ import { contactKey, contactOf } from "./keys.ts";
 import { type Candidate, candidatesByIds, closeLinks, contactsLinkedTo, noteRefusals, takeOver, writeLinks } from "./links.ts";
 import { asPatch, isChange, isTakeable, type Properties, propertyNames, toProperties } from "./properties.ts";
 import { foreign } from "./records.ts";
+import { type Busy, busyWith, inTurn, refuseIfChanged } from "./sends.ts";
 import { settle } from "./settle.ts";
 
 type Notice = (typeof CrmContactChanged)["payload"]["_output"];
@@ -32,32 +33,42 @@ export interface Change {
  * Looks at a contact in the CRM and takes over what is new there. What the notice says of values counts for nothing: the contact may have
  * changed again. What was taken is known to be there in the same write, so no sync sends it back; what we wrote ourselves is not new.
  */
-export async function takeChange(call: ChangeCall): Promise<Commit<Change>> {
+export function takeChange(call: ChangeCall): Promise<Commit<Change>> {
+  return inTurn(() => look(call));
+}
+
+/** Links are read before the record is: what a sync writes in between is seen when this is written, and refuses it. */
+async function look(call: ChangeCall, named: readonly string[] = []): Promise<Commit<Change> | Busy> {
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
+  const linked = await contactsLinkedTo(env.DB, tenantId, [notice.crm_id, ...notice.merged]);
+  const ids = [...new Set([...linked.values(), ...named])];
+  const busy = ids.length > 0 && (await busyWith(env.DB, tenantId, ids));
+  if (busy) return busy;
+  const candidates = await candidatesByIds(env.DB, tenantId, ids);
   const upstream = crm(env, tenantId);
   const { found: answered, refused } = await upstream.read([notice.crm_id], { key: call.instanceId, trace: envelope }, propertyNames(env));
   const why = refused.get(notice.crm_id);
   if (why) throw asStopped("The CRM refused to show the contact", why);
   const [read] = answered;
   const found = read && !read.archived ? read : undefined;
-  const linked = await contactsLinkedTo(env.DB, tenantId, [notice.crm_id, ...notice.merged]);
-  const named = found?.key ? contactOf(tenantId, found.key) : undefined;
+  const name = found?.key ? contactOf(tenantId, found.key) : undefined;
+  if (name !== undefined && !ids.includes(name)) return look(call, [name]);
   const owner = linked.get(notice.crm_id);
   if (found && owner !== undefined && found.key !== contactKey(tenantId, owner)) return isForeign(tenantId, owner, notice.crm_id);
-  if (found?.key && named === undefined) return left();
+  if (found?.key && name === undefined) return left();
   // Of records that were merged in the CRM, the first that is one of ours stays; the others are that contact from now on.
   const ours = [...new Set([notice.crm_id, ...notice.merged].flatMap((id) => linked.get(id) ?? []))];
-  const survivor = owner ?? named ?? ours[0];
+  const survivor = owner ?? name ?? ours[0];
   const lost = notice.merged.length > 0 ? ours.filter((id) => id !== survivor) : [];
-  const candidates = await candidatesByIds(env.DB, tenantId, [...(survivor === undefined ? [] : [survivor]), ...lost]);
   const self = candidates.find(({ contact }) => contact.contact_id === survivor);
 
-  if (!found) return self?.link?.crmId === notice.crm_id ? cutLoose(tenantId, self) : left();
-  const taken = self ? await takeFrom(call, self, found) : await create(call, found, named);
-  if (lost.length === 0 || !self) return taken;
+  if (!found) return self?.link?.crmId === notice.crm_id ? unlessChanged(tenantId, [self], cutLoose(tenantId, self)) : left();
   const gone = candidates.filter(({ contact }) => lost.includes(contact.contact_id));
-  return {
+  const taken = self ? await takeFrom(call, self, found) : await create(call, found, name);
+  if (!self) return taken;
+  if (lost.length === 0) return unlessChanged(tenantId, [self], taken);
+  return unlessChanged(tenantId, [self, ...gone], {
     statements: [
       ...(taken.statements ?? []),
       ...closeLinks(
@@ -68,7 +79,15 @@ export async function takeChange(call: ChangeCall): Promise<Commit<Change>> {
     ],
     emit: gone.map(({ contact }) => mergedFact(notice, contact.contact_id, self.contact.contact_id)),
     output: { did: "merged", contact_id: self.contact.contact_id },
-  };
+  });
+}
+
+/** A write that is refused, and its step made again, where one of these contacts was pushed, or its link written, since it was read. */
+function unlessChanged(tenantId: string, seen: readonly Candidate[], change: Commit<Change>): Commit<Change> {
+  const { statements = [] } = change;
+  if (statements.length === 0) return change;
+  const versions = seen.map(({ contact, link }) => ({ id: contact.contact_id, version: link?.version ?? 0 }));
+  return { ...change, statements: [refuseIfChanged(tenantId, versions), ...statements] };
 }
 
 /** Takes over what differs from what the CRM was known to have. */
@@ -81,7 +100,7 @@ async function takeFrom({ env, envelope, instanceId }: ChangeCall, { contact, li
   if (found.key !== key) await nameRecord({ env, envelope, instanceId }, found.crmId, key);
   const known = link?.known ?? {};
   const ours = toProperties(env, contact, known);
-  const { take, send, seen } = settle(ours, known, found.properties);
+  const { take, send, seen } = settle(ours, known, found.properties, link?.maybe);
   const properties = Object.keys(take);
   const isTaken = properties.length > 0;
   const isNews = isTaken || Object.keys(seen).length > 0 || link?.crmId !== found.crmId;
@@ -113,7 +132,7 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
       ORDER BY c.contact_id LIMIT 1`,
   );
   const [ours] = same ? await candidatesByIds(env.DB, tenantId, [same.id]) : [];
-  if (ours) return takeFrom(call, ours, found);
+  if (ours) return unlessChanged(tenantId, [ours], await takeFrom(call, ours, found));
 
   // An attempt before this one may have named it already.
   const contactId = named ?? `crm-${found.crmId}`;

@@ -4,7 +4,9 @@ import { CRM_BATCH } from "../providers/index.ts";
 import { asError, forgetFailures, noteFailures, waitingAfter } from "./failures.ts";
 import { placeOf } from "./keys.ts";
 import { type Candidate, candidatesAfter, candidatesByIds, closeLinks, noteRefusals, takeOver, writeLinks } from "./links.ts";
-import { changesOf, knownAs, type Pushed, push } from "./push.ts";
+import { changesOf, knownAs, push } from "./push.ts";
+import type { Pushed } from "./pushed.ts";
+import { adoptExpired, type Busy, endSend, inTurn, type SendKey } from "./sends.ts";
 import { advanceSync, findSync } from "./sync.ts";
 
 /** The command that works on a sync. */
@@ -38,10 +40,13 @@ export async function syncChunk(call: SyncCall, after: string, waiting: number):
   await assertOurs(call);
   const { env, envelope, scope } = call;
   const tenantId = envelope.tenant_id;
-  const page = await candidatesAfter(env.DB, tenantId, after, scope);
-  const canonical = await knownAs({ env, tenantId }, page.candidates);
-  const chunk = cut(env, page, canonical, scope);
-  return commitOf(call, after, chunk, canonical, { waiting, isLast: false, isRetry: false });
+  if (after === "") await adoptExpired(env.DB, tenantId);
+  return inTurn(async () => {
+    const page = await candidatesAfter(env.DB, tenantId, after, scope);
+    const canonical = await knownAs({ env, tenantId }, page.candidates);
+    const chunk = cut(env, page, canonical, scope);
+    return commitOf(call, after, chunk, canonical, { waiting, isLast: false, isRetry: false });
+  });
 }
 
 /** Brings contacts that the CRM did not take, and may take later, there once more. What it does not take in the last round has failed. */
@@ -50,10 +55,12 @@ export async function retryChunk(call: SyncCall, after: string, waiting: number,
   const tenantId = envelope.tenant_id;
   // A merged contact may bring another one with it.
   const limit = CRM_BATCH / 2;
-  const ids = await waitingAfter(env.DB, { tenantId, syncId }, after, limit);
-  const candidates = await candidatesByIds(env.DB, tenantId, ids);
-  const chunk = { candidates: candidates.sort(byId), more: ids.length === limit };
-  return commitOf(call, after, chunk, await knownAs({ env, tenantId }, candidates), { waiting, isLast, isRetry: true });
+  return inTurn(async () => {
+    const ids = await waitingAfter(env.DB, { tenantId, syncId }, after, limit);
+    const candidates = await candidatesByIds(env.DB, tenantId, ids);
+    const chunk = { candidates: candidates.sort(byId), more: ids.length === limit };
+    return commitOf(call, after, chunk, await knownAs({ env, tenantId }, candidates), { waiting, isLast, isRetry: true });
+  });
 }
 
 /** As many contacts as one call takes: those without anything to send do not count, and a record that is to be merged away counts for two. */
@@ -82,13 +89,14 @@ async function commitOf(
   { candidates, more }: Chunk,
   canonical: ReadonlyMap<string, string>,
   walk: Walk,
-): Promise<Commit<Progress>> {
+): Promise<Commit<Progress> | Busy> {
   const { env, envelope, instanceId, syncId, scope } = call;
   const tenantId = envelope.tenant_id;
   // Locally one thread does everything, and chunk upon chunk would leave it no time to answer who asks how far the sync is.
   await scheduler.wait(1);
   const key = `${instanceId}/${placeOf(after)}`;
   const pushed = await push({ env, tenantId, key, trace: envelope }, candidates, canonical, { compare: scope === "all" });
+  if ("busyUntil" in pushed) return pushed;
   const waiting = walk.waiting + (walk.isLast ? 0 : pushed.refused.filter(({ retry }) => retry).length);
   const next = more ? (candidates.at(-1)?.contact.contact_id ?? null) : null;
   const owner = { tenantId, syncId };
@@ -98,7 +106,7 @@ async function commitOf(
     : [];
   return {
     statements: [
-      ...writesOf(tenantId, pushed),
+      ...writesOf({ tenantId, sendId: key }, pushed),
       ...forgetFailures(owner, settled),
       ...noteFailures(owner, pushed.refused, walk.isLast),
       advanceSync(
@@ -118,8 +126,10 @@ async function commitOf(
 }
 
 /** Everything that is to be written with what became of contacts in the CRM. */
-export function writesOf(tenantId: string, pushed: Pushed) {
+export function writesOf({ tenantId, sendId }: SendKey, pushed: Pushed) {
+  const settled = [...pushed.links, ...pushed.merged, ...pushed.cut].map(({ contactId }) => contactId);
   return [
+    ...endSend({ tenantId, sendId }, settled),
     ...writeLinks(tenantId, pushed.links),
     ...takeOver(tenantId, pushed.takes),
     ...closeLinks(tenantId, "merged", pushed.merged),

@@ -1,6 +1,6 @@
 import { beginning, MillraceError, notRetryable, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
 import type { CrmRefusal } from "../providers/index.ts";
-import type { Refused } from "./push.ts";
+import type { Refused } from "./pushed.ts";
 
 /** A contact that the CRM did not take in a sync. */
 export interface Failure {

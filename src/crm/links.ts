@@ -11,6 +11,10 @@ export interface Link {
   state: LinkState;
   revision: number;
   known: Properties;
+  /** What a push that died may have written there. */
+  maybe: readonly Properties[];
+  /** Counts the writes of it. */
+  version: number;
 }
 
 /** A contact with its revision and how it stands in the CRM. */
@@ -25,9 +29,13 @@ interface Joined extends StoredContact {
   state: LinkState | null;
   synced: number | null;
   known: string | null;
+  maybe: string | null;
+  version: number | null;
 }
 
-const JOINED = fragment(`c.contact_id, c.email, c.name, c.properties, c.revision, l.crm_id, l.state, l.revision AS synced, l.known`);
+const JOINED = fragment(
+  `c.contact_id, c.email, c.name, c.properties, c.revision, l.crm_id, l.state, l.revision AS synced, l.known, l.maybe, l.version`,
+);
 const LINK_OF = fragment("LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id");
 
 /** What a step looks at: at most so many contacts, and only those that begin within so many bytes. */
@@ -111,7 +119,7 @@ export function writeLinks(tenantId: string, links: readonly LinkWrite[]): State
       FROM json_each(${rows}) r LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contactId' WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
         crm_id = excluded.crm_id, state = 'linked', revision = excluded.revision,
-        known = json_patch(crm_links.known, excluded.known), read_at = coalesce(excluded.read_at, crm_links.read_at), error = NULL,
+        known = json_patch(crm_links.known, excluded.known), maybe = '[]', version = crm_links.version + 1, read_at = coalesce(excluded.read_at, crm_links.read_at), error = NULL,
         updated_at = excluded.updated_at
       WHERE excluded.read_at IS NULL OR crm_links.read_at IS NULL OR excluded.read_at >= crm_links.read_at`,
   );
@@ -130,7 +138,8 @@ export function closeLinks(tenantId: string, state: "merged" | "cut", links: rea
       INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)
       SELECT ${tenantId}, value->>'contactId', NULL, ${state}, value->>'revision', '{}', ${now} FROM json_each(${rows}) WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
-        crm_id = NULL, state = excluded.state, revision = excluded.revision, known = '{}', error = NULL, updated_at = excluded.updated_at`,
+        crm_id = NULL, state = excluded.state, revision = excluded.revision, known = '{}', maybe = '[]',
+        version = crm_links.version + 1, error = NULL, updated_at = excluded.updated_at`,
   );
 }
 
@@ -170,7 +179,14 @@ export function takeOver(tenantId: string, takes: readonly Take[]): Statement[] 
   );
 }
 
-function asCandidate({ crm_id, state, synced, known, revision, ...contact }: Joined): Candidate {
-  const link = state && { crmId: crm_id, state, revision: synced ?? 0, known: JSON.parse(known ?? "{}") };
+function asCandidate({ crm_id, state, synced, known, maybe, version, revision, ...contact }: Joined): Candidate {
+  const link = state && {
+    crmId: crm_id,
+    state,
+    revision: synced ?? 0,
+    known: JSON.parse(known ?? "{}"),
+    maybe: JSON.parse(maybe ?? "[]"),
+    version: version ?? 0,
+  };
   return { contact: { ...asContact(contact), revision }, link };
 }

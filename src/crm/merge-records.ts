@@ -1,7 +1,7 @@
 import type { TraceContext } from "../engine/index.ts";
 import type { Crm, CrmRefusal } from "../providers/index.ts";
 import type { Candidate } from "./links.ts";
-import type { Pushed } from "./push.ts";
+import type { Pushed } from "./pushed.ts";
 import { isForeign, type RecordThere } from "./records.ts";
 
 interface MergeCall {

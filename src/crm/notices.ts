@@ -83,22 +83,30 @@ function stampOf(event: ContactEvent) {
   return { event_id: nameOf(event), occurred_at: new Date(event.occurredAt).toISOString() };
 }
 
+/** The CRM's clock may be behind ours by so much. */
+const CLOCKS_DIFFER_MS = 5000;
+
 /** Events that say something we do not know. One look for all of them. */
 async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]): Promise<ContactEvent[]> {
   const crmIds = [...new Set(events.flatMap(({ objectId }) => objectId ?? []))];
-  const found = await query<{ crmId: string; known: string }>(
+  const found = await query<{ crmId: string; known: string; updatedAt: number; sending: number }>(
     env.DB,
     sql`
-      SELECT l.crm_id AS crmId, l.known FROM json_each(${JSON.stringify(crmIds)}) k
+      SELECT l.crm_id AS crmId, l.known, l.updated_at AS updatedAt,
+        EXISTS (SELECT 1 FROM crm_sends s, json_each(s.contacts) c WHERE s.tenant_id = ${tenantId} AND c.value->>'id' = l.contact_id) AS sending
+      FROM json_each(${JSON.stringify(crmIds)}) k
       CROSS JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.crm_id = k.value`,
   );
-  const known = new Map(found.map((link) => [link.crmId, JSON.parse(link.known) as Record<string, string>]));
+  const links = new Map(found.map((link) => [link.crmId, { ...link, known: JSON.parse(link.known) as Record<string, string> }]));
   const names = new Set(propertyNames(env));
-  return events.filter(({ subscriptionType, objectId = "", propertyName = "", propertyValue }) => {
-    const link = known.get(objectId);
+  return events.filter(({ subscriptionType, objectId = "", propertyName = "", propertyValue, occurredAt }) => {
+    const link = links.get(objectId);
     if (subscriptionType.endsWith(".creation")) return link === undefined;
     if (!subscriptionType.endsWith(".propertyChange")) return !subscriptionType.endsWith(".associationChange");
     if (!names.has(propertyName)) return false;
-    return link === undefined || propertyValue === undefined || !isSame(propertyName, link[propertyName] ?? "", propertyValue ?? "");
+    if (link === undefined || propertyValue === undefined) return true;
+    // What is known since before the event, or is being rewritten, says nothing of it: a person may have put back what it says.
+    if (link.sending || occurredAt + CLOCKS_DIFFER_MS >= link.updatedAt) return true;
+    return !isSame(propertyName, link.known[propertyName] ?? "", propertyValue ?? "");
   });
 }

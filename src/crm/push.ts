@@ -1,40 +1,23 @@
-import type { TraceContext } from "../engine/index.ts";
-import type { ContactSynced } from "../messages/crm.ts";
+import { retryAfter, type TraceContext } from "../engine/index.ts";
 import { resolveContacts } from "../objects/contact-books.ts";
 import { type Crm, type CrmRefusal, crm } from "../providers/index.ts";
 import { companyKey, contactKey } from "./keys.ts";
-import { type Candidate, type Closed, candidatesByIds, type LinkWrite, type Take } from "./links.ts";
+import { type Candidate, candidatesByIds } from "./links.ts";
 import { mergeRecords } from "./merge-records.ts";
-import { asPatch, isChange, toProperties } from "./properties.ts";
+import { asPatch, isChange, type Properties, toProperties } from "./properties.ts";
+import type { Pushed } from "./pushed.ts";
 import { isForeign, type RecordThere, readRecords } from "./records.ts";
+import { type Busy, beginSend, sentBefore } from "./sends.ts";
 import { type Settled, settle } from "./settle.ts";
 
 /** Whose contacts are brought to the CRM, and by what. */
 export interface PushCall {
   env: Cloudflare.Env;
   tenantId: string;
-  /** Names the effect to the CRM. */
+  /** Names the step, and the effect to the CRM. */
   key: string;
   /** The job's. */
   trace: TraceContext;
-}
-
-/** Why the CRM did not take a contact. */
-export interface Refused extends CrmRefusal {
-  contactId: string;
-}
-
-/** What became of some contacts in the CRM: everything that is to be written with it. */
-export interface Pushed {
-  links: LinkWrite[];
-  takes: Take[];
-  merged: Closed[];
-  cut: Closed[];
-  refused: Refused[];
-  /** Contacts that the CRM took, or has as they are, with its ids for them. */
-  synced: Parameters<typeof ContactSynced.from>[0][];
-  /** How many of the asked there was nothing to send for. */
-  skipped: number;
 }
 
 /** How thorough it is. */
@@ -52,6 +35,7 @@ interface Work {
   crmId: string | null;
   readAt: number | null;
   settled: Settled;
+  maybe: readonly Properties[];
 }
 
 /** Which contact each one is known as. */
@@ -68,20 +52,22 @@ export function knownAs(
 
 /** What a contact changed here, against what the CRM is known to have of it. */
 export function changesOf(env: object, { contact, link }: Candidate): Record<string, string> {
-  return settle(toProperties(env, contact, link?.known), link?.known ?? {}, null).send;
+  return settle(toProperties(env, contact, link?.known), link?.known ?? {}, null, link?.maybe).send;
 }
 
 /**
  * Brings contacts to the CRM, as many as one call of it takes, with those they are known as. It only reads and calls: every call bears
  * repetition, and what became of it is the caller's to write. Before anything there is overwritten it is read, so that what a person
- * changed in the CRM is taken and not lost. Errors: what the CRM's connector throws when a whole call failed.
+ * changed in the CRM is taken and not lost; and what is about to be sent is on record, so that no two pushes have one contact at a time and
+ * what an attempt wrote whose end nobody knows is not taken for a person's. Answers `Busy` where it may not begin. Errors: what the CRM's
+ * connector throws when a whole call failed.
  */
 export async function push(
   call: PushCall,
   asked: readonly Candidate[],
   canonical: ReadonlyMap<string, string>,
   how: Thoroughness = {},
-): Promise<Pushed> {
+): Promise<Pushed | Busy> {
   const { env, tenantId } = call;
   const upstream = crm(env, tenantId);
   const options = { key: call.key, trace: call.trace };
@@ -96,16 +82,34 @@ export async function push(
     tenantId,
     [...new Set(missing)].filter((id) => !there.has(id)),
   );
+  const before = await sentBefore(env.DB, { tenantId, sendId: call.key });
 
   const pushed: Pushed = { links: [], takes: [], merged: [], cut: [], refused: [], synced: [], skipped: 0 };
   const kept = [...own, ...others];
   const isKept = new Set(missing);
   const recordOf = await readRecords(call, upstream, [
-    ...kept.filter((one) => how.compare || isKept.has(one.contact.contact_id) || Object.keys(changesOf(env, one)).length > 0),
+    ...kept.filter(
+      (one) =>
+        how.compare ||
+        isKept.has(one.contact.contact_id) ||
+        before.has(one.contact.contact_id) ||
+        Object.keys(changesOf(env, one)).length > 0,
+    ),
     ...away,
   ]);
-  const work = kept.flatMap((one) => compared(call, one, recordOf(one), how, pushed));
+  const work = kept.flatMap((one) => compared(call, one, recordOf(one), before.get(one.contact.contact_id) ?? [], how, pushed));
   pushed.skipped = pushed.cut.filter(({ contactId }) => there.has(contactId)).length;
+  const sends = new Map(work.map(({ id, settled: { send }, maybe }) => [id, Object.keys(send).length > 0 ? [...maybe, send] : maybe]));
+  const contacts = [...kept, ...away].map(({ contact: { contact_id: id }, link }) => ({
+    id,
+    version: link?.version ?? 0,
+    sent: sends.get(id) ?? before.get(id) ?? [],
+  }));
+  const busy = await beginSend(env.DB, { tenantId, sendId: call.key }, contacts);
+  if (busy) return busy;
+  // A merge that was said since then finds these contacts on record, and follows. One that was said before may be news to us.
+  const now = await knownAs(call, [...own, ...away]);
+  if ([...now].some(([id, as]) => as !== knownOf(id))) throw retryAfter(1000, "Contacts became others while they were on their way.");
   const sendings = await sent(call, upstream, work);
   const records = new Map<string, string>();
   for (const { candidate, id, crmId, readAt, settled } of work) {
@@ -141,7 +145,14 @@ export async function push(
 }
 
 /** Settles a contact with its record as it was read; nothing for one that is not brought any further. */
-function compared({ env }: PushCall, candidate: Candidate, record: RecordThere, { revive }: Thoroughness, pushed: Pushed): Work[] {
+function compared(
+  { env }: PushCall,
+  candidate: Candidate,
+  record: RecordThere,
+  before: readonly Properties[],
+  { revive }: Thoroughness,
+  pushed: Pushed,
+): Work[] {
   const { contact, link } = candidate;
   const { contact_id: id, revision } = contact;
   const isLost = record.state === "refused" && revive && isForeign(record.why);
@@ -156,9 +167,10 @@ function compared({ env }: PushCall, candidate: Candidate, record: RecordThere, 
   }
   const known = isGone ? {} : (link?.known ?? {});
   const theirs = record.state === "found" ? record.found : undefined;
-  const settled = settle(toProperties(env, contact, known), known, theirs?.properties ?? null);
+  const maybe = [...(link?.maybe ?? []), ...before];
+  const settled = settle(toProperties(env, contact, known), known, theirs?.properties ?? null, maybe);
   const crmId = isGone ? null : (theirs?.crmId ?? link?.crmId ?? null);
-  return [{ candidate, id, crmId, readAt: theirs ? Date.parse(theirs.updatedAt) : null, settled }];
+  return [{ candidate, id, crmId, readAt: theirs ? Date.parse(theirs.updatedAt) : null, settled, maybe }];
 }
 
 /** What became of a contact's record. */

@@ -13,9 +13,15 @@ export interface Settled {
 /**
  * Holds both sides against what the CRM was last known to have, property by property. Whoever differs from that has changed; where both
  * have, in different ways, the CRM's value counts, because a person wrote it there. What we wrote ourselves differs from nothing: so an
- * echo settles to nothing. `theirs` is null when the CRM has no record yet, or nobody has looked.
+ * echo settles to nothing; and neither is what we may have written: `maybe` holds the values of pushes whose end is not known. `theirs` is
+ * null when the CRM has no record yet, or nobody has looked.
  */
-export function settle(ours: Properties, known: Properties, theirs: Readonly<Record<string, string | null>> | null): Settled {
+export function settle(
+  ours: Properties,
+  known: Properties,
+  theirs: Readonly<Record<string, string | null>> | null,
+  maybe: readonly Properties[] = [],
+): Settled {
   const settled: Settled = { take: {}, send: {}, seen: {} };
   for (const property of Object.keys(ours)) {
     const our = ours[property] ?? "";
@@ -24,10 +30,13 @@ export function settle(ours: Properties, known: Properties, theirs: Readonly<Rec
     const their = theirs && property in theirs ? (theirs[property] ?? "") : base;
     const theyChanged = !isSame(property, their, base);
     if (theyChanged && isSame(property, their, our)) settled.seen[property] = their;
-    else if (theyChanged && isTakeable(property, their)) {
+    else if (theyChanged && maybe.some((sent) => property in sent && isSame(property, sent[property] ?? "", their))) {
+      settled.seen[property] = their;
+      settled.send[property] = our;
+    } else if (theyChanged && isTakeable(property, their)) {
       settled.take[property] = their;
       settled.seen[property] = their;
-    } else if (!isSame(property, our, their)) settled.send[property] = our;
+    } else if (!isSame(property, our, their) || (!theirs && maybe.some((sent) => property in sent))) settled.send[property] = our;
   }
   return settled;
 }

@@ -130,7 +130,17 @@ const FOUND_BY: Record<string, string> = {
 };
 
 /** Tables in which nothing of a tenant lies that is at rest. */
-export const EMPTY_AT_REST = ["batch_keys", "batch_parts", "crm_failures", "outbox", "schedule_runs", "signals", "tombstones", "waits"];
+export const EMPTY_AT_REST = [
+  "batch_keys",
+  "batch_parts",
+  "crm_failures",
+  "crm_sends",
+  "outbox",
+  "schedule_runs",
+  "signals",
+  "tombstones",
+  "waits",
+];
 
 /** Tables of the platform and of the tests. */
 const NOT_OURS = ["_cf_KV", "_cf_METADATA", "d1_migrations", "sqlite_sequence"];

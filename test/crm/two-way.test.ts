@@ -64,7 +64,7 @@ it("what we wrote ourselves is not news, whether the notice says whose it is or 
   const ours = { changeSource: "INTEGRATION", sourceId: "1160452" };
   const echoes = [
     event(id, { ...ours }),
-    event(id, { propertyName: "firstname", propertyValue: "Person" }),
+    event(id, { propertyName: "firstname", propertyValue: "Person", occurredAt: Date.now() - 60_000 }),
     event(id, { subscriptionType: "contact.creation", propertyName: undefined }),
   ];
   expect((await notify(caller.tenantId, echoes)).body).toEqual({ accepted: 0, known: 0, foreign: 0 });

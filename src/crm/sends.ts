@@ -1,0 +1,150 @@
+import { batch, now, query, retryAfter, type Statement, sql } from "../engine/index.ts";
+import type { Properties } from "./properties.ts";
+
+/** A contact that is about to be sent. */
+export interface SentContact {
+  id: string;
+  /** The version in which its link was read; 0 for none. */
+  version: number;
+  /** What attempts send of it; the newest last. Empty for one that is only looked at, or merged. */
+  sent: readonly Properties[];
+}
+
+/** A push: whose, and which step's. */
+export interface SendKey {
+  tenantId: string;
+  sendId: string;
+}
+
+/** Some contacts are being pushed by somebody else, until this time at the latest; or were written since they were read: `until` is 0. */
+export interface Busy {
+  busyUntil: number;
+}
+
+/** A push holds its contacts for so long: longer than its step may take. */
+const HOLD_MS = 6 * 60_000;
+
+/** Looks again after so long while another push has the contacts, doubled up to the most; and within one attempt for so long altogether. */
+const LOOK_AGAIN_MS = { least: 20, most: 1000 };
+const PATIENCE_MS = 20_000;
+
+/** What this push has sent in attempts before, by contact. It may have arrived. */
+export async function sentBefore(db: D1Database, { tenantId, sendId }: SendKey): Promise<ReadonlyMap<string, readonly Properties[]>> {
+  const [row] = await query<{ contacts: string }>(
+    db,
+    sql`SELECT contacts FROM crm_sends WHERE tenant_id = ${tenantId} AND send_id = ${sendId}`,
+  );
+  const contacts = row ? (JSON.parse(row.contacts) as SentContact[]) : [];
+  return new Map(contacts.map(({ id, sent }) => [id, sent]));
+}
+
+/**
+ * Puts on record what is about to be sent, before any of it is: from then on nobody else pushes these contacts. Answers when to try again
+ * where somebody does, or where a link was written since it was read: then nothing is to be sent. What a push left that died is known to
+ * its contacts' links afterwards.
+ */
+export async function beginSend(db: D1Database, key: SendKey, contacts: readonly SentContact[]): Promise<Busy | undefined> {
+  const { tenantId, sendId } = key;
+  const rows = JSON.stringify(contacts);
+  const [begun] = await query(
+    db,
+    sql`
+      INSERT INTO crm_sends (tenant_id, send_id, until, contacts) SELECT ${tenantId}, ${sendId}, ${now} + ${HOLD_MS}, ${rows}
+      WHERE NOT EXISTS (${othersOf(key, rows)})
+        AND NOT EXISTS (SELECT 1 FROM json_each(${rows}) c LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
+          WHERE coalesce(l.version, 0) <> c.value->>'version')
+      ON CONFLICT (tenant_id, send_id) DO UPDATE SET until = excluded.until, contacts = excluded.contacts
+      RETURNING 1`,
+  );
+  if (begun) return undefined;
+  await adoptExpired(db, tenantId);
+  const [living] = await query<{ until: number }>(db, sql`SELECT coalesce(max(until), 0) AS until FROM (${othersOf(key, rows)})`);
+  return { busyUntil: living?.until ?? 0 };
+}
+
+/** The sends of others that name one of these contacts. */
+function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
+  return sql`
+    SELECT s.until FROM crm_sends s WHERE s.tenant_id = ${tenantId} AND s.send_id <> ${sendId}
+      AND EXISTS (SELECT 1 FROM json_each(s.contacts) o WHERE o.value->>'id' IN (SELECT value->>'id' FROM json_each(${rows})))`;
+}
+
+/** Until when somebody pushes one of these contacts; nothing where nobody does. What a push left that died is known to the links then. */
+export async function busyWith(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Busy | undefined> {
+  const rows = JSON.stringify(ids.map((id) => ({ id })));
+  const look = () =>
+    query<{ until: number; expired: number }>(
+      db,
+      sql`SELECT until, until <= ${now} AS expired FROM (${othersOf({ tenantId, sendId: "" }, rows)})`,
+    );
+  let found = await look();
+  if (found.some(({ expired }) => expired)) {
+    await adoptExpired(db, tenantId);
+    found = await look();
+  }
+  return found.length > 0 ? { busyUntil: Math.max(...found.map(({ until }) => until)) } : undefined;
+}
+
+/** Whether somebody has put a contact on record to push it. */
+export async function isOnItsWay(db: D1Database, tenantId: string, id: string): Promise<boolean> {
+  const rows = JSON.stringify([{ id }]);
+  return (await query(db, othersOf({ tenantId, sendId: "" }, rows))).length > 0;
+}
+
+/** Pushes whose holder died: their contacts' links know from now on what may be there of them, and are to be synced. */
+export async function adoptExpired(db: D1Database, tenantId: string): Promise<void> {
+  const expired = sql`s.tenant_id = ${tenantId} AND s.until <= ${now}`;
+  await batch(db, [adopt(tenantId, expired), sql`DELETE FROM crm_sends AS s WHERE ${expired}`]);
+}
+
+/**
+ * Ends a push, in the write that says what became of its contacts, of which `settled` are those whose links are written with it: of every
+ * other one that was sent it is unknown what is there. Refuses that whole write where somebody has taken the push over.
+ */
+export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[]): Statement[] {
+  const mine = sql`s.tenant_id = ${tenantId} AND s.send_id = ${sendId}`;
+  return [
+    refuseIf(tenantId, sql`NOT EXISTS (SELECT 1 FROM crm_sends s WHERE ${mine})`),
+    adopt(tenantId, sql`${mine} AND c.value->>'id' NOT IN (SELECT value FROM json_each(${JSON.stringify(settled)}))`),
+    sql`DELETE FROM crm_sends AS s WHERE ${mine}`,
+  ];
+}
+
+/** Refuses a write of contacts whose links were written since these versions of them were read, or that somebody pushes. */
+export function refuseIfChanged(tenantId: string, contacts: readonly Omit<SentContact, "sent">[]): Statement {
+  const rows = JSON.stringify(contacts);
+  return refuseIf(
+    tenantId,
+    sql`
+      EXISTS (${othersOf({ tenantId, sendId: "" }, rows)})
+      OR EXISTS (SELECT 1 FROM json_each(${rows}) c LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
+        WHERE coalesce(l.version, 0) <> c.value->>'version')`,
+  );
+}
+
+function refuseIf(tenantId: string, condition: Statement): Statement {
+  return sql`INSERT INTO crm_sends (tenant_id, send_id, until, contacts) SELECT ${tenantId}, '', 0, '[]' WHERE ${condition}`;
+}
+
+function adopt(tenantId: string, which: Statement): Statement {
+  return sql`
+    INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, maybe, updated_at)
+    SELECT ${tenantId}, c.value->>'id', NULL, 'none', 0, '{}', c.value->'sent', ${now} FROM crm_sends s, json_each(s.contacts) c
+    WHERE ${which} AND json_array_length(c.value->'sent') > 0
+    ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
+      maybe = (SELECT json_group_array(json(value)) FROM (SELECT value FROM json_each(crm_links.maybe) UNION SELECT value FROM json_each(excluded.maybe))),
+      revision = 0, version = crm_links.version + 1, updated_at = excluded.updated_at`;
+}
+
+/** Does what is not to be done while somebody pushes one of its contacts: again and again, for a while. Errors: `retry_after`. */
+export async function inTurn<Done extends object>(work: () => Promise<Done | Busy>): Promise<Done> {
+  const endsAt = Date.now() + PATIENCE_MS;
+  for (let pauseMs = LOOK_AGAIN_MS.least; ; pauseMs = Math.min(pauseMs * 2, LOOK_AGAIN_MS.most)) {
+    const done = await work();
+    if (!("busyUntil" in done)) return done;
+    const { busyUntil } = done;
+    if (Date.now() > endsAt)
+      throw retryAfter(Math.max(1000, busyUntil - Date.now() + 1000), "Another sync has one of these contacts: this one comes after it.");
+    await scheduler.wait(busyUntil > 0 ? pauseMs : 1);
+  }
+}
