@@ -235,7 +235,7 @@ describe("The end of a run", () => {
     }
     const { instanceId } = await runLab(async () => new Receipt());
     expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
-    expect(await outputOf(instanceId)).toEqual({ number: 7, at: "1970-01-01T00:00:00.000Z" });
+    expect(await outputOf(instanceId)).toMatchObject({ result: { number: 7, at: "1970-01-01T00:00:00.000Z" } });
     expect(await reaches(instanceId, "complete")).toBe("complete");
   });
 
