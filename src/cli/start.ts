@@ -60,8 +60,10 @@ async function start({ args, stop }: Call): Promise<number> {
   const began = Date.now();
   const at = { url: `http://localhost:${port}`, tokenFile: TOKEN_FILE };
   const development = new Development({ folder: FOLDER, port, secrets: SECRETS, vars: VARS, signal: stop }, narrator(at, tell));
+  let hasRun = false;
   try {
     const engine = await development.start();
+    hasRun = true;
     await requireGoodToken(engine, TOKEN_FILE, stop);
     say(welcome(engine, Date.now() - began));
     await development.run();
@@ -69,7 +71,7 @@ async function start({ args, stop }: Call): Promise<number> {
     return 0;
   } finally {
     await development.stop();
-    say(paint("dim", `Stopped. The state is kept in ${shown(FOLDER)}: npm start goes on from it.`));
+    if (hasRun) say(paint("dim", `Stopped. The state is kept in ${shown(FOLDER)}: npm start goes on from it.`));
   }
 }
 

@@ -2,7 +2,7 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { lockFolder } from "../../src/cli/local/folder-lock.ts";
 import { groupOf, startOf } from "../../src/cli/local/processes.ts";
 import { emptyFolder } from "./folder.ts";
@@ -20,6 +20,23 @@ it("a second start on the same folder is told who holds it", async () => {
 it("a lock whose holder died is taken over, even if its process id lives on under another program", async () => {
   const folder = emptyFolder();
   writeFileSync(join(folder, "lock"), JSON.stringify({ pid: process.pid, started: "long ago", url: "http://localhost:8787" }));
+  await lockFolder(folder, "http://localhost:9000");
+  expect(readFileSync(join(folder, "lock"), "utf8")).toContain("http://localhost:9000");
+});
+
+it("a lock whose holder has ended is taken over also where nobody has collected that end", async () => {
+  const folder = emptyFolder();
+  // The shell becomes another program, which knows nothing of its child.
+  const parent = spawn("sh", ["-c", "sleep 1 & echo $!; exec sleep 60"], { stdio: ["ignore", "pipe", "ignore"] });
+  onTestFinished(() => void parent.kill("SIGKILL"));
+  const [said] = await once(parent.stdout, "data");
+  const pid = Number(said);
+  const started = startOf(pid);
+  expect(started).toBeDefined();
+  writeFileSync(join(folder, "lock"), JSON.stringify({ pid, started, url: "http://localhost:8787" }));
+  await expect(lockFolder(folder, "http://localhost:9000")).rejects.toThrow(`process ${pid}`);
+  await vi.waitUntil(() => startOf(pid) === undefined, { timeout: 20_000 });
+  process.kill(pid, 0);
   await lockFolder(folder, "http://localhost:9000");
   expect(readFileSync(join(folder, "lock"), "utf8")).toContain("http://localhost:9000");
 });

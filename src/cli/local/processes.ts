@@ -19,10 +19,12 @@ export function groupOf(leader: number): Process[] {
     .map(([, pid, , , command = ""]) => ({ pid: Number(pid), command }));
 }
 
-/** When a process started, which tells it from a later one under the same id; undefined when it is gone. */
+/** When a process started, which tells it from a later one under the same id; undefined when it is gone, also where nobody has collected its end. */
 export function startOf(pid: number): string | undefined {
   try {
-    return execFileSync("ps", ["-o", "lstart=", "-p", String(pid)], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] }).trim();
+    const said = execFileSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
+    const [, state, started] = /^\s*(\S+)\s+(.*\S)\s*$/.exec(said) ?? [];
+    return state?.startsWith("Z") ? undefined : started;
   } catch {
     return undefined;
   }
