@@ -24,7 +24,7 @@ const NO_CURSOR = "is not a cursor: pass the `next_cursor` of the page before, o
 export const pageQuery = {
   cursor: z
     .string()
-    .regex(/^(0|[1-9]\d{0,15})\.[A-Za-z0-9_-]{1,64}$/, NO_CURSOR)
+    .regex(/^(0|[1-9]\d{0,15})\.[A-Za-z0-9_-]{1,64}$/, { error: NO_CURSOR, abort: true })
     .refine((cursor) => Number.parseInt(cursor, 10) < Date.now() + FARTHEST_MS, NO_CURSOR)
     .optional()
     .openapi({ description: "The `next_cursor` of the page before." }),
