@@ -2,7 +2,7 @@ import { readdirSync, statSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 
-const LOOK_EVERY_MS = 200;
+const LOOK_EVERY_MS = 100;
 /** Longest that a file which has just become empty is waited for: who writes in place empties it first. */
 const EMPTY_MS = 2000;
 
