@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { requireGoodToken } from "../../src/cli/local/good-token.ts";
 
 const file = join(process.cwd(), ".millrace/token");
-const soon = { patienceMs: 100, askEveryMs: 1 };
+const soon = { patienceMs: 1500, askEveryMs: 1 };
 
 /** An engine that answers with one status after the other, and goes on with the last; null hangs up. */
 async function engine(...statuses: (number | null)[]) {

@@ -1,10 +1,15 @@
 import { env } from "cloudflare:workers";
-import { afterEach, expect, it, vi } from "vitest";
+import { afterEach, beforeAll, expect, it, vi } from "vitest";
 import type { ProbeStep } from "../probe/messages.ts";
 import { fresh, reaches, start } from "./harness.ts";
 
 // What a step costs is part of the promise: users pay for round trips and wait for them.
 
+// The first run that a process meets is looked up: a process before it may have begun that.
+beforeAll(async () => {
+  const { instanceId } = await start(fresh(), [{ do: "read", name: "first" }]);
+  await reaches(instanceId, "complete");
+});
 afterEach(() => vi.restoreAllMocks());
 
 /** Counts the D1 batches that touch a run's inbox, from its start to its end. */
