@@ -4,8 +4,8 @@ import { z } from "@hono/zod-openapi";
 const reason = z.string().trim().min(1).max(500).meta({ description: "Why; kept in the audit." });
 export const reasoned = z.strictObject({ reason });
 
-/** What any action of an operator may be refused for, whatever it is about. */
-export const ACTION_REFUSALS = [
+/** What any request with a body may be refused for, whatever it asks. */
+export const BODY_REFUSALS = [
   "invalid_json",
   "unauthorized",
   "forbidden",

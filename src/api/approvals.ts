@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type ApprovalRow, decideApproval, getApproval, listApprovals } from "../engine/index.ts";
-import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -96,7 +96,7 @@ function decision(verb: "approve" | "reject", summary: string) {
     request: { params: z.object({ id: z.string() }), body: jsonBody(reasoned) },
     responses: {
       202: answers("It is answered; its instance goes on", z.object({ action_id: z.string(), instance_id: z.string() })),
-      ...problems(...ACTION_REFUSALS, "approval_not_found", "invalid_transition"),
+      ...problems(...BODY_REFUSALS, "approval_not_found", "invalid_transition"),
     },
   });
 }

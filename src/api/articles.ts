@@ -11,7 +11,7 @@ import {
   type Token,
   undoInstance,
 } from "../engine/index.ts";
-import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -86,7 +86,7 @@ const unpublish = createRoute({
   request: { params: id, body: jsonBody(reasoned) },
   responses: {
     202: answers("The page is being taken down", z.object({ action_id: z.string(), instance_id: z.string() })),
-    ...problems(...ACTION_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
   },
 });
 
@@ -101,7 +101,7 @@ const publish = createRoute({
   request: { params: id, body: jsonBody(reasoned) },
   responses: {
     202: answers("The page is being put up", z.object({ action_id: z.string(), instance_id: z.string() })),
-    ...problems(...ACTION_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
   },
 });
 

@@ -3,7 +3,7 @@ import { acceptBatch } from "../batches/accept.ts";
 import { listBatches } from "../batches/batch.ts";
 import { cancelBatch } from "../batches/cancel.ts";
 import { type Catalog, codeOf } from "../engine/index.ts";
-import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { documentedSchema, readBatchRequest, uploadQuery } from "./batch-request.ts";
 import { BatchSchema, batchOf, batchParams, batchView, noSuchBatch } from "./batch-view.ts";
@@ -98,7 +98,7 @@ const cancel = createRoute({
   responses: {
     200: answers("It was cancelled before; the attempt is audited", BatchSchema.extend({ action_id: z.string() })),
     202: answers("It stops", BatchSchema.extend({ action_id: z.string() })),
-    ...problems(...ACTION_REFUSALS, "batch_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "batch_not_found", "invalid_transition"),
   },
 });
 

@@ -6,7 +6,7 @@ import type { BrandState } from "../brand/state.ts";
 import { type Catalog, type Duration, keysetPage } from "../engine/index.ts";
 import { brandName, cycle, keyword } from "../messages/brand.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";
-import { ACTION_REFUSALS } from "./actions.ts";
+import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -140,7 +140,7 @@ const put = createRoute({
   description: "All of it: what is left out is the default again. It holds for the next decision; what is held back may begin at once.",
   ...needs("operate"),
   request: { params, body: jsonBody(settingsSchema) },
-  responses: { 200: answers("The brand", BrandSchema), ...problems(...ACTION_REFUSALS, "invalid_transition") },
+  responses: { 200: answers("The brand", BrandSchema), ...problems(...BODY_REFUSALS, "invalid_transition") },
 });
 
 const decisions = createRoute({

@@ -2,7 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName } from "../facts/chosen-name.ts";
 import type { BudgetState } from "../objects/budget.ts";
 import { BUDGET_LIMITS, budgetOf, canSpend, setLimit } from "../objects/budgets.ts";
-import { ACTION_REFUSALS } from "./actions.ts";
+import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -70,7 +70,7 @@ const put = createRoute({
   description: "A limit under what is spent and held is taken as it is: nothing is granted until there is room again.",
   ...needs("operate"),
   request: { params: z.object({ account }), body: jsonBody(limitSchema) },
-  responses: { 200: answers("The budget", BudgetSchema), ...problems(...ACTION_REFUSALS, "invalid_transition") },
+  responses: { 200: answers("The budget", BudgetSchema), ...problems(...BODY_REFUSALS, "invalid_transition") },
 });
 
 const show = createRoute({
@@ -103,7 +103,7 @@ const ask = createRoute({
   },
   responses: {
     200: answers("Granted, or not and why", AnswerSchema),
-    ...problems(...ACTION_REFUSALS, "idempotency_key_reused"),
+    ...problems(...BODY_REFUSALS, "idempotency_key_reused"),
   },
 });
 

@@ -2,6 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import { type Accepted, assertMayAsk, type Catalog, type CommandRequest, enqueue, INTAKE_LIMITS, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
+import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { parseWith, readBody } from "./body.ts";
 import {
@@ -17,7 +18,7 @@ import {
 } from "./cloud-events.ts";
 import type { ApiEnv } from "./env.ts";
 import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
-import { answerEach, BATCH_LIMITS, itemResult, REFUSALS, readItems, requesterOf } from "./items.ts";
+import { answerEach, BATCH_LIMITS, itemResult, readItems, requesterOf } from "./items.ts";
 import { notTaken } from "./media-type.ts";
 import { ProblemSchema, problems } from "./problem.ts";
 import { traceHeadersSchema, traceOf } from "./trace.ts";
@@ -82,7 +83,7 @@ const acceptOne = createRoute({
       headers: { Location: { description: "The instance.", schema: { type: "string" } } },
       content: { "application/json": { schema: AcceptedSchema } },
     },
-    ...problems(...REFUSALS, "unknown_message_type", "invalid_envelope", "idempotency_key_reused"),
+    ...problems(...BODY_REFUSALS, "unknown_message_type", "invalid_envelope", "idempotency_key_reused"),
   },
 });
 
@@ -106,7 +107,7 @@ const acceptMany = createRoute({
       description: "One result per command, in order",
       content: { "application/json": { schema: z.object({ results: z.array(BatchResultSchema) }) } },
     },
-    ...problems(...REFUSALS),
+    ...problems(...BODY_REFUSALS),
   },
 });
 

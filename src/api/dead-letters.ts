@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type Catalog, type DeadLetterRow, getDeadLetter, listDeadLetters, replayDeadLetter, skipDeadLetter } from "../engine/index.ts";
-import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -95,7 +95,7 @@ const replay = createRoute({
   responses: {
     200: answers("Nothing was left to do; the attempt is audited", ReplayedSchema),
     202: answers("The message is on its queue again", ReplayedSchema),
-    ...problems(...ACTION_REFUSALS, "dead_letter_not_found", "unknown_message_type", "invalid_envelope"),
+    ...problems(...BODY_REFUSALS, "dead_letter_not_found", "unknown_message_type", "invalid_envelope"),
   },
 });
 
@@ -114,7 +114,7 @@ const skip = createRoute({
         skipped: z.boolean().openapi({ description: "False when somebody else had settled it first." }),
       }),
     ),
-    ...problems(...ACTION_REFUSALS, "dead_letter_not_found"),
+    ...problems(...BODY_REFUSALS, "dead_letter_not_found"),
   },
 });
 

@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { type Effect, effectsOf, getInstance, INTAKE_LIMITS, listEffects, type Resolution, resolveDoubt } from "../engine/index.ts";
-import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -106,7 +106,7 @@ function resolution<Verb extends string>(verb: Verb, summary: string, body: z.Zo
     request: { params: z.object({ key: z.string() }), body: jsonBody(body) },
     responses: {
       202: answers("The doubt is resolved; its instance goes on", ResolvedSchema),
-      ...problems(...ACTION_REFUSALS, "effect_not_found", "invalid_transition"),
+      ...problems(...BODY_REFUSALS, "effect_not_found", "invalid_transition"),
     },
   });
 }

@@ -7,16 +7,6 @@ import { traceOf } from "./trace.ts";
 /** Messages in one request, at most, and their bytes together: they are committed as one value, and D1 takes values of 2 MB. */
 export const BATCH_LIMITS = { most: 100, maxBytes: 1024 * 1024 } as const;
 
-/** What may be wrong with any request that sends messages. */
-export const REFUSALS = [
-  "invalid_json",
-  "unauthorized",
-  "forbidden",
-  "payload_too_large",
-  "unsupported_media_type",
-  "invalid_payload",
-] as const;
-
 /** A message as CloudEvents and JSON both say it. */
 type Said = ReturnType<typeof commandOf>;
 

@@ -3,7 +3,7 @@ import { addRules, latestRules, type RulesVersion, recentRules, rulesAt, rulesOf
 import { decide } from "../facts/decide.ts";
 import { FACT_PAYLOADS } from "../facts/fact.ts";
 import { rulesSchema } from "../facts/rules.ts";
-import { ACTION_REFUSALS } from "./actions.ts";
+import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -64,7 +64,7 @@ const put = createRoute({
   request: { body: jsonBody(newRulesSchema) },
   responses: {
     200: answers("The new version", RulesSchema),
-    ...problems(...ACTION_REFUSALS, "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "invalid_transition"),
   },
 });
 
@@ -120,7 +120,7 @@ const attempt = createRoute({
   request: { body: jsonBody(trySchema) },
   responses: {
     200: answers("The decision", DecidedSchema),
-    ...problems(...ACTION_REFUSALS),
+    ...problems(...BODY_REFUSALS),
   },
 });
 

@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { planRetry, retryInstance } from "../engine/index.ts";
-import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -34,7 +34,7 @@ const retryRoute = createRoute({
   responses: {
     200: answers("A dry run: what a retry would do", PlanSchema),
     202: answers("It runs again", z.object({ action_id: z.string(), from: z.string().nullable() })),
-    ...problems(...ACTION_REFUSALS, "instance_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition"),
   },
 });
 

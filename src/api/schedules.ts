@@ -13,7 +13,7 @@ import {
   type Schedule,
   type ScheduleRun,
 } from "../engine/index.ts";
-import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -109,7 +109,7 @@ const put = createRoute({
   request: { params, body: jsonBody(scheduleSchema) },
   responses: {
     200: answers("As it is now", ScheduleSchema),
-    ...problems(...ACTION_REFUSALS, "unknown_message_type", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "unknown_message_type", "invalid_transition"),
   },
 });
 
@@ -131,7 +131,7 @@ const pause = createRoute({
   summary: "Have nothing due until it is resumed",
   ...needs("operate"),
   request: { params, body: jsonBody(reasoned) },
-  responses: { 200: answers("Paused", ScheduleSchema), ...problems(...ACTION_REFUSALS, "schedule_not_found", "invalid_transition") },
+  responses: { 200: answers("Paused", ScheduleSchema), ...problems(...BODY_REFUSALS, "schedule_not_found", "invalid_transition") },
 });
 
 const resume = createRoute({
@@ -144,7 +144,7 @@ const resume = createRoute({
   request: { params, body: jsonBody(reasoned) },
   responses: {
     200: answers("Active", ScheduleSchema),
-    ...problems(...ACTION_REFUSALS, "schedule_not_found", "unknown_message_type", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "schedule_not_found", "unknown_message_type", "invalid_transition"),
   },
 });
 
@@ -158,7 +158,7 @@ const run = createRoute({
   request: { params, headers: z.object({ ...keyHeader("Names the run."), ...traceHeadersSchema }), body: jsonBody(reasoned) },
   responses: {
     202: answers("Accepted", z.object({ instance_id: z.string(), replayed: z.boolean() })),
-    ...problems(...ACTION_REFUSALS, "schedule_not_found", "unknown_message_type"),
+    ...problems(...BODY_REFUSALS, "schedule_not_found", "unknown_message_type"),
   },
 });
 

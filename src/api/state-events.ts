@@ -10,6 +10,7 @@ import {
   stateEvents,
 } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
+import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { parseWith, readBody } from "./body.ts";
 import {
@@ -26,7 +27,7 @@ import {
 import type { ApiEnv } from "./env.ts";
 import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
 import { invalidRequest } from "./invalid-request.ts";
-import { answerEach, BATCH_LIMITS, itemResult, REFUSALS, readItems, requesterOf } from "./items.ts";
+import { answerEach, BATCH_LIMITS, itemResult, readItems, requesterOf } from "./items.ts";
 import { notTaken } from "./media-type.ts";
 import { ProblemSchema, problems } from "./problem.ts";
 import { traceHeadersSchema, traceOf } from "./trace.ts";
@@ -88,7 +89,7 @@ const stateOne = createRoute({
   },
   responses: {
     202: { description: "Taken", content: { "application/json": { schema: StatedSchema } } },
-    ...problems(...REFUSALS, "unknown_message_type", "invalid_envelope", "idempotency_key_reused"),
+    ...problems(...BODY_REFUSALS, "unknown_message_type", "invalid_envelope", "idempotency_key_reused"),
   },
 });
 
@@ -109,7 +110,7 @@ const stateMany = createRoute({
       description: "One result per event, in order",
       content: { "application/json": { schema: z.object({ results: z.array(StatedResultSchema) }) } },
     },
-    ...problems(...REFUSALS),
+    ...problems(...BODY_REFUSALS),
   },
 });
 

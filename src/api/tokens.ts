@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { issueToken, listTokens, revokeToken, SCOPES, type TokenRow } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
-import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -48,7 +48,7 @@ const mint = createRoute({
       ...answers("Minted", MintedSchema),
       headers: { Location: { description: "The token's address: to revoke it there.", schema: { type: "string" as const } } },
     },
-    ...problems(...ACTION_REFUSALS, "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "invalid_transition"),
   },
 });
 

@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { planUndo, undoInstance } from "../engine/index.ts";
-import { ACTION_REFUSALS, reasoned } from "./actions.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -39,7 +39,7 @@ const undoRoute = createRoute({
   responses: {
     200: answers("A dry run: what an undo would do", PlanSchema),
     202: answers("It is being undone", z.object({ action_id: z.string() })),
-    ...problems(...ACTION_REFUSALS, "instance_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "instance_not_found", "invalid_transition"),
   },
 });
 

@@ -3,7 +3,7 @@ import { beginning, type Catalog, enqueue, instanceId, keysetPage, MillraceError
 import { WEBHOOK_TEST, WebhookDeliver } from "../messages/webhooks.ts";
 import { getDelivery, type LoggedDelivery, listDeliveries, testRow } from "../webhooks/deliveries.ts";
 import { testOf } from "../webhooks/offer.ts";
-import { ACTION_REFUSALS } from "./actions.ts";
+import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -87,7 +87,7 @@ const test = createRoute({
       headers: { Location: { description: "The delivery.", schema: { type: "string" } } },
       content: { "application/json": { schema: z.object({ delivery_id: z.string(), instance_id: z.string() }) } },
     },
-    ...problems(...ACTION_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
   },
 });
 

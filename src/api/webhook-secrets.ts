@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { endSecret, rotateSecret } from "../webhooks/registry.ts";
 import { MAX_OVERLAP_SECONDS, OVERLAP_SECONDS, type SecretGeneration, signingSecrets } from "../webhooks/rotation.ts";
-import { ACTION_REFUSALS } from "./actions.ts";
+import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -33,7 +33,7 @@ const rotate = createRoute({
   request: { params, body: jsonBody(rotateSchema) },
   responses: {
     200: answers("The new secret", z.object({ secret, generation: z.int() })),
-    ...problems(...ACTION_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
   },
 });
 
@@ -54,7 +54,7 @@ const end = createRoute({
   },
   responses: {
     200: answers("Those that sign now, the newest first", SigningSchema),
-    ...problems(...ACTION_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
   },
 });
 

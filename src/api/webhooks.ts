@@ -4,7 +4,7 @@ import { beginning, keysetPage } from "../engine/index.ts";
 import { PROCESSED } from "../facts/fact.ts";
 import { type By, type Endpoint, getEndpoint, listEndpoints } from "../webhooks/endpoints.ts";
 import { change, register } from "../webhooks/registry.ts";
-import { ACTION_REFUSALS } from "./actions.ts";
+import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -66,7 +66,7 @@ const create = createRoute({
   },
   responses: {
     201: answers("Registered, with its secret", WebhookSchema.extend({ secret }).openapi("WebhookWithSecret")),
-    ...problems(...ACTION_REFUSALS, "invalid_transition", "idempotency_key_reused"),
+    ...problems(...BODY_REFUSALS, "invalid_transition", "idempotency_key_reused"),
   },
 });
 
@@ -105,7 +105,7 @@ const replace = createRoute({
   request: { params, body: jsonBody(changeSchema) },
   responses: {
     200: answers("The new version", WebhookSchema),
-    ...problems(...ACTION_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
   },
 });
 
@@ -118,7 +118,7 @@ const enable = createRoute({
   request: { params, body: jsonBody(enableSchema) },
   responses: {
     200: answers("The new version", WebhookSchema),
-    ...problems(...ACTION_REFUSALS, "webhook_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
   },
 });
 

@@ -33,13 +33,13 @@ export interface By {
 
 /** Endpoints a tenant may have that are not deleted: what one fact can lead to stays bounded. */
 export const MAX_ENDPOINTS = 100;
-/** Versions of a tenant's endpoints that are kept, replaced and deleted ones too: some twenty changes a day for as long as they are matched against. */
+/** Versions of a tenant's endpoints that are kept, replaced and deleted ones too: some twenty changes a day for as long as facts can meet them. */
 export const MAX_VERSIONS = 10_000;
 
 const COLUMNS = fragment("endpoint_id AS id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by");
-const INSERT = fragment(
-  "INSERT INTO webhook_versions (tenant_id, endpoint_id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by)",
-);
+const INSERT = fragment(`
+    INSERT INTO webhook_versions (tenant_id, endpoint_id, version, url, fact_types, description, state, reason,
+      created_at, changed_at, changed_by)`);
 
 /** A new endpoint's first version. Answers its version, or nothing when the tenant has as many as it may, or had one of this id. */
 export function insertEndpoint(by: By, id: string, config: EndpointConfig): Statement {
@@ -47,7 +47,8 @@ export function insertEndpoint(by: By, id: string, config: EndpointConfig): Stat
     ${INSERT}
     SELECT ${by.tenantId}, ${id}, 1, ${config.url}, ${JSON.stringify(config.fact_types)}, ${config.description}, ${stateOf(config)}, NULL,
       ${now}, ${now}, ${by.actor}
-    WHERE (SELECT count(*) FROM webhook_versions WHERE tenant_id = ${by.tenantId} AND replaced_at IS NULL AND state <> 'deleted') < ${MAX_ENDPOINTS}
+    WHERE ${MAX_ENDPOINTS} >
+        (SELECT count(*) FROM webhook_versions WHERE tenant_id = ${by.tenantId} AND replaced_at IS NULL AND state <> 'deleted')
       AND NOT EXISTS (SELECT 1 FROM webhook_versions WHERE tenant_id = ${by.tenantId} AND endpoint_id = ${id})
       AND ${hasRoom(by.tenantId)}
     RETURNING version`;
@@ -58,11 +59,12 @@ export function hasRoom(tenantId: string): Statement {
   return sql`(SELECT count(*) FROM webhook_versions WHERE tenant_id = ${tenantId}) < ${MAX_VERSIONS}`;
 }
 
-/** The version in force is replaced, if it is still the expected one and not deleted, and this is so. Goes before the insert of the next. */
+/** The version in force is replaced, if it is the expected one, not deleted, and this is so. Goes before the insert of the next. */
 function replace(tenantId: string, id: string, expected: number, so: Statement): Statement {
   return sql`
     UPDATE webhook_versions SET replaced_at = ${now}
-    WHERE tenant_id = ${tenantId} AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NULL AND state <> 'deleted' AND ${so}`;
+    WHERE tenant_id = ${tenantId}
+      AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NULL AND state <> 'deleted' AND ${so}`;
 }
 
 /** What a new version says otherwise than the one before. */
@@ -78,20 +80,24 @@ function insertNext(by: By, id: string, expected: number, change: Change): State
       ${kept(change.description, "description")}, ${change.state}, ${change.reason ?? null}, created_at, ${now}, ${by.actor}
     FROM webhook_versions v
     WHERE tenant_id = ${by.tenantId} AND endpoint_id = ${id} AND version = ${expected} AND replaced_at IS NOT NULL
-      AND NOT EXISTS (SELECT 1 FROM webhook_versions n WHERE n.tenant_id = v.tenant_id AND n.endpoint_id = v.endpoint_id AND n.version > v.version)
+      AND NOT EXISTS (SELECT 1 FROM webhook_versions n
+        WHERE n.tenant_id = v.tenant_id AND n.endpoint_id = v.endpoint_id AND n.version > v.version)
     RETURNING version`;
 }
 
 /**
- * A change, to be committed as one. The last statement answers the new version, or nothing when the expected one is no longer in force, or the
- * tenant has as many versions as it may. A deletion always has room: there are no more of them than endpoints.
+ * A change, to be committed as one. The last statement answers the new version, or nothing when the expected one is no longer in force, or
+ * the tenant has as many versions as it may. A deletion always has room: there are no more of them than endpoints.
  */
 export function changeEndpoint(by: By, id: string, expected: number, change: Change): [Statement, Statement] {
   const room = change.state === "deleted" ? sql`true` : hasRoom(by.tenantId);
   return [replace(by.tenantId, id, expected, room), insertNext(by, id, expected, change)];
 }
 
-/** Switches an endpoint off that wants nothing more, if this is still the version that said so. Never refused for room: once for each time that it was switched on. */
+/**
+ * Switches an endpoint off that wants nothing more, if this is still the version that said so. Never refused for room: it happens once for
+ * each time that somebody switched it on.
+ */
 export function disableGone(tenantId: string, id: string, version: number, reason: string): [Statement, Statement] {
   const by = { tenantId, actor: "millrace" };
   return [replace(tenantId, id, version, sql`state = 'enabled'`), insertNext(by, id, version, { state: "disabled", reason })];

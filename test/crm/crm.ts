@@ -145,3 +145,25 @@ export async function looked(caller: Caller, count: number): Promise<Json[]> {
   expect(seen).toHaveLength(count);
   return Promise.all(seen.map(({ id }) => ended(caller, id)));
 }
+
+/** States that one contact is another from now on, and waits until that is known. `canonical` is who they both are then. */
+export async function merge(caller: Caller, from: string, into: string, canonical = into): Promise<void> {
+  const fact = {
+    fact_id: fresh("m"),
+    entity: "contacts",
+    type: "contact_merged",
+    occurred_at: new Date().toISOString(),
+    payload: { from, into },
+  };
+  expect((await caller.post("/v1/facts", { facts: [fact] })).status).toBe(200);
+  await known(caller, from, canonical);
+}
+
+/** Waits until one contact is known as another. */
+export async function known(caller: Caller, from: string, into: string): Promise<void> {
+  const { body } = await until(
+    () => caller.get(`/v1/contacts/${from}`),
+    ({ body }) => body.canonical_id === into,
+  );
+  expect(body.canonical_id).toBe(into);
+}

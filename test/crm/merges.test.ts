@@ -1,29 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { crm } from "../../src/providers/index.ts";
-import { type Caller, callerWith, fresh, until } from "../api/client.ts";
-import { bring, command, ended, event, linkOf, looked, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
-
-/** States that one contact is another from now on, and waits until that is known. */
-async function merge(caller: Caller, from: string, into: string, canonical = into): Promise<void> {
-  const fact = {
-    fact_id: fresh("m"),
-    entity: "contacts",
-    type: "contact_merged",
-    occurred_at: new Date().toISOString(),
-    payload: { from, into },
-  };
-  expect((await caller.post("/v1/facts", { facts: [fact] })).status).toBe(200);
-  await known(caller, from, canonical);
-}
-
-async function known(caller: Caller, from: string, into: string): Promise<void> {
-  const { body } = await until(
-    () => caller.get(`/v1/contacts/${from}`),
-    ({ body }) => body.canonical_id === into,
-  );
-  expect(body.canonical_id).toBe(into);
-}
+import { callerWith, fresh, until } from "../api/client.ts";
+import { bring, command, ended, event, known, linkOf, looked, merge, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
 
 const shownOf = async (id: string) => (await theCrm().list("contacts")).find((record) => record.id === id);
 

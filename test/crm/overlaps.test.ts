@@ -4,7 +4,7 @@ import { takeChange } from "../../src/crm/change.ts";
 import { syncChunk } from "../../src/crm/chunk.ts";
 import { batch, type Envelope } from "../../src/engine/index.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../api/client.ts";
-import { bring, command, contactOf, ended, event, linkOf, looked, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
+import { bring, command, contactOf, ended, event, linkOf, looked, merge, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
 
 /** A tenant with one contact that is in the CRM already. */
 async function inStep() {
@@ -107,14 +107,7 @@ it("two contacts that become one while a chunk has both on its way have one reco
   const caller = await callerWith();
   await bring(caller, people(caller, 2));
   const chunk = await chunkOf(caller);
-  const fact = {
-    fact_id: fresh("m"),
-    entity: "contacts",
-    type: "contact_merged",
-    occurred_at: new Date().toISOString(),
-    payload: { from: "c0000", into: "c0001" },
-  };
-  expect((await caller.post("/v1/facts", { facts: [fact] })).status).toBe(200);
+  await merge(caller, "c0000", "c0001");
   await until(
     async () => (await caller.get("/v1/instances?workflow=sync-contact")).body.items as Json[],
     ({ length }) => length > 0,

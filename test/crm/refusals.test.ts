@@ -12,6 +12,7 @@ import {
   lastCall,
   linkOf,
   looked,
+  merge,
   notify,
   people,
   recordsOf,
@@ -36,20 +37,9 @@ async function inStep(count: number) {
   return { caller, change, idOf: (contact: string) => records.get(contact)?.id ?? "" };
 }
 
+/** The same, and what follows from it in the CRM. */
 async function merged(caller: Caller, from: string, into: string): Promise<void> {
-  const fact = {
-    fact_id: fresh("m"),
-    entity: "contacts",
-    type: "contact_merged",
-    occurred_at: new Date().toISOString(),
-    payload: { from, into },
-  };
-  expect((await caller.post("/v1/facts", { facts: [fact] })).status).toBe(200);
-  await until(
-    () => caller.get(`/v1/contacts/${from}`),
-    ({ body }) => body.canonical_id === into,
-  );
-  // The contact.sync that follows from it.
+  await merge(caller, from, into);
   await until(
     async () => (await caller.get("/v1/instances?workflow=sync-contact")).body.items as Json[],
     (all) => all.length > 0 && all.every(({ status }) => status === "complete" || status === "errored"),

@@ -1,6 +1,6 @@
 /**
- * A run younger than this cannot have run before in another process that lives: the platform takes longer to lose and restart one. Inside it a first
- * step needs no look into the inbox (a `keyed` upstream, which remembers the key for hours, would tell a repeat as well).
+ * The platform takes longer than this to lose a run in one process and begin it again in another that was there already. So a younger run's
+ * first step needs no look into the inbox (a `keyed` upstream, which remembers the key for hours, would tell a repeat as well).
  */
 export const FRESH_MS = 2000;
 
@@ -10,7 +10,10 @@ let turnedAt = 0;
 /** When this isolate was asked first: what was created before may have been passed through by one that died. */
 let since: number | undefined;
 
-/** True for an instance that was created a moment ago, while this isolate lived, and that it has not passed through yet: then nothing is recorded of it. */
+/**
+ * True for an instance that was created a moment ago, while this isolate lived, and that it has not passed through yet: then nothing is
+ * recorded of it.
+ */
 export function isFirstPass(instanceId: string, createdAt: Date | undefined): boolean {
   const at = Date.now();
   since ??= at;

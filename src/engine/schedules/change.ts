@@ -24,7 +24,8 @@ const MAX_PAYLOAD_BYTES = 32 * 1024;
 
 /**
  * Makes a schedule, or changes it as a whole; a paused one stays paused. Its next time is the first from now on. Errors: `invalid_payload`,
- * `unknown_message_type`, `forbidden`: what could not run, or not by this token, is not scheduled; `payload_too_large`; `invalid_transition` for one more than a tenant may have.
+ * `unknown_message_type`, `forbidden`: what could not run, or not by this token, is not scheduled; `payload_too_large`;
+ * `invalid_transition` for one more than a tenant may have.
  */
 export async function putSchedule(
   env: EngineEnv,
@@ -70,7 +71,8 @@ async function writeSchedule(
     sql`
       ${insertSchedule(by, name, request, { at, next })} WHERE ${before ? isUnmoved(before) : hasRoom(by)}
       ON CONFLICT (tenant_id, name) DO UPDATE SET
-        cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, payload = excluded.payload, late_ms = excluded.late_ms,
+        cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, payload = excluded.payload,
+        late_ms = excluded.late_ms,
         next_at = iif(schedules.state = 'active', excluded.next_at, NULL), revision = schedules.revision + 1,
         changed_at = excluded.changed_at, changed_by = excluded.changed_by
       WHERE ${before ? sql`true` : sql`false`}`,
@@ -112,10 +114,12 @@ async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
   throw new MillraceError("invalid_transition", `A tenant has at most ${MAX_SCHEDULES} schedules: end one that nobody needs first.`);
 }
 
-/** A schedule that comes with something else, in the same write, also beyond what people may make; one of this name that is there already stays as they have it. */
+/** A schedule that comes with something else, in the same write, also beyond what people may make. One of this name stays as they have it. */
 export function ensureSchedule(by: Operator, name: string, request: ScheduleRequest): Statement {
   const at = Date.now();
-  return sql`${insertSchedule(by, name, request, { at, next: nextAfter(request, at) })} WHERE true ON CONFLICT (tenant_id, name) DO NOTHING`;
+  return sql`
+    ${insertSchedule(by, name, request, { at, next: nextAfter(request, at) })} WHERE true
+    ON CONFLICT (tenant_id, name) DO NOTHING`;
 }
 
 function insertSchedule(
@@ -127,7 +131,8 @@ function insertSchedule(
   const { cron, timeZone, command, payload, lateMs } = request;
   return sql`
     INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
-    SELECT ${tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${JSON.stringify(payload)}, ${lateMs}, 'active', ${next}, ${at}, ${actor}`;
+    SELECT ${tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${JSON.stringify(payload)}, ${lateMs},
+      'active', ${next}, ${at}, ${actor}`;
 }
 
 /** Nothing is due until it is resumed. Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
@@ -191,8 +196,8 @@ function change(
 }
 
 /**
- * Times that have come and that no command was accepted for: what becomes of the schedule now looks only ahead. Those of an active one are missed,
- * and this is why; those of a paused one were not to run.
+ * Times that have come and that no command was accepted for: what becomes of the schedule now looks only ahead. Those of an active one are
+ * missed, and this is why; those of a paused one were not to run.
  */
 function notePassed(schedule: Schedule, reason: string, at: number): Statement[] {
   const paused = schedule.state === "paused";
