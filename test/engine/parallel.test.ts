@@ -296,6 +296,26 @@ describe("Branches side by side, each of several steps", () => {
     expect(done).toEqual(["a1", "b1"]);
   });
 
+  it("W25 I3 what a race's loser had begun when a crash came is begun again, recorded, and can be taken back, though the race is decided sooner now; nothing behind it is", async () => {
+    const { done, back, waits, chain, act } = world();
+    const name = fresh("lab");
+    waits.winner = () => done.includes("loser");
+    const crash = pauseAt("W03 effect done, not recorded", name);
+    const { instanceId } = await runLab(
+      ({ step }) => Promise.race([act(step, "winner"), step.sleep("nap", 20).then(() => chain(step, "loser", "behind"))]),
+      { name },
+    );
+    await until(async () => crash.reached(), Boolean);
+    // The platform remembers what came before the loser: as it does after a crash.
+    await (await LAB.get(instanceId)).restart({ from: { name: "loser" } });
+    expect(await platformReaches(instanceId, "complete")).toBe("complete");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(done).toEqual(["loser", "winner", "loser"]);
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(back.toSorted()).toEqual(["loser", "winner"]);
+  });
+
   it("W25 an error that was caught is caught again by every later pass, also when the upstream would have it now; an operator's retry tries anew", async () => {
     const { done, refusing, act } = world();
     refusing.add("by card").add("book");

@@ -9,6 +9,9 @@ export interface Start {
 /** Code that does something between two steps besides going on may name a step so much later. */
 export const NAMING_MS = 2000;
 
+/** What is remembered answers sooner than this. */
+const REMEMBERED_MS = 500;
+
 interface Told {
   readonly by: Basis | null;
   readonly at: number;
@@ -32,6 +35,10 @@ export class Course implements Progress {
   #basis: Told = { by: null, at: 0 };
   #telling = false;
   #over = false;
+  /** How much the code had heard when it ended. */
+  #heardAtEnd: number | undefined;
+  /** Steps that this pass does itself: of an earlier one nobody remembers an outcome. */
+  readonly #anew = new Set<string>();
   readonly #unnamed = new Set<string>();
   readonly #attempted = new Map<string, number>();
 
@@ -45,8 +52,9 @@ export class Course implements Progress {
 
   /** The step that the code heard of last, if it failed and the code has done nothing since. */
   get lastFailed(): string | undefined {
-    const last = this.#settled.at(-1);
-    return this.#doneSince(this.#settled.length) === undefined ? last?.failure && last.label : undefined;
+    const heard = this.#heardAtEnd ?? this.#settled.length;
+    const last = this.#settled[heard - 1];
+    return this.#doneSince(heard) === undefined ? last?.failure && last.label : undefined;
   }
 
   /** Steps that the code has begun and not heard of. */
@@ -54,9 +62,32 @@ export class Course implements Progress {
     return [...this.#underWay];
   }
 
+  /**
+   * The code has ended, in a pass that may follow another. A branch that it left behind may have come further in the pass before: it is told
+   * what is remembered, and nothing else, so that it begins again what it had begun there. Else an effect that happened, and that a
+   * crash kept from being recorded, would be known to nobody.
+   */
+  async catchUp(): Promise<void> {
+    this.#heardAtEnd = this.#settled.length;
+    const isRemembered = (label: string) => !this.#anew.has(label);
+    this.#held.splice(0, Number.POSITIVE_INFINITY, ...this.#held.filter(({ settlement }) => isRemembered(settlement.label)));
+    const startedAt = Date.now();
+    let [known, since] = [0, startedAt];
+    while ([...this.#underWay].some(isRemembered) && Date.now() - since < REMEMBERED_MS && Date.now() - startedAt < NAMING_MS) {
+      await scheduler.wait(10);
+      const now = this.#begun.size + this.#settled.length;
+      if (now !== known) [known, since] = [now, Date.now()];
+    }
+  }
+
   /** The code has ended: it hears of nothing any more. */
   end(): void {
     this.#over = true;
+  }
+
+  /** This pass does a step of the code itself. */
+  noteAnew(label: string): void {
+    this.#anew.add(label);
   }
 
   /** With what errors steps failed that the code has heard of, in that order. */
@@ -70,7 +101,8 @@ export class Course implements Progress {
 
   /** A guarded step that the code had begun, after it had heard of so many, makes an attempt. */
   noteAttempt(label: string, { at }: Start): void {
-    this.#attempted.set(label, at);
+    this.noteAnew(label);
+    if (this.#heardAtEnd === undefined) this.#attempted.set(label, at);
   }
 
   #doneSince(settled: number): string | undefined {
@@ -109,7 +141,8 @@ export class Course implements Progress {
   async settle<T>(label: string, taken: Promise<T>): Promise<T> {
     const [outcome] = await Promise.allSettled([taken]);
     const settlement = outcome.status === "fulfilled" ? { label } : { label, failure: caughtOf(outcome.reason) };
-    if (this.#over) return new Promise(() => undefined);
+    const isUnheard = this.#heardAtEnd !== undefined && this.#anew.has(label);
+    if (this.#over || isUnheard) return new Promise(() => undefined);
     await this.#turnOf(settlement);
     if (outcome.status === "rejected") throw outcome.reason;
     return outcome.value;

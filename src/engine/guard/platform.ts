@@ -67,17 +67,19 @@ export class Platform {
       async ({ attempt }) =>
         isOver()
           ? never<T>()
-          : attempts.make(attempt, () =>
-              this.#hold(
+          : attempts.make(attempt, () => {
+              if (!guarded) this.#run.noteAnew(label);
+              return this.#hold(
                 timeoutMs,
                 withinStep(() => body(attempt)),
-              ),
-            ),
+              );
+            }),
     );
     const ended = step.catch(async (told) => {
       if (isAborted(told)) return this.#breakOff(told);
       const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#run.anewAs(label, name);
       if (anew) return this.do({ ...place, label: anew, of: label }, policy, body, begins);
+      if (!attempts.ran) this.#run.noteReplay();
       const error = fromStepError(told);
       const isUnsaid = attempts.noteGivenUp(error) || !attempts.ran || codeOf(failures.lastOf(label)) === "unavailable";
       if (isUnsaid && place.commits) {
@@ -178,8 +180,12 @@ export class Platform {
 
   async sleep(place: Place, duration: Duration): Promise<void> {
     if (this.#run.wasOver(place.label)) return;
+    const since = Date.now();
     await this.#steps.sleep(place.label, durationMs(duration)).catch((error) => this.#unlessAborted(error));
     this.#run.noteWaited();
+    const rest = Date.now() - since - durationMs(duration) / 2;
+    if (rest < 0) this.#run.noteReplay();
+    else if (rest > SHORT_SLEEP_MS) this.#run.noteAnew(place.label);
   }
 
   /** Waits for an event and answers its payload. Throws the platform's error when none comes in time. */
@@ -234,6 +240,9 @@ export class Platform {
     return (await this.reading(place, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;
   }
 }
+
+/** Of a sleep that lasted no longer nobody can say whether it was slept now, or remembered slowly. */
+const SHORT_SLEEP_MS = 500;
 
 /** For five minutes, and soon again once what is read from is back: pauses that grow would outlast the trouble. */
 const PATIENT: Policy = { retries: { limit: 30, delay: "10 seconds", backoff: "constant" } };

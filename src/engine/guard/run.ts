@@ -37,6 +37,8 @@ export class Run {
   readonly #pass = attemptToken().slice(0, PASS_CHARACTERS);
   #recorded = 0;
   #replayed: boolean;
+  /** True once the platform has remembered a step of an earlier pass of this run. */
+  #recalls = false;
   #announced = false;
   #over = false;
   #history: History | undefined;
@@ -147,14 +149,25 @@ export class Run {
     return name.endsWith(suffix) ? undefined : name + suffix;
   }
 
+  /** The workflow's code has ended. In a pass that follows another of the same run, branches that are still under way come as far as they came there. */
+  async catchUp(): Promise<void> {
+    if (this.#recalls && !this.undoes) await this.#course.catchUp();
+  }
+
+  /** A step that records nothing (it reads, waits, sleeps) is done by this pass itself. */
+  noteAnew(label: string): void {
+    this.#course.noteAnew(label);
+  }
+
   /** The workflow's code has ended. A branch that is still under way goes no further: whether it came so far would depend on time. */
   noteOver(): void {
     this.#over = true;
     this.#course.end();
   }
 
-  /** An earlier step was answered without running, by the platform or by the inbox: this pass is not the first, and what was believed fresh is not. */
+  /** The platform remembers a step: this pass follows another of the same run, and what was believed fresh is not. */
   noteReplay(): void {
+    this.#recalls = true;
     this.#replayed = true;
   }
 

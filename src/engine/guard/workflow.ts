@@ -116,7 +116,7 @@ async function pass<Payload>(
     const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
     const step = new Steps(run, platform, walk);
     const call = { payload, step, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env };
-    const code = () => betweenSteps(run, () => definition.run(call));
+    const code = () => betweenSteps(run, () => definition.run(call)).finally(() => run.catchUp());
     if (walk) {
       const undone = await platform.untilBrokenOff(walk.undo(code));
       await tellEnd(run, platform, "terminated");
