@@ -1,9 +1,9 @@
 import { expect, it } from "vitest";
-import { historyOf, planRetry, planUndo, type Steps } from "../../src/engine/index.ts";
+import { defineStep, historyOf, planRetry, planUndo, type Steps } from "../../src/engine/index.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { operator, probeEnv, reaches } from "./harness.ts";
 import { errorOf, held, outputOf, platformReaches, runLab } from "./lab.ts";
-import { effect, ended, resolve, retry } from "./operating.ts";
+import { back, effect, ended, resolve, retry } from "./operating.ts";
 
 it.each([
   ["items that are no array", "config_invalid", "[...items]", (step) => step.map(new Set(["a"]) as never, { key: String }, async () => 1)],
@@ -34,6 +34,19 @@ it.each([
     (step) => step.approve("ask", { question: "Go?", details: { big: 1n } }),
   ],
   ["no question", "invalid_payload", "ask in 1 to 500", (step) => step.approve("ask", { question: undefined as never })],
+  [
+    "a way back for what is done under a key of its own",
+    "config_invalid",
+    "Leave out its key, or its undo",
+    (step) => step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1 }), {}, { undo: () => ({}) }),
+  ],
+  [
+    "such a way back in the step itself",
+    "config_invalid",
+    "Leave out its key, or its undo",
+    (step) =>
+      step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1, undo: back(async () => 1) as never }), {}),
+  ],
   ["a result far too large", "output_too_large", "1 MiB", async () => "[".repeat(20_000_000)],
 ] as [string, string, string, (step: Steps) => Promise<unknown>][])(
   "A run with %s ends at its first attempt, and says what to do",

@@ -67,7 +67,7 @@ interface KeyedStep<Input, Output> extends Common<Input, Output> {
   effect: "keyed";
   /**
    * What its code is given as `key`, where the upstream knows the effect by an id that its input has already (a delivery's). The same at every
-   * attempt, also of an effect that was taken back and is done again: not for one that has a way back. Default: a key of the engine's own.
+   * attempt, also of an effect that was taken back and is done again: so one that has a way back is refused. Default: a key of the engine's own.
    */
   key?: (input: Input) => string;
 }
@@ -99,9 +99,19 @@ export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIM
   return { retries, timeout, timeoutMs: platformTimeoutMs(timeout) };
 }
 
-/** Declares a guarded effect. Errors: `config_invalid` for a time-out beyond 10 minutes, and for retries that are none. */
+/** Refuses a way back for an effect under a key of its own: done again, it would be answered what it was before, and nothing would happen. Errors: `config_invalid`. */
+export function assertWayBack(definition: object, undoable: boolean): void {
+  if (!undoable || !("key" in definition && definition.key)) return;
+  throw new MillraceError(
+    "config_invalid",
+    "A keyed step with a key of its own cannot be taken back: done again, it would send the same key, and the upstream would do nothing. Leave out its key, or its undo.",
+  );
+}
+
+/** Declares a guarded effect. Errors: `config_invalid` for a time-out beyond 10 minutes, for retries that are none, and for a way back beside a key of its own. */
 export function defineStep<Input, Output>(definition: StepDefinition<Input, Stored<Output>>): StepDefinition<Input, Output> {
   checkedPolicy(definition);
+  assertWayBack(definition, definition.undo !== undefined);
   if (durationMs(definition.timeout ?? DEFAULT_TIMEOUT) > MAX_TIMEOUT_MS) {
     throw new MillraceError(
       "config_invalid",

@@ -14,7 +14,7 @@ import { packOutput } from "./output.ts";
 import type { Place } from "./place.ts";
 import type { Platform } from "./platform.ts";
 import type { Run } from "./run.ts";
-import type { Commit, Retries, StepDefinition, Writes } from "./step.ts";
+import { assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "./step.ts";
 import type { Stored } from "./stored.ts";
 import { type Walk, WalkEnd } from "./undo.ts";
 
@@ -83,6 +83,7 @@ export class Steps {
     } = {},
   ): Promise<Output> {
     const { key, undo, record = () => ({}) } = options;
+    assertWayBack(definition, undo !== undefined);
     const place = { ...this.#place(name, key, definition.undo !== undefined || undo !== undefined), guarded: true };
     return this.#guarded(
       place,
