@@ -45,6 +45,7 @@ import { tokens } from "./tokens.ts";
 import { undo } from "./undo.ts";
 import { refuseParameters } from "./unknown-parameters.ts";
 import { webhookDeliveries } from "./webhook-deliveries.ts";
+import { webhookRedeliveries } from "./webhook-redeliveries.ts";
 import { webhookSecrets } from "./webhook-secrets.ts";
 import { webhooks } from "./webhooks.ts";
 
@@ -67,7 +68,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   const people = [approvals(), undo(), schedules(catalog)];
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(), contacts()];
-  const hooks = [webhooks(), webhookSecrets(), webhookDeliveries(catalog)];
+  const hooks = [webhooks(catalog), webhookSecrets(), webhookDeliveries(catalog), webhookRedeliveries(catalog)];
   const growth = [brands(catalog), articles(), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
   for (const routes of [
     ...asked,

@@ -51,7 +51,7 @@ const list = createRoute({
   path: "/v1/webhooks/{id}/deliveries",
   operationId: "listWebhookDeliveries",
   summary: "List an endpoint's deliveries, newest first",
-  description: "Kept for 30 days. One that failed is retried as its instance: POST /v1/instances/{id}/retry.",
+  description: "Kept for 30 days. One that failed is retried as its instance: POST /v1/instances/{id}/retry. Others can be made again.",
   ...needs("read"),
   request: { params, query: z.strictObject({ state: z.enum(STATES).optional(), ...pageQuery }) },
   responses: {
@@ -107,12 +107,7 @@ export function webhookDeliveries(catalog: Catalog) {
       const { delivery } = context.req.valid("param");
       const { id } = await endpointOf(context, context.req.valid("param").id);
       const found = await getDelivery(context.env.DB, context.var.caller.tenantId, id, delivery);
-      if (!found) {
-        throw new HttpRefusal(
-          "delivery_not_found",
-          `This endpoint has no delivery ${beginning(delivery, 64)}. List them with GET /v1/webhooks/${id}/deliveries.`,
-        );
-      }
+      if (!found) throw noDelivery(id, delivery);
       return context.json({ ...deliveryView(found), attempts: found.attempts }, 200);
     })
     .openapi(test, async (context) => {
@@ -134,6 +129,13 @@ export function webhookDeliveries(catalog: Catalog) {
         location: `/v1/webhooks/${endpoint.id}/deliveries/${id}`,
       });
     });
+}
+
+export function noDelivery(id: string, delivery: string): HttpRefusal {
+  return new HttpRefusal(
+    "delivery_not_found",
+    `This endpoint has no delivery ${beginning(delivery, 64)}. List them with GET /v1/webhooks/${id}/deliveries.`,
+  );
 }
 
 function deliveryView(delivery: Omit<LoggedDelivery, "attempts">): z.infer<typeof DeliverySchema> {

@@ -1,9 +1,10 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { beginning, keysetPage } from "../engine/index.ts";
+import { beginning, type Catalog, keysetPage } from "../engine/index.ts";
 import { PROCESSED } from "../facts/fact.ts";
 import { type By, type Endpoint, getEndpoint, listEndpoints } from "../webhooks/endpoints.ts";
 import { change, register } from "../webhooks/registry.ts";
+import { tellSwitched } from "../webhooks/switched.ts";
 import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
@@ -100,7 +101,7 @@ const replace = createRoute({
   path: "/v1/webhooks/{id}",
   operationId: "changeWebhook",
   summary: "Change an endpoint: the whole configuration, as a new version",
-  description: "Deliveries that are under way go to the new URL.",
+  description: "Deliveries that are under way go to the new URL; those that were put off while it was off, once it is on.",
   ...needs("operate"),
   request: { params, body: jsonBody(changeSchema) },
   responses: {
@@ -127,7 +128,7 @@ const remove = createRoute({
   path: "/v1/webhooks/{id}",
   operationId: "deleteWebhook",
   summary: "Disable an endpoint for good",
-  description: "Nothing more is sent, and its secrets end. Its deliveries can still be read.",
+  description: "Nothing more is sent, what is under way is skipped, and its secrets end. Its deliveries can still be read.",
   ...needs("operate"),
   request: { params },
   responses: {
@@ -136,7 +137,12 @@ const remove = createRoute({
   },
 });
 
-export function webhooks() {
+export function webhooks(catalog: Catalog) {
+  const changing = async (context: Context<ApiEnv>, id: string, asked: Parameters<typeof change>[3]) => {
+    const endpoint = await change(context.env, by(context), id, asked);
+    if (endpoint) await tellSwitched(context.env, catalog, context.var.caller.tenantId, endpoint);
+    return changed(id, endpoint);
+  };
   return new OpenAPIHono<ApiEnv>()
     .openapi(create, async (context) => {
       const config = await readBody(context.req, configSchema);
@@ -156,17 +162,17 @@ export function webhooks() {
     .openapi(replace, async (context) => {
       const { id } = context.req.valid("param");
       const { version, ...config } = await readBody(context.req, changeSchema);
-      return context.json(changed(id, await change(context.env, by(context), id, { version, config })), 200);
+      return context.json(await changing(context, id, { version, config }), 200);
     })
     .openapi(enable, async (context) => {
       const { id } = context.req.valid("param");
       const { version } = await readBody(context.req, enableSchema);
-      return context.json(changed(id, await change(context.env, by(context), id, { version, state: "enabled" })), 200);
+      return context.json(await changing(context, id, { version, state: "enabled" }), 200);
     })
     .openapi(remove, async (context) => {
       const { id } = context.req.valid("param");
       const { version } = await endpointOf(context, id);
-      return context.json(changed(id, await change(context.env, by(context), id, { version, state: "deleted" })), 200);
+      return context.json(await changing(context, id, { version, state: "deleted" }), 200);
     });
 }
 

@@ -3,7 +3,7 @@ import { appendObserved } from "../derive/append-observed.ts";
 import { merge } from "../derive/merge.ts";
 import { qualify } from "../derive/qualify.ts";
 import { spend } from "../derive/spend.ts";
-import { call, digest, on, project, type Route, send, sendEach, start, type Target, tell } from "../engine/index.ts";
+import { call, digest, on, project, type Route, send, sendEach, signal, start, type Target, tell } from "../engine/index.ts";
 import type { RecordedFact } from "../facts/fact.ts";
 import { factRow, ledgerRow } from "../facts/projection.ts";
 import { BrandAudited, BrandCycle, KeywordTrending } from "../messages/brand.ts";
@@ -20,7 +20,7 @@ import {
 } from "../messages/facts.ts";
 import { ResearchCompleted } from "../messages/research.ts";
 import { SocialCreate, SocialPosted } from "../messages/social.ts";
-import { WebhookDeliver } from "../messages/webhooks.ts";
+import { WebhookDeliver, WebhookSwitched } from "../messages/webhooks.ts";
 import { deliveryRow } from "../webhooks/deliveries.ts";
 import { stateMatches } from "../webhooks/matches.ts";
 import { offer } from "../webhooks/offer.ts";
@@ -57,6 +57,7 @@ export const routes: readonly Route[] = [
   on(ContactMergedFact, call(merge), sendEach(ContactSync, mergeRecords), ...webhooks()),
   on(ReconciliationFact, ...webhooks()),
   on(FactObserved, call(appendObserved)),
+  on(WebhookSwitched, signal()),
 ];
 
 /** The cycle of a keyword that was seen on a day: whoever has seen it too asks for nothing more. */

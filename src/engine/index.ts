@@ -76,6 +76,7 @@ export {
   listEffects,
   listInstances,
   messagesOf,
+  payloadOf,
 } from "./operate/instances.ts";
 export { assertMayAsk, assertMayState } from "./operate/may-ask.ts";
 export { keysetPage, type Page, type PageRequest } from "./operate/paging.ts";

@@ -1,8 +1,11 @@
 import * as z from "zod";
-import { defineCommand, digest } from "../engine/index.ts";
-import { webhooks } from "./queues.ts";
+import { defineCommand, defineEvent, digest } from "../engine/index.ts";
+import { brandEvents, webhooks } from "./queues.ts";
 
-/** Deliver one fact, or a test, to one endpoint. The body is computed once, and is the same at every attempt. */
+/**
+ * Deliver one fact, or a test, to one endpoint. The body is computed once, and is the same at every attempt. A redelivery names the delivery
+ * that it repeats, whose command has the body, and a key of its own.
+ */
 export const WebhookDeliver = defineCommand({
   type: "webhook.deliver",
   payload: z.object({
@@ -13,7 +16,9 @@ export const WebhookDeliver = defineCommand({
     entity: z.string().min(1).max(200),
     fact_id: z.string().min(1).max(200),
     fact_type: z.string().min(1).max(100),
-    body: z.string(),
+    body: z.string().optional(),
+    /** The delivery that is made again; absent the first time. */
+    delivery_id: z.string().length(32).optional(),
   }),
   key: ({ endpoint_id, entity, fact_id }) => `${endpoint_id}/${digest(entity, fact_id)}`,
   subject: ({ endpoint_id }) => endpoint_id,
@@ -23,6 +28,14 @@ export const WebhookDeliver = defineCommand({
 });
 
 export type WebhookDelivery = z.infer<typeof WebhookDeliver.payload>;
+
+/** An endpoint was changed and is on, or was deleted: deliveries that were put off while it was off look again. */
+export const WebhookSwitched = defineEvent({
+  type: "webhook.switched",
+  payload: z.object({ endpoint_id: z.string().min(1).max(64), version: z.int().min(1) }),
+  subject: ({ endpoint_id }) => endpoint_id,
+  queue: brandEvents,
+});
 
 /** What a test is called where a delivery names the type of its fact. */
 export const WEBHOOK_TEST = "webhook.test";

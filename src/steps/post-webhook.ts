@@ -6,17 +6,19 @@ import {
   MillraceError,
   messageOf,
   notRetryable,
+  payloadOf,
   retryAfter,
   upstreamRefused,
 } from "../engine/index.ts";
+import { WebhookDeliver } from "../messages/webhooks.ts";
 import { type Attempt, type Delivery, logAttempt, type Target, targetOf } from "../webhooks/deliveries.ts";
 import { checkTarget } from "../webhooks/guard.ts";
 import { retryAfterMs } from "../webhooks/retry-after.ts";
 import { secretOf } from "../webhooks/secret.ts";
 import { timeoutMs } from "../webhooks/settings.ts";
 
-/** How a delivery ended without an error: taken, refused for good, or not sent because its endpoint is switched off. */
-export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "skipped"; why: string };
+/** How a delivery came out without an error: taken, refused for good, or not sent because its endpoint is off or deleted. */
+export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "skipped"; why: string } | { state: "off" };
 
 /** Of an answer, as much is read and kept. */
 const ANSWER_BYTES = 1024;
@@ -35,7 +37,8 @@ export const postWebhook = defineStep({
   timeout: "30 seconds",
   run: async ({ input: delivery, key, fetch, signal, env }: EffectCall<Delivery>): Promise<Posted> => {
     const target = await targetOf(env.DB, delivery);
-    if (target?.state !== "enabled") return { state: "skipped", why: `The endpoint is ${target?.state ?? "deleted"}.` };
+    if (target?.state === "disabled") return { state: "off" };
+    if (target?.state !== "enabled") return { state: "skipped", why: "The endpoint is deleted." };
     const line: Attempt = {
       attempt: target.tried + 1,
       at: new Date().toISOString(),
@@ -67,14 +70,19 @@ async function post(
   { url, generations }: Target,
   line: Attempt,
 ): Promise<void> {
+  const body = delivery.body ?? (await bodyOf(env, delivery));
   const target = await checkTarget(env, url);
   if (target.verdict === "refused") throw notRetryable(`Not sent: the URL ${target.reason}.`);
   if (target.verdict === "unknown") throw new MillraceError("unavailable", `Not sent: ${target.reason}.`);
   const inTime = AbortSignal.timeout(timeoutMs(env));
   const response = await fetch(target.url, {
     method: "POST",
-    headers: { "content-type": "application/json", "user-agent": "Millrace", ...signed(env.MILLRACE_KEY, key, delivery, generations) },
-    body: delivery.body,
+    headers: {
+      "content-type": "application/json",
+      "user-agent": "Millrace",
+      ...signed(env.MILLRACE_KEY, key, { ...delivery, body }, generations),
+    },
+    body,
     redirect: "manual",
     signal: inTime,
   }).catch(() => {
@@ -96,11 +104,18 @@ async function post(
   throw upstreamRefused(`${said}.`, response.status);
 }
 
+/** What a delivery that is made again said the first time. */
+async function bodyOf(env: Cloudflare.Env, { tenant_id, id }: Delivery): Promise<string> {
+  const first = await payloadOf(env, { tenantId: tenant_id }, WebhookDeliver, id);
+  if (first?.body === undefined) throw notRetryable("Not sent: what it said is not kept any more.");
+  return first.body;
+}
+
 /** The headers of Standard Webhooks: the time of this attempt, and a signature for each secret, the newest first. */
 function signed(
   secret: string,
   id: string,
-  { tenant_id, endpoint_id, body }: Delivery,
+  { tenant_id, endpoint_id, body }: Delivery & { body: string },
   generations: readonly number[],
 ): Record<string, string> {
   const at = new Date();

@@ -22,6 +22,8 @@ export interface Attempt {
 /** A delivery as its step needs it. */
 export type Delivery = WebhookDelivery & {
   id: string;
+  /** The instance that makes it: its own id the first time, another one each time that it is made again. */
+  instance_id: string;
   tenant_id: string;
   /** ISO 8601: when the fact met the endpoint. */
   matched_at: string;
@@ -43,9 +45,10 @@ export interface LoggedDelivery {
 /** Attempts that a delivery keeps, the newest: an operator may retry without end. */
 const KEPT_ATTEMPTS = 30;
 
-/** The delivery that a command asks for: named as its instance, so that one id leads everywhere. */
+/** The delivery that a command asks for: named as its first instance, so that one id leads everywhere. */
 export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelivery>): Delivery {
-  return { ...payload, id: instanceId, tenant_id: envelope.tenant_id, matched_at: envelope.created_at };
+  const { tenant_id, created_at } = envelope;
+  return { ...payload, id: payload.delivery_id ?? instanceId, instance_id: instanceId, tenant_id, matched_at: created_at };
 }
 
 /** The row of a new delivery. One that is there already stays as it is. */
@@ -55,7 +58,7 @@ export function deliveryRow(command: Sent<WebhookDelivery>): RowStatement {
 
 /** The row of a test, which no fact and no message has asked for yet. */
 export function testRow(tenantId: string, id: string, payload: WebhookDelivery): RowStatement {
-  return rowOf({ ...payload, id, tenant_id: tenantId, matched_at: new Date().toISOString() });
+  return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at: new Date().toISOString() });
 }
 
 function rowOf({ body: _, ...row }: Delivery): RowStatement {
@@ -74,6 +77,41 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
     UPDATE webhook_deliveries SET tried = ${attempt.attempt},
       attempts = json_insert(iif(tried >= ${KEPT_ATTEMPTS}, json_remove(attempts, '$[0]'), attempts), '$[#]', json(${JSON.stringify(attempt)}))
     WHERE id = ${id} AND tenant_id = ${tenantId} AND tried = ${attempt.attempt - 1}`;
+}
+
+/** The states from which a delivery can be made again. One that failed is retried as its instance, and a pending one is under way. */
+export const REPEATABLE = ["skipped", "gone", "sent"] as const satisfies DeliveryState[];
+type Repeatable = (typeof REPEATABLE)[number];
+
+/** Which deliveries of an endpoint are made again. Times in milliseconds: when the fact met the endpoint. */
+export type Repeated = { id: string } | { state: Repeatable; since?: number | undefined; until?: number | undefined };
+
+/** Whose they are, and the request that asks for it. */
+export interface Asking {
+  tenantId: string;
+  endpointId: string;
+  /** Names the request: of the same one, a delivery is made again once. */
+  request: string;
+}
+
+/** Deliveries that a request asks for and has not had yet, oldest first. The one that it names is answered again when it has had it. */
+export function selectRepeated({ tenantId, endpointId, request }: Asking, which: Repeated, limit: number): Statement {
+  const chosen =
+    "id" in which
+      ? sql`id = ${which.id} AND (state IN ('skipped', 'gone', 'sent') OR redelivery = ${request})`
+      : sql`state = ${which.state} AND matched_at >= ${which.since ?? 0} AND matched_at < ${which.until ?? Number.MAX_SAFE_INTEGER}
+          AND redelivery IS NOT ${request}`;
+  return sql`
+    SELECT ${LOGGED} FROM webhook_deliveries WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND ${chosen}
+    ORDER BY matched_at, id LIMIT ${limit}`;
+}
+
+/** They are pending again, by this request. */
+export function repeatDeliveries({ tenantId, request }: Asking, ids: readonly string[]): Statement {
+  return sql`
+    UPDATE webhook_deliveries SET state = 'pending', redelivery = ${request}
+    WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND tenant_id = ${tenantId}
+      AND state IN ('skipped', 'gone', 'sent') AND redelivery IS NOT ${request}`;
 }
 
 export function settleDelivery(tenantId: string, id: string, state: Exclude<DeliveryState, "pending">): Statement {

@@ -29,7 +29,7 @@ export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
   };
 }
 
-/** Its endpoint is switched off, so nothing was sent. */
+/** Its endpoint is deleted, or was off for too long: nothing was sent. */
 export function wasSkipped(delivery: Delivery, why: string): Writes {
   return {
     statements: [settleDelivery(delivery.tenant_id, delivery.id, "skipped")],
@@ -58,15 +58,17 @@ function facts(delivery: Delivery, outcome: StatedFact): Draft[] {
 
 /** That a fact has met an endpoint: stated right then, whatever becomes of it. `at`: ISO 8601. */
 export function matched(delivery: Pick<Delivery, "id" | "endpoint_id" | "fact_id">, at: string): StatedFact {
-  return { ...named(delivery, "triggered", at), type: "webhook_triggered", payload: about(delivery) };
+  const first = { ...delivery, instance_id: delivery.id };
+  return { ...named(first, "triggered", at), type: "webhook_triggered", payload: about(delivery) };
 }
 
+/** Named after the instance that it came of: made again, a delivery may come out the same way, and that is another fact. */
 function named(
-  { id, endpoint_id }: Pick<Delivery, "id" | "endpoint_id">,
+  { instance_id, endpoint_id }: Pick<Delivery, "instance_id" | "endpoint_id">,
   what: string,
   occurred_at: string,
 ): Pick<StatedFact, "fact_id" | "entity" | "occurred_at"> {
-  return { fact_id: `${id}/${what}`, entity: `webhook/${endpoint_id}`, occurred_at };
+  return { fact_id: `${instance_id}/${what}`, entity: `webhook/${endpoint_id}`, occurred_at };
 }
 
 function about({ id, endpoint_id, fact_id }: Pick<Delivery, "id" | "endpoint_id" | "fact_id">): {

@@ -1,17 +1,29 @@
-import { defineWorkflow, messageOf } from "../engine/index.ts";
-import { WebhookDeliver } from "../messages/webhooks.ts";
+import { codeOf, defineWorkflow, messageOf, type Steps, type Writes } from "../engine/index.ts";
+import { WebhookDeliver, WebhookSwitched } from "../messages/webhooks.ts";
 import { type Posted, postWebhook } from "../steps/post-webhook.ts";
 import { type Delivery, deliveryOf } from "../webhooks/deliveries.ts";
 import { wasGivenUp, wasGone, wasSent, wasSkipped } from "../webhooks/outcome.ts";
 
-/** Delivers one fact to one endpoint: taken, refused for good, skipped, or left to an operator. */
+/** Days that a delivery is put off while its endpoint stays off. It looks each day anew, in case that nobody told it of a change. */
+const DAYS_OFF = 7;
+
+/** Delivers one fact to one endpoint: taken, refused for good, skipped, or left to an operator. While the endpoint is off, it waits. */
 export const deliverWebhook = defineWorkflow({
   name: "deliver-webhook",
   on: WebhookDeliver,
   async run({ payload, step, envelope, instanceId }) {
     const delivery = deliveryOf({ payload, envelope, instanceId });
     try {
-      await step.effect("post webhook", postWebhook, delivery, { record: (posted) => outcomeOf(delivery, posted) });
+      let days = 0;
+      for (let look = 1; ; look++) {
+        const isLast = days === DAYS_OFF;
+        const { state } = await step.effect("post webhook", postWebhook, delivery, {
+          key: look === 1 ? "" : String(look),
+          record: (posted) => outcomeOf(delivery, posted, isLast),
+        });
+        if (state !== "off" || isLast) return;
+        if (!(await isSwitched(step, delivery, String(look)))) days++;
+      }
     } catch (error) {
       await step.commit("give up", () => wasGivenUp(delivery, statusIn(error), messageOf(error)));
       throw error;
@@ -19,7 +31,18 @@ export const deliverWebhook = defineWorkflow({
   },
 });
 
-function outcomeOf(delivery: Delivery, posted: Posted) {
+/** Waits until the endpoint is switched on, or deleted; false when a day has passed without a word. */
+async function isSwitched(step: Steps, { endpoint_id }: Delivery, key: string): Promise<boolean> {
+  try {
+    await step.waitFor("wait until it is on", WebhookSwitched, { subject: endpoint_id, timeout: "1 day", key });
+    return true;
+  } catch (error) {
+    if (codeOf(error) !== "wait_timeout") throw error;
+    return false;
+  }
+}
+
+function outcomeOf(delivery: Delivery, posted: Posted, isLast: boolean): Writes {
   switch (posted.state) {
     case "sent":
       return wasSent(delivery, posted.attempt);
@@ -27,6 +50,8 @@ function outcomeOf(delivery: Delivery, posted: Posted) {
       return wasGone(delivery, posted.attempt);
     case "skipped":
       return wasSkipped(delivery, posted.why);
+    case "off":
+      return isLast ? wasSkipped(delivery, `The endpoint has been off for ${DAYS_OFF} days.`) : {};
   }
 }
 

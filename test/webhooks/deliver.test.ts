@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import type { StatedFact } from "../../src/facts/fact.ts";
 import worker from "../../src/worker.ts";
-import { callerWith, reaches, until } from "../api/client.ts";
+import { type Caller, callerWith, type Json, reaches, until } from "../api/client.ts";
 import { envelopeFor } from "../api/seed.ts";
 import { endpoint, factsOf, ledger, outcome, received, tell } from "./hook.ts";
 
@@ -133,17 +133,10 @@ describe("An endpoint", () => {
     expect(await received(gone.hook, 2)).toHaveLength(2);
   });
 
-  it.each(["disabled", "deleted"])("that is %s in the meantime skips what is under way, without a request", async (state) => {
+  it("that is deleted in the meantime skips what is under way, without a request", async () => {
     const caller = await callerWith();
-    const { hook, path, delivery } = await endpoint(caller);
-    await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": "2" }, times: 1 }] });
-    await outcome(caller.tenantId);
-    await received(hook, 1);
-    const off =
-      state === "deleted"
-        ? await caller.call("DELETE", path)
-        : await caller.call("PUT", path, { version: 1, url: (await caller.get(path)).body.url, fact_types: ["outcome"], enabled: false });
-    expect(off.body).toMatchObject({ version: 2, state, enabled: false });
+    const { hook, path, delivery } = await patient(caller);
+    expect((await caller.call("DELETE", path)).body).toMatchObject({ version: 2, state: "deleted", enabled: false });
     const skipped = await delivery("skipped");
     expect(skipped).toMatchObject({ tried: 1 });
     await reaches(caller, skipped.id, "complete");
@@ -164,6 +157,95 @@ describe("An endpoint", () => {
     expect((await received(other.hook, 1)).map(({ id }) => id)).toEqual([sent.id]);
   });
 });
+
+describe("An endpoint that is off for a moment", () => {
+  it("loses nothing: what is under way waits, without a request, and is sent once it is on again", async () => {
+    const caller = await callerWith();
+    const off = await patient(caller);
+    await off.disable();
+    const { id } = await off.delivery("pending");
+    expect(await reaches(caller, id, "waiting")).toMatchObject({ waiting_for: [{ event_type: "webhook.switched", subject: off.id }] });
+    expect(await received(off.hook)).toHaveLength(1);
+    await caller.post(`${off.path}/enable`, { version: 2 });
+    expect(await off.delivery("sent")).toMatchObject({ id, tried: 2 });
+    expect((await received(off.hook, 2)).map((request) => request.id)).toEqual([id, id]);
+    expect((await ledger(caller.tenantId, off.id, 2)).map(({ type }) => type)).toEqual(["webhook_triggered", "webhook_sent"]);
+  });
+
+  it("and again loses nothing either, whatever it was told in between", async () => {
+    const caller = await callerWith();
+    const off = await patient(caller);
+    await off.disable();
+    await caller.post(`${off.path}/enable`, { version: 2 });
+    await off.disable(3);
+    const { id } = await off.delivery("pending");
+    await reaches(caller, id, "waiting");
+    await caller.post(`${off.path}/enable`, { version: 4 });
+    expect(await off.delivery("sent")).toMatchObject({ id, tried: 2 });
+  });
+
+  it("because one delivery was answered 410 loses only that one", async () => {
+    const caller = await callerWith();
+    const { hook, path } = await patient(caller);
+    await tell(hook, { treatments: [{ status: 410, times: 1 }] });
+    await outcome(caller.tenantId);
+    const items = async () => (await caller.get(`${path}/deliveries`)).body.items as Json[];
+    const [gone, pending] = await until(items, ([newest]) => newest?.state === "gone");
+    await reaches(caller, pending?.id, "waiting");
+    await caller.post(`${path}/enable`, { version: 2 });
+    const states = await until(items, ([, older]) => older?.state === "sent");
+    expect(states).toMatchObject([
+      { id: gone?.id, state: "gone" },
+      { id: pending?.id, state: "sent", tried: 2 },
+    ]);
+  });
+
+  it("and deleted then wakes what waits, to be skipped", async () => {
+    const caller = await callerWith();
+    const off = await patient(caller);
+    await off.disable();
+    const { id } = await off.delivery("pending");
+    await reaches(caller, id, "waiting");
+    await caller.call("DELETE", off.path);
+    expect(await off.delivery("skipped")).toMatchObject({ id, tried: 1 });
+  });
+
+  it("and stays off for a week has its deliveries skipped, and the ledger says why", async () => {
+    const caller = await callerWith();
+    const off = await patient(caller);
+    const { id } = await off.delivery("pending");
+    for (let day = 1; day <= 7; day++) {
+      // A day that is over, as the database says it.
+      await env.DB.prepare(
+        `INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, over_at)
+         VALUES (?1, ?2, 'deliver-webhook', ?3, 'webhook.switched', ?4, ?5, 0, 0, 1)`,
+      )
+        .bind(id, `wait until it is on [${day}]`, caller.tenantId, off.id, `signal-${id}-${day}`)
+        .run();
+    }
+    await off.disable();
+    expect(await off.delivery("skipped")).toMatchObject({ id, tried: 1 });
+    await reaches(caller, id, "complete");
+    expect(await ledger(caller.tenantId, off.id, 2)).toMatchObject([
+      { type: "webhook_triggered" },
+      { type: "webhook_failed", payload: { status: null, reason: "The endpoint has been off for 7 days." } },
+    ]);
+  });
+});
+
+/** An endpoint whose one delivery was asked for two seconds of patience: long enough to change the endpoint before it is tried again. */
+async function patient(caller: Caller) {
+  const one = await endpoint(caller);
+  await tell(one.hook, { treatments: [{ status: 429, headers: { "retry-after": "2" }, times: 1 }] });
+  await outcome(caller.tenantId);
+  await received(one.hook, 1);
+  const { url } = (await caller.get(one.path)).body;
+  const disable = async (version = 1) => {
+    const off = await caller.call("PUT", one.path, { version, url, fact_types: ["outcome"], enabled: false });
+    expect(off.body).toMatchObject({ version: version + 1, state: "disabled" });
+  };
+  return { ...one, disable };
+}
 
 it("a restarted instance sends the same id, if it sends at all, and is recorded once", async () => {
   const caller = await callerWith();

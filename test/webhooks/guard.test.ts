@@ -144,6 +144,7 @@ describe("Names", () => {
       postWebhook.run({
         input: {
           id: "f".repeat(32),
+          instance_id: "f".repeat(32),
           tenant_id: tenantId,
           endpoint_id: body.id,
           config_version: 1,

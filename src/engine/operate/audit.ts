@@ -8,7 +8,7 @@ export interface Operator {
   actor: string;
 }
 
-/** What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule, a brand, a token. */
+/** What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule, a brand, a webhook, a token. */
 export const VERBS = [
   "retry",
   "confirm",
@@ -26,6 +26,7 @@ export const VERBS = [
   "reject_approval",
   "undo",
   "settings",
+  "redeliver",
   "mint",
   "revoke",
 ] as const;
@@ -42,7 +43,7 @@ export interface Action {
 }
 
 /**
- * Audits an action, right behind the statement that carries it out: whether that one changed its row is the action's result. Repeated,
+ * Audits an action, right behind the statement that carries it out: whether that one changed anything is the action's result. Repeated,
  * because the database's answer was lost, it finds what it wrote.
  * An applied action that the platform must still hear of stays open (`applied_at` is empty) until it has; the keeper comes for it when whoever promised it had time to.
  */
@@ -50,8 +51,8 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean): Sta
   return sql`
     INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at, applied_at)
     SELECT ${action.id}, ${by.tenantId}, ${by.actor}, ${action.verb}, ${action.target}, ${action.instanceId}, ${action.reason},
-      ${action.detail ? JSON.stringify(action.detail) : null}, iif(changes() = 1, 'applied', 'no_change'), ${now}, ${now} + ${KEEPER_PATIENCE_MS},
-      iif(changes() = 1 AND ${tellsPlatform ? 1 : 0}, NULL, ${now})
+      ${action.detail ? JSON.stringify(action.detail) : null}, iif(changes() > 0, 'applied', 'no_change'), ${now}, ${now} + ${KEEPER_PATIENCE_MS},
+      iif(changes() > 0 AND ${tellsPlatform ? 1 : 0}, NULL, ${now})
     WHERE true ON CONFLICT (id) DO NOTHING`;
 }
 

@@ -2,6 +2,8 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { formatEntryKey, messageId, platformId } from "../contract/ids.ts";
+import type { MessageDefinition } from "../contract/message.ts";
+import { unpackPayload } from "../contract/payload.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure } from "../guard/failure.ts";
@@ -144,6 +146,24 @@ export async function describeInstance(env: EngineEnv, by: Operator, id: string)
   const { status, output = null } = await askPlatform(env, instance.workflow, platformId(id, instance.undo));
   const { result, changed } = readResult(status === "complete" && instance.undo === null ? output : null);
   return { ...instance, payload: payload_inline, payloadRef: payload_ref, platformStatus: status, result, resultChanged: changed };
+}
+
+/**
+ * What an instance was asked to do, read by the definition of its message. Undefined where the tenant has no such instance, and where its row has
+ * no payload any more. Errors: `payload_missing`, `invalid_payload`.
+ */
+export async function payloadOf<Payload>(
+  env: EngineEnv,
+  { tenantId }: Pick<Operator, "tenantId">,
+  definition: MessageDefinition<Payload>,
+  id: string,
+): Promise<Payload | undefined> {
+  const [row] = await query<{ envelope: string | null }>(
+    env.DB,
+    sql`SELECT envelope FROM instances WHERE id = ${id} AND tenant_id = ${tenantId} AND message_type = ${definition.type}`,
+  );
+  if (!row?.envelope) return undefined;
+  return unpackPayload(env.PAYLOADS, definition, JSON.parse(row.envelope) as Envelope);
 }
 
 /** One guarded effect, as people read it. */

@@ -1,0 +1,96 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { type Catalog, MillraceError } from "../engine/index.ts";
+import { getDelivery, REPEATABLE, type Repeated } from "../webhooks/deliveries.ts";
+import { REDELIVERED_AT_ONCE, redeliver } from "../webhooks/redeliver.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
+import { idempotencyKey, keyHeader } from "./idempotency-key.ts";
+import { problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+import { timestamp } from "./time.ts";
+import { noDelivery } from "./webhook-deliveries.ts";
+import { endpointOf } from "./webhooks.ts";
+
+const manySchema = reasoned.extend({
+  state: z.enum(REPEATABLE),
+  since: timestamp.optional().meta({ description: "Of facts that met the endpoint then or later; default all that are kept." }),
+  until: timestamp.optional().meta({ description: "And before then; default all." }),
+});
+
+const params = z.object({ id: z.string() });
+const headers = z.object(keyHeader("The same request under the same key makes each delivery again once."));
+
+const one = createRoute({
+  method: "post",
+  path: "/v1/webhooks/{id}/deliveries/{delivery}/redeliver",
+  operationId: "redeliverWebhook",
+  summary: "Make a delivery again",
+  description: [
+    "One that was `skipped` or refused as `gone`, or that was `sent` and the receiver has lost: under the same `webhook-id`, with the same body, by an instance of its own.",
+    "While the endpoint is off it waits, as any delivery. One that failed is retried as its instance.",
+  ].join("\n\n"),
+  ...needs("operate"),
+  request: { headers, params: params.extend({ delivery: z.string() }), body: jsonBody(reasoned) },
+  responses: {
+    202: answers("On its way", z.object({ delivery_id: z.string(), instance_id: z.string() })),
+    ...problems(...BODY_REFUSALS, "webhook_not_found", "delivery_not_found", "invalid_transition"),
+  },
+});
+
+const many = createRoute({
+  method: "post",
+  path: "/v1/webhooks/{id}/redeliver",
+  operationId: "redeliverWebhooks",
+  summary: "Make an endpoint's deliveries again",
+  description: `Those in one state, oldest first, at most ${REDELIVERED_AT_ONCE} a request. While \`more\` is true, the same request under the same \`Idempotency-Key\` goes on with the others.`,
+  ...needs("operate"),
+  request: { headers, params, body: jsonBody(manySchema) },
+  responses: {
+    202: answers(
+      "On their way",
+      z.object({
+        redelivered: z.int().openapi({ description: "How many this request makes again." }),
+        more: z.boolean().openapi({ description: "True when there are others." }),
+      }),
+    ),
+    ...problems(...BODY_REFUSALS, "webhook_not_found", "invalid_transition"),
+  },
+});
+
+export function webhookRedeliveries(catalog: Catalog) {
+  const redelivering = async (context: Context<ApiEnv>, endpointId: string, which: Repeated, reason: string) => {
+    const key = idempotencyKey(context.req.header("idempotency-key"));
+    return redeliver(context.env, catalog, context.var.caller, { endpointId, which, key, reason });
+  };
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(one, async (context) => {
+      const { id, delivery } = context.req.valid("param");
+      await notDeleted(context, id);
+      const { reason } = await readBody(context.req, reasoned);
+      const [instance_id] = (await redelivering(context, id, { id: delivery }, reason)).instanceIds;
+      if (instance_id !== undefined) return context.json({ delivery_id: delivery, instance_id }, 202);
+      const found = await getDelivery(context.env.DB, context.var.caller.tenantId, id, delivery);
+      if (!found) throw noDelivery(id, delivery);
+      const hint = found.state === "failed" ? `retry its instance, POST /v1/instances/${delivery}/retry` : "it is under way";
+      throw new MillraceError("invalid_transition", `The delivery is ${found.state}: ${hint}.`, { from: found.state });
+    })
+    .openapi(many, async (context) => {
+      const { id } = context.req.valid("param");
+      await notDeleted(context, id);
+      const { state, since, until, reason } = await readBody(context.req, manySchema);
+      const at = (time: string | undefined) => (time === undefined ? undefined : Date.parse(time));
+      const which = { state, since: at(since), until: at(until) };
+      const { instanceIds, more } = await redelivering(context, id, which, reason);
+      return context.json({ redelivered: instanceIds.length, more }, 202);
+    });
+}
+
+/** What is deleted gets nothing more. */
+async function notDeleted(context: Context<ApiEnv>, id: string): Promise<void> {
+  const { state } = await endpointOf(context, id);
+  if (state === "deleted")
+    throw new MillraceError("invalid_transition", "The endpoint is deleted: nothing is sent to it any more.", { from: state });
+}
