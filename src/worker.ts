@@ -25,6 +25,7 @@ export class AuditBrand extends entrypoint(workflows.auditBrand) {}
 export class SyncContact extends entrypoint(workflows.syncContact) {}
 export class SyncContacts extends entrypoint(workflows.syncContacts) {}
 export class TakeCrmChange extends entrypoint(workflows.takeCrmChange) {}
+export class AdoptCrmAccount extends entrypoint(workflows.adoptCrmAccount) {}
 export class DeliverWebhook extends entrypoint(workflows.deliverWebhook) {}
 export class ImportRows extends entrypoint(workflows.importRows) {}
 export class ExportRows extends entrypoint(workflows.exportRows) {}

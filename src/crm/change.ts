@@ -3,6 +3,7 @@ import { beginning, type Commit, type Envelope, query, type Statement, sql } fro
 import type { CrmContactChanged } from "../messages/crm.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { type CrmFound, crm } from "../providers/index.ts";
+import { type Account, noteAccount } from "./account.ts";
 import { asError, asStopped } from "./failures.ts";
 import { contactKey, contactOf } from "./keys.ts";
 import { type Candidate, candidatesByIds, closeLinks, contactsLinkedTo, noteRefusals, takeOver, writeLinks } from "./links.ts";
@@ -41,7 +42,8 @@ export function takeChange(call: ChangeCall): Promise<Commit<Change>> {
 async function look(call: ChangeCall, named: readonly string[] = []): Promise<Commit<Change> | Busy> {
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
-  const linked = await contactsLinkedTo(env.DB, tenantId, [notice.crm_id, ...notice.merged]);
+  const { linked, account } = await contactsLinkedTo(env, tenantId, [notice.crm_id, ...notice.merged]);
+  const unlessChanged = (seen: readonly Candidate[], change: Commit<Change>) => fenced(tenantId, account, seen, change);
   const ids = [...new Set([...linked.values(), ...named])];
   const busy = ids.length > 0 && (await busyWith(env.DB, tenantId, ids));
   if (busy) return busy;
@@ -63,12 +65,12 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
   const lost = notice.merged.length > 0 ? ours.filter((id) => id !== survivor) : [];
   const self = candidates.find(({ contact }) => contact.contact_id === survivor);
 
-  if (!found) return self?.link?.crmId === notice.crm_id ? unlessChanged(tenantId, [self], cutLoose(tenantId, self)) : left();
+  if (!found) return self?.link?.crmId === notice.crm_id ? unlessChanged([self], cutLoose(tenantId, self)) : left();
   const gone = candidates.filter(({ contact }) => lost.includes(contact.contact_id));
-  const taken = self ? await takeFrom(call, self, found) : await create(call, found, name);
+  const taken = self ? await takeFrom(call, self, found) : await create(call, found, name, unlessChanged);
   if (!self) return taken;
-  if (lost.length === 0) return unlessChanged(tenantId, [self], taken);
-  return unlessChanged(tenantId, [self, ...gone], {
+  if (lost.length === 0) return unlessChanged([self], taken);
+  return unlessChanged([self, ...gone], {
     statements: [
       ...(taken.statements ?? []),
       ...closeLinks(
@@ -82,12 +84,14 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
   });
 }
 
-/** A write that is refused, and its step made again, where one of these contacts was pushed, or its link written, since it was read. */
-function unlessChanged(tenantId: string, seen: readonly Candidate[], change: Commit<Change>): Commit<Change> {
+/** A change whose write is refused, and its step made again, where one of these contacts was pushed since it was read, or its link written. */
+type Fence = (seen: readonly Candidate[], change: Commit<Change>) => Commit<Change>;
+
+function fenced(tenantId: string, account: Account, seen: readonly Candidate[], change: Commit<Change>): Commit<Change> {
   const { statements = [] } = change;
   if (statements.length === 0) return change;
   const versions = seen.map(({ contact, link }) => ({ id: contact.contact_id, version: link?.version ?? 0 }));
-  return { ...change, statements: [refuseIfChanged(tenantId, versions), ...statements] };
+  return { ...change, statements: [...noteAccount(tenantId, account), refuseIfChanged(tenantId, account, versions), ...statements] };
 }
 
 /** Takes over what differs from what the CRM was known to have. */
@@ -119,7 +123,7 @@ async function takeFrom({ env, envelope, instanceId }: ChangeCall, { contact, li
 }
 
 /** A contact that was made in the CRM: ours of the same address, if it has no record there; otherwise a new one. */
-async function create(call: ChangeCall, found: CrmFound, named: string | undefined): Promise<Commit<Change>> {
+async function create(call: ChangeCall, found: CrmFound, named: string | undefined, unlessChanged: Fence): Promise<Commit<Change>> {
   const { env, envelope } = call;
   const tenantId = envelope.tenant_id;
   const email = found.properties.email?.trim() ?? "";
@@ -132,7 +136,7 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
       ORDER BY c.contact_id LIMIT 1`,
   );
   const [ours] = same ? await candidatesByIds(env.DB, tenantId, [same.id]) : [];
-  if (ours) return unlessChanged(tenantId, [ours], await takeFrom(call, ours, found));
+  if (ours) return unlessChanged([ours], await takeFrom(call, ours, found));
 
   // An attempt before this one may have named it already.
   const contactId = named ?? `crm-${found.crmId}`;
@@ -151,7 +155,7 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
     // Another look that began before may have made the contact of an older state meanwhile.
     ...takeOver(tenantId, [{ contactId, readAt, ...patch }]),
   ];
-  return { statements, output: { did: "created", contact_id: contactId } };
+  return unlessChanged([], { statements, output: { did: "created", contact_id: contactId } });
 }
 
 /** Its record was deleted: our contact stays, and no sync of many brings the record back. */

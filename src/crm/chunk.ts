@@ -5,7 +5,7 @@ import { asError, forgetFailures, noteFailures, waitingAfter } from "./failures.
 import { placeOf } from "./keys.ts";
 import { type Candidate, candidatesAfter, candidatesByIds, closeLinks, noteRefusals, takeOver, writeLinks } from "./links.ts";
 import { changesOf, knownAs, push } from "./push.ts";
-import type { Pushed } from "./pushed.ts";
+import type { Lost, Pushed } from "./pushed.ts";
 import { adoptExpired, type Busy, endSend, inTurn, type SendKey } from "./sends.ts";
 import { advanceSync, findSync } from "./sync.ts";
 
@@ -24,6 +24,18 @@ export interface Progress {
   next: string | null;
   /** Contacts of this walk that wait to be tried again. */
   waiting: number;
+  /** Nothing of the chunk is done: a person is to say first that these records were deleted. */
+  lost?: Lost;
+}
+
+/** Where a walk through contacts stands before a chunk. */
+export interface Place {
+  /** The last contact that it looked at. */
+  after: string;
+  /** Contacts of the chunks before that wait to be tried again. */
+  waiting: number;
+  /** A person has said that what is gone in the CRM was deleted there. */
+  mayCut: boolean;
 }
 
 /** One chunk's contacts, and whether there are more behind them. */
@@ -34,32 +46,32 @@ interface Chunk {
 
 /**
  * Brings the next contacts to the CRM, as many as one call takes. The calls bear repetition; what became of them, the links, the failures,
- * the sync's progress and its events are one write. `waiting` counts those of the chunks before.
+ * the sync's progress and its events are one write.
  */
-export async function syncChunk(call: SyncCall, after: string, waiting: number): Promise<Commit<Progress>> {
+export async function syncChunk(call: SyncCall, place: Place): Promise<Commit<Progress>> {
   await assertOurs(call);
   const { env, envelope, scope } = call;
   const tenantId = envelope.tenant_id;
-  if (after === "") await adoptExpired(env.DB, tenantId);
+  if (place.after === "") await adoptExpired(env.DB, tenantId);
   return inTurn(async () => {
-    const page = await candidatesAfter(env.DB, tenantId, after, scope);
+    const page = await candidatesAfter(env.DB, tenantId, place.after, scope);
     const canonical = await knownAs({ env, tenantId }, page.candidates);
     const chunk = cut(env, page, canonical, scope);
-    return commitOf(call, after, chunk, canonical, { waiting, isLast: false, isRetry: false });
+    return commitOf(call, chunk, canonical, { ...place, isLast: false, isRetry: false });
   });
 }
 
 /** Brings contacts that the CRM did not take, and may take later, there once more. What it does not take in the last round has failed. */
-export async function retryChunk(call: SyncCall, after: string, waiting: number, isLast: boolean): Promise<Commit<Progress>> {
+export async function retryChunk(call: SyncCall, place: Place, isLast: boolean): Promise<Commit<Progress>> {
   const { env, envelope, syncId } = call;
   const tenantId = envelope.tenant_id;
   // A merged contact may bring another one with it.
   const limit = CRM_BATCH / 2;
   return inTurn(async () => {
-    const ids = await waitingAfter(env.DB, { tenantId, syncId }, after, limit);
+    const ids = await waitingAfter(env.DB, { tenantId, syncId }, place.after, limit);
     const candidates = await candidatesByIds(env.DB, tenantId, ids);
     const chunk = { candidates: candidates.sort(byId), more: ids.length === limit };
-    return commitOf(call, after, chunk, await knownAs({ env, tenantId }, candidates), { waiting, isLast, isRetry: true });
+    return commitOf(call, chunk, await knownAs({ env, tenantId }, candidates), { ...place, isLast, isRetry: true });
   });
 }
 
@@ -75,9 +87,7 @@ function cut(env: object, { candidates, more }: Chunk, canonical: ReadonlyMap<st
   return { candidates, more };
 }
 
-interface Walk {
-  /** Contacts of the chunks before that wait. */
-  waiting: number;
+interface Walk extends Place {
   /** True when what waits now is not tried again. */
   isLast: boolean;
   isRetry: boolean;
@@ -85,7 +95,6 @@ interface Walk {
 
 async function commitOf(
   call: SyncCall,
-  after: string,
   { candidates, more }: Chunk,
   canonical: ReadonlyMap<string, string>,
   walk: Walk,
@@ -94,9 +103,15 @@ async function commitOf(
   const tenantId = envelope.tenant_id;
   // Locally one thread does everything, and chunk upon chunk would leave it no time to answer who asks how far the sync is.
   await scheduler.wait(1);
-  const key = `${instanceId}/${placeOf(after)}`;
-  const pushed = await push({ env, tenantId, key, trace: envelope }, candidates, canonical, { compare: scope === "all" });
+  const key = `${instanceId}/${placeOf(walk.after)}`;
+  const how = { compare: scope === "all", mayCut: walk.mayCut };
+  const pushed = await push({ env, tenantId, key, trace: envelope }, candidates, canonical, how);
   if ("busyUntil" in pushed) return pushed;
+  const sync = { tenantId, syncId, scope, instanceId };
+  if (pushed.lost) {
+    const nothing = { done: 0, skipped: 0, merged: 0, taken: 0, ends: false };
+    return { statements: [advanceSync(sync, nothing)], output: { next: walk.after, waiting: walk.waiting, lost: pushed.lost } };
+  }
   const waiting = walk.waiting + (walk.isLast ? 0 : pushed.refused.filter(({ retry }) => retry).length);
   const next = more ? (candidates.at(-1)?.contact.contact_id ?? null) : null;
   const owner = { tenantId, syncId };
@@ -109,16 +124,13 @@ async function commitOf(
       ...writesOf({ tenantId, sendId: key }, pushed),
       ...forgetFailures(owner, settled),
       ...noteFailures(owner, pushed.refused, walk.isLast),
-      advanceSync(
-        { tenantId, syncId, scope, instanceId },
-        {
-          done: pushed.synced.length,
-          skipped: pushed.skipped,
-          merged: pushed.merged.length,
-          taken: pushed.takes.length,
-          ends: next === null && waiting === 0,
-        },
-      ),
+      advanceSync(sync, {
+        done: pushed.synced.length,
+        skipped: pushed.skipped,
+        merged: pushed.merged.length,
+        taken: pushed.takes.length,
+        ends: next === null && waiting === 0,
+      }),
     ],
     emit: pushed.synced.map((one) => ContactSynced.from(one)),
     output: { next, waiting },

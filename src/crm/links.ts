@@ -1,5 +1,6 @@
 import { asContact, type Contact, type StoredContact } from "../contacts/contact.ts";
 import { fragment, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import { type Account, readOf } from "./account.ts";
 import type { ContactPatch, Properties } from "./properties.ts";
 
 export const LINK_STATES = ["linked", "none", "merged", "cut"] as const;
@@ -80,15 +81,20 @@ export async function candidatesByIds(db: D1Database, tenantId: string, ids: rea
   return found.map(asCandidate);
 }
 
-/** Which contact each of these records of the CRM is linked to. */
-export async function contactsLinkedTo(db: D1Database, tenantId: string, crmIds: readonly string[]): Promise<Map<string, string>> {
-  const found = await query<{ crmId: string; contactId: string }>(
-    db,
+/** Which contact each of these records of the CRM is linked to, in which account. Errors: as `readOf`. */
+export async function contactsLinkedTo(
+  env: Cloudflare.Env,
+  tenantId: string,
+  crmIds: readonly string[],
+): Promise<{ linked: Map<string, string>; account: Account }> {
+  const { rows, account } = await readOf<{ crmId: string; contactId: string }>(
+    env,
+    tenantId,
     sql`
       SELECT l.crm_id AS crmId, l.contact_id AS contactId FROM json_each(${JSON.stringify(crmIds)}) k
       CROSS JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.crm_id = k.value`,
   );
-  return new Map(found.map(({ crmId, contactId }) => [crmId, contactId]));
+  return { linked: new Map(rows.map(({ crmId, contactId }) => [crmId, contactId])), account };
 }
 
 /** A link as it is to be. */

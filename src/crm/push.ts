@@ -5,7 +5,7 @@ import { companyKey, contactKey } from "./keys.ts";
 import { type Candidate, candidatesByIds } from "./links.ts";
 import { mergeRecords } from "./merge-records.ts";
 import { asPatch, isChange, type Properties, toProperties } from "./properties.ts";
-import type { Pushed } from "./pushed.ts";
+import type { Lost, Pushed } from "./pushed.ts";
 import { isForeign, type RecordThere, readRecords } from "./records.ts";
 import { type Busy, beginSend, sentBefore } from "./sends.ts";
 import { type Settled, settle } from "./settle.ts";
@@ -26,7 +26,12 @@ interface Thoroughness {
   compare?: boolean;
   /** Makes the record of a contact anew that was deleted in the CRM. */
   revive?: boolean;
+  /** Takes it for right however many records are gone. */
+  mayCut?: boolean;
 }
+
+/** Records of one push that may be gone before a person is asked: so many, or this share of those that were looked at. */
+const MAY_BE_GONE = { records: 10, share: 1 / 4 };
 
 /** A contact on its way. */
 interface Work {
@@ -82,7 +87,7 @@ export async function push(
     tenantId,
     [...new Set(missing)].filter((id) => !there.has(id)),
   );
-  const before = await sentBefore(env.DB, { tenantId, sendId: call.key });
+  const { before, account } = await sentBefore(env, { tenantId, sendId: call.key });
 
   const pushed: Pushed = { links: [], takes: [], merged: [], cut: [], refused: [], synced: [], skipped: 0 };
   const kept = [...own, ...others];
@@ -97,6 +102,8 @@ export async function push(
     ),
     ...away,
   ]);
+  const lost = !how.mayCut && !how.revive && lostAmong(kept, recordOf);
+  if (lost) return { ...pushed, lost };
   const work = kept.flatMap((one) => compared(call, one, recordOf(one), before.get(one.contact.contact_id) ?? [], how, pushed));
   pushed.skipped = pushed.cut.filter(({ contactId }) => there.has(contactId)).length;
   const sends = new Map(work.map(({ id, settled: { send }, maybe }) => [id, Object.keys(send).length > 0 ? [...maybe, send] : maybe]));
@@ -105,7 +112,7 @@ export async function push(
     version: link?.version ?? 0,
     sent: sends.get(id) ?? before.get(id) ?? [],
   }));
-  const busy = await beginSend(env.DB, { tenantId, sendId: call.key }, contacts);
+  const busy = await beginSend(env.DB, { tenantId, sendId: call.key }, account, contacts);
   if (busy) return busy;
   // A merge that was said since then finds these contacts on record, and follows. One that was said before may be news to us.
   const now = await knownAs(call, [...own, ...away]);
@@ -142,6 +149,15 @@ export async function push(
   }
   await mergeRecords({ upstream, options, knownOf, recordOf, revive: how.revive ?? false }, away, records, pushed);
   return pushed;
+}
+
+/** Whether too many of these contacts' records are gone. */
+function lostAmong(kept: readonly Candidate[], recordOf: (candidate: Candidate) => RecordThere): Lost | undefined {
+  const lookedAt = kept.filter((one) => recordOf(one).state !== "unread");
+  const records = lookedAt.flatMap((one) => (recordOf(one).state === "gone" ? (one.link?.crmId ?? []) : []));
+  const gone = records.length;
+  if (gone <= MAY_BE_GONE.records || gone <= lookedAt.length * MAY_BE_GONE.share) return undefined;
+  return { gone, lookedAt: lookedAt.length, records: records.slice(0, 10) };
 }
 
 /** Settles a contact with its record as it was read; nothing for one that is not brought any further. */

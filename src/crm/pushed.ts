@@ -18,4 +18,14 @@ export interface Pushed {
   synced: Parameters<typeof ContactSynced.from>[0][];
   /** How many of the asked there was nothing to send for. */
   skipped: number;
+  /** Where it is there, nothing was sent, and nothing else is said. */
+  lost?: Lost | undefined;
+}
+
+/** Of the records that a push looked at, more are gone than somebody is likely to have deleted. */
+export interface Lost {
+  gone: number;
+  lookedAt: number;
+  /** Some of their ids in the CRM. */
+  records: string[];
 }

@@ -1,4 +1,5 @@
 import { batch, now, query, retryAfter, type Statement, sql } from "../engine/index.ts";
+import { type Account, type AccountEnv, isOtherAccount, noteAccount, readOf } from "./account.ts";
 import type { Properties } from "./properties.ts";
 
 /** A contact that is about to be sent. */
@@ -28,14 +29,15 @@ const HOLD_MS = 6 * 60_000;
 const LOOK_AGAIN_MS = { least: 20, most: 1000 };
 const PATIENCE_MS = 20_000;
 
-/** What this push has sent in attempts before, by contact. It may have arrived. */
-export async function sentBefore(db: D1Database, { tenantId, sendId }: SendKey): Promise<ReadonlyMap<string, readonly Properties[]>> {
-  const [row] = await query<{ contacts: string }>(
-    db,
-    sql`SELECT contacts FROM crm_sends WHERE tenant_id = ${tenantId} AND send_id = ${sendId}`,
-  );
-  const contacts = row ? (JSON.parse(row.contacts) as SentContact[]) : [];
-  return new Map(contacts.map(({ id, sent }) => [id, sent]));
+/** What this push has sent in attempts before, by contact, which may have arrived; and to which account it may go. Errors: as `readOf`. */
+export async function sentBefore(
+  env: AccountEnv,
+  { tenantId, sendId }: SendKey,
+): Promise<{ before: ReadonlyMap<string, readonly Properties[]>; account: Account }> {
+  const mine = sql`SELECT contacts FROM crm_sends WHERE tenant_id = ${tenantId} AND send_id = ${sendId}`;
+  const { rows, account } = await readOf<{ contacts: string }>(env, tenantId, mine);
+  const contacts = rows.flatMap((row) => JSON.parse(row.contacts) as SentContact[]);
+  return { before: new Map(contacts.map(({ id, sent }) => [id, sent])), account };
 }
 
 /**
@@ -43,20 +45,25 @@ export async function sentBefore(db: D1Database, { tenantId, sendId }: SendKey):
  * where somebody does, or where a link was written since it was read: then nothing is to be sent. What a push left that died is known to
  * its contacts' links afterwards.
  */
-export async function beginSend(db: D1Database, key: SendKey, contacts: readonly SentContact[]): Promise<Busy | undefined> {
+export async function beginSend(
+  db: D1Database,
+  key: SendKey,
+  account: Account,
+  contacts: readonly SentContact[],
+): Promise<Busy | undefined> {
   const { tenantId, sendId } = key;
   const rows = JSON.stringify(contacts);
-  const [begun] = await query(
-    db,
+  const answers = await batch(db, [
+    ...noteAccount(tenantId, account),
     sql`
       INSERT INTO crm_sends (tenant_id, send_id, until, contacts) SELECT ${tenantId}, ${sendId}, ${now} + ${HOLD_MS}, ${rows}
-      WHERE NOT EXISTS (${othersOf(key, rows)})
+      WHERE NOT EXISTS (${othersOf(key, rows)}) AND NOT ${isOtherAccount(tenantId, account)}
         AND NOT EXISTS (SELECT 1 FROM json_each(${rows}) c LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
           WHERE coalesce(l.version, 0) <> c.value->>'version')
       ON CONFLICT (tenant_id, send_id) DO UPDATE SET until = excluded.until, contacts = excluded.contacts
       RETURNING 1`,
-  );
-  if (begun) return undefined;
+  ]);
+  if (answers.at(-1)?.length) return undefined;
   await adoptExpired(db, tenantId);
   const [living] = await query<{ until: number }>(db, sql`SELECT coalesce(max(until), 0) AS until FROM (${othersOf(key, rows)})`);
   return { busyUntil: living?.until ?? 0 };
@@ -110,13 +117,13 @@ export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[
   ];
 }
 
-/** Refuses a write of contacts whose links were written since these versions of them were read, or that somebody pushes. */
-export function refuseIfChanged(tenantId: string, contacts: readonly Omit<SentContact, "sent">[]): Statement {
+/** Refuses a write of contacts whose links were written since these versions of them were read, that somebody pushes, or that are of another account. */
+export function refuseIfChanged(tenantId: string, account: Account, contacts: readonly Omit<SentContact, "sent">[]): Statement {
   const rows = JSON.stringify(contacts);
   return refuseIf(
     tenantId,
     sql`
-      EXISTS (${othersOf({ tenantId, sendId: "" }, rows)})
+      ${isOtherAccount(tenantId, account)} OR EXISTS (${othersOf({ tenantId, sendId: "" }, rows)})
       OR EXISTS (SELECT 1 FROM json_each(${rows}) c LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
         WHERE coalesce(l.version, 0) <> c.value->>'version')`,
   );

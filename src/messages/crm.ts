@@ -48,6 +48,16 @@ export const CrmContactChanged = defineCommand({
   door: { scope: null, route: "POST /crm/hubspot/webhooks/{tenant}" },
 });
 
+/** The contacts go to another account of the CRM from now on, the deployment's: what is known of the one before is forgotten. */
+export const CrmAdoptAccount = defineCommand({
+  type: "crm.adopt_account",
+  payload: z.object({ account: z.string().min(1).max(64), occasion: z.string().min(1).max(150) }),
+  key: ({ account, occasion }) => `${account}/${occasion}`,
+  subject: ({ account }) => account,
+  queue: crmCommands,
+  door: { scope: "operate", route: "POST /v1/commands" },
+});
+
 /** A contact is in the CRM as it was in this revision. */
 export const ContactSynced = defineEvent({
   type: "contact.synced",

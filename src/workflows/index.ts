@@ -1,4 +1,5 @@
 // Every workflow of this deployment. The catalog knows what is named here; worker.ts exports a class for each.
+export { adoptCrmAccount } from "./adopt-crm-account.ts";
 export { auditBrand } from "./audit-brand.ts";
 export { deliverWebhook } from "./deliver-webhook.ts";
 export { exportRows } from "./export-rows.ts";

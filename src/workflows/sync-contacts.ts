@@ -1,4 +1,5 @@
-import { type Progress, retryChunk, type SyncCall, syncChunk } from "../crm/chunk.ts";
+import { type Place, type Progress, retryChunk, type SyncCall, syncChunk } from "../crm/chunk.ts";
+import { cutQuestion, NOT_AGREED } from "../crm/cut-question.ts";
 import { placeOf } from "../crm/keys.ts";
 import { type Duration, defineWorkflow, notRetryable, type StepOptions } from "../engine/index.ts";
 import { ContactsSync } from "../messages/crm.ts";
@@ -14,7 +15,8 @@ const MAX_CHUNKS = 9_000;
 
 /**
  * Brings contacts to the CRM, chunk by chunk in the order of their ids. A chunk is one step and one write, named by where it begins: no
- * contact is brought twice, wherever the run dies. Those that the CRM puts off are tried again, alone.
+ * contact is brought twice, wherever the run dies. Those that the CRM puts off are tried again, alone. A chunk of which too many records
+ * are gone does nothing before a person has said that they were deleted; that is asked once.
  */
 export const syncContacts = defineWorkflow({
   name: "sync-contacts",
@@ -22,29 +24,35 @@ export const syncContacts = defineWorkflow({
   async run({ payload: { sync_id: syncId, scope }, step, env, envelope, instanceId }) {
     const call: SyncCall = { env, envelope, instanceId, syncId, scope };
     let chunks = 0;
+    let mayCut = false;
     /** Walks through contacts, from the first to the last. Answers how many of them wait. */
-    const walk = async (chunk: (after: string, waiting: number) => Promise<Progress>): Promise<number> => {
+    const walk = async (chunk: (place: Place, key: string) => Promise<Progress>): Promise<number> => {
       let waiting = 0;
+      let asked = "";
       for (let after: string | null = ""; after !== null; ) {
         if (++chunks > MAX_CHUNKS)
           throw notRetryable(`The sync has more than ${MAX_CHUNKS} chunks: what it did stays; send another for the rest.`);
-        const progress: Progress = await chunk(after, waiting);
+        const progress: Progress = await chunk({ after, waiting, mayCut }, `${placeOf(after)}${asked}`);
+        if (progress.lost) {
+          const { approved } = await step.approve("agree that they were deleted", cutQuestion(syncId, progress.lost));
+          if (!approved) throw notRetryable(NOT_AGREED);
+          mayCut = true;
+        }
+        asked = progress.lost ? ", agreed" : "";
         after = progress.next;
         waiting = progress.waiting;
       }
       return waiting;
     };
 
-    let waiting = await walk((after, before) =>
-      step.commit("sync contacts", () => syncChunk(call, after, before), { key: placeOf(after), ...PATIENCE }),
-    );
+    let waiting = await walk((place, key) => step.commit("sync contacts", () => syncChunk(call, place), { key, ...PATIENCE }));
     for (const [index, pause] of PAUSES.entries()) {
       if (waiting === 0) return;
       const round = `round ${index + 1}`;
       const isLast = index === PAUSES.length - 1;
       await step.sleep("let the CRM recover", pause, { key: round });
-      waiting = await walk((after, before) =>
-        step.commit("retry contacts", () => retryChunk(call, after, before, isLast), { key: `${round}/${placeOf(after)}`, ...PATIENCE }),
+      waiting = await walk((place, key) =>
+        step.commit("retry contacts", () => retryChunk(call, place, isLast), { key: `${round}/${key}`, ...PATIENCE }),
       );
     }
   },

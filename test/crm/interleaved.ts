@@ -181,7 +181,10 @@ export class Stage {
   }
 
   #chunk(over: Cloudflare.Env, instanceId: string) {
-    return syncChunk({ env: over, envelope: this.#envelope, instanceId, syncId: instanceId, scope: "changed" }, "", 0);
+    return syncChunk(
+      { env: over, envelope: this.#envelope, instanceId, syncId: instanceId, scope: "changed" },
+      { after: "", waiting: 0, mayCut: false },
+    );
   }
 
   async #syncOnce(over: Cloudflare.Env): Promise<void> {

@@ -22,7 +22,7 @@ const notice = (id: string) => ({ crm_id: id, event_id: fresh("e"), occurred_at:
 /** A chunk that has called the CRM, and whose write is still under way. */
 function chunkOf(caller: Caller) {
   const instanceId = crypto.randomUUID().replaceAll("-", "");
-  return syncChunk({ ...of(caller), instanceId, syncId: instanceId, scope: "changed" }, "", 0);
+  return syncChunk({ ...of(caller), instanceId, syncId: instanceId, scope: "changed" }, { after: "", waiting: 0, mayCut: false });
 }
 
 /** Both sides of one property. */

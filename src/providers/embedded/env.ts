@@ -26,9 +26,9 @@ export function ledgerOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedLedger> {
   return env.EMBEDDED_LEDGER.getByName("local");
 }
 
-/** The one CRM of this deployment. */
+/** The CRM of this deployment: each account that it is given is one of its own, and empty at first. */
 export function crmStoreOf(env: EmbeddedEnv): DurableObjectStub<EmbeddedCrmStore> {
-  return env.EMBEDDED_CRM_STORE.getByName("local");
+  return env.EMBEDDED_CRM_STORE.getByName(env.CRM_ACCOUNT ? `account ${env.CRM_ACCOUNT}` : "local");
 }
 
 /** True when the request carries the token this deployment was given. */

@@ -1,5 +1,3 @@
-import { PORTAL_ID } from "./properties.ts";
-
 export type ChangeSource = "INTEGRATION" | "CRM_UI";
 
 const APP_ID = 1_160_452;
@@ -17,12 +15,12 @@ export interface ContactEvent {
 }
 
 /** Writes down what happened, to be delivered by the alarm. Our own changes too: HubSpot tells an app of what the app did. */
-export function announce(sql: SqlStorage, source: ChangeSource, events: readonly ContactEvent[]): void {
+export function announce(sql: SqlStorage, portalId: number, source: ChangeSource, events: readonly ContactEvent[]): void {
   const occurredAt = Date.now();
   const changeSource = { changeSource: source, sourceId: source === "INTEGRATION" ? String(APP_ID) : "userId:1" };
   for (const event of events) {
     const subscriptionId = SUBSCRIPTIONS[event.subscriptionType];
-    const body = { subscriptionId, portalId: PORTAL_ID, appId: APP_ID, occurredAt, ...event, ...changeSource };
+    const body = { subscriptionId, portalId, appId: APP_ID, occurredAt, ...event, ...changeSource };
     sql.exec("INSERT INTO events (body, due_at) VALUES (?, ?)", JSON.stringify(body), occurredAt);
   }
 }

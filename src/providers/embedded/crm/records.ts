@@ -18,10 +18,12 @@ export interface RecordRow extends Record<string, SqlStorageValue> {
 export class Records {
   readonly #sql: SqlStorage;
   readonly #idProperty: string;
+  readonly #portalId: number;
 
-  constructor(sql: SqlStorage, idProperty: string) {
+  constructor(sql: SqlStorage, idProperty: string, portalId: number) {
     this.#sql = sql;
     this.#idProperty = idProperty;
+    this.#portalId = portalId;
   }
 
   /** Creates a record, or changes what differs in the one with this key. */
@@ -120,7 +122,7 @@ export class Records {
   }
 
   #tell(row: RecordRow, source: ChangeSource, events: readonly ContactEvent[]): void {
-    if (row.object === "contacts") announce(this.#sql, source, events);
+    if (row.object === "contacts") announce(this.#sql, this.#portalId, source, events);
   }
 
   #one(statement: string, ...bindings: SqlStorageValue[]): RecordRow | undefined {

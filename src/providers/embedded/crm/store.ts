@@ -6,7 +6,7 @@ import { associate, type Desk, merge, read, update, upsert } from "./batches.ts"
 import { type CallReport, Calls } from "./calls.ts";
 import { Deliveries, type Delivery, type Target } from "./deliveries.ts";
 import { type CrmFault, Faults } from "./faults.ts";
-import type { CrmObjectName } from "./properties.ts";
+import { type CrmObjectName, PORTAL_ID } from "./properties.ts";
 import { propertiesOf, type RecordRow, Records } from "./records.ts";
 import { SCHEMA } from "./schema.ts";
 
@@ -16,6 +16,7 @@ export interface CrmVars {
   PUBLIC_URL?: string;
   CRM_URL?: string;
   CRM_TOKEN?: string;
+  CRM_ACCOUNT?: string;
   CRM_ID_PROPERTY?: string;
   CRM_BURST?: string;
   CRM_DAILY?: string;
@@ -65,7 +66,7 @@ const ROUTES: Record<string, Route> = {
 export class EmbeddedCrmStore extends DurableObject<CrmVars> {
   readonly #sql = this.ctx.storage.sql;
   readonly #idProperty = this.env.CRM_ID_PROPERTY || ID_PROPERTY;
-  readonly #records = new Records(this.#sql, this.#idProperty);
+  readonly #records = new Records(this.#sql, this.#idProperty, Number(this.env.CRM_ACCOUNT || PORTAL_ID));
   readonly #faults = new Faults(this.#sql);
   readonly #calls = new Calls(this.#sql, this.env);
   readonly #deliveries = new Deliveries(this.#sql);

@@ -1,0 +1,14 @@
+import type { ApprovalRequest } from "../engine/index.ts";
+import type { Lost } from "./pushed.ts";
+
+/** What a person is asked where so many records are gone that another account, or a mistake there, is likelier than deletions. */
+export function cutQuestion(syncId: string, { gone, lookedAt, records }: Lost): ApprovalRequest {
+  return {
+    question: `${gone} of ${lookedAt} records that the sync “${syncId}” has just looked at are gone from the CRM. Were they deleted there, and are no syncs to bring these contacts back?`,
+    details: { sync_id: syncId, gone, looked_at: lookedAt, crm_ids: records },
+  };
+}
+
+/** Why a sync ends that was not told to go on. */
+export const NOT_AGREED =
+  "Nobody agreed that the records which are gone from the CRM were deleted there. What the sync did before stays, and these contacts keep their links. If CRM_URL, CRM_TOKEN or CRM_ACCOUNT are wrong, mend them and send another sync.";

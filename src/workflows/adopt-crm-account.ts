@@ -1,0 +1,19 @@
+import { adoptAccount } from "../crm/adopt.ts";
+import { placeOf } from "../crm/keys.ts";
+import { defineWorkflow } from "../engine/index.ts";
+import { CrmAdoptAccount } from "../messages/crm.ts";
+
+/** Forgets a tenant's links to the records of one CRM account, so that its contacts go to another as if they had been to none. */
+export const adoptCrmAccount = defineWorkflow({
+  name: "adopt-crm-account",
+  on: CrmAdoptAccount,
+  async run({ payload: { account }, step, env, envelope }) {
+    for (let after: string | null = ""; after !== null; ) {
+      const from: string = after;
+      const { next } = await step.commit("forget links", () => adoptAccount(env, envelope.tenant_id, account, from), {
+        key: placeOf(from),
+      });
+      after = next;
+    }
+  },
+});
