@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { type Batch, findBatch, OPERATIONS, STATES } from "../batches/batch.ts";
+import { asOf } from "../batches/export.ts";
 import { FORMATS } from "../batches/layout.ts";
 import { beginning } from "../engine/index.ts";
 import type { ApiEnv } from "./env.ts";
@@ -23,6 +24,10 @@ export const BatchSchema = z
       per_second: z.number(),
     }),
     findings: z.object({ same: z.int(), different: z.int(), only_there: z.int(), only_here: z.int() }).nullable(),
+    as_of: timestamp.nullable().openapi({
+      description:
+        "The moment that an export of facts is of: it holds what their ledgers had taken by then, all of it. Null for anything else.",
+    }),
     instance_id: z.string(),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     cancel_reason: z.string().nullable(),
@@ -61,6 +66,7 @@ export function batchView(batch: Batch): z.infer<typeof BatchSchema> {
     read_bytes: batch.readBytes,
     rows: { ...rows, per_second: Math.round(rate * 10) / 10 },
     findings: batch.operation === "reconcile" ? { same, different, only_there: onlyThere, only_here: onlyHere } : null,
+    as_of: isoOrNull(asOf(batch)),
     instance_id: batch.instanceId,
     error: batch.error && { code: batch.error.code, message: batch.error.message },
     cancel_reason: batch.cancelReason,

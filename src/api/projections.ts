@@ -54,9 +54,9 @@ const rebuild = createRoute({
   method: "post",
   path: "/v1/projections/facts/rebuild",
   operationId: "rebuildFacts",
-  summary: "Drop the projection of facts and make it anew from its ledgers",
+  summary: "Mend the projection of facts, row by row, from its ledgers",
   description:
-    "The same as the command `projection.rebuild`. New facts keep flowing meanwhile; GET /v1/instances/{id} says when it is done.",
+    "The same as the command `projection.rebuild`. Rows are mended in place: whoever reads meanwhile misses none. GET /v1/instances/{id} says when it is done.",
   ...needs("operate"),
   request: { body: jsonBody(rebuildSchema) },
   responses: {

@@ -27,10 +27,11 @@ export const contacts: Dataset<Contact> = {
   take: async (_env, { batchId, envelope }, rows) => ({
     statements: rowChunks(rows).map((chunk) => writeContacts(envelope.tenant_id, batchId, chunk)),
   }),
-  ours: contactsByIds,
-  page: async (db, tenantId, after) => {
+  ours: ({ DB }, tenantId, keys) => contactsByIds(DB, tenantId, keys),
+  dated: false,
+  page: async ({ DB }, tenantId, { after }) => {
     const { rows, next } = await pageOf<StoredContact>(
-      db,
+      DB,
       sql`
         SELECT contact_id, email, name, properties, octet_length(properties) AS bytes FROM contacts
         WHERE tenant_id = ${tenantId} AND contact_id > ${after ?? ""}`,

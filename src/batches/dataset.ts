@@ -25,9 +25,18 @@ export interface Dataset<Row extends object = object> {
   /** Takes rows in: by statements that are committed with the chunk, or by calls that bear repetition. */
   take(env: Cloudflare.Env, by: Taker, rows: readonly Row[]): Promise<Taken>;
   /** Our rows with these keys. */
-  ours(db: D1Database, tenantId: string, keys: readonly string[]): Promise<Row[]>;
+  ours(env: Cloudflare.Env, tenantId: string, keys: readonly string[]): Promise<Row[]>;
+  /** True if its rows never change: a page then has them as of the moment that is asked for. */
+  readonly dated: boolean;
   /** A page of our rows behind a cursor, which is the dataset's own; from the first for null. In one order, whatever comes meanwhile. */
-  page(db: D1Database, tenantId: string, after: string | null): Promise<RowPage<Row>>;
+  page(env: Cloudflare.Env, tenantId: string, from: From): Promise<RowPage<Row>>;
+}
+
+/** Which page is asked for. */
+export interface From {
+  after: string | null;
+  /** Rows that came later are left out where rows are dated. Milliseconds. */
+  asOf: number;
 }
 
 /** Whose batch takes the rows in. */

@@ -2,6 +2,7 @@ import type { Commit } from "../engine/index.ts";
 import { advance, type Batch } from "./batch.ts";
 import { toCsv } from "./csv.ts";
 import type { Dataset } from "./dataset.ts";
+import { DATASETS } from "./datasets.ts";
 import { type BatchCall, openBatch } from "./open.ts";
 import { keepPart } from "./parts.ts";
 import { toJsonl } from "./report.ts";
@@ -18,7 +19,7 @@ export async function exportPage(call: BatchCall, from: Page | undefined): Promi
   if ("cancelled" in opened) return opened.cancelled;
   const { batch, dataset } = opened;
   const { env } = call;
-  const { rows, next } = await dataset.page(env.DB, batch.tenantId, from?.after ?? null);
+  const { rows, next } = await dataset.page(env, batch.tenantId, { after: from?.after ?? null, asOf: batch.createdAt });
   const part = from?.part ?? 0;
   return {
     statements: [
@@ -27,6 +28,11 @@ export async function exportPage(call: BatchCall, from: Page | undefined): Promi
     ],
     output: next === null ? null : { after: next, part: part + 1 },
   };
+}
+
+/** The moment that an export is of; null where rows change while it reads them, and for anything else. */
+export function asOf({ operation, dataset, createdAt }: Batch): number | null {
+  return operation === "export" && DATASETS.get(dataset)?.dated ? createdAt : null;
 }
 
 function pageText({ format, formulas }: Batch, dataset: Dataset, rows: readonly object[]): string {

@@ -1,14 +1,15 @@
-import { fragment, MillraceError, query, sql } from "../engine/index.ts";
-import { type StatedFact, statedFactSchema } from "../facts/fact.ts";
+import { MillraceError } from "../engine/index.ts";
+import { type RecordedFact, type StatedFact, statedFactSchema } from "../facts/fact.ts";
 import type { Appended } from "../objects/ledger.ts";
-import { appendEach, provenanceOf } from "../objects/ledgers.ts";
+import { appendEach, ledgerOf, provenanceOf } from "../objects/ledgers.ts";
+import { type LedgerPlace, readLedgers } from "../objects/read-ledgers.ts";
 import type { Dataset } from "./dataset.ts";
 import { readJson } from "./jsonl.ts";
-import { pageOf } from "./page.ts";
+import { PAGE_BYTES, PAGE_ROWS } from "./limits.ts";
 
 /**
- * Facts: an import appends them to their ledgers, an export reads their projection, ledger by ledger in the order of their places.
- * Times are brought to milliseconds, as the projection has them: a reconciliation compares times, not how they are written.
+ * Facts: an import appends them to their ledgers, an export reads those, one by one in the order of their places.
+ * Times are brought to milliseconds, as everything here has them: a reconciliation compares times, not how they are written.
  */
 export const facts: Dataset<StatedFact> = {
   name: "facts",
@@ -38,32 +39,29 @@ export const facts: Dataset<StatedFact> = {
     const isKnown = (answer: Appended | Error) => !(answer instanceof Error) && answer.outcome === "duplicate";
     return { skipped: answers.filter(isKnown).length, refused: new Map(refused) };
   },
-  // The projection has no index by fact_id: each entity is read once, from front to back, whatever the number of its pairs.
-  ours: async (db, tenantId, keys) => {
-    const pairs = `[${keys.join(",")}]`;
-    const found = await query<Stored>(
-      db,
-      sql`
-        WITH pairs AS MATERIALIZED (SELECT value->>0 AS entity, value->>1 AS fact_id FROM json_each(${pairs}))
-        SELECT f.fact_id, f.entity, f.type, f.subtype, f.occurred_at, f.payload FROM (SELECT DISTINCT entity FROM pairs) e
-        CROSS JOIN facts f ON f.tenant_id = ${tenantId} AND f.entity = e.entity
-        WHERE (f.entity, f.fact_id) IN (SELECT entity, fact_id FROM pairs)`,
+  // Ledgers know their facts by name, also those that no projection has yet.
+  ours: async (env, tenantId, keys) => {
+    const pairs = keys.map((key) => JSON.parse(key) as [entity: string, factId: string]);
+    const found = await Promise.all(
+      [...Map.groupBy(pairs, ([entity]) => entity)].map(([entity, own]) =>
+        ledgerOf(env, tenantId, entity).named(own.map(([, factId]) => factId)),
+      ),
     );
-    return found.map(asStated);
+    return found.flat().map((body) => asStated(JSON.parse(body)));
   },
-  page: async (db, tenantId, after) => {
-    const [entity, sequence] = after === null ? ["", 0] : (JSON.parse(after) as [string, number]);
-    const { rows, next } = await pageOf<Stored & { sequence: number }>(
-      db,
-      sql`
-        SELECT fact_id, entity, sequence, type, subtype, occurred_at, payload, octet_length(payload) AS bytes FROM facts
-        WHERE tenant_id = ${tenantId} AND (entity, sequence) > (${entity}, ${sequence})`,
-      fragment("entity, sequence"),
-      (row) => JSON.stringify([row.entity, row.sequence]),
-    );
-    return { rows: rows.map(asStated), next };
+  dated: true,
+  page: async (env, tenantId, { after, asOf }) => {
+    const from = after === null ? null : placeIn(after);
+    const bounds = { ledgers: PAGE_ROWS, rows: PAGE_ROWS, bytes: PAGE_BYTES, recordedBy: asOf };
+    const { parts, next } = await readLedgers(env, tenantId, from, bounds);
+    return { rows: parts.flatMap(({ facts }) => facts.map(asStated)), next: next && JSON.stringify([next.entity, next.sequence]) };
   },
 };
+
+function placeIn(cursor: string): LedgerPlace {
+  const [entity, sequence] = JSON.parse(cursor) as [string, number | null];
+  return { entity, sequence };
+}
 
 /** Why a fact was not taken; undefined for one that was. A ledger that cannot be reached is nobody's row: its error has the chunk tried again. */
 function problemOf(answer: Appended | Error): string | undefined {
@@ -76,16 +74,7 @@ function problemOf(answer: Appended | Error): string | undefined {
   return outcome === "differs" ? `fact_id: is fact ${sequence} of this ledger already, which says something else` : undefined;
 }
 
-interface Stored {
-  fact_id: string;
-  entity: string;
-  type: string;
-  subtype: string | null;
-  occurred_at: number;
-  payload: string;
-}
-
-function asStated({ fact_id, entity, type, subtype, occurred_at, payload }: Stored): StatedFact {
+function asStated({ fact_id, entity, type, subtype, occurred_at, payload }: RecordedFact): StatedFact {
   const at = new Date(occurred_at).toISOString();
-  return { fact_id, entity, type, ...(subtype !== null && { subtype }), occurred_at: at, payload: JSON.parse(payload) } as StatedFact;
+  return { fact_id, entity, type, ...(subtype !== undefined && { subtype }), occurred_at: at, payload } as StatedFact;
 }

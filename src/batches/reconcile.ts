@@ -27,7 +27,7 @@ export async function compareChunk(call: BatchCall, from: Place | undefined): Pr
   const opened = await openBatch(call, "reconcile");
   if ("cancelled" in opened) return { ...opened.cancelled, output: {} };
   const { batch, dataset } = opened;
-  const { PAYLOADS: bucket, DB: db } = call.env;
+  const { PAYLOADS: bucket } = call.env;
   const place = from ?? firstPlace(batch);
   const { rows, problems, next, atEnd } = await readChunk(bucket, batch, dataset, place);
 
@@ -35,7 +35,7 @@ export async function compareChunk(call: BatchCall, from: Place | undefined): Pr
   const shared: string[] = [];
   for (let at = 0; at < rows.length; at += COMPARED_ROWS) {
     const keyed = rows.slice(at, at + COMPARED_ROWS).map((one) => ({ ...one, key: dataset.keyOf(one.value) }));
-    const stored = await dataset.ours(db, batch.tenantId, [...new Set(keyed.map(({ key }) => key))]);
+    const stored = await dataset.ours(call.env, batch.tenantId, [...new Set(keyed.map(({ key }) => key))]);
     const ours = new Map(stored.map((value) => [dataset.keyOf(value), value]));
     shared.push(...ours.keys());
     for (const { row, line, value, key } of keyed) {
@@ -71,7 +71,7 @@ export async function compareRest(call: BatchCall, { after, part }: Rest): Promi
   if ("cancelled" in opened) return opened.cancelled;
   const { batch, dataset } = opened;
   const { PAYLOADS: bucket, DB: db } = call.env;
-  const { rows, next } = await dataset.page(db, batch.tenantId, after);
+  const { rows, next } = await dataset.page(call.env, batch.tenantId, { after, asOf: batch.createdAt });
   const keys = rows.map((row) => dataset.keyOf(row));
   const seen = await selectKeys(db, batch, keys);
   const missing = keys.filter((key) => !seen.has(key));

@@ -1,4 +1,4 @@
-import { now, type RowStatement } from "../engine/index.ts";
+import { now, type RowStatement, type Statement, sql } from "../engine/index.ts";
 import { ownFact, type Told } from "./own.ts";
 
 /** The row of a fact. A ledger's fact never changes, so a row that is there stays as it is: late, repeated and shuffled facts change nothing. */
@@ -26,6 +26,17 @@ const INSERT_FACTS = `
   SELECT value->>'tenant_id', value->>'entity', value->>'sequence', value->>'fact_id', value->>'recorded_at', value->'body', ${now.fragment}
   FROM json_each(?1) WHERE true
   ON CONFLICT DO NOTHING`;
+
+/** The same where a row may be wrong: it is written over. Answers a row for each that was missing or wrong; one that is right is not written. */
+export function restoreFacts(rows: string): Statement {
+  return sql`
+    INSERT INTO facts (tenant_id, entity, sequence, fact_id, recorded_at, body, projected_at)
+    SELECT value->>'tenant_id', value->>'entity', value->>'sequence', value->>'fact_id', value->>'recorded_at', value->'body', ${now}
+    FROM json_each(${rows}) WHERE true
+    ON CONFLICT DO UPDATE SET body = excluded.body, recorded_at = excluded.recorded_at
+      WHERE body <> excluded.body OR recorded_at <> excluded.recorded_at
+    RETURNING 1 AS written`;
+}
 
 const REGISTER_LEDGERS = `
   INSERT INTO ledgers (tenant_id, entity, registered_at)

@@ -1,69 +1,88 @@
-import { batch, query, sql } from "../engine/index.ts";
+import { batch, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import type { RecordedFact } from "./fact.ts";
+import { factRow, restoreFacts } from "./projection.ts";
 
-/** The places of a ledger that its rows must fill: none left out. */
-export interface Span {
-  entity: string;
-  first: number;
-  last: number;
-}
-
-/** Rows dropped by one statement: D1 does nothing else meanwhile. */
-const DROPPED_ROWS = 5000;
-
-/** The tenant's ledgers behind a name, in the order of their names. */
-export async function ledgersAfter(db: D1Database, tenantId: string, after: string, limit: number): Promise<string[]> {
+/** The tenant's ledgers behind a name, in the order of their names; with that one, if it is to be gone on in. */
+export async function ledgersFrom(
+  db: D1Database,
+  tenantId: string,
+  { entity, sequence }: { entity: string; sequence: number | null },
+  limit: number,
+): Promise<string[]> {
   const rows = await query<{ entity: string }>(
     db,
-    sql`SELECT entity FROM ledgers WHERE tenant_id = ${tenantId} AND entity > ${after} ORDER BY entity LIMIT ${limit}`,
+    sql`
+      SELECT entity FROM ledgers WHERE tenant_id = ${tenantId} AND entity >= ${entity} AND (${sequence !== null ? 1 : 0} OR entity <> ${entity})
+      ORDER BY entity LIMIT ${limit}`,
   );
   return rows.map(({ entity }) => entity);
 }
 
-/** Drops the rows of ledgers, slice by slice. Rows before `first` stay: their ledger has forgotten what they say. So do those behind `last`, which are still arriving. */
-export async function dropRows(db: D1Database, tenantId: string, spans: readonly Span[]): Promise<void> {
-  const rows = sql`
-    SELECT f.tenant_id, f.entity, f.sequence, f.fact_id FROM json_each(${JSON.stringify(spans)}) l
+/** Facts of one ledger, without a gap, and the places that they are all of. */
+export interface Restored {
+  entity: string;
+  facts: readonly RecordedFact[];
+  first: number;
+  /** Null for a ledger that was read to its end. */
+  last: number | null;
+}
+
+/** A row of the projection, by its whole name. */
+export interface RowName {
+  entity: string;
+  sequence: number;
+  fact_id: string;
+}
+
+/** Rows that are told at once. */
+const STRAYS = 500;
+const BEFORE_ALL: RowName = { entity: "", sequence: 0, fact_id: "" };
+
+/**
+ * Puts ledgers' facts into the projection where they lie: rows that are right stay as they are, so that nobody who reads meanwhile misses
+ * one. Answers how many were missing or wrong, and rows at these places that are not among the facts, a slice of them.
+ */
+export async function restoreRows(
+  db: D1Database,
+  tenantId: string,
+  ledgers: readonly Restored[],
+): Promise<{ written: number; strays: RowName[] }> {
+  const facts = ledgers.flatMap(({ facts }) => facts);
+  const rows = facts.map((payload) => factRow({ payload, envelope: { tenant_id: tenantId } }).row);
+  const answers = await batch(db, [...rowChunks(rows).map(restoreFacts), selectStrays(tenantId, ledgers, BEFORE_ALL)]);
+  return { written: answers.slice(0, -1).flat().length, strays: (answers.at(-1) ?? []) as unknown as RowName[] };
+}
+
+/** The next slice of such rows; none behind the last. */
+export async function straysBehind(
+  db: D1Database,
+  tenantId: string,
+  ledgers: readonly Restored[],
+  seen: readonly RowName[],
+): Promise<RowName[]> {
+  const last = seen.at(-1);
+  return last && seen.length === STRAYS ? query<RowName>(db, selectStrays(tenantId, ledgers, last)) : [];
+}
+
+function selectStrays(tenantId: string, ledgers: readonly Restored[], after: RowName): Statement {
+  const spans = ledgers.map(({ entity, first, last }) => ({ entity, first, last: last ?? Number.MAX_SAFE_INTEGER }));
+  const names = ledgers.flatMap(({ entity, facts }) => facts.map(({ sequence, fact_id }) => [entity, sequence, fact_id]));
+  return sql`
+    SELECT f.entity, f.sequence, f.fact_id FROM json_each(${JSON.stringify(spans)}) l
     CROSS JOIN facts f ON f.tenant_id = ${tenantId} AND f.entity = l.value->>'entity'
-      AND f.sequence BETWEEN l.value->>'first' AND l.value->>'last'`;
-  for (let more = true; more; ) {
-    const [, left = []] = await batch(db, [
-      sql`DELETE FROM facts WHERE tenant_id = ${tenantId} AND (tenant_id, entity, sequence, fact_id) IN (${rows} LIMIT ${DROPPED_ROWS})`,
-      sql`${rows} LIMIT 1`,
-    ]);
-    more = left.length > 0;
-  }
+      AND f.sequence BETWEEN l.value->>'first' AND l.value->>'last'
+    WHERE (f.entity, f.sequence, f.fact_id) NOT IN (SELECT value->>0, value->>1, value->>2 FROM json_each(${JSON.stringify(names)}))
+      AND (f.entity, f.sequence, f.fact_id) > (${after.entity}, ${after.sequence}, ${after.fact_id})
+    ORDER BY f.entity, f.sequence, f.fact_id LIMIT ${STRAYS}`;
 }
 
-/** A ledger that the projection does not hold whole. */
-export interface Gap extends Span {
-  /** How many rows it lacks. */
-  missing: number;
-}
-
-/** Which ledgers the projection does not hold whole. */
-export async function gaps(db: D1Database, tenantId: string, spans: readonly Span[]): Promise<Gap[]> {
-  return query<Gap>(
+/** Deletes rows, each by its whole name. */
+export async function deleteRows(db: D1Database, tenantId: string, rows: readonly RowName[]): Promise<void> {
+  if (rows.length === 0) return;
+  await query(
     db,
     sql`
-      SELECT * FROM (
-        SELECT l.value->>'entity' AS entity, l.value->>'first' AS first, l.value->>'last' AS last, (l.value->>'last') - (l.value->>'first') + 1 - (
-          SELECT count(*) FROM facts WHERE tenant_id = ${tenantId} AND entity = l.value->>'entity'
-            AND sequence BETWEEN l.value->>'first' AND l.value->>'last') AS missing
-        FROM json_each(${JSON.stringify(spans)}) l)
-      WHERE missing <> 0`,
+      DELETE FROM facts WHERE tenant_id = ${tenantId} AND (tenant_id, entity, sequence, fact_id) IN (
+        SELECT ${tenantId}, value->>'entity', value->>'sequence', value->>'fact_id' FROM json_each(${JSON.stringify(rows)}))`,
   );
-}
-
-/** The first place of a ledger that has no row; undefined when every place has one. */
-export async function firstMissing(db: D1Database, tenantId: string, { entity, first, last }: Span): Promise<number | undefined> {
-  const [row] = await query<{ place: number }>(
-    db,
-    sql`
-      SELECT place FROM (
-        SELECT ${first} AS place UNION ALL
-        SELECT sequence + 1 FROM facts WHERE tenant_id = ${tenantId} AND entity = ${entity} AND sequence >= ${first} AND sequence < ${last})
-      WHERE NOT EXISTS (SELECT 1 FROM facts WHERE tenant_id = ${tenantId} AND entity = ${entity} AND sequence = place)
-      ORDER BY place LIMIT 1`,
-  );
-  return row?.place;
 }

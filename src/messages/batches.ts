@@ -16,7 +16,7 @@ export const BatchExport = defineCommand({ type: "batch.export", payload: z.obje
 /** Hold the rows of a file against ours. */
 export const BatchReconcile = defineCommand({ type: "batch.reconcile", payload: z.object(job), key, subject: key, queue: batch, door });
 
-/** Drop a projection and make it anew from its ledgers. `request` names the occasion: the same one is the same rebuild. */
+/** Mend a projection from its ledgers. `request` names the occasion: the same one is the same rebuild. */
 export const ProjectionRebuild = defineCommand({
   type: "projection.rebuild",
   payload: z.object({ projection: z.enum(["facts"]), request: z.string().min(1).max(100) }),

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { codeOf, fingerprintOf, messageOf, oldestWaiting, relay, UNKNOWN } from "../engine/index.ts";
+import { byteLength, codeOf, fingerprintOf, messageOf, oldestWaiting, relay, UNKNOWN } from "../engine/index.ts";
 import type { Provenance, RecordedFact, StatedFact } from "../facts/fact.ts";
 import { belongsTo, FEEDS, type Feed, messageFor } from "./feeds.ts";
 import { CURSORS, Outbox } from "./outbox.ts";
@@ -22,6 +22,25 @@ export interface LedgerState {
   kept: number;
   /** Facts of which a consumer has not said yet that it has them, by queue. */
   unconfirmed: Record<Feed, number>;
+}
+
+/** Facts of a ledger, from one place on. */
+export interface LedgerPage {
+  /** As they are kept: JSON, oldest first, none left out. */
+  facts: string[];
+  /** The place of the newest fact that the ledger ever took. */
+  last: number;
+  /** True when there are more behind these that were asked for. */
+  more: boolean;
+}
+
+/** Which facts are asked for, and how many at once. */
+export interface PageBounds {
+  rows: number;
+  /** One fact at least, however large, and those that begin before so many bytes are full. */
+  bytes: number;
+  /** Only facts recorded by this moment, in milliseconds. */
+  recordedBy?: number;
 }
 
 /** How long a consumer may take before a fact is sent to it again, doubled at each time up to the longest pause. */
@@ -80,6 +99,22 @@ export class Ledger extends DurableObject<Env> {
     return [...rows].map(({ body }) => JSON.parse(body) as RecordedFact);
   }
 
+  /** Facts behind a place that were recorded by a moment. As the ledger's clock never goes back, these have no gap. */
+  page(after: number, { rows, bytes, recordedBy = Number.MAX_SAFE_INTEGER }: PageBounds): LedgerPage {
+    if (!this.#tables.made) return { facts: [], last: 0, more: false };
+    const facts: string[] = [];
+    let more = false;
+    let size = 0;
+    const query = "SELECT body FROM facts WHERE sequence > ? AND recorded_at <= ? ORDER BY sequence LIMIT ?";
+    for (const { body } of this.#sql.exec<{ body: string }>(query, after, recordedBy, rows + 1)) {
+      more = facts.length === rows || (size >= bytes && facts.length > 0);
+      if (more) break;
+      facts.push(body);
+      size += byteLength(body);
+    }
+    return { facts, last: this.#last(), more };
+  }
+
   state(): LedgerState {
     if (!this.#tables.made) return { first: 1, last: 0, kept: 0, unconfirmed: { projections: 0, "fact-processing": 0 } };
     const [first, last] = [this.#first(), this.#last()];
@@ -92,10 +127,24 @@ export class Ledger extends DurableObject<Env> {
     };
   }
 
-  /** Sends every fact to the projections again, from the oldest that is kept: what was dropped there is made anew. */
-  replay(): void {
+  /** The facts of these names that are kept, as JSON, in the order of their places. */
+  named(factIds: readonly string[]): string[] {
+    if (!this.#tables.made) return [];
+    const query = "SELECT body FROM facts WHERE fact_id IN (SELECT value FROM json_each(?)) ORDER BY sequence";
+    return [...this.#sql.exec<{ body: string }>(query, JSON.stringify(factIds))].map(({ body }) => body);
+  }
+
+  /** The facts' names at these places. A place that the ledger does not keep a fact of is left out. */
+  namesAt(places: readonly number[]): { sequence: number; fact_id: string }[] {
+    if (!this.#tables.made) return [];
+    const query = "SELECT sequence, fact_id FROM facts WHERE sequence IN (SELECT value FROM json_each(?))";
+    return this.#sql.exec<{ sequence: number; fact_id: string }>(query, JSON.stringify(places)).toArray();
+  }
+
+  /** Sends a feed every fact again that is kept, from the oldest. */
+  replay(feed: Feed): void {
     if (!this.#tables.made) return;
-    this.#outboxes.projections.restart(this.#first() - 1);
+    this.#outboxes[feed].restart(this.#first() - 1);
     this.#wakeBy(Date.now());
   }
 
@@ -172,7 +221,7 @@ export class Ledger extends DurableObject<Env> {
     );
     if (known) return { fact_id, sequence: known.sequence, outcome: known.fingerprint === fingerprint ? "duplicate" : "differs" };
     const sequence = this.#last() + 1;
-    const recordedAt = Date.now();
+    const recordedAt = Math.max(Date.now(), this.#newestRecordedAt());
     const recorded: RecordedFact = { ...fact, ...from, sequence, recorded_at: new Date(recordedAt).toISOString() };
     this.#sql.exec(
       "INSERT INTO facts (sequence, fact_id, type, fingerprint, body, recorded_at) VALUES (?, ?, ?, ?, ?, ?)",
@@ -215,6 +264,12 @@ export class Ledger extends DurableObject<Env> {
   #last(): number {
     const newest = "SELECT coalesce((SELECT max(sequence) FROM facts), (SELECT max(sequence) FROM pruned), 0) AS last";
     return this.#sql.exec<{ last: number }>(newest).one().last;
+  }
+
+  /** A ledger's clock never goes back, though machines' clocks do: what was recorded by a moment is what lies before some place. */
+  #newestRecordedAt(): number {
+    const query = "SELECT recorded_at AS at FROM facts ORDER BY sequence DESC LIMIT 1";
+    return this.#sql.exec<{ at: number }>(query).toArray()[0]?.at ?? 0;
   }
 
   #facts(sequences: readonly number[]): RecordedFact[] {

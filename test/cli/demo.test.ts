@@ -78,7 +78,7 @@ it("the demo of facts shows them arrive, survive a kill, and come back the same 
     "known already, as number 1",
     'Did you mean "payout"?',
     "12 of 12 are known",
-    "13 rows were dropped and written again",
+    "13 rows were held against their ledgers",
   ])
     expect(out).toContain(line);
   expect(out).toMatch(/p50 \d+ ms, p95 \d+ ms/);

@@ -26,7 +26,7 @@ describe("An object that is only asked leaves nothing behind", () => {
     const entity = fresh("account/");
     const stub = ledgerOf(env, caller.tenantId, entity);
     expectProblem(await caller.get(`/v1/ledgers/${encodeURIComponent(entity)}`), 404, "ledger_not_found");
-    await stub.replay();
+    await stub.replay("projections");
     expect(await stub.prune(Date.now(), 10)).toBe(0);
     const stranger = recordedFact(caller.tenantId, "payout", "p1", { partner: "ada", amount_cents: 1 }, { entity });
     await confirmFacts(env, [await messageOf(stranger)]);

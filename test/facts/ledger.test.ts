@@ -34,7 +34,7 @@ async function longLedger(facts: number) {
 
 it("a ledger of 300,000 facts is replayed, and the newest is confirmed first: what is missing is one range, whatever its length", async () => {
   const { ledger, bytes, quiet } = await longLedger(300_000);
-  await ledger.replay();
+  await ledger.replay("projections");
   await quiet();
   await ledger.confirm("projections", [300_000], 1);
   expect((await ledger.state()).unconfirmed.projections).toBe(299_999);
@@ -70,7 +70,7 @@ it("a confirmation of another epoch than the ledger's is ignored, in either dire
   const entity = fresh("account/");
   await appendFacts(env, from, [outcome(entity)]);
   const ledger = ledgerOf(env, from.tenant_id, entity);
-  await ledger.replay();
+  await ledger.replay("projections");
   const unconfirmed = async (feed: Feed) => (await ledger.state()).unconfirmed[feed];
   await ledger.confirm("projections", [1], 0);
   await ledger.confirm("projections", [1], 2);

@@ -215,14 +215,14 @@ it("a replay sends a ledger of several slices whole, however much was confirmed 
   expect((await ledger(caller, entity)).unconfirmed.projections).toBe(0);
 
   lost.length = 0;
-  await stub.replay();
+  await stub.replay("projections");
   await until(
     async () => lost.length,
     (length) => length >= 1100,
   );
   expect(lost.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 1100 }, (_, index) => index + 1));
   await evictDurableObject(stub);
-  await stub.replay();
+  await stub.replay("projections");
   expect(await projectedUntil(caller.tenantId, 1100)).toHaveLength(1100);
   expect((await settled(caller, entity)).unconfirmed.projections).toBe(0);
 });

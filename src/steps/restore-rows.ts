@@ -1,0 +1,81 @@
+import { defineStep, type EffectCall } from "../engine/index.ts";
+import { type RecordedFact, recordedFactSchema } from "../facts/fact.ts";
+import { deleteRows, type Restored, type RowName, restoreRows, straysBehind } from "../facts/rebuild.ts";
+import { ledgerOf } from "../objects/ledgers.ts";
+import { type LedgerPlace, readLedgers } from "../objects/read-ledgers.ts";
+
+/** What one step goes through: few enough to be done in seconds, many enough to need few steps. */
+const STEP = { ledgers: 100, facts: 5000 };
+/** Facts read and written at once, and what they may hold in memory. */
+const PAGE = { rows: 500, bytes: 4 * 1024 ** 2 };
+
+/** What a step found, and where the next one goes on: null behind the last ledger. */
+export interface Stretch {
+  ledgers: number;
+  facts: number;
+  /** Rows that were missing or wrong. */
+  restored: number;
+  /** Rows that no ledger has. */
+  removed: number;
+  /** Facts that fit their type no longer: they have no row. */
+  unfit: number;
+  firstUnfit: string | null;
+  next: LedgerPlace | null;
+}
+
+/** Puts what the tenant's next ledgers keep into the projection, in place, and deletes what none of them has. Done twice, it changes nothing more. */
+export const restoreLedgers = defineStep({
+  effect: "natural",
+  timeout: "5 minutes",
+  async run({ input: { tenantId, from }, env }: EffectCall<{ tenantId: string; from: LedgerPlace | null }>): Promise<Stretch> {
+    const done: Stretch = { ledgers: 0, facts: 0, restored: 0, removed: 0, unfit: 0, firstUnfit: null, next: from };
+    do {
+      const { parts, next } = await readLedgers(env, tenantId, done.next, { ...PAGE, ledgers: STEP.ledgers - done.ledgers });
+      const fitting = parts.map((part) => {
+        const facts = part.facts.flatMap((fact) => {
+          const read = fits(fact);
+          if (!read) {
+            done.unfit++;
+            done.firstUnfit ??= `number ${fact.sequence} of ${part.entity}`;
+          }
+          return read ?? [];
+        });
+        return { entity: part.entity, facts, first: part.first, last: part.ended ? null : (part.facts.at(-1)?.sequence ?? part.first) };
+      });
+      const { written, removed } = await restore(env, tenantId, fitting);
+      done.restored += written;
+      done.removed += removed;
+      done.facts += parts.reduce((sum, { facts }) => sum + facts.length, 0);
+      done.ledgers += parts.filter(({ ended }) => ended).length;
+      done.next = next;
+    } while (done.next !== null && done.ledgers < STEP.ledgers && done.facts < STEP.facts);
+    return done;
+  },
+});
+
+function fits(fact: RecordedFact): RecordedFact | undefined {
+  return recordedFactSchema.safeParse(fact).data;
+}
+
+async function restore(env: Env, tenantId: string, ledgers: readonly Restored[]): Promise<{ written: number; removed: number }> {
+  const { written, strays } = await restoreRows(env.DB, tenantId, ledgers);
+  let removed = 0;
+  for (let found = strays; found.length > 0; found = await straysBehind(env.DB, tenantId, ledgers, found)) {
+    const nobodys = await ofNoLedger(env, tenantId, found);
+    await deleteRows(env.DB, tenantId, nobodys);
+    removed += nobodys.length;
+  }
+  return { written, removed };
+}
+
+/** Which of these rows no ledger has. A ledger is asked after its rows were seen: what it took since then is one of its own. */
+async function ofNoLedger(env: Env, tenantId: string, rows: readonly RowName[]): Promise<RowName[]> {
+  const asked = await Promise.all(
+    [...Map.groupBy(rows, ({ entity }) => entity)].map(async ([entity, group]) => {
+      const names = await ledgerOf(env, tenantId, entity).namesAt(group.map(({ sequence }) => sequence));
+      const own = new Map(names.map(({ sequence, fact_id }) => [sequence, fact_id]));
+      return group.filter(({ sequence, fact_id }) => own.get(sequence) !== fact_id);
+    }),
+  );
+  return asked.flat();
+}
