@@ -15,7 +15,10 @@ export const contacts: Dataset<Contact> = {
   compared: ["email", "name", "properties"],
   fromCells({ contact_id, email, name, properties, ...others }) {
     const further = Object.entries(others).filter(([, cell]) => cell !== "");
-    return { contact_id, email, name, properties: { ...(properties ? jsonObject(properties) : {}), ...Object.fromEntries(further) } };
+    const given = properties ? jsonObject(properties) : {};
+    const twice = further.find(([column]) => Object.hasOwn(given, column));
+    if (twice) throw new Error(`properties: ${twice[0]} has a column of its own too: say it in one of the two`);
+    return { contact_id, email, name, properties: { ...given, ...Object.fromEntries(further) } };
   },
   toCells: ({ contact_id, email, name, properties }) => [
     contact_id,

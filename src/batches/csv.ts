@@ -3,6 +3,8 @@ import { stringify } from "csv-stringify/sync";
 import { type Bounds, bytesProblem, type Cut, countLines, NEWLINE, type Piece, TOO_LARGE, type Window } from "./cut.ts";
 import { MAX_ROW_BYTES } from "./limits.ts";
 
+export const RECORD_DELIMITERS = ["\r\n", "\n"];
+
 /** What ends a run of the parser before the window does: enough rows, or a row that it cannot be trusted with. */
 class Stop extends Error {
   constructor(readonly problem?: string) {
@@ -59,7 +61,7 @@ function runParser(
   try {
     parse(Buffer.from(bytes.buffer, bytes.byteOffset + from, bytes.length - from), {
       delimiter,
-      record_delimiter: ["\r\n", "\n"],
+      record_delimiter: RECORD_DELIMITERS,
       relax_column_count: true,
       max_record_size: MAX_ROW_BYTES,
       on_record: (cells: string[], { bytes: end }) => {
@@ -70,9 +72,14 @@ function runParser(
     return undefined;
   } catch (error) {
     if (error instanceof Stop) return error.problem;
-    if (!(error instanceof CsvError)) throw error;
-    return PROBLEMS[error.code] ?? "cannot be read as CSV";
+    return csvProblem(error);
   }
+}
+
+/** What the parser could not read, in our words. */
+export function csvProblem(error: unknown): string {
+  if (!(error instanceof CsvError)) throw error;
+  return PROBLEMS[error.code] ?? "cannot be read as CSV";
 }
 
 const PROBLEMS: Record<string, string> = {

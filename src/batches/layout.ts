@@ -1,5 +1,6 @@
 import { parse } from "csv-parse/sync";
-import { beginning, type Issue, MillraceError, messageOf } from "../engine/index.ts";
+import { beginning, type Issue, MillraceError } from "../engine/index.ts";
+import { csvProblem, RECORD_DELIMITERS } from "./csv.ts";
 import type { Dataset } from "./dataset.ts";
 
 export const FORMATS = ["csv", "jsonl"] as const;
@@ -11,7 +12,7 @@ export interface Layout {
   offset: number;
   /** The line of the first row, from 1. */
   line: number;
-  /** Of a CSV file: `,` or `;`, whichever makes more of its header, and the header's names. */
+  /** Of a CSV file: `,` or `;`, whichever makes more of the header, and the header's names. */
   delimiter?: "," | ";";
   columns?: string[];
 }
@@ -29,10 +30,7 @@ export function readLayout(format: Format, head: Uint8Array, dataset: Dataset): 
   }
   const start = BOM.every((byte, index) => head[index] === byte) ? BOM.length : 0;
   if (format === "jsonl") return { offset: start, line: 1 };
-  const [found] = DELIMITERS.map((delimiter) => readHeader(head.subarray(start), delimiter)).sort(
-    (one, other) => other.columns.length - one.columns.length,
-  );
-  if (!found) throw unusable("has no header");
+  const found = readHeader(head.subarray(start), dataset);
   // Cut off, its last columns would be missing, and the rest of it be taken for a row.
   if (start + found.bytes === HEAD_BYTES && head.at(-1) !== 0x0a) throw unusable(`has a header of more than ${HEAD_BYTES} bytes`);
   if (found.columns.length > MAX_COLUMNS) throw unusable(`has ${found.columns.length} columns: at most ${MAX_COLUMNS} are read`);
@@ -42,21 +40,41 @@ export function readLayout(format: Format, head: Uint8Array, dataset: Dataset): 
   return { offset: start + found.bytes, line: 1 + lines, delimiter: found.delimiter, columns: found.columns };
 }
 
-function readHeader(head: Uint8Array, delimiter: "," | ";"): { delimiter: "," | ";"; columns: string[]; bytes: number } {
-  let header = { delimiter, columns: [] as string[], bytes: 0 };
+interface Header {
+  delimiter: "," | ";";
+  columns: string[];
+  bytes: number;
+}
+
+/** The header, by the delimiter that makes most of it. What is quoted can be read with its own alone. */
+function readHeader(head: Uint8Array, { required }: Dataset): Header {
+  const read = DELIMITERS.map((delimiter) => tryHeader(head, delimiter));
+  const needed = ({ columns }: Header) => required.filter((column) => columns.some((name) => name.trim() === column)).length;
+  const [found] = read
+    .filter((header) => typeof header !== "string")
+    .sort((one, other) => needed(other) - needed(one) || other.columns.length - one.columns.length);
+  if (!found) throw unusable(`has a header that cannot be read: ${read.join("; ")}`);
+  // Its rows would be names of columns, and be lost in silence.
+  if (found.columns.some((name) => /\r(?!\n)/.test(name))) throw unusable("ends its lines with CR alone: save it with LF or CRLF");
+  return { ...found, columns: found.columns.map((name) => name.trim()) };
+}
+
+/** The header by this delimiter, or why there is none. */
+function tryHeader(head: Uint8Array, delimiter: "," | ";"): Header | string {
+  let header: Header = { delimiter, columns: [], bytes: 0 };
   try {
     parse(Buffer.from(head), {
       delimiter,
-      record_delimiter: ["\r\n", "\n"],
+      record_delimiter: RECORD_DELIMITERS,
       relax_column_count: true,
       to: 1,
       on_record: (columns: string[], { bytes }) => {
-        header = { delimiter, columns: columns.map((name) => name.trim()), bytes };
+        header = { delimiter, columns, bytes };
         return undefined;
       },
     });
   } catch (error) {
-    throw unusable(`has a header that cannot be read: ${beginning(messageOf(error), 200)}`);
+    return `with “${delimiter}” it ${csvProblem(error)}`;
   }
   return header;
 }

@@ -75,6 +75,48 @@ it("a file with every kind of broken row is taken in up to those rows, and each 
   expect(Math.max(...problems.map(({ raw }) => raw.length))).toBeLessThanOrEqual(200);
 });
 
+it("a header is read with each delimiter, each line end, a byte order mark, and quotes around any of its names", async () => {
+  const caller = await callerWith();
+  const names = ["contact_id", "email", "a;b,c;d", 'say "hi"', "plan"];
+  const quoted = (name: string) => `"${name.replaceAll('"', '""')}"`;
+  const mustBe = (name: string) => /["\n,;]/.test(name);
+  const quotings = [() => true, mustBe, ...["contact_id", "email", "plan"].map((one) => (name: string) => name === one || mustBe(name))];
+  const files = [",", ";"].flatMap((delimiter) =>
+    ["\n", "\r\n"].flatMap((end) =>
+      ["", "\uFEFF"].flatMap((mark) =>
+        quotings.map((isQuoted) => {
+          const header = names.map((name) => (isQuoted(name) ? quoted(name) : name)).join(delimiter);
+          return `${mark}${header}${end}${["q1", "a@x.org", "1", "2", "gold"].join(delimiter)}${end}`;
+        }),
+      ),
+    ),
+  );
+  expect(files).toHaveLength(40);
+  const batches = await Promise.all(files.map((file) => completed(caller, file)));
+  expect(files.filter((_, index) => batches[index].rows.done !== 1)).toEqual([]);
+  const [contact, ...others] = await contactsOf(caller.tenantId);
+  expect(others).toEqual([]);
+  expect(contact).toMatchObject({ revision: 40, properties: { "a;b,c;d": "1", 'say "hi"': "2", plan: "gold" } });
+});
+
+it("a header is read with the delimiter that finds the columns that must be there, whatever its other names hold", async () => {
+  const caller = await callerWith();
+  await completed(caller, "contact_id,email,a;b;c;d;e\nw1,a@x.org,1\n");
+  await completed(caller, " contact_id ; email;a,b,c,d,e\nw2;a@x.org;1\n");
+  expect((await contactsOf(caller.tenantId)).map(({ properties }) => properties)).toEqual([{ "a;b;c;d;e": "1" }, { "a,b,c,d,e": "1" }]);
+});
+
+it("a row that names a property in `properties` and in a column is reported, and the column does not win in silence", async () => {
+  const caller = await callerWith();
+  const rows = [`p1,a@x.org,"{""plan"":""x""}",gold`, `p2,b@x.org,"{""plan"":""x""}",`, `p3,c@x.org,"{""age"":3}",gold`];
+  const { batch_id: id } = await completed(caller, `contact_id,email,properties,plan\n${rows.join("\n")}\n`);
+  const [problem, ...others] = await problemsOf(caller, id);
+  expect(others).toEqual([]);
+  expect(problem).toMatchObject({ line: 2, problem: expect.stringMatching(/^properties: plan has a column of its own/) });
+  const kept = (await contactsOf(caller.tenantId)).map(({ properties }) => properties);
+  expect(kept).toEqual([{ plan: "x" }, { age: 3, plan: "gold" }]);
+});
+
 it("JSON Lines are rows too, and what is no row is reported", async () => {
   const caller = await callerWith();
   const lines = [
