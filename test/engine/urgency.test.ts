@@ -257,6 +257,15 @@ describe("The keeper", () => {
     expect(await alarm()).not.toBe(null);
   });
 
+  it("K01 starts a clock again that was set while the machine's time was an hour ahead, and says that it had stopped", async () => {
+    const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
+    await keeperOf(probeEnv).round();
+    await runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.setAlarm(Date.now() + 3_600_000));
+    expect(await keeperAge(probeEnv)).toBe(null);
+    expect(await alarm()).toBeLessThan(Date.now() + 60_000);
+    expect(await keeperAge(probeEnv)).toBeLessThan(60_000);
+  });
+
   it("K01 tells how long ago its last round began", async () => {
     await keeperOf(probeEnv).round();
     expect(await keeperAge(probeEnv)).toBeLessThan(10_000);

@@ -28,9 +28,13 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   #starting: Promise<number> = Promise.resolve(0);
   #beganAt: number | undefined;
 
-  /** Starts the clock if it does not run: an alarm that failed six times, or whose process ran out of memory, is given up by the platform. Called by whoever comes by. */
+  /**
+   * Starts the clock if it does not run: an alarm that failed six times, or whose process ran out of memory, is given up by the platform; one
+   * that was set while the machine's time was ahead rings when that has come. Called by whoever comes by.
+   */
   async arm(): Promise<void> {
-    if ((await this.ctx.storage.getAlarm()) === null) await this.#next(this.#period());
+    const alarmAt = await this.ctx.storage.getAlarm();
+    if (alarmAt === null || this.#isAstray(alarmAt)) await this.#next(this.#period());
   }
 
   /** Starts what schedules have due, and the clock if it was lost; called by the platform's own cron, which comes each minute. */
@@ -42,8 +46,9 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   /** Milliseconds since the last round began, by the object's memory or else by its alarm; null when the clock was found lost, and started. */
   async age(): Promise<number | null> {
     const alarmAt = await this.ctx.storage.getAlarm();
-    const beganAt = this.#beganAt ?? (alarmAt === null ? null : alarmAt - this.#period());
     await this.arm();
+    if (alarmAt !== null && this.#isAstray(alarmAt)) return null;
+    const beganAt = this.#beganAt ?? (alarmAt === null ? null : alarmAt - this.#period());
     return beganAt === null ? null : Math.max(0, Date.now() - beganAt);
   }
 
@@ -90,6 +95,11 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     if (!catalog) return Promise.resolve(0);
     this.#starting = this.#starting.catch(() => 0).then(() => within(startDue(this.env, catalog), START_LIMIT_MS));
     return this.#starting;
+  }
+
+  /** No pause is as long. */
+  #isAstray(alarmAt: number): boolean {
+    return alarmAt > Date.now() + 2 * this.#period();
   }
 
   #period(): number {
