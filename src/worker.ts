@@ -19,6 +19,7 @@ export class BrandAgent extends brandAgent(app) {}
 export class ResearchKeyword extends entrypoint(workflows.researchKeyword) {}
 export class GenerateArticle extends entrypoint(workflows.generateArticle) {}
 export class PublishArticle extends entrypoint(workflows.publishArticle) {}
+export class UnpublishArticle extends entrypoint(workflows.unpublishArticle) {}
 export class PostToSocial extends entrypoint(workflows.postToSocial) {}
 export class PlanCycle extends entrypoint(workflows.planCycle) {}
 export class AuditBrand extends entrypoint(workflows.auditBrand) {}

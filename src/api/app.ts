@@ -69,7 +69,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(), contacts()];
   const hooks = [webhooks(catalog), webhookSecrets(), webhookDeliveries(catalog), webhookRedeliveries(catalog)];
-  const growth = [brands(catalog), articles(), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
+  const growth = [brands(catalog), articles(catalog), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
   for (const routes of [
     ...asked,
     ...nouns,

@@ -1,7 +1,10 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type ArticleRow, findArticle, listArticles } from "../content/article-rows.ts";
+import { ask } from "../content/ask.ts";
 import {
+  type Catalog,
   codeOf,
+  effectsOf,
   getInstance,
   type Instance,
   instanceId,
@@ -81,12 +84,12 @@ const unpublish = createRoute({
   operationId: "unpublishArticle",
   summary: "Take an article's page down",
   description:
-    "Undoes the article's publish-article instance: the page goes, and with it the line in index and feed. What was posted about it stays.",
+    "Undoes the publish-article instance that put it up; where that is pruned, or was another, by a `content.unpublish` of its own. The page goes, and with it the line in index and feed. What was posted about it stays.",
   ...needs("operate"),
   request: { params: id, body: jsonBody(reasoned) },
   responses: {
     202: answers("The page is being taken down", z.object({ action_id: z.string(), instance_id: z.string() })),
-    ...problems(...BODY_REFUSALS, "article_not_found", "instance_not_found", "invalid_transition"),
+    ...problems(...BODY_REFUSALS, "article_not_found", "invalid_transition"),
   },
 });
 
@@ -96,7 +99,7 @@ const publish = createRoute({
   operationId: "publishArticle",
   summary: "Publish an article again",
   description:
-    "Retries the article's publish-article instance: one that failed, or that was undone. A new article is published by the chain itself, or by the answer to its approval.",
+    "Retries the article's publish-article instance: one that failed, or that was undone; where the page was taken down without it, by a `content.publish` of its own. A new article is published by the chain itself, or by the answer to its approval.",
   ...needs("operate"),
   request: { params: id, body: jsonBody(reasoned) },
   responses: {
@@ -105,7 +108,7 @@ const publish = createRoute({
   },
 });
 
-export function articles() {
+export function articles(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) =>
       json(page(await listArticles(env.DB, caller.tenantId, req.valid("query")), articleView), 200),
@@ -124,9 +127,14 @@ export function articles() {
     })
     .openapi(unpublish, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      const instance = await publisherOf(env, caller, req.valid("param").id, ["published"], "unpublished");
+      const article = await ownedAs(env, caller, req.valid("param").id, ["published"], "unpublished");
+      const instance = await publisherOf(env, caller, article);
       // An undo that has failed is retried as any instance is: it goes on from there.
-      const failed = instance.undo !== null && instance.status === "errored";
+      const failed = instance?.undo !== null && instance?.status === "errored";
+      if (!instance || !(failed || (await hasPutUp(env, caller, instance, article)))) {
+        const asked = await ask(env, catalog, caller, "unpublish", article, reason);
+        return json({ action_id: asked.actionId, instance_id: asked.instanceId }, 202);
+      }
       const { actionId } = await (failed
         ? retryInstance(env, caller, instance.id, { reason })
         : undoInstance(env, caller, instance.id, reason));
@@ -134,7 +142,13 @@ export function articles() {
     })
     .openapi(publish, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      const instance = await publisherOf(env, caller, req.valid("param").id, ["draft", "unpublished"], "published");
+      const article = await ownedAs(env, caller, req.valid("param").id, ["draft", "unpublished"], "published");
+      const instance = await publisherOf(env, caller, article);
+      if (article.status === "unpublished" && (!instance || instance.status === "complete")) {
+        const asked = await ask(env, catalog, caller, "publish", article, reason);
+        return json({ action_id: asked.actionId, instance_id: asked.instanceId }, 202);
+      }
+      if (!instance) throw new MillraceError("instance_not_found", "Nobody asked to publish this article: send content.publish.");
       const { actionId } = await retryInstance(env, caller, instance.id, { reason });
       return json({ action_id: actionId, instance_id: instance.id }, 202);
     });
@@ -148,11 +162,12 @@ async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string
 }
 
 /**
- * The instance that publishes an article, if the article has one of these statuses. Errors: `article_not_found`, `instance_not_found`, and
- * `invalid_transition`: undoing a refusal would change nothing, and retrying it would refuse again.
+ * The article, if it has one of these statuses. Errors: `article_not_found`, and `invalid_transition`: undoing a refusal would change nothing, and
+ * retrying it would refuse again.
  */
-async function publisherOf(env: ApiEnv["Bindings"], caller: Token, id: string, from: readonly string[], to: string): Promise<Instance> {
-  const { status } = await owned(env, caller, id);
+async function ownedAs(env: ApiEnv["Bindings"], caller: Token, id: string, from: readonly string[], to: string): Promise<ArticleRow> {
+  const article = await owned(env, caller, id);
+  const { status } = article;
   if (!from.includes(status))
     throw new MillraceError(
       "invalid_transition",
@@ -162,13 +177,22 @@ async function publisherOf(env: ApiEnv["Bindings"], caller: Token, id: string, f
         to,
       },
     );
+  return article;
+}
+
+/** The chain's own instance that publishes an article; undefined where nobody asked for it, or that is so long ago that it is pruned. */
+function publisherOf(env: ApiEnv["Bindings"], caller: Token, { id }: ArticleRow): Promise<Instance | undefined> {
   return getInstance(env, caller, publishInstance(caller, id)).catch((error) => {
     if (codeOf(error) !== "instance_not_found") throw error;
-    throw new MillraceError(
-      "instance_not_found",
-      "Nobody asked to publish this article, or that is so long ago that its instance is pruned.",
-    );
+    return undefined;
   });
+}
+
+/** Whether an instance put up the page as it is: what another one put up, its undo would not know. */
+async function hasPutUp(env: ApiEnv["Bindings"], caller: Token, { id }: Instance, { revision }: ArticleRow): Promise<boolean> {
+  const effects = await effectsOf(env, caller, id);
+  const put = effects.findLast(({ step, state, undo }) => step === "put page" && state === "done" && undo !== "is");
+  return JSON.parse(put?.output ?? "{}").revision === revision;
 }
 
 /** Named after the article, as its command's key is. */

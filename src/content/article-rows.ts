@@ -2,7 +2,7 @@ import { fragment, keysetPage, type Page, type PageRequest, query, type Statemen
 import type { Article } from "./articles.ts";
 
 /** An article as its tenant's people see it in a list. */
-export interface ArticleRow extends Omit<Article, "tenantId" | "body"> {
+export interface ArticleRow extends Omit<Article, "tenantId" | "body" | "store"> {
   /** The post that announced it; null before that. */
   postUri: string | null;
   /** What wrote it, and what that took. */

@@ -20,6 +20,8 @@ export interface Article {
   revision: number;
   /** Where people read it, or last did; null before it was published. */
   url: string | null;
+  /** The store that has its page while it is up; null before and after, and for one that was put up before this was kept. */
+  store: string | null;
   /** When it was first published, in milliseconds: publishing it again makes it no newer. Null before that. */
   publishedAt: number | null;
 }
@@ -35,7 +37,7 @@ export function draftArticle(id: string, tenantId: string, brand: string, keywor
   const words = slugify(keyword).slice(0, SLUG_CHARACTERS).replace(/-+$/, "");
   // The id's first digits keep two articles about one keyword apart.
   const slug = `${words || "article"}-${id.slice(0, 6)}`;
-  return { id, tenantId, brand, keyword, slug, ...written, status: "draft", revision: 1, url: null, publishedAt: null };
+  return { id, tenantId, brand, keyword, slug, ...written, status: "draft", revision: 1, url: null, store: null, publishedAt: null };
 }
 
 /** Stores a draft with the prompt it was written from, and what it cost: the tokens of all answers that were paid for it, as far as they are known. */
@@ -63,22 +65,28 @@ export function nextChange({ tenantId, id, brand, keyword, revision }: Article):
 }
 
 /** The page is up. The time of its first publication is kept. */
-export function markPublished({ tenant_id, content_id, revision, url }: ArticleChange & { url: string }): Statement {
+export function markPublished({ tenant_id, content_id, revision, url, store }: ArticleChange & { url: string; store: string }): Statement {
   return sql`
-    UPDATE articles SET status = 'published', revision = ${revision}, url = ${url}, published_at = coalesce(published_at, ${now})
+    UPDATE articles SET status = 'published', revision = ${revision}, url = ${url}, store = ${store},
+      published_at = coalesce(published_at, ${now})
     WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
 /** The page is down. Its address is kept: people have it. */
 export function markUnpublished({ tenant_id, content_id, revision }: ArticleChange): Statement {
   return sql`
-    UPDATE articles SET status = 'unpublished', revision = ${revision} WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
+    UPDATE articles SET status = 'unpublished', revision = ${revision}, store = NULL WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
 /** Somebody said no, or nobody said yes. */
 export function markRejected({ tenant_id, content_id, revision }: ArticleChange): Statement {
   return sql`
     UPDATE articles SET status = 'rejected', revision = ${revision} WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
+}
+
+/** Changes nothing, and one row if the article is still as it was read: what the audit of an action about it goes by. */
+export function stillIs({ tenantId, id, revision }: ArticleKey & Pick<Article, "revision">): Statement {
+  return sql`UPDATE articles SET revision = revision WHERE id = ${id} AND tenant_id = ${tenantId} AND revision = ${revision}`;
 }
 
 export function markAnnounced({ tenantId, id }: ArticleKey, postUri: string): Statement {
@@ -90,7 +98,7 @@ export async function loadArticle(db: D1Database, { tenantId, id }: ArticleKey):
   const [row] = await query<Omit<Article, "id" | "tenantId">>(
     db,
     sql`
-      SELECT brand, keyword, slug, title, description, body, status, revision, url, published_at AS publishedAt
+      SELECT brand, keyword, slug, title, description, body, status, revision, url, store, published_at AS publishedAt
       FROM articles WHERE id = ${id} AND tenant_id = ${tenantId}`,
   );
   if (!row) throw new Error(`There is no article ${id}.`);

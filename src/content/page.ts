@@ -1,4 +1,4 @@
-import { type Page, type PublishedPage, pageAddress } from "../providers/index.ts";
+import { type Page, type Pages, type PublishedPage, pageAddress } from "../providers/index.ts";
 import { brandAddresses } from "./addresses.ts";
 import { type Article, type ArticleChange, nextChange, pagePath } from "./articles.ts";
 import { bodyHtml } from "./body-html.ts";
@@ -7,7 +7,7 @@ import { excerpt } from "./excerpt.ts";
 import { dayElement, feedLink, htmlDocument } from "./frame.ts";
 
 /** An article's page once it is up: what its publication changed, and where it is. */
-export type LivePage = ArticleChange & Pick<Page, "path" | "slug"> & { url: string };
+export type LivePage = ArticleChange & Pick<Page, "path" | "slug"> & Pick<Pages, "store"> & { url: string };
 
 /** The addresses that stand in a page. */
 interface PageAddresses {
@@ -31,8 +31,8 @@ export function pageOf(article: Article, env: Cloudflare.Env): Page {
   };
 }
 
-export function livePage(article: Article, { url }: PublishedPage): LivePage {
-  return { ...nextChange(article), path: pagePath(article), slug: article.slug, url };
+export function livePage(article: Article, { url }: PublishedPage, { store }: Pick<Pages, "store">): LivePage {
+  return { ...nextChange(article), path: pagePath(article), slug: article.slug, store, url };
 }
 
 /** An article as an HTML document, published at a time in milliseconds, of which people see the day. */

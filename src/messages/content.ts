@@ -15,6 +15,16 @@ export const ContentGenerated = defineEvent({ type: "content.generated", payload
 /** Publish a stored draft as a page; first ask a person, if the brand wants that. */
 export const ContentPublish = defineCommand({ type: "content.publish", payload: article, key: subject, subject, queue: publishCommands });
 
+/** Take an article's page down, the revision that is up. Its own command, so that nobody needs the instance that put it up. */
+export const ContentUnpublish = defineCommand({
+  type: "content.unpublish",
+  payload: article.extend({ revision: z.int().min(1) }),
+  key: ({ content_id, revision }) => `${content_id}/${revision}`,
+  subject,
+  queue: publishCommands,
+  door: { scope: "operate", route: "POST /v1/articles/{id}/unpublish" },
+});
+
 /** The page is up. */
 export const ContentPublished = defineEvent({
   type: "content.published",

@@ -21,6 +21,7 @@ export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
 export type { Social } from "./social.ts";
 export type { Text, TextAnswer, TextRequest } from "./text.ts";
+export type { CallOptions } from "./upstream.ts";
 
 /** The vars, secrets and bindings the providers read. A `*_URL` that is unset or starts with `embedded:` means the local default. */
 export interface ProvidersEnv extends CrmAccountVars {
@@ -91,10 +92,18 @@ export function pages(env: ProvidersEnv): Pages {
   const provider = env.PAGES_PROVIDER || "http";
   if (provider === "wordpress") {
     if (!realUrl(env.PAGES_URL)) throw misconfigured('PAGES_PROVIDER is "wordpress", but PAGES_URL does not say where the site is.');
-    return wordpressPages(connect(env, "pages", "PAGES_URL", "PAGES_TOKEN"), required(env, "PAGES_USER"));
+    return wordpressPages(connect(env, "pages", "PAGES_URL", "PAGES_TOKEN"), pageStore(env, provider), required(env, "PAGES_USER"));
   }
   if (provider !== "http") throw misconfigured(`PAGES_PROVIDER is "${provider}". Set it to "http" or "wordpress".`);
-  return httpPages(connect(env, "pages", "PAGES_URL", "PAGES_TOKEN"));
+  return httpPages(connect(env, "pages", "PAGES_URL", "PAGES_TOKEN"), pageStore(env, provider));
+}
+
+/** The name of a page store: `embedded`, or its kind, host and path. The scheme says nothing of which one it is, and a password is nobody's business. */
+function pageStore(env: ProvidersEnv, kind: string): string {
+  const url = realUrl(env.PAGES_URL);
+  if (url === undefined) return "embedded";
+  const { host, pathname } = new URL(url);
+  return `${kind} ${host}${pathname.replace(/\/+$/, "")}`;
 }
 
 /** Where a page is going to be read. Undefined where the store makes the addresses and says them only afterwards: any but the embedded one. */

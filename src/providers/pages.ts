@@ -25,6 +25,8 @@ export interface PublishedPage {
 
 /** Publishing. */
 export interface Pages {
+  /** Which store this is: its kind and its address. A page can be taken down only where it was put up. */
+  readonly store: string;
   /** True when `put` may simply be repeated (`natural`). Otherwise a repeat would make a second page, and `find` is asked first (`lookup`). */
   readonly repeatable: boolean;
   /** Creates or replaces a page. */
@@ -38,7 +40,7 @@ export interface Pages {
 const Published = z.object({ url: z.url(), etag: z.string().min(1) });
 
 /** A page store over HTTP: `PUT /pages/{path}` of `text/html`, answered by `{ url, etag }`; `GET` of the same says it again; `DELETE` takes it down. */
-export function httpPages(upstream: Upstream): Pages {
+export function httpPages(upstream: Upstream, store: string): Pages {
   const ask = <T>(method: "GET" | "PUT" | "DELETE", path: string, answer: z.ZodType<T>, options: CallOptions, html?: string) =>
     callUpstream(
       upstream,
@@ -56,6 +58,7 @@ export function httpPages(upstream: Upstream): Pages {
       options,
     );
   return {
+    store,
     repeatable: true,
     put: async (page, options) => ask("PUT", page.path, Published, options, page.document),
     find: async ({ path }, options) => ask("GET", path, Published, options).catch(unlessAbsent),

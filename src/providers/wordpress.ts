@@ -20,7 +20,7 @@ const SLUG = /^(?=.{1,180}$)[a-z0-9]+(?:-[a-z0-9]+)*$/;
  * WordPress has no idempotency key, and creating a slug that exists makes a second post, `slug-2`: so every write looks first. A post
  * is ours by its slug, which ends with digits of the article's id. (REST keeps a `meta` field only where a plugin registers it.)
  */
-export function wordpressPages(upstream: Upstream, user: string): Pages {
+export function wordpressPages(upstream: Upstream, store: string, user: string): Pages {
   const credential = new TextEncoder().encode(`${user}:${upstream.credential.value}`).toBase64();
   const headers = { authorization: `Basic ${credential}`, "content-type": "application/json" };
 
@@ -59,6 +59,7 @@ export function wordpressPages(upstream: Upstream, user: string): Pages {
   }
 
   return {
+    store,
     repeatable: false,
 
     async put(page, options) {

@@ -1,5 +1,6 @@
 import { type ArticleKey, loadArticleOf } from "../content/articles.ts";
 import { type LivePage, livePage, pageOf } from "../content/page.ts";
+import { storeOf, takeDown } from "../content/page-store.ts";
 import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall } from "../engine/index.ts";
 import { pages } from "../providers/index.ts";
 
@@ -9,7 +10,7 @@ type BrandArticle = ArticleKey & { brand: string };
 const remove = defineStep({
   effect: "natural",
   run: ({ input: { output }, key, signal, trace, env }: EffectCall<Done<BrandArticle, LivePage>>): Promise<unknown> =>
-    pages(env).remove(output, { key, signal, trace }),
+    takeDown(env, output, { key, signal, trace }),
 });
 
 const put = defineStep({
@@ -18,7 +19,8 @@ const put = defineStep({
   retries: { limit: 7, delay: "2 seconds", backoff: "exponential" },
   async run({ input, key, signal, trace, env }: EffectCall<BrandArticle>) {
     const article = await loadArticleOf(env.DB, input);
-    return livePage(article, await pages(env).put(pageOf(article, env), { key, signal, trace }));
+    const store = storeOf(env, article);
+    return livePage(article, await store.put(pageOf(article, env), { key, signal, trace }), store);
   },
   undo: remove,
 });
@@ -31,8 +33,9 @@ const putUnlessFound = defineStep({
   timeout: "1 minute",
   async lookup({ input, key, signal, trace, env }: EffectCall<BrandArticle>) {
     const article = await loadArticleOf(env.DB, input);
-    const found = await pages(env).find(pageOf(article, env), { key, signal, trace });
-    return found && livePage(article, found);
+    const store = storeOf(env, article);
+    const found = await store.find(pageOf(article, env), { key, signal, trace });
+    return found && livePage(article, found, store);
   },
 });
 

@@ -14,3 +14,4 @@ export { researchKeyword } from "./research-keyword.ts";
 export { syncContact } from "./sync-contact.ts";
 export { syncContacts } from "./sync-contacts.ts";
 export { takeCrmChange } from "./take-crm-change.ts";
+export { unpublishArticle } from "./unpublish-article.ts";

@@ -66,7 +66,7 @@ describe("By the schema that WordPress publishes,", () => {
 
   it("a real answer is read, and says where the post is", async () => {
     const real = scripted(Response.json([]), Response.json(created, { status: 201 }));
-    const { url } = await wordpressPages(real, "admin").put(pageOf(created.slug), options);
+    const { url } = await wordpressPages(real, "wordpress blog.example.com", "admin").put(pageOf(created.slug), options);
     expect(url).toBe(created.link);
   });
 });

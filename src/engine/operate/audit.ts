@@ -8,7 +8,7 @@ export interface Operator {
   actor: string;
 }
 
-/** What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule, a brand, a webhook, a token. */
+/** What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule, a brand, a webhook, an article, a token. */
 export const VERBS = [
   "retry",
   "confirm",
@@ -27,6 +27,8 @@ export const VERBS = [
   "undo",
   "settings",
   "redeliver",
+  "publish",
+  "unpublish",
   "mint",
   "revoke",
 ] as const;

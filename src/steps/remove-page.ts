@@ -1,0 +1,23 @@
+import { type Article, type ArticleChange, loadArticleOf, nextChange, pagePath } from "../content/articles.ts";
+import { takeDown } from "../content/page-store.ts";
+import { defineStep, type EffectCall, notRetryable } from "../engine/index.ts";
+
+/** An article whose page is up in this revision. */
+type Published = Pick<Article, "tenantId" | "id" | "brand" | "revision">;
+
+/** How a removal ended: the page is down, or was not up any more. */
+type Removed = { state: "down"; change: ArticleChange } | { state: "skipped"; why: string };
+
+/** Takes an article's page down, whoever put it up and however long ago. */
+export const removePage = defineStep({
+  effect: "natural",
+  async run({ input, key, signal, trace, env }: EffectCall<Published>): Promise<Removed> {
+    const article = await loadArticleOf(env.DB, input);
+    if (article.status !== "published") return { state: "skipped", why: `The article is ${article.status}: it has no page that is up.` };
+    if (article.revision !== input.revision) {
+      throw notRetryable(`The page is up in revision ${article.revision}, not ${input.revision}: send content.unpublish for that one.`);
+    }
+    await takeDown(env, { ...article, path: pagePath(article) }, { key, signal, trace });
+    return { state: "down", change: nextChange(article) };
+  },
+});
