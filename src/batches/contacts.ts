@@ -1,35 +1,56 @@
-import { asContact, type Contact, contactSchema, contactsByIds, type StoredContact, writeContacts } from "../contacts/contact.ts";
-import { fragment, rowChunks, sql } from "../engine/index.ts";
+import {
+  asContact,
+  type ContactRow,
+  contactRowSchema,
+  contactsByIds,
+  MAX_PROPERTIES,
+  overfullContacts,
+  type StoredContact,
+  writeContacts,
+} from "../contacts/contact.ts";
+import { batch, fragment, rowChunks, sql } from "../engine/index.ts";
 import type { Dataset } from "./dataset.ts";
 import { readJson } from "./jsonl.ts";
 import { pageOf } from "./page.ts";
 
-/** People and their addresses, in the table `contacts`. In CSV, `properties` is a JSON object, and every further column is a property too. */
-export const contacts: Dataset<Contact> = {
+/**
+ * People and their addresses, in the table `contacts`. In CSV, `properties` is a JSON object, and every further column is a property too; an
+ * empty cell says nothing.
+ */
+export const contacts: Dataset<ContactRow> = {
   name: "contacts",
   columns: ["contact_id", "email", "name", "properties"],
   required: ["contact_id", "email"],
   open: true,
   chunkRows: 1000,
-  schema: contactSchema,
-  compared: ["email", "name", "properties"],
+  schema: contactRowSchema,
+  compared: { email: null, name: "", properties: null },
   fromCells({ contact_id, email, name, properties, ...others }) {
     const further = Object.entries(others).filter(([, cell]) => cell !== "");
     const given = properties ? jsonObject(properties) : {};
     const twice = further.find(([column]) => Object.hasOwn(given, column));
     if (twice) throw new Error(`properties: ${twice[0]} has a column of its own too: say it in one of the two`);
-    return { contact_id, email, name, properties: { ...given, ...Object.fromEntries(further) } };
+    return { contact_id, email, name: name || undefined, properties: { ...given, ...Object.fromEntries(further) } };
   },
   toCells: ({ contact_id, email, name, properties }) => [
     contact_id,
     email,
-    name,
+    name ?? "",
     Object.keys(properties).length > 0 ? JSON.stringify(properties) : "",
   ],
   keyOf: ({ contact_id }) => contact_id,
-  take: async (_env, { batchId, envelope }, rows) => ({
-    statements: rowChunks(rows).map((chunk) => writeContacts(envelope.tenant_id, batchId, chunk)),
-  }),
+  async take({ DB }, { batchId, envelope: { tenant_id: tenantId } }, rows) {
+    const overfull = await batch(
+      DB,
+      rowChunks(rows).map((chunk) => overfullContacts(tenantId, chunk)),
+    );
+    const ids = new Set(overfull.flat().map(({ id }) => id));
+    const refused = new Map(
+      rows.flatMap(({ contact_id: id }, index) => (ids.has(id) ? [[index, `properties: would be more than ${MAX_PROPERTIES}`]] : [])),
+    );
+    const taken = namedOnce(rows.filter(({ contact_id: id }) => !ids.has(id)));
+    return { statements: rowChunks(taken).map((chunk) => writeContacts(tenantId, batchId, chunk)), refused };
+  },
   ours: ({ DB }, tenantId, keys) => contactsByIds(DB, tenantId, keys),
   dated: false,
   page: async ({ DB }, tenantId, { after }) => {
@@ -44,6 +65,17 @@ export const contacts: Dataset<Contact> = {
     return { rows: rows.map(asContact), next };
   },
 };
+
+/** Rows of one statement do not see each other: one without a name has that of the row before it of the same contact. */
+function namedOnce(rows: readonly ContactRow[]): ContactRow[] {
+  const names = new Map<string, string>();
+  return rows.map((row) => {
+    const name = row.name ?? names.get(row.contact_id);
+    if (name === undefined) return row;
+    names.set(row.contact_id, name);
+    return { ...row, name };
+  });
+}
 
 function jsonObject(text: string): object {
   const parsed = readJson(text, "properties: ");

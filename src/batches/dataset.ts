@@ -15,8 +15,8 @@ export interface Dataset<Row extends object = object> {
   readonly chunkRows: number;
   /** What a row must be: a JSON Lines object as it stands, a CSV row after `fromCells`. */
   readonly schema: z.ZodType<Row>;
-  /** What a reconciliation compares. */
-  readonly compared: readonly string[];
+  /** What a reconciliation compares, and as what one that is absent counts. */
+  readonly compared: Readonly<Record<string, unknown>>;
   /** A CSV row as the schema's input. What it throws is the row's problem. */
   fromCells(cells: Record<string, string>): unknown;
   toCells(row: Row): string[];

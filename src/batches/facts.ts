@@ -19,7 +19,7 @@ export const facts: Dataset<StatedFact> = {
   // Every entity of a chunk is a call to its ledger.
   chunkRows: 200,
   schema: statedFactSchema.transform((fact) => ({ ...fact, occurred_at: new Date(fact.occurred_at).toISOString() })),
-  compared: ["type", "subtype", "occurred_at", "payload"],
+  compared: { type: null, subtype: null, occurred_at: null, payload: null },
   fromCells: ({ subtype, payload = "", ...cells }) => ({ ...cells, ...(subtype && { subtype }), payload: readJson(payload, "payload: ") }),
   toCells: ({ fact_id, entity, type, subtype, occurred_at, payload }) => [
     fact_id,

@@ -87,10 +87,10 @@ export async function compareRest(call: BatchCall, { after, part }: Rest): Promi
   };
 }
 
-/** Which compared fields are not the same, absent ones being null. */
+/** Which compared fields are not the same. */
 function differing({ compared }: Dataset, one: object, other: object): string[] {
-  const field = (row: object, name: string) => fingerprintOf((row as Record<string, unknown>)[name] ?? null);
-  return compared.filter((name) => field(one, name) !== field(other, name));
+  const field = (row: object, name: string) => fingerprintOf((row as Record<string, unknown>)[name] ?? compared[name]);
+  return Object.keys(compared).filter((name) => field(one, name) !== field(other, name));
 }
 
 function outcomeOf({ batchId, dataset, same, different, onlyThere, onlyHere, rowsFailed }: Batch) {

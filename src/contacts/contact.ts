@@ -1,25 +1,33 @@
 import * as z from "zod";
-import { now, query, type Statement, sql } from "../engine/index.ts";
+import { fragment, now, query, type Statement, sql } from "../engine/index.ts";
 
 /** Characters of a property's text, and of a name. */
 export const MAX_VALUE_CHARACTERS = 2000;
 export const MAX_NAME_CHARACTERS = 200;
+/** Properties that one row of a file may name, and those that a contact may have of all that wrote it. */
+const MAX_NAMED = 50;
+export const MAX_PROPERTIES = 200;
 
 const value = z.union([z.string().max(MAX_VALUE_CHARACTERS), z.number(), z.boolean(), z.null()]);
 
 export const emailSchema = z.email().max(254);
 
-export const contactSchema = z.strictObject({
+/** A contact as a file has it. What it does not name stays as it is. */
+export const contactRowSchema = z.strictObject({
   contact_id: z.string().min(1).max(200),
   email: emailSchema,
-  name: z.string().max(MAX_NAME_CHARACTERS).default(""),
+  name: z.string().max(MAX_NAME_CHARACTERS).optional(),
   properties: z
     .record(z.string().min(1).max(64), value)
-    .refine((properties) => Object.keys(properties).length <= 50, "has more than 50 entries")
+    .refine((properties) => Object.keys(properties).length <= MAX_NAMED, `has more than ${MAX_NAMED} entries`)
     .default({}),
 });
 
-export type Contact = z.infer<typeof contactSchema>;
+export type ContactRow = z.infer<typeof contactRowSchema>;
+
+export interface Contact extends ContactRow {
+  name: string;
+}
 
 /** A contact, how often it was written, and by whom last. */
 export interface KeptContact extends Contact {
@@ -60,15 +68,32 @@ export async function contactsByIds(db: D1Database, tenantId: string, ids: reado
   return found.map(asContact);
 }
 
-/** Each of these rows (JSON) is one write of its contact, also when nothing changes: `revision` counts the writes. */
+/** Those of these rows (JSON) with which their contact would have more than `MAX_PROPERTIES`. */
+export function overfullContacts(tenantId: string, rows: string): Statement {
+  return sql`
+    SELECT c.contact_id AS id FROM json_each(${rows}) r
+    CROSS JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contact_id'
+    WHERE (SELECT count(*) FROM (SELECT key FROM json_each(c.properties) UNION SELECT key FROM json_each(r.value, '$.properties'))) > ${MAX_PROPERTIES}`;
+}
+
+/** A scalar of json_each as JSON. */
+const JSON_OF = fragment("json(CASE type WHEN 'true' THEN 'true' WHEN 'false' THEN 'false' ELSE json_quote(atom) END)");
+
+/**
+ * Each of these rows (JSON) is one write of its contact, also when nothing changes: `revision` counts the writes. A row changes the
+ * properties that it names, and the name if it has one; a property that is to be empty is written empty.
+ */
 export function writeContacts(tenantId: string, by: string, rows: string): Statement {
   return sql`
     INSERT INTO contacts (tenant_id, contact_id, email, name, properties, revision, updated_at, imported_by)
-    SELECT ${tenantId}, value->>'contact_id', value->>'email', value->>'name', value->'properties', 1, ${now}, ${by}
-    FROM json_each(${rows}) WHERE true
+    SELECT ${tenantId}, r.value->>'contact_id', r.value->>'email', coalesce(r.value->>'name', c.name, ''), r.value->'properties', 1, ${now}, ${by}
+    FROM json_each(${rows}) r LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contact_id' WHERE true
     ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
-      email = excluded.email, name = excluded.name, properties = excluded.properties, revision = contacts.revision + 1,
-      updated_at = excluded.updated_at, imported_by = excluded.imported_by`;
+      email = excluded.email, name = excluded.name, revision = contacts.revision + 1, updated_at = excluded.updated_at,
+      imported_by = excluded.imported_by,
+      properties = (SELECT json_group_object(key, ${JSON_OF}) FROM (
+        SELECT key, type, atom FROM json_each(contacts.properties) WHERE key NOT IN (SELECT key FROM json_each(excluded.properties))
+        UNION ALL SELECT key, type, atom FROM json_each(excluded.properties)))`;
 }
 
 /** A new contact; nothing if there is one with its id. */

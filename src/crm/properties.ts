@@ -43,6 +43,19 @@ export function toProperties(vars: object, { email, name, properties }: Contact,
   return ours;
 }
 
+/** What the CRM has of properties that a contact does not have at all, not even empty. */
+export function missingHere(
+  vars: object,
+  { properties }: Contact,
+  theirs: Readonly<Record<string, string | null>>,
+): Record<string, string> {
+  const missing = shared(vars).flatMap((name) => {
+    const value = name in properties ? "" : (theirs[name] ?? "");
+    return value !== "" && isTakeable(name, value) ? [[name, value] as const] : [];
+  });
+  return Object.fromEntries(missing);
+}
+
 /** A part of a contact's row. In `properties`, null removes. */
 export interface ContactPatch {
   email: string | null;

@@ -4,7 +4,7 @@ import { type Crm, type CrmRefusal, crm } from "../providers/index.ts";
 import { companyKey, contactKey } from "./keys.ts";
 import { type Candidate, candidatesByIds } from "./links.ts";
 import { mergeRecords } from "./merge-records.ts";
-import { asPatch, isChange, type Properties, toProperties } from "./properties.ts";
+import { asPatch, isChange, missingHere, type Properties, toProperties } from "./properties.ts";
 import type { Lost, Pushed } from "./pushed.ts";
 import { isForeign, type RecordThere, readRecords } from "./records.ts";
 import { type Busy, beginSend, sentBefore } from "./sends.ts";
@@ -166,7 +166,7 @@ function compared(
   candidate: Candidate,
   record: RecordThere,
   before: readonly Properties[],
-  { revive }: Thoroughness,
+  { revive, compare }: Thoroughness,
   pushed: Pushed,
 ): Work[] {
   const { contact, link } = candidate;
@@ -185,6 +185,8 @@ function compared(
   const theirs = record.state === "found" ? record.found : undefined;
   const maybe = [...(link?.maybe ?? []), ...before];
   const settled = settle(toProperties(env, contact, known), known, theirs?.properties ?? null, maybe);
+  // What only the CRM has is nobody's change, and still what the contact lacks.
+  if (compare && theirs) settled.take = { ...missingHere(env, contact, theirs.properties), ...settled.take };
   const crmId = isGone ? null : (theirs?.crmId ?? link?.crmId ?? null);
   return [{ candidate, id, crmId, readAt: theirs ? Date.parse(theirs.updatedAt) : null, settled, maybe }];
 }
