@@ -53,47 +53,66 @@ export function jsonSchema(schema: z.ZodType): Record<string, unknown> {
 }
 
 /**
- * Reads no further than the limit: a body without a length could fill the isolate's memory. Errors: `payload_too_large`, `invalid_json` for
- * bytes that are no text, or that break off.
+ * Reads no further than the limit: a body without a length could fill the isolate's memory. A stranger's body has to come in time as well:
+ * who is known is known by all of it. Errors: `payload_too_large`, `invalid_json` for bytes that are no text, or that break off.
  */
-export async function readText(request: Request, maxBytes: number): Promise<string> {
+export async function readText(request: Request, maxBytes: number, withinMs?: number): Promise<string> {
   const reader = request.body?.getReader();
   if (!reader) return "";
+  const deadline = withinMs === undefined ? undefined : after(withinMs);
   const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: false });
   let text = "";
   let bytes = 0;
-  for (let chunk = await next(reader); chunk; chunk = await next(reader)) {
-    bytes += chunk.byteLength;
-    if (bytes > maxBytes) {
-      await drain(reader);
-      throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes: send less at once.`);
+  try {
+    for (let chunk = await next(reader, deadline); chunk; chunk = await next(reader, deadline)) {
+      bytes += chunk.byteLength;
+      if (bytes > maxBytes) {
+        await drain(reader);
+        throw new MillraceError("payload_too_large", `The body is larger than ${maxBytes} bytes: send less at once.`);
+      }
+      text += decoded(() => decoder.decode(chunk, { stream: true }));
     }
-    text += decoded(() => decoder.decode(chunk, { stream: true }));
+  } finally {
+    deadline?.clear();
   }
   return text + decoded(() => decoder.decode());
 }
 
 type Reader = Pick<ReadableStreamDefaultReader<Uint8Array>, "read" | "cancel">;
 
-/** The next bytes; undefined at the end. A caller who hangs up hears no answer, so it is none of ours to log as an error. */
-async function next(reader: Reader): Promise<Uint8Array | undefined> {
-  try {
-    return (await reader.read()).value;
-  } catch {
-    throw new MillraceError("invalid_json", "The body broke off before its end. Send it again.");
-  }
+interface Deadline {
+  passed: Promise<"late">;
+  clear: () => void;
 }
 
-/** Reads on and keeps nothing, within bounds: a connection that is closed on somebody who is still sending loses the answer with it. */
+function after(ms: number): Deadline {
+  const { promise: passed, resolve } = Promise.withResolvers<"late">();
+  const timer = setTimeout(resolve, ms, "late");
+  return { passed, clear: () => clearTimeout(timer) };
+}
+
+/** The next bytes; undefined at the end. A caller who hangs up hears no answer, so it is none of ours to log as an error. */
+async function next(reader: Reader, deadline: Deadline | undefined): Promise<Uint8Array | undefined> {
+  const reading = reader.read().catch(() => "broken" as const);
+  const read = await (deadline ? Promise.race([deadline.passed, reading]) : reading);
+  if (typeof read === "object") return read.value;
+  void reader.cancel().catch(() => {});
+  throw new MillraceError("invalid_json", "The body broke off before its end. Send it again.");
+}
+
+/**
+ * Reads on and keeps nothing, within bounds: a connection that is closed on somebody who is still sending loses the answer with it. The
+ * time is looked at while nothing comes, too: who is refused could otherwise hold a request open for nothing.
+ */
 export async function drain(reader: Reader): Promise<void> {
-  const giveUpAt = Date.now() + MAX_DRAINING_MS;
-  let bytes = 0;
-  while (bytes <= MAX_DRAINED_BYTES && Date.now() < giveUpAt) {
-    const { value } = await reader.read().catch(() => ({ value: undefined }));
-    if (!value) return;
-    bytes += value.byteLength;
+  const deadline = after(MAX_DRAINING_MS);
+  for (let bytes = 0; bytes <= MAX_DRAINED_BYTES; ) {
+    const read = await Promise.race([deadline.passed, reader.read().catch(() => "broken" as const)]);
+    if (typeof read === "string" || !read.value) break;
+    bytes += read.value.byteLength;
   }
-  await reader.cancel().catch(() => {});
+  deadline.clear();
+  void reader.cancel().catch(() => {});
 }
 
 /** What cannot be read is not guessed: a replaced character would be stored as if it had been sent. */

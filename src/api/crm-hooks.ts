@@ -10,6 +10,8 @@ import { answers } from "./responses.ts";
 
 /** HubSpot sends at most 100 events at once; each is a few hundred bytes, and a property's value may be long. */
 const MAX_BYTES = 4 * 1024 * 1024;
+/** HubSpot hears no later answer, so a body that takes longer is not one of its own. */
+const HUBSPOT_WAITS_MS = 5000;
 
 /** What the document calls the signature that stands in for a token. */
 const HUBSPOT_SIGNATURE = "hubspotSignature";
@@ -46,7 +48,7 @@ export function crmHooks(catalog: Catalog) {
     description: "HubSpot's signature of method, address, body and `X-HubSpot-Request-Timestamp`, with the secret that both sides share.",
   });
   return routes.openapi(take, async ({ env, req, json }) => {
-    const text = await readText(req.raw, MAX_BYTES);
+    const text = await readText(req.raw, MAX_BYTES, HUBSPOT_WAITS_MS);
     if (!verifyHubspotSignature({ method: req.method, url: req.url, headers: req.raw.headers }, text, crmWebhookSecret(env))) {
       throw new HttpRefusal("signature_invalid", "The signature is missing, wrong, or older than five minutes. Nothing was taken.", {
         // A 401 has to name a scheme, and HubSpot's has no registered name.

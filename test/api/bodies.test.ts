@@ -1,7 +1,8 @@
+import { exports } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { readText } from "../../src/api/body.ts";
 import { nearest, parseBounded } from "../../src/engine/index.ts";
-import { callerWith, expectProblem, research, send } from "./client.ts";
+import { callerWith, expectProblem, type Json, research, send } from "./client.ts";
 
 const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;
 
@@ -138,6 +139,43 @@ describe("A hostile body", () => {
       const answer = await send(path, { method: "POST", headers, body });
       expect([path, answer.status, left]).toEqual([path, status, -1]);
     }
+  });
+
+  it("that begins and never goes on holds no refusal back for more than five seconds, on any route", async () => {
+    const unable = await callerWith(["unattributed"]);
+    const able = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
+    const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
+    const stalled = (path: string, method: string, headers: Record<string, string>) => {
+      const start = (controller: ReadableStreamDefaultController) => controller.enqueue(new TextEncoder().encode("{"));
+      return send(path, {
+        method,
+        headers: { "content-length": "1000", "content-type": "application/json", ...headers },
+        body: new ReadableStream({ start }),
+      });
+    };
+    const routes = Object.entries<Json>(document.paths).flatMap(([path, item]) =>
+      Object.entries<Json>(item).flatMap(([method, { requestBody }]) =>
+        requestBody ? [[path.replaceAll(/\{\w+\}/g, "1"), method.toUpperCase()] as const] : [],
+      ),
+    );
+    expect(routes.length).toBeGreaterThan(35);
+    const refusals = [
+      ["a stranger's", {}],
+      ["one of a token that may not", { authorization: `Bearer ${unable.token}` }],
+      ["one of another type", { authorization: `Bearer ${able.token}`, "content-type": "text/plain" }],
+      ["one that is packed", { authorization: `Bearer ${able.token}`, "content-encoding": "gzip" }],
+      ["one with an unknown query", { authorization: `Bearer ${able.token}` }, "?nonesuch=1"],
+      ["one on another route", {}, "/nonesuch/nonesuch"],
+      ["one that announces 2 GB", { authorization: `Bearer ${able.token}`, "content-type": "text/csv", "content-length": "2147483648" }],
+    ] as const;
+    const began = Date.now();
+    const answers = await Promise.all(
+      routes.flatMap(([path, method]) =>
+        refusals.map(async ([whose, headers, more = ""]) => [method, path, whose, (await stalled(path + more, method, headers)).status]),
+      ),
+    );
+    expect(answers.filter(([, , , status]) => Number(status) < 400 || Number(status) >= 500)).toEqual([]);
+    expect(Date.now() - began).toBeLessThan(20_000);
   });
 
   it("that breaks off is refused, and is no error of ours", async () => {
