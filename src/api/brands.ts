@@ -10,7 +10,7 @@ import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { page, pageOf, pageQuery } from "./paging.ts";
+import { nameQuery, page, pageByName, pageOf, pageQuery } from "./paging.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";
@@ -114,10 +114,7 @@ const list = createRoute({
   description: "A brand is known once somebody has set something for it, or its agent has decided something.",
   ...needs("read"),
   request: {
-    query: z.strictObject({
-      cursor: brandName.optional().openapi({ description: "The `next_cursor` of the page before." }),
-      limit: pageQuery.limit,
-    }),
+    query: z.strictObject(nameQuery(50, 200)),
   },
   responses: { 200: answers("A page of brands", pageOf(BrandSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
@@ -169,8 +166,10 @@ export function brands(_catalog: Catalog) {
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
       const { cursor = "", limit } = req.valid("query");
       const found = await listBrands(env.DB, caller.tenantId, cursor, limit + 1);
-      const items = found.slice(0, limit);
-      return json({ items: items.map(brandView), next_cursor: found.length > limit ? (items.at(-1)?.brand ?? null) : null }, 200);
+      return json(
+        pageByName(found, limit, ({ brand }) => brand, brandView),
+        200,
+      );
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const { brand } = req.valid("param");

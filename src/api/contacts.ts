@@ -4,7 +4,7 @@ import { chosenName } from "../facts/chosen-name.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
-import { pageLimit, pageOf } from "./paging.ts";
+import { nameQuery, pageByName, pageOf } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, timestamp } from "./time.ts";
@@ -37,10 +37,7 @@ const list = createRoute({
   summary: "List the contacts that batches and the CRM brought, in the order of their ids",
   ...needs("read"),
   request: {
-    query: z.strictObject({
-      cursor: z.string().max(200).default("").openapi({ description: "The `next_cursor` of the page before." }),
-      limit: pageLimit(100, 1000),
-    }),
+    query: z.strictObject(nameQuery(100, 1000)),
   },
   responses: {
     200: answers("A page of contacts", pageOf(KeptContactSchema)),
@@ -65,11 +62,12 @@ const show = createRoute({
 export function contacts() {
   return new OpenAPIHono<ApiEnv>()
     .openapi(list, async (context) => {
-      const { cursor, limit } = context.req.valid("query");
-      // One more than asked for says whether there is a next page.
+      const { cursor = "", limit } = context.req.valid("query");
       const found = await listContacts(context.env.DB, context.var.caller.tenantId, cursor, limit + 1);
-      const items = found.slice(0, limit).map(contactView);
-      return context.json({ items, next_cursor: found.length > limit ? (items.at(-1)?.contact_id ?? null) : null }, 200);
+      return context.json(
+        pageByName(found, limit, ({ contact_id }) => contact_id, contactView),
+        200,
+      );
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) =>
       json(await contactBookOf(env, caller.tenantId).contact(req.valid("param").id), 200),

@@ -5,7 +5,7 @@ import { chosenName } from "../facts/chosen-name.ts";
 import { needs } from "./auth.ts";
 import { byContact } from "./crm-syncs.ts";
 import type { ApiEnv } from "./env.ts";
-import { pageOf } from "./paging.ts";
+import { pageByName, pageOf } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { isoOrNull, timestamp } from "./time.ts";
@@ -45,12 +45,13 @@ const list = createRoute({
 
 export function crmLinks() {
   return new OpenAPIHono<ApiEnv>().openapi(list, async ({ env, req, var: { caller }, json }) => {
-    const { contact_id: contactId, crm_id: crmId, pending, cursor, limit } = req.valid("query");
+    const { contact_id: contactId, crm_id: crmId, pending, cursor = "", limit } = req.valid("query");
     const filter = { contactId, crmId, pending: pending === undefined ? undefined : pending === "true" };
-    // One more than asked for says whether there is a next page.
     const found = await listStandings(env.DB, caller.tenantId, filter, cursor, limit + 1);
-    const items = found.slice(0, limit).map(linkView);
-    return json({ items, next_cursor: found.length > limit ? (items.at(-1)?.contact_id ?? null) : null }, 200);
+    return json(
+      pageByName(found, limit, ({ contactId }) => contactId, linkView),
+      200,
+    );
   });
 }
 

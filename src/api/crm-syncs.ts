@@ -4,7 +4,7 @@ import { findSync, listSyncs, SYNC_STATES, type Sync } from "../crm/sync.ts";
 import { beginning } from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
-import { page, pageLimit, pageOf, pageQuery } from "./paging.ts";
+import { nameQuery, page, pageByName, pageOf, pageQuery } from "./paging.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";
@@ -48,10 +48,7 @@ const FailureSchema = z
 const params = z.object({ id: z.string() });
 
 /** How a list in the order of contacts is asked for. */
-export const byContact = {
-  cursor: z.string().max(200).default("").openapi({ description: "The `next_cursor` of the page before." }),
-  limit: pageLimit(100, 1000),
-};
+export const byContact = nameQuery(100, 1000);
 
 const list = createRoute({
   method: "get",
@@ -99,12 +96,13 @@ export function crmSyncs() {
       return json(syncView(await syncOf(env.DB, caller.tenantId, id)), 200);
     })
     .openapi(failures, async ({ env, req, var: { caller }, json }) => {
-      const { cursor, limit } = req.valid("query");
+      const { cursor = "", limit } = req.valid("query");
       const { syncId } = await syncOf(env.DB, caller.tenantId, req.valid("param").id);
-      // One more than asked for says whether there is a next page.
       const found = await listFailures(env.DB, { tenantId: caller.tenantId, syncId }, cursor, limit + 1);
-      const items = found.slice(0, limit).map(failureView);
-      return json({ items, next_cursor: found.length > limit ? (items.at(-1)?.contact_id ?? null) : null }, 200);
+      return json(
+        pageByName(found, limit, ({ contactId }) => contactId, failureView),
+        200,
+      );
     });
 }
 

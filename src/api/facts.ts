@@ -8,7 +8,7 @@ import { appendEach, reusedName } from "../objects/ledgers.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { pageOf, pageQuery } from "./paging.ts";
+import { pageOf, pageQuery, timeCursor } from "./paging.ts";
 import { ProblemSchema, problemOf, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, timestamp } from "./time.ts";
@@ -100,12 +100,7 @@ const list = createRoute({
         .optional()
         .openapi({ description: "Only facts recorded before this moment: where to look for a job or a trace of a time." }),
       ...pageQuery,
-      cursor: z
-        .string()
-        .max(1200)
-        .refine((cursor) => readCursor(cursor) !== undefined, "is not a cursor: pass the `next_cursor` of the page before, or nothing")
-        .optional()
-        .openapi({ description: "The `next_cursor` of the page before." }),
+      cursor: timeCursor((cursor) => readCursor(cursor)?.recorded_at),
     }),
   },
   responses: {

@@ -18,7 +18,7 @@ import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
 import { idempotencyKey, keyHeader } from "./idempotency-key.ts";
-import { page, pageOf, pageQuery } from "./paging.ts";
+import { nameQuery, page, pageByName, pageOf, pageQuery } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";
@@ -81,10 +81,7 @@ const list = createRoute({
   summary: "List the schedules by name, each with what became of its last time",
   ...needs("read"),
   request: {
-    query: z.strictObject({
-      ...pageQuery,
-      cursor: z.string().max(80).default("").openapi({ description: "The `next_cursor` of the page before." }),
-    }),
+    query: z.strictObject(nameQuery(50, 200)),
   },
   responses: { 200: answers("A page of schedules", pageOf(ScheduleSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
@@ -175,11 +172,12 @@ const runs = createRoute({
 export function schedules(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
-      const { cursor, limit } = req.valid("query");
-      // One more than asked for says whether there is a next page.
+      const { cursor = "", limit } = req.valid("query");
       const found = await listSchedules(env, caller, { after: cursor, limit: limit + 1 });
-      const items = found.slice(0, limit).map(scheduleView);
-      return json({ items, next_cursor: found.length > limit ? (items.at(-1)?.name ?? null) : null }, 200);
+      return json(
+        pageByName(found, limit, ({ name }) => name, scheduleView),
+        200,
+      );
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) =>
       json(scheduleView(await getSchedule(env, caller, req.valid("param").name)), 200),

@@ -93,9 +93,15 @@ export function readCursor(cursor: string | undefined): Position | undefined {
   if (cursor === undefined) return undefined;
   try {
     const [recorded_at, entity, sequence] = JSON.parse(Buffer.from(cursor, "base64url").toString());
-    if (!Number.isSafeInteger(recorded_at) || typeof entity !== "string" || !Number.isSafeInteger(sequence)) return undefined;
-    return { recorded_at, entity, sequence };
+    const place = { recorded_at, entity, sequence };
+    const isPlace = typeof entity === "string" && entity !== "" && isCount(recorded_at) && isCount(sequence);
+    // Base64 is read loosely: only what would be written just so was written here.
+    return isPlace && writeCursor(place) === cursor ? place : undefined;
   } catch {
     return undefined;
   }
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && Number(value) > 0;
 }

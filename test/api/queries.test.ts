@@ -1,5 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
+import { completed } from "../batches/batch.ts";
 import { callerWith, expectProblem, fresh, type Json, research } from "./client.ts";
 
 async function operations(): Promise<{ method: string; path: string; parameters: Json[] }[]> {
@@ -40,6 +41,70 @@ describe("A query", () => {
     }
     expect((await caller.get("/v1/instances?limit=5")).status).toBe(200);
     expectProblem(await caller.get("/v1/instances?limit=201"), 422, "invalid_payload");
+  });
+
+  it("with a cursor that is a slip, or was made up, is refused by every list", async () => {
+    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
+    const lists = (await operations()).filter(({ parameters }) => parameters.some(({ name }) => name === "cursor"));
+    expect(lists.length).toBeGreaterThan(15);
+    const made = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
+    const places = [
+      [-5, "", 0],
+      [0, "a", 1],
+      [1, "", 1],
+      [1, "a", 0],
+      [Number.MAX_SAFE_INTEGER, "a", 1],
+      [1, "a", 1, 1],
+    ].map(made);
+    const slips = [
+      "",
+      "null",
+      "undefined",
+      "NaN",
+      "%00",
+      "%20",
+      "0",
+      "1",
+      "a",
+      "c1",
+      "true",
+      "[object%20Object]",
+      "==",
+      "~",
+      "~=",
+      "~A",
+      "~_w",
+    ];
+    for (const { path } of lists) {
+      const taken = [];
+      for (const cursor of [...slips, ...places]) {
+        const answer = await caller.get(`${called(path)}?cursor=${cursor}`);
+        if (answer.status !== 422 || answer.body.issues[0].path !== "cursor") taken.push(cursor);
+      }
+      expect([path, taken]).toEqual([path, []]);
+    }
+  });
+
+  it("with a page's cursor to which something was added, or of which something is missing, is refused by every kind of list", async () => {
+    const caller = await callerWith();
+    const row = (id: string) => ({ contact_id: id, email: `${id}@example.com` });
+    await completed(caller, [row("null"), row("ünï/%"), row("z")].map((one) => JSON.stringify(one)).join("\n"), {
+      type: "application/x-ndjson",
+    });
+    for (const name of ["null", "undefined", "z"]) {
+      await caller.call("PUT", `/v1/brands/${name}`, {});
+      const command = { type: "brand.audit", payload: { brand: name } };
+      expect((await caller.call("PUT", `/v1/schedules/${name}`, { cron: "0 3 * * 1", command, reason: "weekly" })).status).toBeLessThan(
+        300,
+      );
+    }
+    for (const path of ["/v1/contacts", "/v1/crm/links", "/v1/brands", "/v1/schedules"]) {
+      const whole = (await caller.get(path)).body.items;
+      const { items, next_cursor: cursor } = (await caller.get(`${path}?limit=1`)).body;
+      expect([path, [...items, ...(await caller.get(`${path}?cursor=${cursor}`)).body.items]]).toEqual([path, whole]);
+      for (const other of [`${cursor}==`, `${cursor}%00`, `${cursor}.`, ` ${cursor}`, `${cursor}/`])
+        expect([path, other, (await caller.get(`${path}?cursor=${other}`)).status]).toEqual([path, other, 422]);
+    }
   });
 
   it("with a cursor that this server cannot have made is refused", async () => {

@@ -50,7 +50,7 @@ it("brands are listed by name, page by page, to their own tenant alone; one that
   await decided(caller, await cycle(caller, { brand: "c", cycle: "w1", keywords: ["k"] }));
   await stands(caller, "c", { live: 1 });
   const first = (await caller.get("/v1/brands?limit=2")).body;
-  expect(first).toMatchObject({ items: [{ brand: "a" }, { brand: "b" }], next_cursor: "b" });
+  expect(first).toMatchObject({ items: [{ brand: "a" }, { brand: "b" }], next_cursor: expect.any(String) });
   expect((await caller.get(`/v1/brands?limit=2&cursor=${first.next_cursor}`)).body).toMatchObject({
     items: [{ brand: "c", updated_by: null, settings: { max_drafts: 5 } }],
     next_cursor: null,

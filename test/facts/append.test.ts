@@ -166,6 +166,8 @@ describe("GET /v1/facts", () => {
         cursor = body.next_cursor;
         if (!cursor) break;
         expect(body.items).toHaveLength(2);
+        for (const other of [`${cursor}A`, `${cursor}x`, `${cursor}==`, `${cursor}%00`, ` ${cursor}`])
+          expect([other, (await caller.get(`/v1/facts?${query}cursor=${other}`)).status]).toEqual([other, 422]);
       }
       expect(paged).toEqual(whole.items);
     }
