@@ -1,4 +1,4 @@
-import { styleText } from "node:util";
+import { stripVTControlCharacters, styleText } from "node:util";
 
 type Style = "bold" | "dim" | "green" | "red" | "yellow" | "cyan";
 
@@ -6,6 +6,14 @@ type Style = "bold" | "dim" | "green" | "red" | "yellow" | "cyan";
 export function paint(style: Style, text: string): string {
   return styleText(style, text, { stream: process.stdout });
 }
+
+/** A text that others have written, as one line that a terminal can do nothing with but show it: no sequences, line breaks or turned directions. */
+export function oneLine(text: string): string {
+  return stripVTControlCharacters(text).replace(UNSEEN, " ").trim();
+}
+
+/** Controls, separators of lines, and what changes the order or hides; not what joins the letters of some scripts. */
+const UNSEEN = /[[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]--[\u200c\u200d]]+/gv;
 
 export function say(line = ""): void {
   process.stdout.write(`${line}\n`);

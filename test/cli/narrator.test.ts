@@ -66,7 +66,7 @@ describe("What the terminal says of an instance", () => {
     hear(uncaught("Error: No."));
     vi.advanceTimersByTime(10_000);
     expect(heard).toEqual([
-      "place-order 42 errored at charge card: No.\nNever.\n          retry it: curl 'http://localhost:8787/v1/instances/abc/retry'" +
+      "place-order 42 errored at charge card: No. Never.\n          retry it: curl 'http://localhost:8787/v1/instances/abc/retry'" +
         ` ${AUTH} -H 'Content-Type: application/json' -d '{"reason":"looked at it"}'`,
     ]);
   });

@@ -34,6 +34,9 @@ it.each([
   "",
   "[wrangler:info] GET /healthz 200 OK (3ms)",
   "env.DB (millrace)   D1 Database",
+  "[wrangler:info] GET /x/[ERROR]forged-by-a-stranger 404 Not Found (3ms)",
+  "[wrangler:info] GET /x/[ERROR]Uncaught 404 Not Found (3ms)",
+  '[wrangler:info] GET /x/✘[ERROR]{"log":"ended"} 404 Not Found (3ms)',
   '{"log":"batch',
   '{"log":"retention","removed":{},"unfinished":["batches","text calls"],"ms":2022}',
 ])("%s stays in the file", (line) => {

@@ -1,6 +1,7 @@
-import { paint } from "../terminal.ts";
+import { oneLine, paint } from "../terminal.ts";
 import { authOption } from "./token.ts";
-import { humanLine, plainLine } from "./worker-log.ts";
+import { eventIn, humanLine, type LogLine } from "./worker-log.ts";
+import { errorOf } from "./wrangler.ts";
 
 /** How long the runtime's word for an error waits for the engine's own: either may be written first. */
 const PATIENCE_MS = 1500;
@@ -17,7 +18,7 @@ export function narrator(at: { url: string; tokenFile: string }, tell: (sentence
   const isTold = (text: string) => told.some((error) => saysTheSame(text, error));
 
   return (line) => {
-    const uncaught = UNCAUGHT.exec(plainLine(line))?.[1];
+    const uncaught = UNCAUGHT.exec(errorOf(line) ?? "")?.[1];
     if (uncaught !== undefined) {
       if (isTold(uncaught)) return;
       const one = {
@@ -30,8 +31,8 @@ export function narrator(at: { url: string; tokenFile: string }, tell: (sentence
       held.add(one);
       return;
     }
-    const event = eventIn(line);
-    if (event && TELLS_ERRORS.has(event.log) && event.error !== undefined) {
+    const event = eventIn(line) as Told | undefined;
+    if (event && TELLS_ERRORS.has(event.log) && typeof event.error === "string") {
       told.push(event.error);
       if (told.length > REMEMBERED) told.shift();
       for (const one of held) {
@@ -42,24 +43,24 @@ export function narrator(at: { url: string; tokenFile: string }, tell: (sentence
     }
     const human = humanLine(line);
     if (human === undefined) return;
-    const next = event ? nextCommands(at, event) : [];
+    const next = event && isNamed(event) ? nextCommands(at, event) : [];
     if (event?.log === "ended" && event.error === undefined) return tell(paint("dim", human));
     tell([human, ...next].join("\n          "));
   };
 }
 
-const UNCAUGHT = /\[ERROR\]\s*Uncaught (?:\(in promise\) )?(.*)$/;
+const UNCAUGHT = /^Uncaught (?:\(in promise\) )?(.*)$/;
 const TELLS_ERRORS: ReadonlySet<string> = new Set(["attempt", "ended"]);
 
 /** The runtime puts names of classes before a message, and sometimes more behind it; of one of several lines it has the first. */
 function saysTheSame(uncaught: string, error: string): boolean {
   const [first = ""] = error.split("\n");
   const said = uncaught.replace(/^(?:\w*Error: )+/, "");
-  return first.trim() === "" ? said.trim() === "" : said.startsWith(first.replace(/^(?:\w*Error: )+/, "").trim());
+  const known = oneLine(first.replace(/^(?:\w*Error: )+/, ""));
+  return known === "" ? said.trim() === "" : said.startsWith(known);
 }
 
-interface Told {
-  log: string;
+interface Told extends LogLine {
   instance_id: string;
   outcome?: string;
   code?: string;
@@ -71,14 +72,10 @@ interface Told {
   approval_id?: string;
 }
 
-function eventIn(line: string): Told | undefined {
-  const plain = plainLine(line);
-  if (!plain.startsWith('{"log":')) return undefined;
-  try {
-    return JSON.parse(plain);
-  } catch {
-    return undefined;
-  }
+/** True where everything is a name that stands in a command: a line that only looks like the engine's must not bring a command of its own. */
+function isNamed({ instance_id, event_type, approval_id, error }: Told): boolean {
+  const names = [instance_id, event_type, approval_id].filter((name) => name !== undefined);
+  return names.every((name) => /^[\w.-]+$/.test(name)) && (error === undefined || typeof error === "string");
 }
 
 /**

@@ -1,5 +1,6 @@
 import { closeSync, openSync, readSync, renameSync, statSync } from "node:fs";
-import { stripVTControlCharacters } from "node:util";
+import { oneLine } from "../terminal.ts";
+import { errorOf } from "./wrangler.ts";
 
 const LOOK_EVERY_MS = 250;
 /** A log that has grown beyond this is put aside at the next start; the one put aside before goes. */
@@ -36,31 +37,34 @@ function sizeOf(file: string): number {
 /** What wrangler lists behind the one error that a Worker threw as it was loaded: everything that is missing because of it. */
 const FOLLOWS = /has no such named entrypoint|The Workers runtime failed to start/;
 
-/** A line without colours, and one of the Worker's own without wrangler's mark in front, which it gives to warnings and errors. */
-export function plainLine(line: string): string {
-  return stripVTControlCharacters(line)
-    .trim()
-    .replace(/^\S* ?\[(?:WARNING|ERROR)\] (?=\{"log":)/, "");
-}
+/** One line of the Worker's own, said as JSON. */
+export type LogLine = Record<string, unknown> & { log: string };
 
-/** What a line of the log says to people; undefined for those that only a search needs. */
-export function humanLine(line: string): string | undefined {
-  const plain = plainLine(line);
-  if (plain.startsWith('{"log":')) return eventLine(plain);
-  if (FOLLOWS.test(plain)) return undefined;
-  if (plain.includes("[ERROR]")) return plain.replace(/^.*\[ERROR\]\s*/, "error: ");
-  if (plain.includes("Reloading local server")) return "a source changed: the Worker is loaded anew";
-  return undefined;
-}
-
-function eventLine(json: string): string | undefined {
-  let event: Record<string, unknown>;
+/** What the Worker said in a line, without the mark that wrangler gives to warnings and errors; undefined where it is none of the Worker's. */
+export function eventIn(line: string): LogLine | undefined {
+  const said = /^(?:\S \[(?:WARNING|ERROR)\] )?(\{"log":.*)$/.exec(oneLine(line))?.[1];
   try {
-    event = JSON.parse(json);
+    return said === undefined ? undefined : JSON.parse(said);
   } catch {
     return undefined;
   }
-  const { log, queue, messages, ...rest } = event;
+}
+
+/** What a line of the log says to people, in one line; undefined for those that only a search needs. */
+export function humanLine(line: string): string | undefined {
+  const event = eventIn(line);
+  const words = event ? eventWords(event) : runtimeWords(line);
+  // Whatever tenants wrote came back with the JSON, so it is only now that nothing of it can act.
+  return words === undefined ? undefined : oneLine(words);
+}
+
+function runtimeWords(line: string): string | undefined {
+  const error = errorOf(line);
+  if (error !== undefined) return FOLLOWS.test(error) || error.startsWith('{"log":') ? undefined : `error: ${error}`;
+  return /^\S Reloading local server/.test(oneLine(line)) ? "a source changed: the Worker is loaded anew" : undefined;
+}
+
+function eventWords({ log, queue, messages, ...rest }: LogLine): string | undefined {
   switch (log) {
     case "batch":
       return `${queue}: ${messages} ${messages === 1 ? "message" : "messages"}, ${counts(rest)}`;

@@ -1,8 +1,8 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
 import { join, relative } from "node:path";
-import { stripVTControlCharacters } from "node:util";
 import { Refusal } from "../command.ts";
+import { oneLine } from "../terminal.ts";
 
 export const ROOT = join(import.meta.dirname, "../../..");
 export const WRANGLER = join(ROOT, "node_modules/wrangler/bin/wrangler.js");
@@ -45,26 +45,31 @@ export function lastError(output: string): string {
 /** What the Worker threw as it was loaded, or else the last line that is an error: wrangler's, or a program's that died. Undefined for none. */
 export function errorIn(output: string): string | undefined {
   const lines = linesOf(output);
-  const errors = lines.filter((line) => line.includes("[ERROR]"));
-  const thrown = errors.findLast((line) => LOADING.test(line));
+  const errors = lines.map(errorOf).filter((error) => error !== undefined);
+  const thrown = errors.findLast((error) => LOADING.test(error));
   const error = thrown ?? errors.at(-1) ?? lines.findLast((line) => /^(?:Uncaught )?\w*Error(?: \[\w+\])?: /.test(line));
-  return error?.replace(/^.*\[ERROR\]\s*/, "").replace(LOADING, "");
+  return error?.replace(LOADING, "");
+}
+
+/** What wrangler calls an error, without its mark; undefined for other lines, also for those of requests that have the mark in their path. */
+export function errorOf(line: string): string | undefined {
+  return /^\S \[ERROR\]\s*(.*)$/.exec(oneLine(line))?.[1];
 }
 
 function linesOf(output: string): string[] {
-  return stripVTControlCharacters(output)
+  return output
     .split("\n")
-    .map((line) => line.trim())
+    .map(oneLine)
     .filter((line) => line !== "" && !line.startsWith("🪵"));
 }
 
 /** True for a line of the log in which the runtime says what the Worker threw as it was loaded. */
 export function isLoadingError(line: string): boolean {
-  return line.includes("[ERROR]") && LOADING.test(stripVTControlCharacters(line));
+  return LOADING.test(errorOf(line) ?? "");
 }
 
 /** What a Worker's own code threw before it could serve anything: wrangler lists behind it what is missing because of that. */
-const LOADING = /service core:user:\S+ Uncaught (?:Error: )?(?:\w+Error: )?/;
+const LOADING = /^service core:user:\S+ Uncaught (?:Error: )?(?:\w+Error: )?/;
 
 /** A path as people of this checkout write it. */
 export function shown(path: string): string {
