@@ -50,7 +50,7 @@ const PAUSES_MS = [1_000, 5_000, 30_000, 120_000, LOOK_EVERY_MS] as const;
 export class BrandAgent extends DurableObject<Env> implements EventListener {
   protected readonly catalog: Catalog | undefined;
   readonly #sql = this.ctx.storage.sql;
-  readonly #tables = new Tables(this.#sql, "agent", BRAND_SCHEMA);
+  readonly #tables = new Tables(this.ctx.storage, "agent", BRAND_SCHEMA);
   readonly #state = new BrandState(this.#sql);
   readonly #log = new DecisionLog(this.#sql);
   /** Rounds that failed in a row. */

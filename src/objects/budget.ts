@@ -68,7 +68,7 @@ const MARKS = 62;
  */
 export class Budget extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
-  readonly #tables = new Tables(this.#sql, "budget", SCHEMA);
+  readonly #tables = new Tables(this.ctx.storage, "budget", SCHEMA, CHANGES);
 
   state(): BudgetState {
     return this.#now(() => this.#state());
@@ -101,7 +101,10 @@ export class Budget extends DurableObject<Env> {
         return { granted: false, hold: null, expires_at: null, replayed: false, reason, remaining_cents };
       }
       const until = at + expires_in_seconds * 1000;
-      const hold = digest("hold", key, known?.hold ?? "");
+      const granting = "UPDATE budget SET held = held + ?, granted = granted + 1 RETURNING granted";
+      const { granted } = this.#sql.exec<{ granted: number }>(granting, amount_cents).one();
+      // Counted, so that no name comes back: whoever ends a hold that is forgotten ends nobody else's.
+      const hold = digest("hold", key, String(granted));
       this.#sql.exec(
         "INSERT OR REPLACE INTO holds (hold, key, amount, state, until) VALUES (?, ?, ?, 'held', ?)",
         hold,
@@ -109,7 +112,6 @@ export class Budget extends DurableObject<Env> {
         amount_cents,
         until,
       );
-      this.#sql.exec("UPDATE budget SET held = held + ?", amount_cents);
       for (const state of ENDED) this.#sql.exec(FORGET, state, at - REMEMBER_MS, FORGET_HOLDS);
       const remaining = remaining_cents - amount_cents;
       return { granted: true, hold, expires_at: new Date(until).toISOString(), replayed: false, reason: null, remaining_cents: remaining };
@@ -213,6 +215,11 @@ const SCHEMA = `
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS holds_by_end ON holds (state, until);
   CREATE TABLE IF NOT EXISTS applied (entity TEXT NOT NULL, page INTEGER NOT NULL, marks INTEGER NOT NULL, PRIMARY KEY (entity, page)) STRICT, WITHOUT ROWID;`;
+
+const CHANGES = [
+  // How many holds were ever granted.
+  "ALTER TABLE budget ADD COLUMN granted INTEGER NOT NULL DEFAULT 0 CHECK (granted >= 0)",
+];
 
 interface Totals extends Record<string, SqlStorageValue> {
   limit_cents: number | null;

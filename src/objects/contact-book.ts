@@ -21,7 +21,7 @@ const LISTED_CONTACTS = 1000;
  */
 export class ContactBook extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
-  readonly #tables = new Tables(this.#sql, "merges", SCHEMA);
+  readonly #tables = new Tables(this.ctx.storage, "merges", SCHEMA);
 
   /** Takes a merge; one it has already changes nothing. */
   merge(merge: Merge): void {
@@ -37,10 +37,16 @@ export class ContactBook extends DurableObject<Env> {
         return;
       this.#sql.exec("INSERT INTO contacts (contact_id, canonical_id) VALUES (?1, ?1), (?2, ?2) ON CONFLICT DO NOTHING", from, into);
       const [one, other] = [this.#canonical(from), this.#canonical(into)];
-      const newest = [order, this.#newest(one), this.#newest(other)].sort().at(-1) ?? order;
+      const ofOne = this.#newest(one);
+      const newest = [order, ofOne, this.#newest(other)].sort().at(-1) ?? order;
+      // Named by no other merge: whenever it came, it was known as the others were, and nothing that they did since was about it.
+      const isAlone = one === from && ofOne === "";
       // The newest merge of all only joins what is there. One that comes late may have come first: what it touches is worked out anew.
-      const canonical = newest === order ? other : this.#fold(one, other);
-      this.#sql.exec("UPDATE contacts SET canonical_id = ?1 WHERE canonical_id IN (?2, ?3) AND canonical_id <> ?1", canonical, one, other);
+      const canonical = isAlone || newest === order ? other : this.#fold(one, other);
+      // Those alone who are known as somebody else now: the others may be very many.
+      for (const loser of new Set([one, other])) {
+        if (loser !== canonical) this.#sql.exec("UPDATE contacts SET canonical_id = ?1 WHERE canonical_id = ?2", canonical, loser);
+      }
       this.#sql.exec("UPDATE contacts SET newest = ? WHERE contact_id = ?", newest, canonical);
     });
   }

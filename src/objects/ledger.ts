@@ -58,7 +58,7 @@ const PATIENT_ROUNDS = 6;
  */
 export class Ledger extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
-  readonly #tables = new Tables(this.#sql, "facts", SCHEMA);
+  readonly #tables = new Tables(this.ctx.storage, "facts", SCHEMA);
   readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
   /** When the alarm rings; null when it is not set. Kept here, so that setting it needs no look first. */
   #ringsAt: number | null = null;

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { describe, expect, it, vi } from "vitest";
 import { keeperOf, mintToken, type Retention, replayDeadLetter, retryInstance, SCOPES } from "../../src/engine/index.ts";
 import { pruneObjects } from "../../src/engine/keeper/prune-objects.ts";
-import { ENGINE_RETENTION } from "../../src/engine/keeper/retention.ts";
+import { engineRetention } from "../../src/engine/keeper/retention.ts";
 import { sweep } from "../../src/engine/keeper/sweep.ts";
 import { app } from "../probe/worker.ts";
 import {
@@ -24,6 +24,7 @@ import {
   statusOf,
 } from "./harness.ts";
 
+const ENGINE_RETENTION = engineRetention(app);
 const reader = { ...operator, scopes: SCOPES };
 const DAY_MS = 86_400_000;
 const daysAgo = (days: number) => Date.now() - days * DAY_MS;

@@ -374,3 +374,20 @@ describe("The budgets' door", () => {
     expectProblem(await (await callerWith(["enqueue"])).get("/v1/budgets/a"), 403, "forbidden");
   });
 });
+
+it("a hold of a month ago names nothing that is held today", async () => {
+  const { caller, path, ask, charge, age, release } = await account(1000);
+  const month = { expires_in_seconds: 86_400 };
+  const first = await ask(600, "rent", month);
+  await charge(100, first.hold);
+  // 31 days later, with another ask in between, which makes forgotten what ended long ago.
+  await age(31 * 86_400_000);
+  expect((await release((await ask(1, "other", month)).hold)).released).toBe(true);
+  const second = await ask(600, "rent", month);
+  expect(second).toMatchObject({ granted: true, replayed: false });
+  expect(second.hold).not.toBe(first.hold);
+  // The first job's late clean-up, and a second charge of its wish.
+  expect(await release(first.hold)).toMatchObject({ released: false, state: "unknown" });
+  await charge(10, first.hold);
+  expect((await caller.get(path)).body).toMatchObject({ spent_cents: 110, held_cents: 600 });
+});

@@ -1,4 +1,4 @@
-import { evictDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
@@ -151,4 +151,34 @@ describe("GET /v1/contacts/{id}", () => {
     expect(body.merged).toHaveLength(1_000);
     expect(body.merged[0]).toBe("c0000");
   });
+});
+
+/** Rows that a book reads and writes while so many contacts are merged into one, in some order of their times. */
+async function rowsOfMerging(count: number, minuteOf: (index: number) => number): Promise<number> {
+  return runInDurableObject(contactBookOf(env, fresh("tenant")), (book, { storage: { sql } }) => {
+    const cursors: SqlStorageCursor<Record<string, SqlStorageValue>>[] = [];
+    const exec = sql.exec.bind(sql);
+    sql.exec = ((...query: Parameters<typeof exec>) => {
+      const cursor = exec(...query);
+      cursors.push(cursor);
+      return cursor;
+    }) as typeof exec;
+    for (let index = 0; index < count; index++) {
+      const occurred_at = new Date(START + minuteOf(index)).toISOString();
+      book.merge({ entity: "contacts", fact_id: `m${index}`, occurred_at, from: `c${index}`, into: "hub" });
+    }
+    sql.exec = exec;
+    expect(book.contact("c0")).toMatchObject({ canonical_id: "hub", merged_count: count });
+    return cursors.reduce((sum, { rowsRead, rowsWritten }) => sum + rowsRead + rowsWritten, 0);
+  });
+}
+
+it.each([
+  ["in the order of their times", (index: number) => index],
+  ["in the opposite order", (index: number) => 1_000_000 - index],
+  ["in any order", (index: number) => (index * 7919) % 4001],
+])("many merges into one contact, told %s, each cost the same however many came before", async (_, minuteOf) => {
+  const [few, many] = [await rowsOfMerging(300, minuteOf), await rowsOfMerging(1200, minuteOf)];
+  expect(few).toBeGreaterThan(300);
+  expect(many / few).toBeLessThan(4.4);
 });

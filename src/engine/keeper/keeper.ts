@@ -6,7 +6,7 @@ import { startDue } from "../schedules/due.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { checkInstances, startUnseen } from "./check-instances.ts";
 import { resendOutbox } from "./resend-outbox.ts";
-import { ENGINE_RETENTION } from "./retention.ts";
+import { engineRetention } from "./retention.ts";
 import { type Duty, type Round, runRound } from "./round.ts";
 import type { Retention } from "./rule.ts";
 import { sweep } from "./sweep.ts";
@@ -79,7 +79,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   #dutiesByUrgency(): Duty[] {
     const { env } = this;
     const all = (count: number) => ({ did: count, more: false });
-    const rules = [...ENGINE_RETENTION, ...(this.duties.retention ?? [])];
+    const rules = [...engineRetention(this.duties.catalog), ...(this.duties.retention ?? [])];
     return [
       { name: "started", budgetMs: 3000, portion: () => startUnseen(env) },
       { name: "applied", budgetMs: 1000, portion: () => applyOpenActions(env) },

@@ -15,17 +15,6 @@ export function pruneSettledLetters(env: EngineEnv, keepMs: number): Promise<num
   );
 }
 
-/** Letters that nobody has looked after. That of a command which never started leaves with its instance: without it nobody could replay that. Reads the old part of an index. */
-export function pruneOpenLetters(env: EngineEnv, keepMs: number): Promise<number> {
-  return removeFrom(
-    env,
-    fragment("dead_letters"),
-    sql`
-      state = 'open' AND captured_at <= ${now} - ${keepMs}
-      AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.id = dead_letters.instance_id AND instances.status = 'dead')`,
-  );
-}
-
 /** The audit. What the platform has not heard of yet stays, however old. Reads a table that grows with people's actions. */
 export function pruneActions(env: EngineEnv, keepMs: number): Promise<number> {
   return removeFrom(env, fragment("actions"), sql`at <= ${now} - ${keepMs} AND applied_at IS NOT NULL`);

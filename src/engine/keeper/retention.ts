@@ -1,9 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { forgetOpenLetters } from "./forget-letters.ts";
 import { pruneStated, pruneTombstones } from "./prune-hashes.ts";
 import { pruneInstances } from "./prune-instances.ts";
 import { pruneObjects } from "./prune-objects.ts";
 import { giveUpOutbox } from "./prune-outbox.ts";
-import { pruneActions, pruneOpenLetters, pruneScheduleRuns, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
+import { pruneActions, pruneScheduleRuns, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
 import type { Retention, Slice } from "./rule.ts";
 
 /** How long a dead letter can be replayed that nobody has looked after. */
@@ -12,15 +14,15 @@ export const OPEN_LETTER_DAYS = 90;
 /**
  * The engine's own: everything it keeps has an age here, but what is still under way (an instance that is accepted, queued, running,
  * waiting, paused or in doubt stays however old it is). A key whose instance and tombstone are both gone would run a second time: by
- * then nothing of ours can say it again. See docs/retention.md, which a test holds against this table.
+ * then nothing of ours can say it again. The catalog is asked what is to be said of a letter that nobody looked after. See docs/retention.md, which a test holds against this table.
  */
-export const ENGINE_RETENTION: readonly Retention[] = [
+export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   // Queue retention (14 days at most) and as long again to re-drive; and the platform can restart an ended instance for 30 days.
   rule({ name: "instances ended", keepDays: 30, prune: pruneInstances(["complete", "terminated", "skipped"]) }),
   rule({ name: "instances failed", keepDays: 90, prune: pruneInstances(["errored", "dead"]) }),
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
   rule({ name: "dead letters settled", keepDays: 30, prune: pruneSettledLetters }),
-  rule({ name: "dead letters open", keepDays: OPEN_LETTER_DAYS, prune: pruneOpenLetters }),
+  rule({ name: "dead letters open", keepDays: OPEN_LETTER_DAYS, prune: (env, keepMs) => forgetOpenLetters(env, catalog, keepMs) }),
   // On top of the instance's own 30 days: longer than facts stay, whose ledgers may send them again as long as they do.
   rule({ name: "tombstones", keepDays: 400, everyHours: 24 * 7, prune: pruneTombstones }),
   // As long as an instance and its tombstone together: an event from outside is known for as long as a command is.

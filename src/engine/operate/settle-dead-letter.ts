@@ -1,14 +1,11 @@
-import { address } from "../contract/address.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
-import { messageId, outboxId } from "../contract/ids.ts";
-import type { Draft } from "../contract/message.ts";
+import { outboxId } from "../contract/ids.ts";
 import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint, unpackPayload } from "../contract/payload.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
-import { newTrace } from "../contract/trace.ts";
 import { type Acceptance, acceptance, selectKnown } from "../intake/accept.ts";
 import { envelopeIn, nameIn } from "../intake/letter.ts";
 import { readMessage } from "../intake/read.ts";
@@ -18,6 +15,7 @@ import { relay } from "../recorder/relay.ts";
 import { batch, query } from "../store/retry.ts";
 import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import { aboutLetter } from "./about-letter.ts";
 import { applied, audit } from "./audit.ts";
 import { type DeadLetterReader, type DeadLetterRow, getDeadLetter, settleLetter } from "./dead-letters.ts";
 import { assertMaySay } from "./may-ask.ts";
@@ -120,14 +118,8 @@ export async function skipDeadLetter(
   const letter = await getDeadLetter(env, by, id);
   const actionId = crypto.randomUUID();
   const message = envelopeIn(letter.body);
-  // Letters of earlier deployments hold these names whole, however long they are.
-  const cut = (text: string | null) => text && shortened(text, 500);
-  const shown = { messageType: cut(letter.messageType), idempotencyKey: cut(letter.idempotencyKey) };
-  const said = await Promise.all(
-    catalog
-      .said({ ...letter, ...shown, because: reason, actor: by.actor, at: new Date() })
-      .map((draft) => aboutSkip(env, by, letter, draft)),
-  );
+  const known = { ...letter, tenantId: by.tenantId, correlationId: nameIn(letter.body, "correlation_id") };
+  const said = await aboutLetter(env, catalog, known, { because: reason, actor: by.actor, source: "operator" });
   const results = await batch(env.DB, [
     settleLetter(id, "skipped"),
     audit(by, { id: actionId, verb: "skip", target: id, instanceId: letter.instanceId, reason }, false),
@@ -138,19 +130,6 @@ export async function skipDeadLetter(
   const skipped = results.at(-1)?.[0]?.result === "applied";
   if (skipped) await relay(env, said);
   return { actionId, skipped };
-}
-
-/** A message about a skipped letter: it goes on in the letter's own job. */
-async function aboutSkip(env: EngineEnv, by: DeadLetterReader, letter: DeadLetterRow, draft: Draft): Promise<Outgoing> {
-  const envelope = await address(env.PAYLOADS, draft, {
-    tenantId: by.tenantId,
-    source: "operator",
-    correlationId: nameIn(letter.body, "correlation_id") ?? letter.id,
-    causationId: `dead-letter/${letter.id}`,
-    traceparent: newTrace(),
-    owner: `dead-letter-${letter.id}`,
-  });
-  return { id: messageId(envelope), queue: draft.queue.name, delaySeconds: draft.delaySeconds, body: JSON.stringify(envelope) };
 }
 
 /**

@@ -20,14 +20,14 @@ export interface Catalog {
   kindsOf(type: string): readonly Envelope["kind"][];
   /** Says of events that they are durable here, to those senders that keep them until they hear it (`outbox: "sender"`). Never throws: a sender that does not hear of it sends again. */
   confirm(env: object, messages: readonly Envelope[]): Promise<void>;
-  /** What is to be said when an operator gives a dead letter up. */
+  /** What is to be said when a dead letter is given up: by an operator, or by retention because nobody looked after it. */
   said(skipped: SkippedLetter): readonly Draft[];
 }
 
 /** Senders that do not answer hold up no other message: they will hear it when they send again. */
 const CONFIRM_LIMIT_MS = 10_000;
 
-/** A dead letter that an operator has given up. */
+/** A dead letter that was given up. */
 export interface SkippedLetter {
   id: string;
   queue: string;
@@ -35,7 +35,7 @@ export interface SkippedLetter {
   idempotencyKey: string | null;
   /** Why it was one. */
   reason: string;
-  /** Why it was given up, and by whom. */
+  /** Why it was given up, and by whom; `retention` where its time was over. */
   because: string;
   actor: string;
   at: Date;
@@ -47,7 +47,7 @@ interface Definition {
   readonly routes: readonly Route[];
   /** Called with events marked `outbox: "sender"` that were taken in, or captured as dead letters, so that their senders (a Durable Object, with its own storage) can forget them. */
   readonly onConfirmed?: (env: Cloudflare.Env, messages: readonly Envelope[]) => Promise<void>;
-  /** Messages that are committed with the skipping of a dead letter, such as a fact for the books. */
+  /** Messages that are committed with the giving up of a dead letter, such as a fact for the books. */
   readonly onSkipped?: (letter: SkippedLetter) => readonly Draft[];
 }
 

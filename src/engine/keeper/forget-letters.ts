@@ -1,0 +1,82 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { codeOf, messageOf } from "../contract/errors.ts";
+import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
+import { now, rowChunks, sql } from "../contract/sql.ts";
+import { nameIn } from "../intake/letter.ts";
+import { aboutLetter } from "../operate/about-letter.ts";
+import type { Outgoing } from "../recorder/entry.ts";
+import { relay } from "../recorder/relay.ts";
+import { namedBatch } from "../store/named.ts";
+import { query } from "../store/retry.ts";
+import type { Catalog } from "../topology/catalog.ts";
+
+const LETTERS = 100;
+const DAY_MS = 86_400_000;
+
+interface OldLetter {
+  id: string;
+  tenantId: string | null;
+  queue: string;
+  messageType: string | null;
+  idempotencyKey: string | null;
+  correlationId: string | null;
+  reason: string;
+}
+
+/**
+ * Letters that nobody has looked after. What the catalog says when one is skipped is committed with its removal: none is forgotten in
+ * silence. That of a command which never started leaves with its instance: without it nobody could replay that. Reads the old part of an index.
+ */
+export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undefined, keepMs: number): Promise<number> {
+  const old = await query<OldLetter>(
+    env.DB,
+    sql`
+      SELECT id, tenant_id AS tenantId, queue, message_type AS messageType, idempotency_key AS idempotencyKey, correlation_id AS correlationId, reason
+      FROM dead_letters WHERE state = 'open' AND captured_at <= ${now} - ${keepMs}
+        AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.id = dead_letters.instance_id AND instances.status = 'dead')
+      LIMIT ${LETTERS}`,
+  );
+  if (old.length === 0) return 0;
+  const because = `Nobody looked after it for ${Math.round(keepMs / DAY_MS)} days.`;
+  const said = (await Promise.all(old.map((letter) => saidOf(env, catalog, letter, because)))).filter((one) => one !== undefined);
+  const ids = JSON.stringify(said.map(({ id }) => id));
+  const messages = said.flatMap(({ id, about }) => about.map((message) => ({ ...message, letter: id })));
+  // Somebody may have replayed or skipped one since: it stays, and nothing is said of it.
+  const open = sql`EXISTS (SELECT 1 FROM dead_letters WHERE id = m.value->>'letter' AND state = 'open')`;
+  const { gone } = await namedBatch(env.DB, {
+    said: rowChunks(messages).map(
+      (rows) => sql`
+        INSERT INTO outbox (id, queue, body, due_at)
+        SELECT m.value->>'id', m.value->>'queue', m.value->>'body', ${now} + ${CONFIRM_WITHIN_MS} FROM json_each(${rows}) m WHERE ${open}
+        ON CONFLICT (id) DO NOTHING`,
+    ),
+    gone: [sql`DELETE FROM dead_letters WHERE id IN (SELECT value FROM json_each(${ids})) AND state = 'open' RETURNING id`],
+  });
+  const forgotten = new Set(gone.map(({ id }) => id));
+  await relay(
+    env,
+    messages.filter(({ letter }) => forgotten.has(letter)),
+  );
+  return gone.length;
+}
+
+/** What is said of a letter; nothing of one that names no tenant, whom nobody would hear. Undefined when it cannot be said: then the letter stays. */
+async function saidOf(
+  env: EngineEnv,
+  catalog: Catalog | undefined,
+  letter: OldLetter,
+  because: string,
+): Promise<{ id: string; about: Outgoing[] } | undefined> {
+  const { id, tenantId, correlationId } = letter;
+  if (tenantId === null || catalog === undefined) return { id, about: [] };
+  const job = nameIn({ correlation_id: correlationId }, "correlation_id");
+  const known = { ...letter, tenantId, correlationId: job };
+  try {
+    return { id, about: await aboutLetter(env, catalog, known, { because, actor: "retention", source: "retention" }) };
+  } catch (error) {
+    console.error(
+      JSON.stringify({ log: "retention", rule: "dead letters open", letter: id, code: codeOf(error), error: messageOf(error) }),
+    );
+    return undefined;
+  }
+}
