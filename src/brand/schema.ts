@@ -1,9 +1,10 @@
-/** What an agent keeps. `agent` is one row: whose it is, and what it has done for itself. */
+/** What an agent keeps. `agent` is one row: whose it is, and what it has done for itself; `paced` another: the rate by which `next_at` was counted. */
 export const BRAND_SCHEMA = `
   CREATE TABLE IF NOT EXISTS agent (
     id INTEGER PRIMARY KEY CHECK (id = 1), tenant_id TEXT NOT NULL, brand TEXT NOT NULL,
     acquainted INTEGER NOT NULL DEFAULT 0, noted INTEGER NOT NULL DEFAULT 0, looked_at INTEGER NOT NULL DEFAULT 0, next_at REAL NOT NULL DEFAULT 0
   ) STRICT;
+  CREATE TABLE IF NOT EXISTS paced (id INTEGER PRIMARY KEY CHECK (id = 1), rate_per_second REAL NOT NULL) STRICT;
   CREATE TABLE IF NOT EXISTS keywords (place INTEGER PRIMARY KEY, keyword TEXT NOT NULL UNIQUE, spelled TEXT NOT NULL) STRICT;
   CREATE TABLE IF NOT EXISTS research (research_id TEXT PRIMARY KEY, keyword TEXT NOT NULL, at INTEGER NOT NULL) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS research_by_keyword ON research (keyword, at);

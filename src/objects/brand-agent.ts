@@ -180,16 +180,19 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     await this.#lookAtOpenWork(tenant_id);
     for (;;) {
       const now = Date.now();
-      const { due, delays } = this.ctx.storage.transactionSync(() => {
+      const { due, delays, from } = this.ctx.storage.transactionSync(() => {
         this.#resume(settings, now);
         return this.#leave(settings, now);
       });
       if (due.length === 0) return;
       const requests = due.map((request, index) => ({ ...commandOf(brand, request), delaySeconds: delays[index] ?? 0 }));
       const answers = await enqueue(this.env, this.#catalog(), { tenantId: tenant_id, source: BRAND_AGENT }, requests);
+      const misconfigured = answers.find((answer) => codeOf(answer) === "config_invalid");
       this.ctx.storage.transactionSync(() => {
         for (const [index, request] of due.entries()) this.#sent(request, answers[index]);
+        if (misconfigured) this.#sql.exec("UPDATE agent SET next_at = ?", from);
       });
+      if (misconfigured) throw misconfigured;
     }
   }
 
@@ -204,16 +207,33 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     });
   }
 
-  /** What is sent next, and how long each is delayed. */
-  #leave({ rate_per_second }: BrandSettings, now: number): { due: KeywordRequest[]; delays: number[] } {
+  /** What is sent next, how long each is delayed, and from when on they were spread. */
+  #leave({ rate_per_second }: BrandSettings, now: number): { due: KeywordRequest[]; delays: number[]; from: number } {
     const due = this.#state.requests("to_send", SEND);
-    const { delays, next } = pace(due.length, rate_per_second, this.#self().next_at, now);
+    const from = this.#nextAt(rate_per_second, now);
+    const { delays, next } = pace(due.length, rate_per_second, from, now);
     if (due.length > 0) this.#sql.exec("UPDATE agent SET next_at = ?", next);
-    return { due, delays };
+    return { due, delays, from };
   }
 
-  /** Notes what became of a command. One that is refused, or is another job's already, is a decision that people see, and counts no more. */
+  /** When the next command may leave. Another rate holds at once: what the one before had put off by its slowness is not waited for. */
+  #nextAt(rate: number, now: number): number {
+    const { next_at } = this.#self();
+    const [paced] = this.#sql.exec<{ rate_per_second: number }>("SELECT rate_per_second FROM paced");
+    if (paced?.rate_per_second === rate) return next_at;
+    this.#sql.exec("INSERT OR REPLACE INTO paced (id, rate_per_second) VALUES (1, ?)", rate);
+    if (paced === undefined) return next_at;
+    const soon = Math.min(next_at, now + 1000 / rate);
+    this.#sql.exec("UPDATE agent SET next_at = ?", soon);
+    return soon;
+  }
+
+  /**
+   * Notes what became of a command. One that is refused, or is another job's already, is a decision that people see, and counts no more. One that this
+   * deployment lacks a binding for is left as it was: another deployment sends it.
+   */
   #sent({ instance_id, cycle, spelled, correlation_id }: KeywordRequest, answer: Accepted | MillraceError | undefined): void {
+    if (codeOf(answer) === "config_invalid") return;
     const now = Date.now();
     const reason = answer instanceof MillraceError ? answer.message : askedElsewhere(answer, correlation_id);
     if (reason === undefined) return void this.#state.move(instance_id, "to_send", "sent", now);

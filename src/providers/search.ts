@@ -2,6 +2,7 @@ import * as z from "zod";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 export interface SearchResult {
+  /** Its address where the engine has none. */
   title: string;
   /** Always http or https, so that it is safe to link. */
   url: string;
@@ -17,15 +18,19 @@ export interface Search {
 
 const RESULT_COUNT = 5;
 
+// What has arrived is paid for: a field that is missing or odd costs that field, one without an address that can be linked the result, never the search.
 const Result = z.object({
-  title: z.string(),
+  title: z.string().catch(""),
   url: z.url({ protocol: /^https?$/ }),
-  description: z.string().default(""),
+  description: z.string().catch(""),
 });
 
 // Brave leaves `web` out when it found nothing.
 const WebSearch = z.object({
-  web: z.object({ results: z.array(Result) }).optional(),
+  web: z
+    .object({ results: z.array(z.unknown()).catch([]) })
+    .nullish()
+    .catch(null),
 });
 
 /** Brave Search: `GET /res/v1/web/search`. Sends no key, as Brave has none: a repeat is a second paid call. */
@@ -43,7 +48,10 @@ export function braveSearch(upstream: Upstream): Search {
         WebSearch,
         options,
       );
-      return answer.web?.results ?? [];
+      return (answer.web?.results ?? []).flatMap((one) => {
+        const { data } = Result.safeParse(one);
+        return data ? [{ ...data, title: data.title || data.url }] : [];
+      });
     },
   };
 }

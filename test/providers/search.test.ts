@@ -32,6 +32,28 @@ describe("search", () => {
     expect(request?.headers.get("x-subscription-token")).toBe("s3cret-token");
   });
 
+  it("loses an odd field, or the one result that nobody could link, and nothing else of what was paid for", async () => {
+    const url = (name: string) => `https://${name}.example.com/`;
+    const odd = [
+      { title: "A", url: url("a"), description: null },
+      { title: 7, url: url("b"), description: "B" },
+      { title: "C", url: "javascript:alert(1)", description: "C" },
+      { title: "D", url: 9 },
+      null,
+      { title: "E", url: url("e"), description: ["E"] },
+    ];
+    const found = await braveSearch(scripted(Response.json({ web: { results: odd } }))).search("tea", { key: "k" });
+    expect(found).toEqual([
+      { title: "A", url: url("a"), description: "" },
+      { title: url("b"), url: url("b"), description: "B" },
+      { title: "E", url: url("e"), description: "" },
+    ]);
+  });
+
+  it.each([{ web: null }, { web: "none" }, { web: {} }, { web: { results: "none" } }])("finds nothing in %j", async (answer) => {
+    expect(await braveSearch(scripted(Response.json(answer))).search("tea", { key: "k" })).toEqual([]);
+  });
+
   it("finds nothing where Brave leaves `web` out", async () => {
     expect(await braveSearch(scripted(Response.json({ type: "search" }))).search("tea", { key: "k" })).toEqual([]);
   });
