@@ -45,7 +45,12 @@ export const uploadQuery = z.strictObject({
   batch_id: name.optional(),
   formulas,
 });
-const uploadSchema = uploadQuery.extend({ operation: z.enum(["import", "reconcile"]), dataset, batch_id: name });
+const uploadSchema = uploadQuery
+  .extend({ operation: z.enum(["import", "reconcile"]), dataset, batch_id: name })
+  .refine(({ operation, formulas: cells }) => operation !== "import" || cells === "escape", {
+    path: ["formulas"],
+    message: "says how a result is written, and an import has none: leave it out",
+  });
 
 const requestSchema = z.discriminatedUnion("operation", [
   z.strictObject({ operation: z.literal("import"), dataset, batch_id: name, manifest }),

@@ -37,7 +37,7 @@ const list = createRoute({
   summary: "List the contacts that batches and the CRM brought, in the order of their ids",
   ...needs("read"),
   request: {
-    query: z.strictObject(nameQuery(100, 1000)),
+    query: z.strictObject({ contact_id: chosenName(200).optional(), ...nameQuery(100, 1000) }),
   },
   responses: {
     200: answers("A page of contacts", pageOf(KeptContactSchema)),
@@ -62,8 +62,8 @@ const show = createRoute({
 export function contacts() {
   return new OpenAPIHono<ApiEnv>()
     .openapi(list, async (context) => {
-      const { cursor = "", limit } = context.req.valid("query");
-      const found = await listContacts(context.env.DB, context.var.caller.tenantId, cursor, limit + 1);
+      const { contact_id: only, cursor: after = "", limit } = context.req.valid("query");
+      const found = await listContacts(context.env.DB, context.var.caller.tenantId, { after, only }, limit + 1);
       return context.json(
         pageByName(found, limit, ({ contact_id }) => contact_id, contactView),
         200,

@@ -32,7 +32,12 @@ const take = createRoute({
   description:
     "The address to give to HubSpot, with a tenant whose contacts its account holds. Signed by HubSpot (version 3) instead of a token; answered once the commands are committed, so that what is not is sent again.",
   security: [{ [HUBSPOT_SIGNATURE]: [] }],
-  request: { params: z.object({ tenant: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/) }), body: jsonBody(deliverySchema) },
+  request: {
+    params: z.object({
+      tenant: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be the name of a tenant: lower case letters, digits, - or _"),
+    }),
+    body: jsonBody(deliverySchema),
+  },
   responses: {
     200: answers("Taken", TakenSchema),
     ...problems("signature_invalid", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type", "config_invalid"),

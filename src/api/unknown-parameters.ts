@@ -1,18 +1,21 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
-import { unknownField } from "../engine/index.ts";
+import { beginning, type Issue, unknownField } from "../engine/index.ts";
 import type { ApiEnv } from "./env.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
 /**
- * Refuses what the query of a route does not know: whoever misspells a filter would be answered as if there were none. Errors:
- * `invalid_payload`.
+ * Refuses what the query of a route does not know: whoever misspells a filter would be answered as if there were none. An address that is
+ * not percent-encoded UTF-8 is refused as well, because it would be read as another one's. Errors: `invalid_payload`.
  */
 export function refuseParameters(api: OpenAPIHono<ApiEnv>): MiddlewareHandler<ApiEnv> {
   let parameters: ReadonlyMap<string, readonly string[]> | undefined;
   return async (context, next) => {
-    const sent = [...new URL(context.req.url).searchParams.keys()];
+    const { pathname, search, searchParams } = new URL(context.req.url);
+    const unreadable = [...unreadablePath(pathname), ...unreadableValues(search)];
+    if (unreadable.length > 0) throw invalidRequest(unreadable.slice(0, 50));
+    const sent = [...searchParams.keys()];
     if (sent.length > 0) {
       parameters ??= parametersOf(api);
       const method = context.req.method === "HEAD" ? "GET" : context.req.method;
@@ -24,6 +27,33 @@ export function refuseParameters(api: OpenAPIHono<ApiEnv>): MiddlewareHandler<Ap
     }
     await next();
   };
+}
+
+const NOT_ENCODED = "is not percent-encoded UTF-8: send the character % itself as %25";
+
+function unreadablePath(pathname: string): Issue[] {
+  return decoded(pathname) === undefined ? [{ path: "path", message: NOT_ENCODED }] : [];
+}
+
+/** Of a query, as it was sent: the parsed one has had every fault replaced. */
+function unreadableValues(search: string): Issue[] {
+  return search
+    .slice(1)
+    .split("&")
+    .flatMap((pair) => {
+      const text = decoded(pair);
+      if (text !== undefined && !text.includes("\0")) return [];
+      const path = beginning(pair.split("=")[0] ?? "", 64);
+      return [{ path, message: text === undefined ? NOT_ENCODED : "contains the character NUL: remove it" }];
+    });
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** What each route's query knows, by its method and its path as the router writes it. */

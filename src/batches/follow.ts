@@ -4,16 +4,16 @@ import { type Batch, findBatch } from "./batch.ts";
 const LOOK_EVERY_MS = 1000;
 /** A proxy that hears nothing for long hangs up. */
 const SIGN_OF_LIFE_MS = 15_000;
-/** Whoever follows longer asks again, and goes on where it was. As no more than 20 begin in this time, no more than 20 are open. */
+/** Whoever follows longer asks again, and goes on where it was. As no more than 60 begin in this time, no more than 60 are open. */
 const LONGEST_MS = 60_000;
-const MAX_FOLLOWERS = 20;
+const MAX_FOLLOWERS = 60;
 
-/** Counts one who begins to follow a batch. Errors: `rate_limited` when this tenant's batches have as many followers as they may have. */
+/** Counts one who begins to follow a batch. Errors: `rate_limited` when as many as may have begun within a minute, whether or not they follow still. */
 export async function countFollower(env: Env, tenantId: string): Promise<void> {
   const limit = limitOf(env, `followers/${tenantId}`, [{ limit: MAX_FOLLOWERS, periodMs: LONGEST_MS }], { patienceMs: 0 });
   await limit.take().catch((error) => {
     if (!(error instanceof MillraceError) || error.code !== "retry_after") throw error;
-    const said = `A tenant opens at most ${MAX_FOLLOWERS} streams a minute. Follow with fewer, or ask GET /v1/batches/{id} now and then.`;
+    const said = `A tenant begins at most ${MAX_FOLLOWERS} streams a minute. Follow fewer batches, or ask GET /v1/batches/{id} now and then.`;
     throw new MillraceError("rate_limited", said, { delayMs: error.detail.delayMs });
   });
 }

@@ -144,7 +144,8 @@ export function apiOf(url: string, token: string) {
     batch: (id: string) => ask<Batch>("GET", `/v1/batches/${id}`),
     /** What a batch did not take, as JSON Lines. */
     batchErrors: (id: string) => read("GET", `/v1/batches/${id}/errors?format=jsonl`),
-    contacts: (cursor: string) => ask<ContactPage>("GET", `/v1/contacts?${new URLSearchParams({ cursor, limit: "1000" })}`),
+    contacts: (cursor?: string) =>
+      ask<ContactPage>("GET", `/v1/contacts?${new URLSearchParams({ ...(cursor !== undefined && { cursor }), limit: "1000" })}`),
     setFaults: (faults: Fault[]) => ask<void>("PUT", "/embedded/faults", faults),
     clearFaults: () => ask<void>("DELETE", "/embedded/faults"),
     ledgerTotals: async () => (await ask<{ totals: LedgerTotals }>("GET", "/embedded/ledger")).totals,

@@ -46,13 +46,19 @@ export function asContact({ contact_id, email, name, properties }: StoredContact
   return { contact_id, email, name, properties: JSON.parse(properties) };
 }
 
-/** The tenant's contacts behind an id, in the order of their ids. */
-export async function listContacts(db: D1Database, tenantId: string, after: string, limit: number): Promise<KeptContact[]> {
+/** The tenant's contacts behind an id, in the order of their ids; or one of them alone. */
+export async function listContacts(
+  db: D1Database,
+  tenantId: string,
+  { after, only }: { after: string; only: string | undefined },
+  limit: number,
+): Promise<KeptContact[]> {
   const found = await query<StoredContact & Omit<KeptContact, keyof Contact>>(
     db,
     sql`
       SELECT contact_id, email, name, properties, revision, updated_at, imported_by FROM contacts
-      WHERE tenant_id = ${tenantId} AND contact_id > ${after} ORDER BY contact_id LIMIT ${limit}`,
+      WHERE tenant_id = ${tenantId} AND contact_id > ${after} ${only === undefined ? sql`` : sql`AND contact_id = ${only}`}
+      ORDER BY contact_id LIMIT ${limit}`,
   );
   return found.map((row) => ({ ...row, ...asContact(row) }));
 }

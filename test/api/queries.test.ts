@@ -1,7 +1,7 @@
 import { exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { completed } from "../batches/batch.ts";
-import { callerWith, expectProblem, fresh, type Json, research } from "./client.ts";
+import { callerWith, expectProblem, fresh, type Json, research, send } from "./client.ts";
 
 async function operations(): Promise<{ method: string; path: string; parameters: Json[] }[]> {
   const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
@@ -41,6 +41,28 @@ describe("A query", () => {
     }
     expect((await caller.get("/v1/instances?limit=5")).status).toBe(200);
     expectProblem(await caller.get("/v1/instances?limit=201"), 422, "invalid_payload");
+  });
+
+  it("or a path that is not percent-encoded UTF-8, and a query with NUL, is refused by every route, and read as no other", async () => {
+    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
+    const asked = (await operations()).filter(({ path }) => path.startsWith("/v1/"));
+    for (const { method, path, parameters } of asked) {
+      const body = method === "GET" || method === "DELETE" ? undefined : {};
+      const known = parameters.filter(({ in: place }) => place === "query").map(({ name }) => name);
+      const queries = known.flatMap((name) =>
+        ["%ff", "n%00ul", "100%", "%E4%B8", "%ED%A0%80"].map((value) => [name, `${called(path)}?${name}=${value}`]),
+      );
+      const paths = path.includes("{") ? ["%ffa%20b", "100%", "%C3"].map((value) => ["path", path.replaceAll(/\{\w+\}/g, value)]) : [];
+      for (const [at, address = ""] of [...queries, ...paths]) {
+        const { status, body: problem } = await caller.call(method, address, body);
+        expect([method, address, status, problem.issues]).toEqual([
+          method,
+          address,
+          422,
+          [{ path: at, message: expect.stringMatching(/%25|NUL/) }],
+        ]);
+      }
+    }
   });
 
   it("with a cursor that is a slip, or was made up, is refused by every list", async () => {
@@ -115,6 +137,50 @@ describe("A query", () => {
     expect((await caller.get(`/v1/instances?cursor=${next_cursor}`)).body.items).toHaveLength(1);
     for (const cursor of ["9999999999999999.a", "8640000000000001.a", "0001.a", `0${next_cursor}`, "1", ".a", "a.a"])
       expectProblem(await caller.get(`/v1/instances?cursor=${cursor}`), 422, "invalid_payload");
+  });
+});
+
+describe("What is wrong with a request", () => {
+  it("is said in our words by every route, and in none of a library's", async () => {
+    const caller = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
+    const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
+    const said: string[][] = [];
+    const hear = ({ status, body }: { status: number; body: Json }, asked: string) => {
+      const problems = status >= 400 ? [body] : (body.results ?? []).flatMap(({ problem }: Json) => problem ?? []);
+      for (const { issues = [] } of problems) said.push(...issues.map(({ message }: Json) => [asked, message]));
+    };
+    const resolved = (schema: Json): Json => (schema?.$ref ? document.components.schemas[schema.$ref.split("/").at(-1)] : schema);
+    for (const [path, item] of Object.entries<Json>(document.paths))
+      for (const [method, { requestBody }] of Object.entries<Json>(item)) {
+        if (method !== "get" && !requestBody) continue;
+        if (method === "get") {
+          if (path.startsWith("/v1/")) hear(await caller.get(path.replaceAll(/\{\w+\}/g, "%01%C3%9C~")), path);
+          continue;
+        }
+        const schema = resolved(requestBody.content["application/json"]?.schema ?? {});
+        const fields = Object.entries<Json>(schema.properties ?? {}).flatMap(([name, one]) => {
+          const bad: unknown[] = [7, "", "\u0001Ü", [], {}, null, [{}]];
+          return bad.map((value) => ({ [name]: value, ...(one.type === "array" && { [name]: [value] }) }));
+        });
+        for (const body of [{}, [], ...fields])
+          hear(await caller.call(method.toUpperCase(), called(path), body), `${method} ${path} ${JSON.stringify(body)}`);
+      }
+    const event = { specversion: "2.0", id: "e", source: "s", type: "research.requested" };
+    hear(await caller.post("/v1/commands", event, { "content-type": "application/cloudevents+json" }), "a CloudEvent");
+    hear(
+      await send("/crm/hubspot/webhooks/Acme%20Inc", { method: "POST", headers: { "content-type": "application/json" }, body: "[]" }),
+      "a tenant",
+    );
+    hear(
+      await caller.post("/v1/facts", { facts: [{ fact_id: "f", entity: "a/b", occurred_at: "2026-11-01T10:00:00Z", payload: {} }] }),
+      "a fact",
+    );
+    expect(said.length).toBeGreaterThan(200);
+    const asked = new Set(said.map(([what]) => what));
+    for (const what of ["a CloudEvent", "a tenant", "a fact"]) expect(asked).toContain(what);
+    expect(
+      said.filter(([, message = ""]) => /^(Invalid|Too (big|small)|Unrecognized)|received|discriminator|must match pattern/.test(message)),
+    ).toEqual([]);
   });
 });
 

@@ -151,6 +151,7 @@ describe("POST /v1/batches", () => {
     ["an unknown dataset", { dataset: "invoices" }, "dataset"],
     ["an unknown operation", { operation: "delete" }, "operation"],
     ["an id that could be a path", { id: "../x" }, "batch_id"],
+    ["formulas of an import, which writes none", { more: "&formulas=keep" }, "formulas"],
   ])("refuses %s", async (_, options, path) => {
     const caller = await callerWith();
     expect(expectProblem(await upload(caller, ROW, options), 422, "invalid_payload").issues).toMatchObject([{ path }]);

@@ -6,13 +6,20 @@ import { type Answer, type Caller, fresh, type Json, until } from "../api/client
 export function upload(
   caller: Caller,
   file: string | Uint8Array,
-  { type = "text/csv", operation = "import", dataset = "contacts", id = fresh("b"), headers = {} as Record<string, string> } = {},
+  {
+    type = "text/csv",
+    operation = "import",
+    dataset = "contacts",
+    id = fresh("b"),
+    more = "",
+    headers = {} as Record<string, string>,
+  } = {},
 ): Promise<Answer> {
   const bytes = typeof file === "string" ? new TextEncoder().encode(file) : file;
   const query = new URLSearchParams({ operation, dataset, batch_id: id });
   return caller.call(
     "POST",
-    `/v1/batches?${query}`,
+    `/v1/batches?${query}${more}`,
     undefined,
     { "content-type": type, "content-length": String(bytes.length), ...headers },
     bytes,

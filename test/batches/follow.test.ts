@@ -30,10 +30,18 @@ describe("Whoever follows a batch", () => {
     expectProblem(await follow(), 401, "unauthorized");
   });
 
+  it("may begin sixty times a minute, and hears then that it is beginning that is counted", async () => {
+    const caller = await callerWith();
+    const { batch_id: id } = await completed(caller, contactsCsv(1));
+    for (let n = 0; n < 60; n++) expect([n, (await caller.get(`/v1/batches/${id}/stream`)).status]).toEqual([n, 200]);
+    const refused = expectProblem(await caller.get(`/v1/batches/${id}/stream`), 429, "rate_limited");
+    expect(refused.detail).toMatch(/begins at most 60 streams a minute/);
+  });
+
   it("is not counted for asking for the headers alone", async () => {
     const caller = await callerWith();
     const { batch_id: id } = await completed(caller, contactsCsv(1));
-    for (let n = 0; n < 25; n++) {
+    for (let n = 0; n < 65; n++) {
       const { status, headers } = await caller.call("HEAD", `/v1/batches/${id}/stream`);
       expect([status, headers.get("content-type")]).toEqual([200, "text/event-stream"]);
     }

@@ -215,6 +215,8 @@ describe("A schedule", () => {
       [{ cron: "61 7 * * *" }, "cron"],
       [{ cron: "0 0 30 2 *" }, "cron"],
       [{ time_zone: "Mars/Base" }, "time_zone"],
+      [{ time_zone: "+01:00" }, "time_zone"],
+      [{ time_zone: "-0330" }, "time_zone"],
       [{ command: { type: "research.requested", payload: { brand: "acme" } } }, "payload.keyword"],
       [{ late_seconds: 1 }, "late_seconds"],
     ] as const) {
@@ -231,6 +233,29 @@ describe("A schedule", () => {
     expect(expectProblem(unknown, 404, "unknown_message_type").did_you_mean).toBe("research.requested");
     expectProblem(await caller.call("PUT", "/v1/schedules/Weekly", good), 422, "invalid_payload");
     expect((await caller.get("/v1/schedules")).body.items).toEqual([]);
+  });
+
+  it("whose pattern cannot be read is told which field it is, as it was written", async () => {
+    const caller = await callerWith();
+    for (const [at, range] of ["0 to 59", "0 to 23", "1 to 31", "1 to 12", "0 to 7"].entries()) {
+      for (const wrong of [
+        "99",
+        "1-99",
+        "x",
+        "*/0",
+        "-1",
+        ...(range.startsWith("1") ? ["0"] : []),
+        String(Number(range.split(" ")[2]) + 1),
+      ]) {
+        const cron = ["*", "*", "*", "*", "*"].with(at, wrong).join(" ");
+        const answer = await caller.call("PUT", "/v1/schedules/weekly", { cron, command: research("cold brew"), reason });
+        const [issue, ...others] = expectProblem(answer, 422, "invalid_payload").issues;
+        expect(others).toEqual([]);
+        expect([cron, issue.message]).toEqual([cron, expect.stringMatching(/^has `.*` for the .*: /)]);
+        expect(issue.message).toContain(`\`${wrong}\` for the `);
+        expect(issue.message).toContain(range);
+      }
+    }
   });
 
   it("keeps its command as that is read: one that its schema does not know is refused, and a large one", async () => {
@@ -256,7 +281,7 @@ describe("A schedule", () => {
     expect((await put()).status).toBe(200);
     const names: string[] = [];
     for (let cursor: string | null = ""; cursor !== null; ) {
-      const { body }: { body: Json } = await caller.get(`/v1/schedules?limit=200&cursor=${cursor}`);
+      const { body }: { body: Json } = await caller.get(`/v1/schedules?limit=200${cursor && `&cursor=${cursor}`}`);
       names.push(...body.items.map(({ name }: Json) => name));
       cursor = body.next_cursor;
     }

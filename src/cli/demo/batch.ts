@@ -110,7 +110,7 @@ async function watchAndKill(stage: Stage, expected: number, look: () => Promise<
 async function differences(api: ReturnType<typeof apiOf>, batch: Batch, rows: number, broken: readonly number[]): Promise<string[]> {
   const good = rows - broken.length;
   const seen = { contacts: 0, rewritten: 0 };
-  for (let cursor: string | null = ""; cursor !== null; ) {
+  for (let cursor: string | null | undefined; cursor !== null; ) {
     const page: Awaited<ReturnType<typeof api.contacts>> = await api.contacts(cursor);
     seen.contacts += page.items.length;
     seen.rewritten += page.items.filter(({ revision }) => revision !== 1).length;

@@ -93,6 +93,9 @@ function flattened(error: z.core.$ZodError, prefix: string[], fieldsAt: (path: P
       const known = fieldsAt(issue.path);
       return issue.keys.slice(0, MAX_ISSUES).map((key) => unknownField([...path, key], known));
     }
+    if (issue.code === "invalid_union" && "options" in issue && issue.options) {
+      return [{ path: dotted(path), message: `must be ${issue.options.map((option) => `"${String(option)}"`).join(" or ")}` }];
+    }
     const missing = issue.message.endsWith("received undefined");
     return [{ path: dotted(path), message: missing ? "is missing: add it" : plainer(issue.message) }];
   });
@@ -122,10 +125,19 @@ const PLAINER = [
   [/^Invalid ISO date$/, "must be a day, such as 2026-10-01"],
   [/^Invalid input: expected int, received number$/, "must be a whole number"],
   [/^Invalid input: expected (\w+), received (\w+)$/, "must be of type $1, not $2"],
+  [/^Invalid input: expected ("[^,]*"|\d+|true|false|null)$/, "must be $1"],
+  [/^Invalid input(?:: more than one option matched)?$/, "is of no kind that is taken here"],
+  [/^Invalid string: must match pattern (.+)$/, "must be written as the pattern $1 says"],
+  [/^Invalid (?:string|number): must (.+)$/, "must $1"],
+  [/^Invalid (?:key|value) in (\w+)$/, "has a name or value in it that is not taken here"],
   [/^Invalid option: expected one of (.+)$/, "must be $1"],
   [/^Too big: expected (?:number|int) to be <=(.+)$/, "must be at most $1"],
   [/^Too small: expected (?:number|int) to be >=(.+)$/, "must be at least $1"],
   [/^Too small: expected \w+ to have >=1 (?:characters|items)$/, "must not be empty"],
   [/^Too small: expected \w+ to have >=(.+)$/, "must have at least $1"],
   [/^Too big: expected \w+ to have <=(.+)$/, "must have at most $1"],
+  [/^Too \w+: expected (?:number|int) to be >(.+)$/, "must be more than $1"],
+  [/^Too \w+: expected (?:number|int) to be <(.+)$/, "must be less than $1"],
+  [/^Too \w+: expected \w+ to have exactly (.+)$/, "must have exactly $1"],
+  [/^Invalid (\w.*)$/, "is not a valid $1"],
 ] as const;

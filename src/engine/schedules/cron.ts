@@ -1,5 +1,5 @@
 import { Cron } from "croner";
-import { MillraceError, messageOf } from "../contract/errors.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 
 /** When something is due: five fields of cron (minute, hour, day of the month, month, day of the week), read in a time zone. */
@@ -47,20 +47,38 @@ function passed(times: readonly number[], count: number): Passed {
 }
 
 const NOT_CRON = "is not five fields of cron, such as 0 7 * * 1 (Mondays at seven)";
+const FIELDS = [
+  "minute: 0 to 59",
+  "hour: 0 to 23",
+  "day of the month: 1 to 31",
+  "month: 1 to 12, or JAN to DEC",
+  "day of the week: 0 to 7, or SUN to SAT",
+];
 
 /** Errors: `invalid_payload` with the field that is wrong. */
 export function checkTiming({ cron, timeZone }: Timing): void {
-  if (!isTimeZone(timeZone)) throw invalid("time_zone", "must be the IANA name of a time zone, such as Europe/Berlin");
+  // An offset is taken by the runtime too, but knows nothing of summer time.
+  if (!/^[A-Za-z]/.test(timeZone) || !isTimeZone(timeZone))
+    throw invalid("time_zone", "must be the IANA name of a time zone, such as Europe/Berlin");
   // A name, or five fields: croner would take a single date too, which is due once.
   if (!cron.startsWith("@") && cron.split(/\s+/).length !== 5) throw invalid("cron", NOT_CRON);
-  let next: Date | null;
+  if (!isPattern(cron)) throw invalid("cron", wrongField(cron) ?? NOT_CRON);
+  if (read({ cron, timeZone }).nextRun() === null) throw invalid("cron", "is never due: no such day comes");
+}
+
+/** Which field makes it no pattern: the first that is none beside four that say nothing. */
+function wrongField(cron: string): string | undefined {
+  const fields = cron.split(/\s+/);
+  const at = fields.findIndex((field, index) => !isPattern(fields.map((_, place) => (place === index ? field : "*")).join(" ")));
+  return fields.length === FIELDS.length && FIELDS[at] ? `has \`${beginning(fields[at] ?? "", 50)}\` for the ${FIELDS[at]}` : undefined;
+}
+
+function isPattern(cron: string): boolean {
   try {
-    next = read({ cron, timeZone }).nextRun();
-  } catch (error) {
-    const why = messageOf(error).replace(/^CronPattern: /, "");
-    throw invalid("cron", `${NOT_CRON}: ${beginning(why.replace(/\.+$/, ""), 200)}`);
+    return read({ cron, timeZone: "UTC" }) !== undefined;
+  } catch {
+    return false;
   }
-  if (next === null) throw invalid("cron", "is never due: no such day comes");
 }
 
 function read({ cron, timeZone }: Timing): Cron {

@@ -56,13 +56,13 @@ export function crmApi(url: string, token: string) {
     link: async (contact: string) => (await ask<LinkPage>("GET", `/v1/crm/links?contact_id=${contact}`)).items[0],
     /** The looks that the CRM's notices asked for. */
     looks: async () => (await ask<{ items: Instance[] }>("GET", "/v1/instances?workflow=take-crm-change&limit=200")).items,
-    contact: async (id: string, before: string) =>
+    contact: async (id: string) =>
       (
         await ask<{ items: { contact_id: string; properties: Record<string, unknown>; revision: number }[] }>(
           "GET",
-          `/v1/contacts?cursor=${before}&limit=1`,
+          `/v1/contacts?contact_id=${id}`,
         )
-      ).items.find(({ contact_id }) => contact_id === id),
+      ).items[0],
     knownAs: async (id: string) => (await ask<{ canonical_id: string }>("GET", `/v1/contacts/${id}`)).canonical_id,
     setFaults: (faults: CrmFault[]) => ask<void>("PUT", "/embedded/crm/faults", faults),
     edit: (id: string, properties: Record<string, string>) => ask<CrmRecord>("POST", "/embedded/crm/edits", { id, properties }),
