@@ -30,6 +30,8 @@ export const ANSWER_SCHEMA = {
 
 const MAX_REFUSAL_CHARACTERS = 300;
 
+const UNREADABLE = "It was no chat completion: check that TEXT_URL points at the right service, and that TEXT_MODEL names a chat model.";
+
 /** Reads a model's answer by the prompt it was asked with. */
 export function readArticle(promptId: string, answer: TextAnswer): ReadArticle {
   if (answer.ending === "refused") {
@@ -38,6 +40,7 @@ export function readArticle(promptId: string, answer: TextAnswer): ReadArticle {
   }
   // A model that thinks can use up its tokens before it has written a word: that is cut off too, and more tokens cure it.
   if (answer.ending === "truncated") return { bad: "truncated", problem: "It was cut off before it ended." };
+  if (answer.ending === "unreadable") return { bad: "empty", problem: UNREADABLE };
   if (answer.text === "") return { bad: "empty", problem: "It was empty." };
   return promptOf(promptId).answer === "json" ? readJson(answer.text) : readMarkdown(answer.text);
 }

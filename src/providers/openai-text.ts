@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { MillraceError, notRetryable, retryAfter } from "../engine/index.ts";
-import { ChatCompletion, messagesOf, readCompletion } from "./chat-completion.ts";
+import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
 import { askedPauseMs } from "./openai-pause.ts";
 import { type Answer, RATE_LIMITED_DELAY_MS, refusal } from "./refusal.ts";
 import type { Text, TextRequest } from "./text.ts";
@@ -34,8 +34,14 @@ export function openAiText(upstream: Upstream, model: string, dialect: Partial<D
   const root = new URL(upstream.url).pathname === "/" ? "/v1" : "";
   return {
     async generate(request, options) {
+      let isCached = false;
+      const noting = async (asked: Request) => {
+        const response = await upstream.fetch(asked);
+        isCached = response.headers.get("cf-aig-cache-status") === "HIT";
+        return response;
+      };
       const answer = await callUpstream(
-        upstream,
+        { ...upstream, fetch: noting },
         {
           method: "POST",
           path: `${root}/chat/completions`,
@@ -54,9 +60,11 @@ export function openAiText(upstream: Upstream, model: string, dialect: Partial<D
           }),
           meaning: (refused) => meaningOf(upstream, refused),
         },
-        z.union([ChatCompletion, Failed]),
+        z.union([ChatCompletion, Failed, z.unknown().transform(() => null)]),
         options,
       );
+      // A gateway's cache would go on saying so for days: only another key is asked anew.
+      if (answer === null || ("error" in answer && isCached)) return unreadable(model);
       if ("error" in answer) throw failed(upstream, answer);
       return readCompletion(answer, model);
     },

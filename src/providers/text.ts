@@ -28,8 +28,11 @@ interface TokenUsage {
 export interface TextAnswer {
   /** What was written; empty when nothing was. */
   text: string;
-  /** How it ended: `whole`, `truncated` at the most tokens it may have or by a failure, or `refused` by the model or the provider's filter. */
-  ending: "whole" | "truncated" | "refused";
+  /**
+   * How it ended: `whole`, `truncated` at the most tokens it may have or by a failure, or `refused` by the model or the provider's filter.
+   * `unreadable` is something else than the format's answer, which a cache would give for this key again and again.
+   */
+  ending: "whole" | "truncated" | "refused" | "unreadable";
   /** The model's own words for refusing; null when it gave none. */
   refusal: string | null;
   /** The provider's word for how it ended; null when it said none. */

@@ -1,6 +1,6 @@
 import * as z from "zod";
 import { MillraceError, messageOf, notRetryable, retryAfter } from "../engine/index.ts";
-import { ChatCompletion, messagesOf, readCompletion } from "./chat-completion.ts";
+import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
 import { GATEWAY_CACHE_TTL_SECONDS } from "./openai-text.ts";
 import { RATE_LIMITED_DELAY_MS } from "./refusal.ts";
 import type { Text, TextAnswer, TextRequest } from "./text.ts";
@@ -54,15 +54,7 @@ function readAnswer(model: string, answer: unknown, maxTokens: number): TextAnsw
   if (completion.success) return readCompletion(completion.data, model);
 
   const plain = WorkersAiAnswer.safeParse(answer);
-  if (!plain.success) {
-    const issues = plain.error.issues.map(({ path, message }) => ({ path: path.join("."), message }));
-    throw new MillraceError(
-      "unavailable",
-      `Workers AI answered in a format this adapter does not speak: ${issues[0]?.path}: ${issues[0]?.message}. ` +
-        "Check that TEXT_MODEL names a chat model.",
-      { issues },
-    );
-  }
+  if (!plain.success) return unreadable(model);
   const { response, usage } = plain.data;
   const content = typeof response === "object" && response !== null ? JSON.stringify(response) : response;
   const read = readCompletion(ChatCompletion.parse({ choices: [{ message: { content } }], usage }), model);

@@ -208,8 +208,21 @@ describe("OpenAI's format", () => {
     await expect(ask(answer)).resolves.toMatchObject(read);
   });
 
-  it("does not take just any JSON for an answer", async () => {
-    await expect(ask(Response.json({ status: "ok" }))).rejects.toMatchObject({ code: "unavailable" });
+  it.each([
+    ["any other JSON", Response.json({ status: "ok" })],
+    ["a page", new Response("<h1>It works</h1>")],
+    ["nothing at all", new Response("")],
+    [
+      "a failure that a gateway has kept",
+      Response.json({ error: { code: 502, message: "x" } }, { headers: { "cf-aig-cache-status": "HIT" } }),
+    ],
+  ])("takes %s for an answer that cannot be read: the same key would be answered the same", async (_, answer) => {
+    await expect(ask(answer)).resolves.toMatchObject({
+      ending: "unreadable",
+      text: "",
+      model: "gpt",
+      usage: { input: null, output: null },
+    });
   });
 
   const failing = (status: number, error: object, headers: Record<string, string> = {}) => Response.json({ error }, { status, headers });
@@ -285,6 +298,10 @@ describe("Workers AI", () => {
     ["nothing", { response: null, usage }, { text: "" }],
   ])("answers in %s", async (_, answer, read) => {
     expect(await answering(answer)).toMatchObject({ ending: "whole", ...read });
+  });
+
+  it("takes what is no answer of a model for one that cannot be read", async () => {
+    expect(await answering({ shape: "other" })).toMatchObject({ ending: "unreadable", text: "" });
   });
 
   it("goes through a gateway that knows our key, and is given a limit and a schema", async () => {

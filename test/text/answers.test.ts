@@ -1,5 +1,9 @@
+import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
 import { readArticle } from "../../src/content/article-answer.ts";
+import { firstAsk } from "../../src/content/next-ask.ts";
+import { newTrace } from "../../src/engine/index.ts";
+import { writeArticle } from "../../src/steps/write-article.ts";
 import { fresh } from "../api/client.ts";
 import { inject } from "../providers/embedded.ts";
 import { asked } from "./writing.ts";
@@ -42,6 +46,37 @@ describe("An ordinary article", () => {
 
     const { body } = await writing.caller.get(`/v1/instances/${id}/steps`);
     expect(body.items.map(({ name }: { name: string }) => name.replace(/-\d+$/, ""))).toEqual(["load research", "write article"]);
+  });
+});
+
+describe("An answer that is none", () => {
+  /** A gateway before a service that is away at first: it keeps whatever was answered with 200 under its key, as AI Gateway does. */
+  function gateway() {
+    const kept = new Map<string, string>();
+    let isAway = true;
+    const fetch = async (request: Request) => {
+      const key = request.headers.get("cf-aig-cache-key") ?? "";
+      const answer = kept.get(key) ?? (isAway ? "<h1>Back soon</h1>" : await (await env.UPSTREAMS.fetch(request)).text());
+      kept.set(key, answer);
+      return new Response(answer);
+    };
+    const comesBack = () => {
+      isAway = false;
+    };
+    return { UPSTREAMS: { fetch } as unknown as Fetcher, comesBack };
+  }
+
+  it("is kept by a gateway under its key for days: so it is an outcome, and whoever asks again asks under another key", async () => {
+    const { UPSTREAMS, comesBack } = gateway();
+    const input = firstAsk({ brand: "acme", keyword: fresh("keyword"), sources: [] } as never, "article.v2");
+    const trace = { traceparent: newTrace() };
+    const write = (key: string) =>
+      writeArticle.run({ input, key, trace, fetch, signal: AbortSignal.timeout(5000), env: { ...env, UPSTREAMS } as Cloudflare.Env });
+    const [first, second] = [fresh("key"), fresh("key")];
+    expect(await write(first)).toMatchObject({ bad: "empty", problem: expect.stringContaining("TEXT_URL") });
+    comesBack();
+    expect(await write(first)).toMatchObject({ bad: "empty" });
+    expect(await write(second)).toMatchObject({ article: { title: expect.any(String) } });
   });
 });
 
