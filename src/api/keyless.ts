@@ -11,6 +11,7 @@ const NAMED_BY: Readonly<Record<string, string>> = {
   "POST /v1/facts": "`fact_id` names each fact",
   "POST /v1/tokens": "a token is said once, and to nobody who asks again",
   "POST /v1/projections/facts/rebuild": "`request` names the occasion",
+  "POST /v1/projections/derived/rebuild": "`request` names the occasion",
 };
 
 /**

@@ -1,5 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type Catalog, enqueue, listInstances, MillraceError } from "../engine/index.ts";
+import type { Context } from "hono";
+import { type Accepted, type Catalog, enqueue, listInstances, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { projectionState } from "../facts/lag.ts";
 import { ProjectionRebuild } from "../messages/batches.ts";
@@ -50,13 +51,7 @@ const list = createRoute({
   },
 });
 
-const rebuild = createRoute({
-  method: "post",
-  path: "/v1/projections/facts/rebuild",
-  operationId: "rebuildFacts",
-  summary: "Mend the projection of facts, row by row, from its ledgers",
-  description:
-    "The same as the command `projection.rebuild`. Rows are mended in place: whoever reads meanwhile misses none. GET /v1/instances/{id} says when it is done.",
+const asked = {
   ...needs("operate"),
   request: { body: jsonBody(rebuildSchema) },
   responses: {
@@ -71,13 +66,37 @@ const rebuild = createRoute({
     },
     ...problems("invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"),
   },
+} as const;
+
+const rebuild = createRoute({
+  method: "post",
+  path: "/v1/projections/facts/rebuild",
+  operationId: "rebuildFacts",
+  summary: "Mend the projection of facts, row by row, from its ledgers",
+  description:
+    "The same as the command `projection.rebuild`. Rows are mended in place: whoever reads meanwhile misses none. GET /v1/instances/{id} says when it is done.",
+  ...asked,
+});
+
+const rebuildDerived = createRoute({
+  method: "post",
+  path: "/v1/projections/derived/rebuild",
+  operationId: "rebuildDerived",
+  summary: "Do again what follows from facts: charges, payouts, budgets, merged contacts, webhooks",
+  description:
+    "The same as the command `projection.rebuild` of `derived`: every ledger sends again what it keeps. What was done stays done once; what a restored backup or a lost object has forgotten is done again.",
+  ...asked,
 });
 
 export function projections(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>()
     .openapi(list, async (context) => {
       const { env, var: bound } = context;
-      const found = await listInstances(env, bound.caller, { workflow: catalog.performer(ProjectionRebuild.type).name, limit: 1 });
+      const found = await listInstances(env, bound.caller, {
+        workflow: catalog.performer(ProjectionRebuild.type).name,
+        subject: "facts",
+        limit: 1,
+      });
       const [last] = found.items;
       const { lag, newestProjectedAt, ...state } = await projectionState(env.DB, bound.caller.tenantId, last?.acceptedAt);
       const item = {
@@ -91,16 +110,21 @@ export function projections(catalog: Catalog) {
       };
       return context.json({ items: [item] }, 200);
     })
-    .openapi(rebuild, async (context) => {
-      const { request } = await readBody(context.req, rebuildSchema);
-      const { tenantId, actor } = context.var.caller;
-      const payload = { projection: "facts", request };
-      const [result] = await enqueue(context.env, catalog, { tenantId, source: `api/${actor}` }, [
-        { type: ProjectionRebuild.type, payload },
-      ]);
-      if (!result || result instanceof MillraceError) throw result;
-      const { instanceId, replayed, correlationId } = result;
-      const answer = { instance_id: instanceId, replayed, correlation_id: correlationId };
-      return context.json(answer, 202, { location: `/v1/instances/${instanceId}` });
-    });
+    .openapi(rebuild, async (context) => accepted(context, await ask(context, catalog, "facts")))
+    .openapi(rebuildDerived, async (context) => accepted(context, await ask(context, catalog, "derived")));
+}
+
+async function ask(context: Context<ApiEnv>, catalog: Catalog, projection: "facts" | "derived"): Promise<Accepted> {
+  const { request } = await readBody(context.req, rebuildSchema);
+  const { tenantId, actor } = context.var.caller;
+  const [result] = await enqueue(context.env, catalog, { tenantId, source: `api/${actor}` }, [
+    { type: ProjectionRebuild.type, payload: { projection, request } },
+  ]);
+  if (!result || result instanceof MillraceError) throw result;
+  return result;
+}
+
+function accepted(context: Context<ApiEnv>, { instanceId, replayed, correlationId }: Accepted) {
+  const answer = { instance_id: instanceId, replayed, correlation_id: correlationId };
+  return context.json(answer, 202, { location: `/v1/instances/${instanceId}` });
 }

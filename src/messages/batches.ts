@@ -16,12 +16,12 @@ export const BatchExport = defineCommand({ type: "batch.export", payload: z.obje
 /** Hold the rows of a file against ours. */
 export const BatchReconcile = defineCommand({ type: "batch.reconcile", payload: z.object(job), key, subject: key, queue: batch, door });
 
-/** Mend a projection from its ledgers. `request` names the occasion: the same one is the same rebuild. */
+/** Make again what is made of ledgers: the projection of facts, or what is derived from them. `request` names the occasion: the same one is the same rebuild. */
 export const ProjectionRebuild = defineCommand({
   type: "projection.rebuild",
-  payload: z.object({ projection: z.enum(["facts"]), request: z.string().min(1).max(100) }),
+  payload: z.object({ projection: z.enum(["facts", "derived"]), request: z.string().min(1).max(100) }),
   key: ({ projection, request }) => `${projection}/${request}`,
   subject: ({ projection }) => projection,
   queue: batch,
-  door: { scope: "operate", route: "POST /v1/projections/facts/rebuild" },
+  door: { scope: "operate", route: "POST /v1/projections/facts/rebuild and /v1/projections/derived/rebuild" },
 });

@@ -51,7 +51,7 @@ export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelive
   return { ...payload, id: payload.delivery_id ?? instanceId, instance_id: instanceId, tenant_id, matched_at: created_at };
 }
 
-/** The row of a new delivery. One that is there already stays as it is. */
+/** The row of a new delivery. One that is there already stays as it is, and one that was made so long ago that it is pruned does not come back: nothing would make it. */
 export function deliveryRow(command: Sent<WebhookDelivery>): RowStatement {
   return rowOf(deliveryOf(command));
 }
@@ -69,7 +69,7 @@ const INSERT = `
   INSERT INTO webhook_deliveries (id, tenant_id, endpoint_id, config_version, entity, fact_id, fact_type, state, matched_at)
   SELECT value->>'id', value->>'tenant_id', value->>'endpoint_id', value->>'config_version', value->>'entity', value->>'fact_id',
     value->>'fact_type', 'pending', CAST(unixepoch(value->>'matched_at', 'subsec') * 1000 AS INTEGER)
-  FROM json_each(?1) WHERE true ON CONFLICT DO NOTHING`;
+  FROM json_each(?1) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(value->>'id')) ON CONFLICT DO NOTHING`;
 
 /** An attempt's line. Written twice it is there once: it only goes behind the attempt before it. */
 export function logAttempt(tenantId: string, id: string, attempt: Attempt): Statement {

@@ -1,31 +1,48 @@
-import { defineWorkflow, digest, notRetryable } from "../engine/index.ts";
+import { defineWorkflow, digest, notRetryable, type Steps } from "../engine/index.ts";
 import { ProjectionRebuild } from "../messages/batches.ts";
 import type { LedgerPlace } from "../objects/read-ledgers.ts";
+import { type Asked, replayLedgers } from "../steps/replay-ledgers.ts";
 import { restoreLedgers, type Stretch } from "../steps/restore-rows.ts";
 
 /**
- * Makes the tenant's projection again what its ledgers say, row by row and in place: whoever reads meanwhile misses nothing. New facts keep
- * flowing: what they add is not part of it.
+ * Makes again what is made of the tenant's ledgers. The projection of facts: row by row and in place, so that whoever reads meanwhile
+ * misses nothing. Or what is derived from facts: charges, payouts, budgets, merged contacts, webhooks. New facts keep flowing: what they add
+ * is not part of it.
  */
 export const rebuildProjection = defineWorkflow({
   name: "rebuild-projection",
   on: ProjectionRebuild,
-  async run({ step, envelope: { tenant_id: tenantId } }) {
-    const all = { ledgers: 0, facts: 0, restored: 0, removed: 0 };
-    let unfit = 0;
-    let firstUnfit: string | null = null;
-    for (let from: LedgerPlace | null = null, more = true; more; ) {
-      const done: Stretch = await step.effect("restore rows", restoreLedgers, { tenantId, from }, { key: keyOf(from) });
-      for (const count of Object.keys(all) as (keyof typeof all)[]) all[count] += done[count];
-      unfit += done.unfit;
-      firstUnfit ??= done.firstUnfit;
-      from = done.next;
-      more = from !== null;
-    }
-    if (firstUnfit !== null) throw unfitFacts(unfit, firstUnfit);
-    return all;
-  },
+  run: ({ step, payload: { projection }, envelope: { tenant_id: tenantId } }) =>
+    projection === "facts" ? restoreAll(step, tenantId) : replayAll(step, tenantId),
 });
+
+async function restoreAll(step: Steps, tenantId: string) {
+  const all = { ledgers: 0, facts: 0, restored: 0, removed: 0 };
+  let unfit = 0;
+  let firstUnfit: string | null = null;
+  for (let from: LedgerPlace | null = null, more = true; more; ) {
+    const done: Stretch = await step.effect("restore rows", restoreLedgers, { tenantId, from }, { key: keyOf(from) });
+    for (const count of Object.keys(all) as (keyof typeof all)[]) all[count] += done[count];
+    unfit += done.unfit;
+    firstUnfit ??= done.firstUnfit;
+    from = done.next;
+    more = from !== null;
+  }
+  if (firstUnfit !== null) throw unfitFacts(unfit, firstUnfit);
+  return all;
+}
+
+/** It ends when every ledger is asked: how far they are, each says itself. */
+async function replayAll(step: Steps, tenantId: string) {
+  let ledgers = 0;
+  for (let after: string | null = ""; after !== null; ) {
+    const key = keyOf(after === "" ? null : { entity: after, sequence: null });
+    const asked: Asked = await step.effect("replay ledgers", replayLedgers, { tenantId, after }, { key });
+    ledgers += asked.ledgers;
+    after = asked.after;
+  }
+  return { ledgers };
+}
 
 /** The longest name that a step's key shows as it is: the step's own name and the place have to fit beside it. */
 const MAX_SHOWN_CHARACTERS = 170;
