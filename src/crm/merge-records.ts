@@ -1,14 +1,12 @@
 import type { TraceContext } from "../engine/index.ts";
 import type { Crm, CrmRefusal } from "../providers/index.ts";
-import type { Candidate } from "./links.ts";
+import type { Away } from "./prepared.ts";
 import type { Pushed } from "./pushed.ts";
-import { isForeign, type RecordThere } from "./records.ts";
+import { isForeign } from "./records.ts";
 
 interface MergeCall {
   upstream: Crm;
   options: { key: string; trace: TraceContext };
-  knownOf: (id: string) => string;
-  recordOf: (candidate: Candidate) => RecordThere;
   /** Leaves a record that is not the contact's own, and goes on without it. */
   revive: boolean;
 }
@@ -17,17 +15,11 @@ interface MergeCall {
  * Merges the records of contacts that became others into theirs, and notes all of those that are others now. `records` are those that
  * contacts have by now: a merge may give its result an id of its own.
  */
-export async function mergeRecords(
-  call: MergeCall,
-  away: readonly Candidate[],
-  records: Map<string, string>,
-  pushed: Pushed,
-): Promise<void> {
-  for (const candidate of away) {
-    const { contact_id: contactId, revision } = candidate.contact;
-    const why = candidate.link?.crmId ? await mergeOne(call, candidate, candidate.link.crmId, records, pushed) : undefined;
-    if (why) pushed.refused.push({ contactId, ...why });
-    else pushed.merged.push({ contactId, revision });
+export async function mergeRecords(call: MergeCall, away: readonly Away[], records: Map<string, string>, pushed: Pushed): Promise<void> {
+  for (const one of away) {
+    const why = one.crmId ? await mergeOne(call, one, one.crmId, records, pushed) : undefined;
+    if (why) pushed.refused.push({ contactId: one.id, ...why });
+    else pushed.merged.push({ contactId: one.id, revision: one.revision });
   }
   for (const link of pushed.links) link.crmId = records.get(link.contactId) ?? link.crmId;
   for (const synced of pushed.synced) synced.crm_id = records.get(synced.contact_id) ?? synced.crm_id;
@@ -35,19 +27,17 @@ export async function mergeRecords(
 
 /** Merges one record into that of the contact it is known as. Answers why not. */
 async function mergeOne(
-  { upstream, options, knownOf, recordOf, revive }: MergeCall,
-  candidate: Candidate,
+  { upstream, options, revive }: MergeCall,
+  { into, record }: Away,
   crmId: string,
   records: Map<string, string>,
   pushed: Pushed,
 ): Promise<CrmRefusal | undefined> {
-  const into = knownOf(candidate.contact.contact_id);
   const kept = records.get(into);
   if (kept === undefined) {
     const why = pushed.refused.find(({ contactId }) => contactId === into);
     return why ?? nowhere(into);
   }
-  const record = recordOf(candidate);
   if (record.state === "gone" || crmId === kept) return undefined;
   if (record.state === "refused") {
     if (isForeign(record.why)) return revive ? undefined : record.why;

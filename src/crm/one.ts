@@ -1,33 +1,48 @@
 import { batch, type Commit, type Envelope, notRetryable } from "../engine/index.ts";
 import { ContactSynced } from "../messages/crm.ts";
+import { type CrmRefusal, crm } from "../providers/index.ts";
 import { writesOf } from "./chunk.ts";
 import { asStopped } from "./failures.ts";
 import { candidatesByIds } from "./links.ts";
-import { knownAs, push } from "./push.ts";
-import { endSend, inTurn } from "./sends.ts";
+import { mergeRecords } from "./merge-records.ts";
+import { outcomeOf } from "./outcome.ts";
+import { knownAs, prepare } from "./prepare.ts";
+import type { Away, Prepared } from "./prepared.ts";
+import type { Pushed } from "./pushed.ts";
+import { isForeign } from "./records.ts";
+import { connect, employerOf, isToSend, type SendCall, sendCompanies, sendContacts } from "./send.ts";
+import { heldPlan, inTurn } from "./sends.ts";
 
-interface OneCall {
+/** Whose contact is brought to the CRM, and by which instance. */
+export interface OneCall {
   readonly env: Cloudflare.Env;
   readonly envelope: Envelope;
   readonly instanceId: string;
   readonly contactId: string;
 }
 
-/** As what the contact is in the CRM. */
-interface Synced {
+/** How far one contact is: ids alone, because each step's answer is kept. What is to be sent stands in the push's own record. */
+export interface Course {
+  /** The one that the contact is known as. */
   contact_id: string;
+  /** Its record, and its company's, as far as they are known. */
   crm_id: string | null;
+  company: string | null;
+  /** Calls that are still to be made, each by a step; the last writes what became of it. */
+  left: readonly ("upsert contact" | "upsert company" | "connect company" | "merge records")[];
+  /** Somebody else has taken the contact over meanwhile: it is looked at anew. */
+  again?: true;
 }
 
 /**
- * Brings one contact, or the one it is known as, to the CRM; its own record there is merged into that one's. Asked for by name, it also
- * makes a record anew that was deleted there. Errors: `not_retryable` for a contact that is not there or that the CRM refuses,
- * `upstream_refused` when it may be taken later.
+ * Looks at one contact and at its record, or those of the contact that it is known as, and puts on record what is to be sent. Where that is
+ * nothing, all is done. Asked for by name, a record that was deleted there is made anew. Errors, here and in the steps that follow:
+ * `not_retryable` for a contact that is not there or that the CRM refuses, `upstream_refused` when it may be taken later.
  */
-export async function syncOne({ env, envelope, instanceId, contactId }: OneCall): Promise<Commit<Synced>> {
+export async function lookAtOne(call: OneCall): Promise<Commit<Course>> {
+  const { env, envelope, instanceId, contactId } = call;
   const tenantId = envelope.tenant_id;
-  const key = { tenantId, sendId: instanceId };
-  const { pushed, into } = await inTurn(async () => {
+  const { prepared, into } = await inTurn(async () => {
     const asked = await candidatesByIds(env.DB, tenantId, [contactId]);
     const [self] = asked;
     if (!self) throw notRetryable(`There is no contact “${contactId}”. GET /v1/contacts lists those there are.`);
@@ -35,19 +50,99 @@ export async function syncOne({ env, envelope, instanceId, contactId }: OneCall)
     const into = canonical.get(contactId) ?? contactId;
     const meant = into === contactId ? asked : [self, ...(await candidatesByIds(env.DB, tenantId, [into]))];
     const as = new Map([...canonical, [into, into]]);
-    const pushed = await push({ env, tenantId, key: instanceId, trace: envelope }, meant, as, { revive: true });
-    return "busyUntil" in pushed ? pushed : { pushed, into };
+    const how = { revive: true, inSteps: true };
+    const prepared = await prepare({ env, tenantId, key: instanceId, trace: envelope }, crm(env, tenantId), meant, as, how);
+    if ("lost" in prepared) throw new Error("One contact is no reason to ask.");
+    return "busyUntil" in prepared ? prepared : { prepared, into };
   });
+  const [why] = prepared.refused;
+  if (why) return refuse(call, "The CRM did not show the contact", why, outcomeOf(prepared, new Map()).pushed);
+  const { work, away } = prepared;
+  const one = work.find(({ id }) => id === into);
+  const employer = one && employerOf(one);
+  const left: Course["left"] = [
+    ...(one && isToSend(one) ? (["upsert contact"] as const) : []),
+    ...(employer ? (["upsert company", "connect company"] as const) : []),
+    ...(away.some(hasToMerge) ? (["merge records"] as const) : []),
+  ];
+  const course = { contact_id: into, crm_id: one?.crmId ?? null, company: null, left };
+  return left.length === 0 ? done(call, prepared, course) : { output: course };
+}
+
+export function upsertContact(call: OneCall, course: Course): Promise<Commit<Course>> {
+  return go(call, course, async (by, plan) => {
+    const outcome = (await sendContacts(by, plan.work)).get(course.contact_id);
+    if (outcome?.state === "failed") {
+      const { pushed } = outcomeOf(plan, new Map([[course.contact_id, { state: "failed", why: outcome }]]));
+      return refuse(call, "The CRM did not take the contact", outcome, pushed);
+    }
+    return { ...course, crm_id: outcome?.crmId ?? course.crm_id };
+  });
+}
+
+export function upsertCompany(call: OneCall, course: Course): Promise<Commit<Course>> {
+  return go(call, course, async (by, plan) => {
+    const outcome = (await sendCompanies(by, plan.work)).get(course.contact_id);
+    if (outcome?.state === "failed")
+      return refuse(call, "The CRM did not take the contact's company", outcome, unconnected(plan, course, outcome));
+    return { ...course, company: outcome?.crmId ?? null };
+  });
+}
+
+export function connectCompany(call: OneCall, course: Course): Promise<Commit<Course>> {
+  return go(call, course, async (by, plan) => {
+    const { crm_id: contact, company } = course;
+    if (contact === null || company === null) return course;
+    const why = (await connect(by, [{ contact, company }])).get(contact);
+    return why ? refuse(call, "The CRM did not connect the contact with its company", why, unconnected(plan, course, why)) : course;
+  });
+}
+
+/** The last of them: what it calls for is in `done`. */
+export function mergeRecordsOfOne(call: OneCall, course: Course): Promise<Commit<Course>> {
+  return go(call, course, async () => course);
+}
+
+/** What is known of a contact that is there, and without its company. */
+function unconnected(plan: Prepared, { contact_id: id, crm_id: crmId }: Course, why: CrmRefusal): Pushed {
+  return outcomeOf(plan, new Map(crmId === null ? [] : [[id, { state: "done", crmId, unconnected: why }]])).pushed;
+}
+
+/** Makes one call of a course, whose contacts are still its own, and where it is the last, writes what became of all of them. */
+async function go(call: OneCall, course: Course, make: (by: SendCall, plan: Prepared) => Promise<Course>): Promise<Commit<Course>> {
+  const { env, envelope, instanceId } = call;
+  const tenantId = envelope.tenant_id;
+  const plan = await heldPlan(env.DB, { tenantId, sendId: instanceId });
+  if (!plan) return { output: { ...course, left: [], again: true } };
+  const made = await make({ upstream: crm(env, tenantId), tenantId, options: { key: instanceId, trace: envelope } }, plan);
+  const next = { ...made, left: course.left.slice(1) };
+  return next.left.length === 0 ? done(call, plan, next) : { output: next };
+}
+
+/** Merges records where that is to be done, and writes what became of the contact. */
+async function done(call: OneCall, plan: Prepared, course: Course): Promise<Commit<Course>> {
+  const { env, envelope, instanceId } = call;
+  const tenantId = envelope.tenant_id;
+  const { contact_id: id, crm_id: crmId } = course;
+  const { pushed, records } = outcomeOf(plan, new Map(crmId === null ? [] : [[id, { state: "done", crmId }]]));
+  const options = { key: instanceId, trace: envelope };
+  await mergeRecords({ upstream: crm(env, tenantId), options, revive: true }, plan.away, records, pushed);
   const [why] = pushed.refused;
-  if (why) {
-    // Nobody has to wait for what is over.
-    await batch(env.DB, endSend(key, []));
-    throw asStopped("The CRM did not take the contact", why);
-  }
-  const link = pushed.links.find((one) => one.contactId === into);
+  if (why) return refuse(call, "The CRM did not merge the contact's record", why, pushed);
+  const link = pushed.links.find(({ contactId }) => contactId === id);
   return {
-    statements: writesOf(key, pushed),
-    emit: link ? [ContactSynced.from({ contact_id: into, crm_id: link.crmId, revision: link.revision })] : [],
-    output: { contact_id: into, crm_id: link?.crmId ?? null },
+    statements: writesOf({ tenantId, sendId: instanceId }, pushed),
+    emit: link ? [ContactSynced.from({ contact_id: id, crm_id: link.crmId, revision: link.revision })] : [],
+    output: { ...course, crm_id: link?.crmId ?? null },
   };
+}
+
+/** Writes what is known and why it goes no further, so that nobody waits for the contact, and fails the step. */
+async function refuse({ env, envelope, instanceId }: OneCall, what: string, why: CrmRefusal, pushed: Pushed): Promise<never> {
+  await batch(env.DB, writesOf({ tenantId: envelope.tenant_id, sendId: instanceId }, pushed));
+  throw asStopped(what, why);
+}
+
+function hasToMerge({ crmId, record }: Away): boolean {
+  return crmId !== null && record.state !== "gone" && !(record.state === "refused" && isForeign(record.why));
 }

@@ -1,5 +1,6 @@
 import { batch, now, query, retryAfter, type Statement, sql } from "../engine/index.ts";
 import { type Account, type AccountEnv, isOtherAccount, noteAccount, readOf } from "./account.ts";
+import type { Prepared } from "./prepared.ts";
 import type { Properties } from "./properties.ts";
 
 /** A contact that is about to be sent. */
@@ -9,6 +10,8 @@ export interface SentContact {
   version: number;
   /** What attempts send of it; the newest last. Empty for one that is only looked at, or merged. */
   sent: readonly Properties[];
+  /** What is to be done, by a push that does it in steps of their own: with the first of its contacts. */
+  plan?: Prepared;
 }
 
 /** A push: whose, and which step's. */
@@ -69,6 +72,19 @@ export async function beginSend(
   return { busyUntil: living?.until ?? 0 };
 }
 
+/**
+ * What a push in steps is to do, as long as its contacts are its own, and for as long again from now on; nothing where somebody has taken
+ * them over.
+ */
+export async function heldPlan(db: D1Database, { tenantId, sendId }: SendKey): Promise<Prepared | undefined> {
+  const [row] = await query<{ contacts: string }>(
+    db,
+    sql`
+      UPDATE crm_sends SET until = ${now} + ${HOLD_MS} WHERE tenant_id = ${tenantId} AND send_id = ${sendId} RETURNING contacts`,
+  );
+  return row && (JSON.parse(row.contacts) as SentContact[])[0]?.plan;
+}
+
 /** The sends of others that name one of these contacts. */
 function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
   return sql`
@@ -118,7 +134,7 @@ export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[
 }
 
 /** Refuses a write of contacts whose links were written since these versions of them were read, that somebody pushes, or that are of another account. */
-export function refuseIfChanged(tenantId: string, account: Account, contacts: readonly Omit<SentContact, "sent">[]): Statement {
+export function refuseIfChanged(tenantId: string, account: Account, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   const rows = JSON.stringify(contacts);
   return refuseIf(
     tenantId,

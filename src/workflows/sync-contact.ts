@@ -1,16 +1,32 @@
-import { syncOne } from "../crm/one.ts";
-import { defineWorkflow } from "../engine/index.ts";
+import { connectCompany, lookAtOne, mergeRecordsOfOne, upsertCompany, upsertContact } from "../crm/one.ts";
+import { defineWorkflow, notRetryable, type StepOptions } from "../engine/index.ts";
 import { ContactSync } from "../messages/crm.ts";
 
+const PATIENCE: StepOptions = { retries: { limit: 6, delay: "5 seconds", backoff: "exponential" }, timeout: "2 minutes" };
+
+/** As often as others may take the contact over, while a call waits to be made again. */
+const MOST_ROUNDS = 20;
+
 /**
- * Brings one contact to the CRM. One step: whom it is known as, the record, its company and the merge of records are calls that bear
- * repetition, so that a fence between them would cost and keep nothing; the link and the event are one write.
+ * Brings one contact to the CRM: a look, and a step for each call that it needs, so that one which fails is seen and made again alone. The
+ * last of them writes the link and the event.
  */
 export const syncContact = defineWorkflow({
   name: "sync-contact",
   on: ContactSync,
   async run({ payload: { contact_id: contactId }, step, env, envelope, instanceId }) {
-    const retries = { limit: 6, delay: "5 seconds", backoff: "exponential" } as const;
-    return step.commit("sync contact", () => syncOne({ env, envelope, instanceId, contactId }), { retries, timeout: "2 minutes" });
+    const call = { env, envelope, instanceId, contactId };
+    for (let round = 1; round <= MOST_ROUNDS; round++) {
+      const options = round === 1 ? PATIENCE : { key: `round ${round}`, ...PATIENCE };
+      const look = await step.commit("look at contact", () => lookAtOne(call), options);
+      let at = look;
+      const isNext = (name: (typeof at.left)[number]) => at.left[0] === name;
+      if (isNext("upsert contact")) at = await step.commit("upsert contact", () => upsertContact(call, at), options);
+      if (isNext("upsert company")) at = await step.commit("upsert company", () => upsertCompany(call, at), options);
+      if (isNext("connect company")) at = await step.commit("connect company", () => connectCompany(call, at), options);
+      if (isNext("merge records")) at = await step.commit("merge records", () => mergeRecordsOfOne(call, at), options);
+      if (!at.again) return { contact_id: at.contact_id, crm_id: at.crm_id };
+    }
+    throw notRetryable(`Others took the contact over ${MOST_ROUNDS} times. Send another contact.sync.`);
   },
 });

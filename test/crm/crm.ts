@@ -54,15 +54,18 @@ export async function syncIn(caller: Caller, id: string, ...states: string[]): P
   return body;
 }
 
-/** Waits for an instance, and answers what its only step said. */
+/** Waits for an instance, and answers what its last step said, or why it failed. */
 export async function ended(caller: Caller, instanceId: string, status = "complete"): Promise<Json> {
   const { body } = await until(
     () => caller.get(`/v1/instances/${instanceId}`),
     ({ body }) => body.status === status || body.status === "errored",
   );
   expect(body.status, JSON.stringify(body)).toBe(status);
-  const row = await env.DB.prepare("SELECT output FROM inbox WHERE instance_id = ?1").bind(instanceId).first<{ output: string }>();
-  return row ? JSON.parse(row.output) : body.error;
+  if (status === "errored") return body.error;
+  const row = await env.DB.prepare("SELECT output FROM inbox WHERE instance_id = ?1 ORDER BY position DESC")
+    .bind(instanceId)
+    .first<{ output: string }>();
+  return JSON.parse(row?.output ?? "null");
 }
 
 /** The tenant's records in the CRM that are alive, by contact. */

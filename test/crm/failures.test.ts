@@ -74,7 +74,7 @@ it("a call that was put off is repeated when the CRM says, and one whose answer 
   expect((await recordsOf(caller)).size).toBe(20);
 });
 
-it("one contact is brought in one step; refused, its instance says why, and retried after it was mended it goes on", async () => {
+it("one contact alone: refused, its instance says why, and retried after it was mended it goes on", async () => {
   const caller = await callerWith();
   const [row] = people(caller, 1).map((one) => ({ ...one, properties: { company: "Globex" } }));
   if (!row) throw new Error("There is nobody.");
@@ -86,7 +86,7 @@ it("one contact is brought in one step; refused, its instance says why, and retr
     code: "not_retryable",
     message: expect.stringMatching(/VALIDATION_ERROR: .*correlation id/),
   });
-  expect(await linkOf(caller, "c0000")).toMatchObject({ state: "none", pending: true });
+  expect(await linkOf(caller, "c0000")).toMatchObject({ state: "none", pending: true, error: { category: "VALIDATION_ERROR" } });
   expect((await caller.post(`/v1/instances/${instance}/retry`, { reason: "mended" })).status).toBe(202);
   const { crm_id: crmId } = await ended(caller, instance);
   expect((await recordsOf(caller)).get("c0000")).toMatchObject({ id: crmId, properties: { company: "Globex" } });

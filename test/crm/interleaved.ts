@@ -3,8 +3,8 @@ import { writeContacts } from "../../src/contacts/contact.ts";
 import { takeChange } from "../../src/crm/change.ts";
 import { syncChunk } from "../../src/crm/chunk.ts";
 import { commandsFrom, deliverySchema } from "../../src/crm/notices.ts";
-import { syncOne } from "../../src/crm/one.ts";
-import { batch, type Commit, type Envelope } from "../../src/engine/index.ts";
+import { batch, type Commit, type Envelope, type Steps } from "../../src/engine/index.ts";
+import { syncContact } from "../../src/workflows/sync-contact.ts";
 import { type Caller, fresh, type Json } from "../api/client.ts";
 import { event } from "./crm.ts";
 
@@ -79,12 +79,16 @@ export class Stage {
   }
 
   /** Syncs as many contacts as there are, of which this is the only one that changed. */
-  readonly sync: Actor = async (at, env) => this.#commits(at, () => this.#chunk(env, this.#name()));
+  readonly sync: Actor = async (at, env) => {
+    await this.#commits(at, () => this.#chunk(env, this.#name()));
+  };
 
   /** Syncs this one. */
   readonly one: Actor = async (at, env) => {
     const instanceId = this.#name();
-    await this.#commits(at, () => syncOne({ env, envelope: this.#envelope, instanceId, contactId: this.#contact }));
+    const step = { commit: (_name: string, make: () => Promise<Commit<unknown>>) => this.#commits(at, make) } as unknown as Steps;
+    const payload = { contact_id: this.#contact, occasion: instanceId };
+    await syncContact.run({ payload, step, env, envelope: this.#envelope, instanceId });
   };
 
   /** A file changes the contact here. */
@@ -191,13 +195,13 @@ export class Stage {
     await batch(env.DB, (await this.#chunk(over, this.#name())).statements ?? []);
   }
 
-  /** What a step does: its write, and all of it again where that is refused. */
-  async #commits(at: (gate: string) => Promise<void>, step: () => Promise<Commit<unknown>>): Promise<void> {
+  /** What a step does: its write, and all of it again where that is refused. Answers its output. */
+  async #commits(at: (gate: string) => Promise<void>, step: () => Promise<Commit<unknown>>): Promise<unknown> {
     for (let tries = 0; ; tries++) {
-      const { statements = [] } = await step();
+      const { statements = [], output } = await step();
       await at("commit");
       const refusal = await batch(env.DB, statements).catch((error: unknown) => error);
-      if (Array.isArray(refusal)) return;
+      if (Array.isArray(refusal)) return output;
       if (tries > 5 || !String(refusal).includes("contact_changed_meanwhile")) throw refusal;
     }
   }
@@ -224,7 +228,11 @@ export class Stage {
   #env(at?: (gate: string) => Promise<void>): Cloudflare.Env {
     const texts = new WeakMap<object, string>();
     const gateOf = (text: string) =>
-      /INSERT INTO crm_sends/.test(text) ? "record" : /c\.contact_id, c\.email|AS expired FROM/.test(text) ? "read here" : undefined;
+      /INSERT INTO crm_sends|UPDATE crm_sends/.test(text)
+        ? "record"
+        : /c\.contact_id, c\.email|AS expired FROM/.test(text)
+          ? "read here"
+          : undefined;
     const DB = {
       prepare: (text: string) => ({
         bind: (...values: unknown[]) => {
