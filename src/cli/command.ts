@@ -1,3 +1,4 @@
+import { errorWords } from "./disk.ts";
 import { MISUSED } from "./options.ts";
 import { failed } from "./terminal.ts";
 
@@ -55,7 +56,7 @@ export async function runCommand(command: (call: Call) => Promise<number>): Prom
   } catch (error) {
     if (stopping.signal.aborted) process.exitCode = INTERRUPTED;
     else {
-      failed(error instanceof Error ? error.message : String(error));
+      failed(errorWords(error, "try again"));
       process.exitCode = error instanceof Misuse ? MISUSED : 1;
     }
   }

@@ -15,6 +15,7 @@ import { column, paint, say, seconds } from "./terminal.ts";
 
 const DEFAULT_PORT = 8787;
 const FOLDER = join(ROOT, ".millrace");
+const STATE = join(FOLDER, "state");
 const TOKEN_FILE = join(FOLDER, "token");
 const SECRETS = join(ROOT, ".dev.vars");
 /** Where the page of the suggested command will be: ids follow from the work they stand for. A test holds this against the demo. */
@@ -52,27 +53,37 @@ async function start({ args, stop }: Call): Promise<number> {
   const port = portFrom(args, process.env.PORT, DEFAULT_PORT);
   await requireCallable(port);
   requireUnlocked(FOLDER);
-  const again = existsSync(join(FOLDER, "state"));
-  closedFolder(FOLDER);
-  if (ensureDevVars(SECRETS)) say(`Made ${shown(SECRETS)} with a new MILLRACE_KEY. Keep it: open instances depend on it.`);
+  const again = existsSync(STATE);
+  prepare();
   say(paint("dim", `Starting Millrace on port ${port}, ${again ? "on the state it was left in" : "with an empty database"} …`));
 
-  const began = Date.now();
+  let began = Date.now();
   const at = { url: `http://localhost:${port}`, tokenFile: TOKEN_FILE };
   const development = new Development({ folder: FOLDER, port, secrets: SECRETS, vars: VARS, signal: stop }, narrator(at, tell));
   let hasRun = false;
   try {
-    const engine = await development.start();
-    hasRun = true;
-    await requireGoodToken(engine, TOKEN_FILE, stop);
-    say(welcome(engine, Date.now() - began));
-    await development.run();
+    for (;;) {
+      const engine = await development.start();
+      hasRun = true;
+      await requireGoodToken(engine, TOKEN_FILE, stop);
+      say(welcome(engine, Date.now() - began));
+      if ((await development.run()) === "stopped") break;
+      say(paint("yellow", `${shown(STATE)} is gone, and all that was kept in it: starting anew, with an empty database …`));
+      began = Date.now();
+      prepare();
+    }
     say(paint("dim", "\nStopping …"));
     return 0;
   } finally {
     await development.stop();
     if (hasRun) say(paint("dim", `Stopped. The state is kept in ${shown(FOLDER)}: npm start goes on from it.`));
   }
+}
+
+/** What must be there before an engine is: its folder, and its secrets. */
+function prepare(): void {
+  closedFolder(FOLDER);
+  if (ensureDevVars(SECRETS)) say(`Made ${shown(SECRETS)} with a new MILLRACE_KEY. Keep it: open instances depend on it.`);
 }
 
 function welcome({ url, token, logFile }: Engine, tookMs: number): string {

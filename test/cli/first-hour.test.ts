@@ -1,86 +1,9 @@
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
-import { once } from "node:events";
-import { cpSync, mkdirSync, readFileSync, symlinkSync, writeFileSync } from "node:fs";
-import { dirname, join } from "node:path";
-import { expect, it, onTestFinished } from "vitest";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
 import { freePort } from "../../src/cli/local/ports.ts";
-import { ROOT } from "../../src/cli/local/wrangler.ts";
-import { emptyFolder } from "./folder.ts";
-
-/** What a new user has: the files of a clone, and the packages. */
-function clone(): string {
-  const folder = emptyFolder();
-  const files = execFileSync("git", ["ls-files", "--cached", "--others", "--exclude-standard", "src", "migrations", "*.json", "*.jsonc"], {
-    cwd: ROOT,
-    encoding: "utf8",
-  });
-  for (const file of files.trim().split("\n")) {
-    mkdirSync(dirname(join(folder, file)), { recursive: true });
-    cpSync(join(ROOT, file), join(folder, file));
-  }
-  symlinkSync(join(ROOT, "node_modules"), join(folder, "node_modules"));
-  return folder;
-}
-
-/** Less than the test has; a busy machine takes more than a minute for a start. */
-const SAYS_WITHIN_MS = 150_000;
-
-/** `npm start` in a clone, and a look at what it says. */
-class Terminal {
-  readonly #child: ChildProcess;
-  readonly #folder: string;
-  #said = "";
-  #read = 0;
-
-  constructor(folder: string, port: number) {
-    this.#folder = folder;
-    this.#child = spawn(process.execPath, ["src/cli/launch.js", "start", "--port", String(port)], { cwd: folder });
-    this.#child.stdout?.on("data", (chunk) => {
-      this.#said += chunk;
-    });
-    this.#child.stderr?.on("data", (chunk) => {
-      this.#said += chunk;
-    });
-    // It ends its engine itself, which lives in a process group of its own.
-    onTestFinished(async () => void (await this.end()));
-  }
-
-  /** Waits until it says something that it has not said yet. Answers everything up to there. */
-  async says(what: string): Promise<string> {
-    for (const until = Date.now() + SAYS_WITHIN_MS; Date.now() < until; ) {
-      const at = this.#said.indexOf(what, this.#read);
-      if (at >= 0) {
-        const text = this.#said.slice(this.#read, at + what.length);
-        this.#read = at + what.length;
-        return text;
-      }
-      if (this.#child.exitCode !== null) throw new Error(`It ended, and did not say “${what}”:\n${this.#said}`);
-      await new Promise((resolve) => setTimeout(resolve, 50));
-    }
-    throw new Error(`It did not say “${what}”, but:\n${this.#said.slice(this.#read)}`);
-  }
-
-  /** Saves a mistake, waits for its sentence, and mends it. Answers how long the sentence took, and what was said behind it. */
-  async mistake(file: string, right: string, wrong: string, sentence: string): Promise<{ took: number; meanwhile: string }> {
-    const path = join(this.#folder, file);
-    const text = readFileSync(path, "utf8");
-    expect(text, `${file} holds what is to be broken`).toContain(right);
-    const since = Date.now();
-    writeFileSync(path, text.replace(right, wrong));
-    await this.says(sentence);
-    const took = Date.now() - since;
-    writeFileSync(path, text);
-    return { took, meanwhile: await this.says("That is mended.") };
-  }
-
-  async end(): Promise<number | null> {
-    if (this.#child.exitCode === null) {
-      this.#child.kill("SIGINT");
-      await once(this.#child, "exit");
-    }
-    return this.#child.exitCode;
-  }
-}
+import { clone, Terminal } from "./npm-start.ts";
 
 it("the first hour: from a clone to a page, then mistakes, each told in a sentence while everything runs on", async () => {
   const port = await freePort();

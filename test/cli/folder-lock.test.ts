@@ -112,6 +112,16 @@ it("a start that died while it took a folder does not keep it", async () => {
   expect(groupOf(engine)).toEqual([]);
 });
 
+it("a folder that cannot be locked is not taken for one that somebody else is taking", async () => {
+  const folder = emptyFolder();
+  writeFileSync(join(folder, "lock.turn"), "no database ".repeat(100));
+  await expect(lockFolder(folder, "http://localhost:9000")).rejects.toThrow(
+    `${join(folder, "lock.turn")} cannot be locked: file is not a database. It holds nothing: delete it, and start again.`,
+  );
+  rmSync(join(folder, "lock.turn"));
+  await lockFolder(folder, "http://localhost:9000");
+});
+
 it("a lock that somebody else has taken since is neither written nor removed", async () => {
   const folder = emptyFolder();
   const file = join(folder, "lock");

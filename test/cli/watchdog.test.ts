@@ -1,24 +1,41 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
-import { untilDeaf } from "../../src/cli/local/watchdog.ts";
+import { Watchdog } from "../../src/cli/local/watchdog.ts";
 
-const soon = { lookEveryMs: 1, patienceMs: 1 };
+const soon = { askEveryMs: 1, patienceMs: { first: 30_000, most: 100_000 } };
 const quiet = () => sleep(100).then(() => "quiet");
+const never = new Promise(() => undefined);
+const living = () => new AbortController().signal;
 
 it("an engine that answers no more is called deaf", async () => {
   const answers = [true, true, false];
-  const engine = { answers: async () => answers.shift() ?? false, ended: new Promise(() => undefined) };
-  expect(await untilDeaf(engine, new AbortController().signal, soon)).toBe("deaf");
+  const engine = { answers: async () => answers.shift() ?? false, ended: never };
+  expect(await new Watchdog(soon).untilDeaf(engine, living())).toBe(30_000);
   expect(answers).toEqual([]);
 });
 
+it("each that is deaf after another is waited for twice as long, and as at first once one has answered promptly", async () => {
+  const watchdog = new Watchdog(soon);
+  const deafAfter = (answers: boolean[]) => watchdog.untilDeaf({ answers: async () => answers.shift() ?? false, ended: never }, living());
+  expect([await deafAfter([]), await deafAfter([]), await deafAfter([]), await deafAfter([])]).toEqual([30_000, 60_000, 100_000, 100_000]);
+  expect(await deafAfter([true])).toBe(30_000);
+});
+
+it("an answer that comes late is no reason to wait less for the next", async () => {
+  const watchdog = new Watchdog({ ...soon, promptMs: -1 });
+  const answers = [false, true, false];
+  const engine = { answers: async () => answers.shift() ?? false, ended: never };
+  expect(await watchdog.untilDeaf(engine, living())).toBe(30_000);
+  expect(await watchdog.untilDeaf(engine, living())).toBe(60_000);
+});
+
 it("one that answers, one that has ended and one that is being stopped are not", async () => {
-  const never = new Promise(() => undefined);
+  const watchdog = new Watchdog(soon);
   const over = new AbortController();
-  const fine = untilDeaf({ answers: async () => true, ended: never }, over.signal, soon);
+  const fine = watchdog.untilDeaf({ answers: async () => true, ended: never }, over.signal);
   expect(await Promise.race([fine, quiet()])).toBe("quiet");
   over.abort();
-  const gone = untilDeaf({ answers: async () => false, ended: Promise.resolve() }, new AbortController().signal, soon);
-  const stopped = untilDeaf({ answers: async () => false, ended: never }, AbortSignal.abort(), soon);
+  const gone = watchdog.untilDeaf({ answers: async () => false, ended: Promise.resolve() }, living());
+  const stopped = watchdog.untilDeaf({ answers: async () => false, ended: never }, AbortSignal.abort());
   expect(await Promise.race([gone, stopped, quiet()])).toBe("quiet");
 });

@@ -1,10 +1,13 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
+import { errorWords, isOfDisk } from "../disk.ts";
 import { paint, say } from "../terminal.ts";
 import { Changes } from "../wiring/changes.ts";
 import { type Verdict, Wiring } from "../wiring/wiring.ts";
 import { type Engine, type EngineOptions, NotStarted, startEngine } from "./engine-process.ts";
-import { PATIENCE_MS, untilDeaf } from "./watchdog.ts";
+import { isAlive } from "./processes.ts";
+import { untilSeen, Watchdog } from "./watchdog.ts";
 import { followLog } from "./worker-log.ts";
 import { isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
 
@@ -17,8 +20,6 @@ const FIRST_TRIES = 3;
 const PAUSE_MS = { each: 500, most: 5000 };
 /** A machine that was too slow for one start is given more time for the next: a minute more at each try. */
 const START_MS = { each: 60_000, most: 300_000 };
-/** An engine that was started anew because it did not answer is waited for twice as long the next time. */
-const MOST_PATIENCE_MS = 240_000;
 
 /**
  * An engine that follows the sources. Each save is looked at before the runtime gets it: what cannot run is told in a sentence, and the
@@ -31,8 +32,9 @@ export class Development {
   readonly #changes: Changes;
   readonly #wiring: Wiring;
   #engine: Engine | undefined;
+  #front: readonly number[] = [];
   #ran = false;
-  #patienceMs = PATIENCE_MS;
+  readonly #watchdog = new Watchdog();
   #told = "";
 
   constructor(options: EngineOptions & { signal: AbortSignal }, tell: (line: string) => void) {
@@ -56,8 +58,12 @@ export class Development {
     }
   }
 
-  /** Follows the sources and the engine until people stop it. Errors: a `Refusal` when the engine does not come up again. */
-  async run(): Promise<void> {
+  /**
+   * Follows the sources and the engine until people stop it, or until the state it runs on is gone. Errors: a `Refusal` when the engine
+   * does not come up again.
+   */
+  async run(): Promise<"stopped" | "gone"> {
+    const state = join(this.#options.folder, "state");
     while (!this.#stop.aborted) {
       const engine = this.#engine ?? (await this.start());
       const refused = Promise.withResolvers<{ refused: string }>();
@@ -71,23 +77,27 @@ export class Development {
         const what = await Promise.race([
           this.#changes.next(signal).catch(() => "stop" as const),
           engine.ended.then(() => "ended" as const),
-          untilDeaf(engine, signal, { patienceMs: this.#patienceMs }),
+          untilSeen(() => !this.#front.every(isAlive), signal).then(() => "ended" as const),
+          untilSeen(() => !existsSync(state), signal).then(() => "gone" as const),
+          this.#watchdog.untilDeaf(engine, signal),
           refused.promise,
         ]);
-        if (what === "stop") return;
-        if (Array.isArray(what)) await this.#take(what);
+        if (what === "stop") return "stopped";
+        // Whatever it was noticed by: an engine whose state is gone must not go on without it.
+        if (!existsSync(state)) {
+          await this.stop();
+          return "gone";
+        }
+        if (Array.isArray(what)) await this.#take(what).catch((error: unknown) => this.#sayDisk(error));
         else if (typeof what === "object") await this.#waitFor(`The Worker cannot be loaded: ${what.refused}`);
         else if (what === "ended") await this.#startAnew("The runtime has ended");
-        else {
-          const why = `It has not answered for ${this.#patienceMs / 1000} s`;
-          this.#patienceMs = Math.min(2 * this.#patienceMs, MOST_PATIENCE_MS);
-          await this.#startAnew(why);
-        }
+        else if (typeof what === "number") await this.#startAnew(`It has not answered for ${what / 1000} s`);
       } finally {
         over.abort();
         unfollow();
       }
     }
+    return "stopped";
   }
 
   async stop(): Promise<void> {
@@ -104,6 +114,12 @@ export class Development {
     if (anew !== undefined) await this.stop();
     this.#wiring.use(good);
     if (anew !== undefined) await this.#startAnew(`${shown(anew)} has changed`);
+  }
+
+  /** Where the disk alone keeps a save from what runs, that runs on. */
+  #sayDisk(error: unknown): void {
+    if (!isOfDisk(error) || !this.#engine) throw error;
+    say(`\n${paint("red", "✗")} ${errorWords(error, "save again")}\n  ${paint("dim", "What ran before runs on; Ctrl-C ends.")}`);
   }
 
   async #startAnew(why: string): Promise<void> {
@@ -124,7 +140,9 @@ export class Development {
   async #bringUp(): Promise<Engine | undefined> {
     for (let tries = 1; ; tries++) {
       try {
+        this.#wiring.restore();
         this.#engine = await startEngine({ ...this.#options, startWithinMs: within(tries) });
+        this.#front = this.#engine.front();
         this.#ran = true;
         return this.#engine;
       } catch (error) {

@@ -3,6 +3,7 @@ import { readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { Refusal } from "../command.ts";
+import { isOfDisk } from "../disk.ts";
 import { endGroup, groupOf, startOf } from "./processes.ts";
 
 /** Who uses a folder: the command, when it began, and the process group of its engine once that runs. */
@@ -55,17 +56,24 @@ export async function lockFolder(folder: string, url: string): Promise<FolderLoc
   };
 }
 
+/** SQLite's own number for what another connection has locked. */
+const SQLITE_BUSY = 5;
+
 /**
  * One start at a time looks at a folder's lock and takes it over: ending what a dead one left takes seconds, in which a second would find
  * the same. The turn is SQLite's lock on an empty database, which the system itself takes from a process that dies. Answers how it ends.
  */
 function takeTurn(folder: string): () => void {
-  const turn = new DatabaseSync(join(folder, "lock.turn"), { timeout: 0 });
+  const file = join(folder, "lock.turn");
+  const turn = new DatabaseSync(file, { timeout: 0 });
   try {
     turn.exec("BEGIN EXCLUSIVE");
-  } catch {
+  } catch (error) {
     turn.close();
-    throw new Refusal(`Another start is taking ${folder} just now. Wait for it, or stop it with Ctrl-C.`);
+    if (isOfDisk(error)) throw error;
+    const { errcode, message } = error as Error & { errcode?: number };
+    if (errcode === SQLITE_BUSY) throw new Refusal(`Another start is taking ${folder} just now. Wait for it, or stop it with Ctrl-C.`);
+    throw new Refusal(`${file} cannot be locked: ${message}. It holds nothing: delete it, and start again.`);
   }
   return () => turn.close();
 }

@@ -30,6 +30,15 @@ export function startOf(pid: number): string | undefined {
   }
 }
 
+/** Whether a process lives. It costs next to nothing, where `startOf` starts a program; a later process under the same id counts as the same. */
+export function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch (error) {
+    return (error as NodeJS.ErrnoException).code !== "ESRCH";
+  }
+}
+
 export function send(signal: "SIGTERM" | "SIGKILL", processes: readonly Process[]): void {
   for (const { pid } of processes) {
     try {

@@ -20,6 +20,8 @@ export interface Engine {
   ended: Promise<unknown[]>;
   /** The ids of the workerd that runs the Worker and holds all state. Wrangler starts another when it dies. */
   runtime(): number[];
+  /** The id of the workerd that owns the public port: without it nothing answers any more, whatever else lives. */
+  front(): number[];
   /** Waits until the Worker answers: false when it did not in time, or wrangler has ended. */
   answers(withinMs: number): Promise<boolean>;
   stop(): Promise<void>;
@@ -44,7 +46,7 @@ interface Running {
  *
  * What wrangler 4.156 does when its processes die (seen): it runs two workerds, a proxy that owns the public port and the one that
  * runs the Worker. `kill -9` of the latter: wrangler starts another on the same state, which answers 0.4 to 0.8 s later. Of the
- * proxy: a new one comes, listens, and never answers; only a new wrangler helps. Of wrangler: both workerds live on, answer, and
+ * proxy: the port is closed for 0.4 to 2 s, then a new one listens and never answers; only a new wrangler helps. Of wrangler: both workerds live on, answer, and
  * hold the port and the state, so whoever kills it must kill its whole group. Asked to end (TERM or INT), wrangler is gone after
  * 0.05 s and the last of its group after 0.1 to 0.2 s: the engine has stopped when its group is gone, not when wrangler is.
  */
@@ -67,8 +69,9 @@ export function runDev({ url, token, folder, args, lock, signal }: Running): Eng
   process.once("exit", killAll);
 
   /** The proxy is the one that was told the public port. */
-  const runtime = () =>
-    groupOf(pid).filter(({ command }) => /workerd[^ ]* serve/.test(command) && !command.includes(`entry=127.0.0.1:${new URL(url).port} `));
+  const workerds = () => groupOf(pid).filter(({ command }) => /workerd[^ ]* serve/.test(command));
+  const isProxy = ({ command }: { command: string }) => command.includes(`entry=127.0.0.1:${new URL(url).port} `);
+  const runtime = () => workerds().filter((one) => !isProxy(one));
   const released = () => {
     process.off("exit", killAll);
     lock.release();
@@ -81,6 +84,7 @@ export function runDev({ url, token, folder, args, lock, signal }: Running): Eng
     logFile,
     ended,
     runtime: () => runtime().map((one) => one.pid),
+    front: () => workerds().flatMap((one) => (isProxy(one) ? [one.pid] : [])),
     answers: (withinMs) => becomesWell(url, AbortSignal.any([gone.signal, AbortSignal.timeout(withinMs), ...(signal ? [signal] : [])])),
     async stop() {
       await endGroup(pid);

@@ -1,6 +1,7 @@
 import { mkdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
+import { isOfDisk } from "../disk.ts";
 import { type Config, readSavedConfig } from "./config.ts";
 import { type Mistake, mistakesIn } from "./mistakes.ts";
 import { look, replace } from "./sources.ts";
@@ -23,11 +24,11 @@ export class Wiring {
   readonly #config: string;
   readonly #secrets: string;
   readonly #set: readonly string[];
+  #used: Good | undefined;
 
   /** `folder` keeps what runs, below the checkout; `set` are the variables that the start itself sets. */
   constructor(options: { folder: string; config: string; secrets: string; set: readonly string[] }) {
     this.#folder = options.folder;
-    mkdirSync(join(options.folder, "run"), { recursive: true, mode: 0o700 });
     this.#config = options.config;
     this.#secrets = options.secrets;
     this.#set = options.set;
@@ -38,7 +39,7 @@ export class Wiring {
     return { script: join(this.#folder, "run", "worker.js"), config: join(this.#folder, "run", "wrangler.json") };
   }
 
-  /** Looks at everything as it stands. What is wrong is answered, never thrown. */
+  /** Looks at everything as it stands. What is wrong with it is answered; errors: those of the disk, of which the sources know nothing. */
   async look(): Promise<Verdict> {
     try {
       const config = await readSavedConfig(this.#config);
@@ -48,17 +49,29 @@ export class Wiring {
       const mistakes = mistakesIn(config, seen.known, seen.sources, set);
       return { mistakes, good: mistakes.some(({ stops }) => stops) ? undefined : { worker: seen.worker, config } };
     } catch (error) {
+      if (isOfDisk(error)) throw error;
       return stopped(error instanceof Error ? error.message : String(error));
     }
   }
 
   /** True when the configuration says something else than that of what runs. */
   isNew({ config }: Good): boolean {
-    return asRun(config) !== readFileSync(this.files.config, "utf8");
+    return this.#used === undefined || asRun(config) !== asRun(this.#used.config);
   }
 
   /** Makes what was found good what runs. */
-  use({ worker, config }: Good): void {
+  use(good: Good): void {
+    this.#write(good);
+    this.#used = good;
+  }
+
+  /** Writes what runs where it is gone. */
+  restore(): void {
+    if (this.#used) this.#write(this.#used);
+  }
+
+  #write({ worker, config }: Good): void {
+    mkdirSync(join(this.#folder, "run"), { recursive: true, mode: 0o700 });
     replace(this.files.script, worker);
     replace(this.files.config, asRun(config));
   }

@@ -1,0 +1,29 @@
+/** SQLite's own number for a disk without room. */
+const SQLITE_FULL = 13;
+
+const NOT_YOURS = "It belongs to somebody else. Make it yours (chown -R), or work in a copy of the checkout that is";
+const WHAT_TO_DO: Readonly<Record<string, string>> = {
+  ENOSPC: "The disk is full. Make room on it",
+  EDQUOT: "Your share of the disk is used up. Make room in it",
+  EROFS: "The disk can only be read. Mount it for writing, or work in a copy of the checkout on another one",
+  EACCES: NOT_YOURS,
+  EPERM: NOT_YOURS,
+};
+
+/** True for an error of the disk or its rights. */
+export function isOfDisk(error: unknown): boolean {
+  return whatToDo(error) !== undefined;
+}
+
+/** Says what to do about an error of the disk, `then` what comes after that, and the system's own words; of any other error its message. */
+export function errorWords(error: unknown, then: string): string {
+  const message = error instanceof Error ? error.message : String(error);
+  const says = whatToDo(error);
+  return says === undefined ? message : `${says}, and ${then}. (${message})`;
+}
+
+function whatToDo(error: unknown): string | undefined {
+  if (!(error instanceof Error) || !("code" in error)) return undefined;
+  const isFull = "errcode" in error && error.errcode === SQLITE_FULL;
+  return WHAT_TO_DO[isFull ? "ENOSPC" : String(error.code)];
+}

@@ -1,0 +1,77 @@
+import { execFileSync, spawnSync } from "node:child_process";
+import { appendFileSync, existsSync, mkdirSync, readFileSync, renameSync, rmSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+import { apiOf } from "../../src/cli/api-client.ts";
+import { freePort } from "../../src/cli/local/ports.ts";
+import { clone, Terminal } from "./npm-start.ts";
+
+/** The process that listens on the port: wrangler told it so. */
+function frontOf(port: number): number {
+  const processes = execFileSync("ps", ["-A", "-o", "pid=,args="], { encoding: "utf8" }).split("\n");
+  return Number.parseInt(processes.find((one) => /workerd[^ ]* serve/.test(one) && one.includes(`entry=127.0.0.1:${port} `)) ?? "", 10);
+}
+
+/** Writing to it fails as on a disk without room. */
+const FULL = "/dev/full";
+
+it("npm start outlives a killed front, a full disk and the loss of its folder, and says what it does", { timeout: 360_000 }, async () => {
+  const port = await freePort();
+  const folder = clone();
+  const at = (name: string) => join(folder, ".millrace", name);
+  const terminal = new Terminal(folder, port);
+  const known = async () => {
+    const token = readFileSync(at("token"), "utf8").trim();
+    return { token, instances: (await apiOf(`http://localhost:${port}`, token).instances("kept")).length };
+  };
+  await terminal.says("Stop  ");
+  const first = await known();
+  await apiOf(`http://localhost:${port}`, first.token).enqueue([
+    { type: "research.requested", payload: { brand: "acme", keyword: "tea" }, correlation_id: "kept" },
+  ]);
+
+  const killed = Date.now();
+  process.kill(frontOf(port), "SIGKILL");
+  await terminal.says("The runtime has ended: starting anew");
+  // Nothing of this is a question that somebody waits half a minute for.
+  expect(Date.now() - killed).toBeLessThan(10_000);
+  await terminal.says("It runs again");
+  expect(await known()).toEqual({ token: first.token, instances: expect.any(Number) });
+  expect((await known()).instances).toBeGreaterThan(0);
+
+  if (existsSync(FULL)) {
+    rmSync(at("wiring/look.js"));
+    symlinkSync(FULL, at("wiring/look.js"));
+    appendFileSync(join(folder, "src/catalog.ts"), "\n// Saved.\n");
+    await terminal.says("The disk is full. Make room on it, and save again. (ENOSPC");
+    await terminal.says("What ran before runs on");
+    expect((await known()).instances).toBeGreaterThan(0);
+  }
+
+  // In one moment: it is made anew so soon that a removal of file after file would meet the new one.
+  renameSync(join(folder, ".millrace"), join(folder, "gone"));
+  await terminal.says(".millrace/state is gone, and all that was kept in it: starting anew, with an empty database");
+  const welcome = await terminal.says("Stop  ");
+  const anew = await known();
+  expect(anew).toEqual({ token: expect.not.stringMatching(first.token), instances: 0 });
+  expect(welcome).toContain(`#token=${anew.token}`);
+  expect(await terminal.end()).toBe(0);
+});
+
+const mounts = spawnSync("unshare", ["-rm", "mount", "-t", "tmpfs", "test", "/mnt"]).status === 0;
+
+it.skipIf(!mounts).each([
+  ["full", "dd if=/dev/zero of=.millrace/fill 2>&1", "The disk is full. Make room on it, and try again. ("],
+  [
+    "read-only",
+    "mount -o remount,ro .millrace",
+    "The disk can only be read. Mount it for writing, or work in a copy of the checkout on another one, and try again. (EROFS",
+  ],
+])("a start on a disk that is %s ends, and says what is to be done", async (_, spoil, says) => {
+  const folder = clone();
+  mkdirSync(join(folder, ".millrace"));
+  const start = `mount -t tmpfs -o size=64k test .millrace && { ${spoil}; ${process.execPath} src/cli/launch.js start --port ${await freePort()}; }`;
+  const { status, stderr } = spawnSync("unshare", ["-rm", "sh", "-c", start], { cwd: folder, encoding: "utf8" });
+  expect(stderr).toContain(says);
+  expect(status).toBe(1);
+});
