@@ -12,7 +12,7 @@ import {
 } from "../engine/index.ts";
 import { WebhookDeliver } from "../messages/webhooks.ts";
 import { type Attempt, type Delivery, logAttempt, type Target, targetOf } from "../webhooks/deliveries.ts";
-import { checkTarget } from "../webhooks/guard.ts";
+import { type CheckedTarget, checkTarget } from "../webhooks/guard.ts";
 import { retryAfterMs } from "../webhooks/retry-after.ts";
 import { secretOf } from "../webhooks/secret.ts";
 import { timeoutMs } from "../webhooks/settings.ts";
@@ -24,6 +24,8 @@ export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "sk
 const ANSWER_BYTES = 1024;
 /** The status says what became of it; the words behind it are not waited for. */
 const ANSWER_READ_MS = 2000;
+/** A look at the endpoint holds for this long: after a longer one for its addresses, it is read again. */
+const CURRENT_MS = 100;
 
 /**
  * Posts a delivery's body to its endpoint, signed with every secret that is valid now. It is `keyed` by `webhook-id`, which is the
@@ -36,9 +38,10 @@ export const postWebhook = defineStep({
   retries: { limit: 5, delay: "10 seconds", backoff: "exponential" },
   timeout: "30 seconds",
   run: async ({ input: delivery, key, fetch, signal, env }: EffectCall<Delivery>): Promise<Posted> => {
-    const target = await targetOf(env.DB, delivery);
+    const began = Date.now();
+    const { target, ready } = await aim(env, delivery);
     if (target?.state === "disabled") return { state: "off" };
-    if (target?.state !== "enabled") return { state: "skipped", why: "The endpoint is deleted." };
+    if (target?.state !== "enabled" || !ready) return { state: "skipped", why: "The endpoint is deleted." };
     const line: Attempt = {
       attempt: target.tried + 1,
       at: new Date().toISOString(),
@@ -48,9 +51,8 @@ export const postWebhook = defineStep({
       error: null,
       ms: 0,
     };
-    const began = Date.now();
     try {
-      await post({ env, key, fetch, signal }, delivery, target, line);
+      await post({ env, key, fetch, signal }, delivery, { ...target, ...ready }, line);
       return { state: line.status === 410 ? "gone" : "sent", attempt: { ...line, ms: Date.now() - began } };
     } catch (error) {
       const failed = { ...line, error: messageOf(error), ms: Date.now() - began };
@@ -63,19 +65,42 @@ export const postWebhook = defineStep({
   },
 });
 
+/** What a request needs beside its endpoint: the verdict on its URL, and what it says. */
+interface Ready {
+  checked: CheckedTarget;
+  body: string | undefined;
+}
+
+/**
+ * Reads where a delivery goes, and makes it ready. A resolver may be slow: nothing leaves for a URL, or with a secret, that was changed in
+ * the meantime and whose change was answered.
+ */
+async function aim(env: Cloudflare.Env, delivery: Delivery): Promise<{ target: Target | undefined; ready?: Ready }> {
+  let seen: (Ready & { url: string }) | undefined;
+  for (;;) {
+    const target = await targetOf(env.DB, delivery);
+    if (target?.state !== "enabled") return { target };
+    if (target.url === seen?.url) return { target, ready: seen };
+    const askedAt = Date.now();
+    const body = seen ? seen.body : (delivery.body ?? bodyOf(env, delivery));
+    const [checked, said] = await Promise.all([checkTarget(env, target.url), body]);
+    seen = { url: target.url, checked, body: said };
+    if (Date.now() - askedAt <= CURRENT_MS) return { target, ready: seen };
+  }
+}
+
 /** One request. Notes in the line what was answered; returns for 2xx and 410, and throws for everything else. */
 async function post(
   { env, key, fetch, signal }: Pick<EffectCall<Delivery>, "env" | "key" | "fetch" | "signal">,
   delivery: Delivery,
-  { url, generations }: Target,
+  { checked, body, generations }: Target & Ready,
   line: Attempt,
 ): Promise<void> {
-  const body = delivery.body ?? (await bodyOf(env, delivery));
-  const target = await checkTarget(env, url);
-  if (target.verdict === "refused") throw notRetryable(`Not sent: the URL ${target.reason}.`);
-  if (target.verdict === "unknown") throw new MillraceError("unavailable", `Not sent: ${target.reason}.`);
+  if (body === undefined) throw notRetryable("Not sent: what it said is not kept any more.");
+  if (checked.verdict === "refused") throw notRetryable(`Not sent: the URL ${checked.reason}.`);
+  if (checked.verdict === "unknown") throw new MillraceError("unavailable", `Not sent: ${checked.reason}.`);
   const inTime = AbortSignal.timeout(timeoutMs(env));
-  const response = await fetch(target.url, {
+  const response = await fetch(checked.url, {
     method: "POST",
     headers: {
       "content-type": "application/json",
@@ -105,10 +130,8 @@ async function post(
 }
 
 /** What a delivery that is made again said the first time. */
-async function bodyOf(env: Cloudflare.Env, { tenant_id, id }: Delivery): Promise<string> {
-  const first = await payloadOf(env, { tenantId: tenant_id }, WebhookDeliver, id);
-  if (first?.body === undefined) throw notRetryable("Not sent: what it said is not kept any more.");
-  return first.body;
+async function bodyOf(env: Cloudflare.Env, { tenant_id, id }: Delivery): Promise<string | undefined> {
+  return (await payloadOf(env, { tenantId: tenant_id }, WebhookDeliver, id))?.body;
 }
 
 /** The headers of Standard Webhooks: the time of this attempt, and a signature for each secret, the newest first. */

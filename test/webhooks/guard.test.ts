@@ -7,7 +7,7 @@ import { MillraceError, newTrace } from "../../src/engine/index.ts";
 import { postWebhook } from "../../src/steps/post-webhook.ts";
 import { checkText, isPublic } from "../../src/webhooks/address.ts";
 import { checkTarget } from "../../src/webhooks/guard.ts";
-import { callerWith, fresh } from "../api/client.ts";
+import { callerWith, fresh, until } from "../api/client.ts";
 import { endpoint, receiverUrl } from "./hook.ts";
 import { FINE, HOSTILE } from "./urls.ts";
 
@@ -138,29 +138,9 @@ describe("Names", () => {
 
   it("are looked up again before each request: one that has become private gets none, one that nobody answers for waits", async () => {
     const url = await named({ a: ["93.184.216.34"] });
-    const name = new URL(url).hostname;
     const { body, tenantId } = await registerAt(url);
-    const send = () =>
-      postWebhook.run({
-        input: {
-          id: "f".repeat(32),
-          instance_id: "f".repeat(32),
-          tenant_id: tenantId,
-          endpoint_id: body.id,
-          config_version: 1,
-          entity: "account/a1",
-          fact_id: "f1",
-          fact_type: "outcome",
-          body: "{}",
-          matched_at: "2026-10-01T09:30:00.000Z",
-        },
-        key: "k",
-        signal: new AbortController().signal,
-        trace: { traceparent: newTrace() },
-        fetch,
-        env: { ...env, ...guarded, WEBHOOKS_ALLOW_LOCAL: "" } as typeof env,
-      });
-    const tellDns = (records: object) => fetch(`${receiverUrl}/dns/${name}`, { method: "PUT", body: JSON.stringify(records) });
+    const send = () => sendTo(tenantId, body.id, fetch);
+    const tellDns = (records: object) => tellOf(url, records);
     await tellDns({ a: ["127.0.0.1"] });
     const refused = await send().catch((error) => error);
     expect(refused).toMatchObject({ code: "not_retryable", message: expect.stringContaining("not public") });
@@ -170,19 +150,80 @@ describe("Names", () => {
     expect(silent).toMatchObject({ code: "unavailable", message: expect.stringContaining("resolver") });
   });
 
+  it("that are slow to be looked up hide no change: what leaves goes to the URL, and with the secrets, as they are by then", async () => {
+    const before = await named({ a: ["93.184.216.34"] });
+    const after = await named({ a: ["1.1.1.1"] });
+    const { body, tenantId, ask } = await registerAt(before);
+    const left: { to: string; signatures: number }[] = [];
+    const note: typeof fetch = async (to, init) => {
+      left.push({ to: String(to), signatures: new Headers(init?.headers).get("webhook-signature")?.split(" ").length ?? 0 });
+      return new Response(null, { status: 204 });
+    };
+    const changing = async (change: () => Promise<unknown>, name: string) => {
+      await tellOf(name, { held: true });
+      const sending = sendTo(tenantId, body.id, note);
+      await until(
+        async () => (await fetch(dnsOf(name))).json<{ asked: number }>(),
+        ({ asked }) => asked > 0,
+      );
+      await change();
+      await tellOf(name, { a: ["93.184.216.34"] });
+      return sending;
+    };
+    const path = `/v1/webhooks/${body.id}`;
+
+    await changing(async () => expect(await ask("POST", `${path}/rotate`, { overlap_seconds: 3600 })).toBe(200), before);
+    expect(left).toEqual([{ to: before, signatures: 2 }]);
+    await changing(async () => expect(await ask("POST", `${path}/secrets/1/end`, {})).toBe(200), before);
+    expect(left.at(-1)).toEqual({ to: before, signatures: 1 });
+    const changed = { version: 1, url: after, fact_types: ["outcome"] };
+    await changing(async () => expect(await ask("PUT", path, changed)).toBe(200), before);
+    expect(left.at(-1)).toEqual({ to: after, signatures: 1 });
+    expect(await changing(async () => expect(await ask("DELETE", path)).toBe(200), after)).toMatchObject({ state: "skipped" });
+    expect(left).toHaveLength(3);
+  });
+
+  const dnsOf = (url: string) => `${receiverUrl}/dns/${new URL(url).hostname}`;
+  const tellOf = (url: string, records: object) => fetch(dnsOf(url), { method: "PUT", body: JSON.stringify(records) });
+
+  /** One attempt at a delivery, in a deployment as it is outside of development. */
+  const sendTo = (tenantId: string, endpointId: string, through: typeof fetch) =>
+    postWebhook.run({
+      input: {
+        id: "f".repeat(32),
+        instance_id: "f".repeat(32),
+        tenant_id: tenantId,
+        endpoint_id: endpointId,
+        config_version: 1,
+        entity: "account/a1",
+        fact_id: "f1",
+        fact_type: "outcome",
+        body: "{}",
+        matched_at: "2026-10-01T09:30:00.000Z",
+      },
+      key: "k",
+      signal: new AbortController().signal,
+      trace: { traceparent: newTrace() },
+      fetch: through,
+      env: { ...env, ...guarded, WEBHOOKS_ALLOW_LOCAL: "" } as typeof env,
+    });
+
   /** Registers at a deployment as it is outside of development. */
   async function registerAt(url: string) {
     const { token, tenantId } = await callerWith();
-    const response = await createApi(app).request(
-      "/v1/webhooks",
-      {
-        method: "POST",
-        headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
-        body: JSON.stringify({ url, fact_types: ["outcome"] }),
-      },
-      { ...env, ...guarded, WEBHOOKS_ALLOW_LOCAL: "" },
-    );
-    return { tenantId, status: response.status, body: await response.json<{ id: string; code?: string }>() };
+    const request = (method: string, path: string, body?: object) =>
+      createApi(app).request(
+        path,
+        {
+          method,
+          headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+          ...(body && { body: JSON.stringify(body) }),
+        },
+        { ...env, ...guarded, WEBHOOKS_ALLOW_LOCAL: "" },
+      );
+    const response = await request("POST", "/v1/webhooks", { url, fact_types: ["outcome"] });
+    const ask = async (...asked: Parameters<typeof request>) => (await request(...asked)).status;
+    return { tenantId, ask, status: response.status, body: await response.json<{ id: string; code?: string }>() };
   }
 });
 

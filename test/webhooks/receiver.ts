@@ -1,5 +1,6 @@
 import { appendFileSync, openSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
 import { parseArgs } from "node:util";
 import { Webhook } from "standardwebhooks";
 
@@ -35,12 +36,22 @@ interface Hook {
   treatments: Treatment[];
 }
 
+/** What the resolver says of a name. With `held` it says nothing until it is told something else, and for half a second. */
+interface Records {
+  status?: number;
+  http?: number;
+  a?: string[];
+  aaaa?: string[];
+  held?: boolean;
+  asked?: number;
+}
+
 const { values } = parseArgs({ options: { ledger: { type: "string" } } });
 if (!values.ledger) throw new Error("Say where the ledger is kept: --ledger FILE");
 const file = openSync(values.ledger, "a");
 const ledger: Received[] = [];
 const hooks = new Map<string, Hook>();
-const dns = new Map<string, { status?: number; http?: number; a?: string[]; aaaa?: string[] }>();
+const dns = new Map<string, Records>();
 
 // A connection that closes as the next request goes out looks like a lost network. Who hangs up halfway ends that request, not this process.
 createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request, response).catch(() => response.destroy())).listen(
@@ -57,6 +68,7 @@ async function answer(request: IncomingMessage, response: ServerResponse): Promi
   const body = await read(request);
   if (area === "hook") return void receive(name, request, body, response);
   if (area === "dns-query") return void resolve(url, response);
+  if (area === "dns" && request.method === "GET") return void send(response, 200, { asked: dns.get(name)?.asked ?? 0 });
   if (area === "dns") dns.set(name, JSON.parse(body));
   if (area === "tell") hooks.set(name, { secrets: [], treatments: [], ...hooks.get(name), ...JSON.parse(body) });
   send(
@@ -108,9 +120,14 @@ function pour(response: ServerResponse): void {
   response.once("close", () => clearInterval(timer));
 }
 
-function resolve(url: URL, response: ServerResponse): void {
+async function resolve(url: URL, response: ServerResponse): Promise<void> {
   const type = url.searchParams.get("type");
-  const { status = 0, http = 200, a = [], aaaa = [] } = dns.get(url.searchParams.get("name") ?? "") ?? { status: 3 };
+  const name = url.searchParams.get("name") ?? "";
+  const found = dns.get(name);
+  if (found) found.asked = (found.asked ?? 0) + 1;
+  if (found?.held) await sleep(500);
+  while (dns.get(name)?.held) await sleep(20);
+  const { status = 0, http = 200, a = [], aaaa = [] } = dns.get(name) ?? { status: 3 };
   const data = type === "AAAA" ? aaaa : a;
   send(response, http, { Status: status, Answer: data.map((one) => ({ type: type === "AAAA" ? 28 : 1, TTL: 60, data: one })) });
 }
