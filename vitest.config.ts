@@ -86,7 +86,7 @@ export default defineConfig({
           // All files share one runtime and one database: a test has a tenant and names of its own, and ends what it began.
           isolate: false,
           include: [
-            "test/{api,outside,app,providers,facts,webhooks,batches,crm,brand,publish,text,schedules}/**/*.test.ts",
+            "test/{api,outside,app,providers,facts,webhooks,batches,crm,brand,publish,text,schedules,privacy}/**/*.test.ts",
             "test/docs/run/**/*.test.ts",
           ],
           setupFiles: ["test/migrate.ts", "test/crm/quiet.ts"],

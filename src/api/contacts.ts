@@ -1,8 +1,12 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type KeptContact, listContacts } from "../contacts/contact.ts";
+import { pseudonymOf } from "../contacts/forgotten.ts";
+import { type Catalog, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
+import { askToForget, previewOf } from "../privacy/forget.ts";
 import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
 import { nameQuery, pageByName, pageOf } from "./paging.ts";
 import { problems } from "./problem.ts";
@@ -59,7 +63,64 @@ const show = createRoute({
   },
 });
 
-export function contacts() {
+const reason = z.string().trim().min(1).max(500);
+const forgetSchema = z.strictObject({
+  contact_id: chosenName(200),
+  reason: reason.meta({ description: "For the audit." }),
+  request: chosenName(100).default("first").meta({
+    description:
+      "Names the occasion: asked for again under the same name, it is the same search; under another one, everything is searched once more.",
+  }),
+  dry_run: z.boolean().default(false).meta({ description: "True only counts what would go." }),
+});
+
+const CountsSchema = z
+  .record(z.string(), z.int())
+  .openapi({ description: "How many rows, objects or facts, by the place where they are." });
+const FORGET_REFUSALS = [
+  "invalid_json",
+  "unauthorized",
+  "forbidden",
+  "payload_too_large",
+  "unsupported_media_type",
+  "invalid_payload",
+] as const;
+
+const forget = createRoute({
+  method: "post",
+  path: "/v1/contacts/forget",
+  operationId: "forgetContact",
+  summary: "Forget a person: whatever identifies them, wherever it is kept, here and in the CRM",
+  description:
+    "Everybody whom the contact is known as is the same person. What went is audited as counts, under a pseudonym: `GET /v1/audit`. It cannot be undone.",
+  ...needs("operate"),
+  request: { body: jsonBody(forgetSchema) },
+  responses: {
+    200: answers(
+      "What would go",
+      z
+        .object({
+          contact_ids: z.array(z.string()).openapi({ description: "Everybody whom the contact is known as." }),
+          found: CountsSchema,
+          waiting: z.int().openapi({ description: "Rows of instances under way: they are waited for." }),
+          complete: z.boolean().openapi({ description: "False when there was more to count than a request has time for." }),
+        })
+        .openapi("ForgetPreview"),
+    ),
+    202: {
+      description: "Accepted",
+      headers: { Location: { description: "The instance.", schema: { type: "string" } } },
+      content: {
+        "application/json": {
+          schema: z.object({ instance_id: z.string(), replayed: z.boolean(), person: z.string() }).openapi("ForgetAccepted"),
+        },
+      },
+    },
+    ...problems(...FORGET_REFUSALS),
+  },
+});
+
+export function contacts(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>()
     .openapi(list, async (context) => {
       const { contact_id: only, cursor: after = "", limit } = context.req.valid("query");
@@ -68,6 +129,20 @@ export function contacts() {
         pageByName(found, limit, ({ contact_id }) => contact_id, contactView),
         200,
       );
+    })
+    .openapi(forget, async (context) => {
+      const { contact_id: contactId, dry_run: isDry, ...rest } = await readBody(context.req, forgetSchema);
+      const { env, var: bound } = context;
+      const { tenantId, actor } = bound.caller;
+      if (isDry) {
+        const { contacts: ids, ...preview } = await previewOf(env, tenantId, contactId);
+        return context.json({ contact_ids: ids, ...preview }, 200);
+      }
+      const [accepted] = await askToForget(env, catalog, { tenantId, actor, source: `api/${actor}` }, [{ contactId, ...rest }]);
+      if (!accepted || accepted instanceof MillraceError) throw accepted;
+      const { instanceId, replayed } = accepted;
+      const answer = { instance_id: instanceId, replayed, person: pseudonymOf(env, tenantId, contactId) };
+      return context.json(answer, 202, { location: `/v1/instances/${instanceId}` });
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) =>
       json(await contactBookOf(env, caller.tenantId).contact(req.valid("param").id), 200),

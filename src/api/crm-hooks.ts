@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { commandsFrom, deliverySchema } from "../crm/notices.ts";
+import { commandsFrom, deliverySchema, forgottenBy } from "../crm/notices.ts";
 import { type Catalog, enqueue, MillraceError, parseBounded } from "../engine/index.ts";
+import { askToForget } from "../privacy/forget.ts";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
 import { crmWebhookSecret, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
 import { jsonBody, parseWith, readText } from "./body.ts";
@@ -67,7 +68,14 @@ export function crmHooks(catalog: Catalog) {
     const account = crmAccount(env);
     const events = told.filter(({ portalId }) => portalId === account);
     const commands = await commandsFrom(env, tenantId, events);
-    const accepted = commands.length === 0 ? [] : await enqueue(env, catalog, { tenantId, source: "crm/hubspot" }, commands);
+    const by = { tenantId, source: "crm/hubspot", actor: "crm/hubspot" };
+    const changed = commands.length === 0 ? [] : await enqueue(env, catalog, by, commands);
+    const wishes = (await forgottenBy(env, tenantId, events)).map(({ contactId, event }) => ({
+      contactId,
+      request: "first",
+      reason: `The CRM says that its record was deleted for privacy (${event}).`,
+    }));
+    const accepted = wishes.length === 0 ? changed : [...changed, ...(await askToForget(env, catalog, by, wishes))];
     const refused = accepted.find((one) => one instanceof MillraceError);
     if (refused) throw refused;
     const known = accepted.filter((one) => !(one instanceof MillraceError) && one.replayed).length;

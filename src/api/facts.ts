@@ -3,7 +3,7 @@ import { nextHop } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema, traceFields } from "../facts/fact.ts";
 import { type FactRow, listFacts, readCursor } from "../facts/rows.ts";
-import type { Appended } from "../objects/ledger.ts";
+import type { Appended } from "../objects/forgotten-facts.ts";
 import { appendEach, reusedName } from "../objects/ledgers.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";

@@ -8,6 +8,7 @@ import {
   type StoredContact,
   writeContacts,
 } from "../contacts/contact.ts";
+import { FORGOTTEN, forgottenAmong, pseudonymOf } from "../contacts/forgotten.ts";
 import { batch, fragment, rowChunks, sql } from "../engine/index.ts";
 import type { Dataset } from "./dataset.ts";
 import { readJson } from "./jsonl.ts";
@@ -39,17 +40,26 @@ export const contacts: Dataset<ContactRow> = {
     Object.keys(properties).length > 0 ? JSON.stringify(properties) : "",
   ],
   keyOf: ({ contact_id }) => contact_id,
-  async take({ DB }, { batchId, envelope: { tenant_id: tenantId } }, rows) {
+  async take(env, { batchId, envelope: { tenant_id: tenantId } }, rows) {
+    const forgotten = await forgottenAmong(
+      env,
+      tenantId,
+      rows.map(({ contact_id: id }) => id),
+    );
     const overfull = await batch(
-      DB,
+      env.DB,
       rowChunks(rows).map((chunk) => overfullContacts(tenantId, chunk)),
     );
     const ids = new Set(overfull.flat().map(({ id }) => id));
     const refused = new Map(
-      rows.flatMap(({ contact_id: id }, index) => (ids.has(id) ? [[index, `properties: would be more than ${MAX_PROPERTIES}`]] : [])),
+      rows.flatMap(({ contact_id: id }, index) => {
+        if (forgotten.has(id)) return [[index, FORGOTTEN]];
+        return ids.has(id) ? [[index, `properties: would be more than ${MAX_PROPERTIES}`]] : [];
+      }),
     );
-    const taken = namedOnce(rows.filter(({ contact_id: id }) => !ids.has(id)));
-    return { statements: rowChunks(taken).map((chunk) => writeContacts(tenantId, batchId, chunk)), refused };
+    const taken = namedOnce(rows.filter((_, index) => !refused.has(index)));
+    const named = taken.map((row) => ({ ...row, pseudonym: pseudonymOf(env, tenantId, row.contact_id) }));
+    return { statements: rowChunks(named).map((chunk) => writeContacts(tenantId, batchId, chunk)), refused };
   },
   ours: ({ DB }, tenantId, keys) => contactsByIds(DB, tenantId, keys),
   dated: false,

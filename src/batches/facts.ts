@@ -1,6 +1,6 @@
 import { MillraceError } from "../engine/index.ts";
 import { type RecordedFact, type StatedFact, statedFactSchema } from "../facts/fact.ts";
-import type { Appended } from "../objects/ledger.ts";
+import type { Appended } from "../objects/forgotten-facts.ts";
 import { appendEach, ledgerOf, provenanceOf } from "../objects/ledgers.ts";
 import { type LedgerPlace, readLedgers } from "../objects/read-ledgers.ts";
 import type { Dataset } from "./dataset.ts";

@@ -16,6 +16,16 @@ export function batchFolder(tenantId: string, batchId: string): string {
   return `batches/${tenantId}/${batchId}/`;
 }
 
+function uploadFolder(tenantId: string, batchId: string): string {
+  return `${batchFolder(tenantId, batchId)}upload/`;
+}
+
+/** Removes what was uploaded for a batch. */
+export async function removeUploads(bucket: R2Bucket, tenantId: string, batchId: string): Promise<void> {
+  const { objects } = await bucket.list({ prefix: uploadFolder(tenantId, batchId) });
+  if (objects.length > 0) await bucket.delete(objects.map(({ key }) => key));
+}
+
 /** Reads a stretch of a batch's file: of the very version that was accepted. Errors: `not_retryable` when that is gone. */
 export async function readWindow(bucket: R2Bucket, batch: Batch, offset: number): Promise<Uint8Array> {
   const { fileKey, fileEtag, totalBytes } = batch;
@@ -51,7 +61,7 @@ export async function storeUpload(
   body: ReadableStream | null,
   length: number,
 ): Promise<StoredFile> {
-  const key = `${batchFolder(tenantId, batchId)}upload/${crypto.randomUUID()}`;
+  const key = `${uploadFolder(tenantId, batchId)}${crypto.randomUUID()}`;
   const { readable, writable } = new FixedLengthStream(length);
   const piped = (body ?? new Blob().stream()).pipeTo(writable);
   const [stored, sent] = await Promise.allSettled([bucket.put(key, readable), piped]);

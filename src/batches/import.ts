@@ -4,6 +4,7 @@ import { type BatchCall, openBatch } from "./open.ts";
 import { keepPart } from "./parts.ts";
 import { toJsonl } from "./report.ts";
 import { firstPlace, type Place, readChunk } from "./rows.ts";
+import { withoutForgotten } from "./unsaid.ts";
 
 /** Takes one chunk in: its rows, its problems, the batch's progress and the place to go on from are one write. Answers null behind the last. */
 export async function importChunk(call: BatchCall, from: Place | undefined): Promise<Commit<Place | null>> {
@@ -20,13 +21,14 @@ export async function importChunk(call: BatchCall, from: Place | undefined): Pro
     skipped = 0,
     refused = new Map<number, string>(),
   } = values.length > 0 ? await dataset.take(env, { batchId, envelope }, values) : {};
-  const failures = [
+  const failures = await withoutForgotten(env, envelope.tenant_id, [
     ...problems,
     ...rows.flatMap(({ row, line, raw }, index) => {
       const problem = refused.get(index);
       return problem === undefined ? [] : [{ row, line, problem, raw }];
     }),
-  ].sort((one, other) => one.row - other.row);
+  ]);
+  failures.sort((one, other) => one.row - other.row);
 
   return {
     statements: [

@@ -1,3 +1,4 @@
+import { forgottenAmong } from "../contacts/forgotten.ts";
 import { type Commit, fingerprintOf } from "../engine/index.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { advance, type Batch } from "./batch.ts";
@@ -8,6 +9,7 @@ import { keepPart } from "./parts.ts";
 import { type Finding, findingsText, toJsonl } from "./report.ts";
 import { firstPlace, type Place, readChunk } from "./rows.ts";
 import { forgetKeys, insertKeys, selectKeys } from "./seen.ts";
+import { withoutForgotten } from "./unsaid.ts";
 
 /** Behind which of our rows the search for what is only here goes on. */
 export interface Rest {
@@ -45,12 +47,19 @@ export async function compareChunk(call: BatchCall, from: Place | undefined): Pr
       else if (fields.length > 0) findings.push({ finding: "different", key, row, line, fields });
     }
   }
-  const onlyThere = findings.filter(({ finding }) => finding === "only_there").length;
+  const absent = findings.filter(({ finding }) => finding === "only_there");
+  const forgotten = await forgottenAmong(
+    call.env,
+    batch.tenantId,
+    absent.map(({ key }) => key),
+  );
+  for (const finding of absent) finding.key = forgotten.get(finding.key) ?? finding.key;
+  const onlyThere = absent.length;
   const different = findings.length - onlyThere;
   return {
     statements: [
       insertKeys(batch, shared),
-      ...(await keepPart(bucket, batch, "errors", place.offset, toJsonl(problems))),
+      ...(await keepPart(bucket, batch, "errors", place.offset, toJsonl(await withoutForgotten(call.env, batch.tenantId, problems)))),
       ...(await keepPart(bucket, batch, "result", place.offset, findingsText(batch, findings))),
       advance(batch, {
         readBytes: next.offset,

@@ -87,13 +87,15 @@ const JSON_OF = fragment("json(CASE type WHEN 'true' THEN 'true' WHEN 'false' TH
 
 /**
  * Each of these rows (JSON) is one write of its contact, also when nothing changes: `revision` counts the writes. A row changes the
- * properties that it names, and the name if it has one; a property that is to be empty is written empty.
+ * properties that it names, and the name if it has one; a property that is to be empty is written empty. One whose
+ * `pseudonym` is that of a contact which was forgotten is left out.
  */
 export function writeContacts(tenantId: string, by: string, rows: string): Statement {
   return sql`
     INSERT INTO contacts (tenant_id, contact_id, email, name, properties, revision, updated_at, imported_by)
     SELECT ${tenantId}, r.value->>'contact_id', r.value->>'email', coalesce(r.value->>'name', c.name, ''), r.value->'properties', 1, ${now}, ${by}
-    FROM json_each(${rows}) r LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contact_id' WHERE true
+    FROM json_each(${rows}) r LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contact_id'
+    WHERE NOT EXISTS (SELECT 1 FROM forgotten f WHERE f.tenant_id = ${tenantId} AND f.pseudonym = r.value->>'pseudonym')
     ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
       email = excluded.email, name = excluded.name, revision = contacts.revision + 1, updated_at = excluded.updated_at,
       imported_by = excluded.imported_by,
@@ -102,10 +104,20 @@ export function writeContacts(tenantId: string, by: string, rows: string): State
         UNION ALL SELECT key, type, atom FROM json_each(excluded.properties)))`;
 }
 
-/** A new contact; nothing if there is one with its id. */
-export function createContact(tenantId: string, by: string, { contact_id, email, name, properties }: Contact): Statement {
+/** A new contact; nothing if there is one with its id, or was one that was forgotten. */
+export function createContact(
+  tenantId: string,
+  by: string,
+  { contact_id, email, name, properties, pseudonym }: Contact & { pseudonym: string },
+): Statement {
   return sql`
     INSERT INTO contacts (tenant_id, contact_id, email, name, properties, revision, updated_at, imported_by)
-    VALUES (${tenantId}, ${contact_id}, ${email}, ${name}, ${JSON.stringify(properties)}, 1, ${now}, ${by})
+    SELECT ${tenantId}, ${contact_id}, ${email}, ${name}, ${JSON.stringify(properties)}, 1, ${now}, ${by}
+    WHERE NOT EXISTS (SELECT 1 FROM forgotten f WHERE f.tenant_id = ${tenantId} AND f.pseudonym = ${pseudonym})
     ON CONFLICT (tenant_id, contact_id) DO NOTHING`;
+}
+
+/** Removes contacts that are forgotten. */
+export function removeContacts(tenantId: string, ids: readonly string[]): Statement {
+  return sql`DELETE FROM contacts WHERE tenant_id = ${tenantId} AND contact_id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
 }

@@ -1,4 +1,5 @@
 import { createContact } from "../contacts/contact.ts";
+import { forgottenAmong, pseudonymOf } from "../contacts/forgotten.ts";
 import { beginning, type Commit, type Envelope, query, type Statement, sql } from "../engine/index.ts";
 import type { CrmContactChanged } from "../messages/crm.ts";
 import { FactObserved } from "../messages/facts.ts";
@@ -23,8 +24,11 @@ interface ChangeCall {
 
 /** What came of a notice. */
 export interface Change {
-  /** `nothing`: both agree already. `left`: it is no contact of ours, and cannot become one, or it is linked and does not bear our name. */
-  did: "nothing" | "took" | "created" | "merged" | "cut" | "left";
+  /**
+   * `nothing`: both agree already. `left`: it is no contact of ours, and cannot become one, or it is linked and does not bear our name.
+   * `forgotten`: it was a contact of ours, and nothing brings it back.
+   */
+  did: "nothing" | "took" | "created" | "merged" | "cut" | "left" | "forgotten";
   contact_id: string | null;
   /** Names of the properties that were taken over. */
   properties?: string[];
@@ -56,6 +60,8 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
   const found = read && !read.archived ? read : undefined;
   const name = found?.key ? contactOf(tenantId, found.key) : undefined;
   if (name !== undefined && !ids.includes(name)) return look(call, [name]);
+  const own = found && (name ?? `crm-${found.crmId}`);
+  if (own !== undefined && (await forgottenAmong(env, tenantId, [own])).has(own)) return { output: { did: "forgotten", contact_id: null } };
   const owner = linked.get(notice.crm_id);
   if (found && owner !== undefined && found.key !== contactKey(tenantId, owner)) return isForeign(tenantId, owner, notice.crm_id);
   if (found?.key && name === undefined) return left();
@@ -149,8 +155,9 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
   );
   const patch = asPatch({ properties: {} }, all, all);
   const readAt = Date.parse(found.updatedAt);
+  const pseudonym = pseudonymOf(env, tenantId, contactId);
   const statements: Statement[] = [
-    createContact(tenantId, "crm", { contact_id: contactId, email, name: patch.name ?? "", properties: patch.properties }),
+    createContact(tenantId, "crm", { contact_id: contactId, email, name: patch.name ?? "", properties: patch.properties, pseudonym }),
     ...writeLinks(tenantId, [{ contactId, crmId: found.crmId, revision: 1, takes: 0, known: { ...all }, readAt }]),
     // Another look that began before may have made the contact of an older state meanwhile.
     ...takeOver(tenantId, [{ contactId, readAt, ...patch }]),

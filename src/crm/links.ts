@@ -149,6 +149,22 @@ export function closeLinks(tenantId: string, state: "merged" | "cut", links: rea
   );
 }
 
+/** Empties the links of contacts that are being forgotten. They stay for a while: whoever read one before is refused what it writes. */
+export function emptyLinks(tenantId: string, ids: readonly string[]): Statement {
+  return sql`
+    INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)
+    SELECT ${tenantId}, value, NULL, 'none', 0, '{}', ${now} FROM json_each(${JSON.stringify(ids)}) WHERE true
+    ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
+      crm_id = NULL, state = 'none', revision = 0, known = '{}', maybe = '[]', version = crm_links.version + 1, read_at = NULL, error = NULL,
+      updated_at = excluded.updated_at`;
+}
+
+/** What the CRM side keeps of contacts that are forgotten. */
+export function removeLinks(tenantId: string, ids: readonly string[]): Statement[] {
+  const among = sql`tenant_id = ${tenantId} AND contact_id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
+  return [sql`DELETE FROM crm_links WHERE ${among}`, sql`DELETE FROM crm_failures WHERE ${among}`];
+}
+
 /** Notes why the CRM refused contacts. Whatever else is known of them stays, so that they are still to be sent. */
 export function noteRefusals(tenantId: string, refusals: readonly { contactId: string }[]): Statement[] {
   return rowChunks(refusals).map(

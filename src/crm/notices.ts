@@ -1,6 +1,7 @@
 import * as z from "zod";
 import { type CommandRequest, digest, query, sql } from "../engine/index.ts";
 import { CrmContactChanged } from "../messages/crm.ts";
+import { contactsLinkedTo } from "./links.ts";
 import { isSame, propertyNames } from "./properties.ts";
 
 const id = z.union([z.int().min(0), z.string().regex(/^\d{1,20}$/)]).transform(String);
@@ -29,6 +30,25 @@ export const deliverySchema = z.array(eventSchema).max(100);
 
 type ContactEvent = z.infer<typeof eventSchema>;
 
+/** Contacts whose records somebody deleted in the CRM for their privacy: they are forgotten here too. `event` names the notice. */
+export async function forgottenBy(
+  env: Cloudflare.Env,
+  tenantId: string,
+  events: readonly ContactEvent[],
+): Promise<{ contactId: string; event: string }[]> {
+  const erased = events.filter(isAboutContact).filter(isPrivacyDeletion);
+  if (erased.length === 0) return [];
+  const { linked } = await contactsLinkedTo(
+    env,
+    tenantId,
+    erased.flatMap(({ objectId }) => objectId ?? []),
+  );
+  return erased.flatMap((event) => {
+    const contactId = linked.get(event.objectId ?? "");
+    return contactId === undefined ? [] : [{ contactId, event: nameOf(event) }];
+  });
+}
+
 /**
  * The commands that a delivery asks for: one per contact, named by the newest event about it, because the state that is read then is no
  * older than that; and one per merge. What the CRM is known to have already, and what this app did itself, is no news: so a sync of ten
@@ -38,7 +58,7 @@ export async function commandsFrom(env: Cloudflare.Env, tenantId: string, events
   const news = await newsAmong(
     env,
     tenantId,
-    events.filter(isAboutContact).filter((event) => !isOurs(event)),
+    events.filter(isAboutContact).filter((event) => !isOurs(event) && !isPrivacyDeletion(event)),
   );
   const merges = news.filter(isMerge).map(noticeOfMerge);
   const changes = Map.groupBy(
@@ -55,6 +75,10 @@ export async function commandsFrom(env: Cloudflare.Env, tenantId: string, events
 function isAboutContact({ subscriptionType, objectTypeId, objectId, primaryObjectId }: ContactEvent): boolean {
   const [noun] = subscriptionType.split(".");
   return (noun === "contact" || (noun === "object" && objectTypeId === "0-1")) && Boolean(objectId ?? primaryObjectId);
+}
+
+function isPrivacyDeletion({ subscriptionType }: ContactEvent): boolean {
+  return subscriptionType.endsWith(".privacyDeletion");
 }
 
 function isMerge({ subscriptionType }: ContactEvent): boolean {

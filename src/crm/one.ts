@@ -1,3 +1,4 @@
+import { FORGOTTEN, forgottenAmong, isPseudonym } from "../contacts/forgotten.ts";
 import { batch, type Commit, type Envelope, notRetryable } from "../engine/index.ts";
 import { ContactSynced } from "../messages/crm.ts";
 import { type CrmRefusal, crm } from "../providers/index.ts";
@@ -45,6 +46,8 @@ export async function lookAtOne(call: OneCall): Promise<Commit<Course>> {
   const { prepared, into } = await inTurn(async () => {
     const asked = await candidatesByIds(env.DB, tenantId, [contactId]);
     const [self] = asked;
+    if (!self && (isPseudonym(contactId) || (await forgottenAmong(env, tenantId, [contactId])).size > 0))
+      throw notRetryable(`It ${FORGOTTEN}.`);
     if (!self) throw notRetryable(`There is no contact “${contactId}”. GET /v1/contacts lists those there are.`);
     const canonical = await knownAs({ env, tenantId }, asked);
     const into = canonical.get(contactId) ?? contactId;

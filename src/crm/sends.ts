@@ -135,14 +135,20 @@ export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[
 
 /** Refuses a write of contacts whose links were written since these versions of them were read, that somebody pushes, or that are of another account. */
 export function refuseIfChanged(tenantId: string, account: Account, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
+  return refuseIf(tenantId, sql`${isOtherAccount(tenantId, account)} OR ${isPushedOrChanged(tenantId, contacts)}`);
+}
+
+function isPushedOrChanged(tenantId: string, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   const rows = JSON.stringify(contacts);
-  return refuseIf(
-    tenantId,
-    sql`
-      ${isOtherAccount(tenantId, account)} OR EXISTS (${othersOf({ tenantId, sendId: "" }, rows)})
-      OR EXISTS (SELECT 1 FROM json_each(${rows}) c LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
-        WHERE coalesce(l.version, 0) <> c.value->>'version')`,
-  );
+  return sql`
+    EXISTS (${othersOf({ tenantId, sendId: "" }, rows)})
+    OR EXISTS (SELECT 1 FROM json_each(${rows}) c LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
+      WHERE coalesce(l.version, 0) <> c.value->>'version')`;
+}
+
+/** The same of whatever account they are: for contacts that are being forgotten. */
+export function refuseIfPushed(tenantId: string, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
+  return refuseIf(tenantId, isPushedOrChanged(tenantId, contacts));
 }
 
 function refuseIf(tenantId: string, condition: Statement): Statement {

@@ -1,3 +1,4 @@
+import { isPseudonym } from "../contacts/forgotten.ts";
 import type { Routed } from "../engine/index.ts";
 import type { RecordedFact } from "../facts/fact.ts";
 import { ownFact } from "../facts/own.ts";
@@ -7,5 +8,7 @@ import { contactBookOf } from "../objects/contact-books.ts";
 export async function merge(told: Routed<RecordedFact<"contact_merged">>): Promise<void> {
   const { entity, fact_id, occurred_at, payload } = ownFact(told);
   const { env, envelope } = told;
+  // Of somebody who was forgotten nothing is known any more, also by whom else they were known.
+  if (isPseudonym(payload.from) || isPseudonym(payload.into)) return;
   await contactBookOf(env, envelope.tenant_id).merge({ entity, fact_id, occurred_at, ...payload });
 }

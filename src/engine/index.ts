@@ -15,7 +15,7 @@ export {
   retryAfter,
   upstreamRefused,
 } from "./contract/errors.ts";
-export { digest, fingerprintOf, formatEntryKey, instanceId, messageId } from "./contract/ids.ts";
+export { digest, fingerprintOf, formatEntryKey, instanceId, messageId, signed } from "./contract/ids.ts";
 export { unknownField } from "./contract/known-fields.ts";
 export { assertBounded, byteLength, INTAKE_LIMITS, type Items, parseBounded } from "./contract/limits.ts";
 export { placed } from "./contract/location.ts";
@@ -82,6 +82,7 @@ export { assertMayAsk, assertMayState } from "./operate/may-ask.ts";
 export { keysetPage, type Page, type PageRequest } from "./operate/paging.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
+export { ENGINE_TEXTS, type Rewriter, type Rewritten, rewriteRows, type TextTable, unsentSaying } from "./operate/rewrite.ts";
 export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";
 export {
   findToken,

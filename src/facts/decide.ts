@@ -1,5 +1,4 @@
-import { digest } from "../engine/index.ts";
-import type { RecordedFact, StatedFact } from "./fact.ts";
+import { derivedNames, type RecordedFact, type StatedFact } from "./fact.ts";
 import type { Amount, Condition, Rule } from "./rules.ts";
 
 /** What of an outcome the rules look at. */
@@ -33,16 +32,16 @@ export function decide(rules: readonly Rule[], outcome: Judged): Decision | unde
 export function derivedFacts(outcome: RecordedFact<"outcome">, version: number, decision: Decision): StatedFact[] {
   const { account, partner, hold } = outcome.payload;
   const { rule, charge_cents, payout_cents } = decision;
-  const named = (type: "charge" | "payout") => `${type}-${digest(type, outcome.entity, outcome.fact_id)}`;
+  const named = outcome.derived ?? derivedNames(outcome);
   const origin = { outcome_id: outcome.fact_id, decided_by: { version, rule } };
   const facts: StatedFact[] = [];
   if (charge_cents !== null) {
     const payload = { account, amount_cents: charge_cents, ...origin, ...(hold !== undefined && { hold }) };
-    facts.push({ fact_id: named("charge"), entity: `account/${account}`, type: "charge", occurred_at: outcome.occurred_at, payload });
+    facts.push({ fact_id: named.charge, entity: `account/${account}`, type: "charge", occurred_at: outcome.occurred_at, payload });
   }
   if (payout_cents !== null && partner !== undefined) {
     const payload = { partner, amount_cents: payout_cents, ...origin };
-    facts.push({ fact_id: named("payout"), entity: `partner/${partner}`, type: "payout", occurred_at: outcome.occurred_at, payload });
+    facts.push({ fact_id: named.payout, entity: `partner/${partner}`, type: "payout", occurred_at: outcome.occurred_at, payload });
   }
   return facts;
 }

@@ -1,5 +1,15 @@
 import * as z from "zod";
-import { assertBounded, firstOf, type Issue, issuesIn, MillraceError, nearest, type TraceContext, traceIdOf } from "../engine/index.ts";
+import {
+  assertBounded,
+  digest,
+  firstOf,
+  type Issue,
+  issuesIn,
+  MillraceError,
+  nearest,
+  type TraceContext,
+  traceIdOf,
+} from "../engine/index.ts";
 import { chosenName } from "./chosen-name.ts";
 
 /** Things in the caller's world: accounts, partners, contacts, entities. */
@@ -63,7 +73,11 @@ const provenance = {
   correlation_id: z.string(),
   causation_id: z.string(),
 };
-const place = { sequence: z.int().min(1), recorded_at: z.iso.datetime() };
+const place = {
+  sequence: z.int().min(1),
+  recorded_at: z.iso.datetime(),
+  derived: z.object({ charge: z.string(), payout: z.string() }).optional(),
+};
 
 /** A fact as somebody states it. */
 export type StatedFact<Type extends FactType = FactType> = {
@@ -105,7 +119,15 @@ export type RecordedFact<Type extends FactType = FactType> = StatedFact<Type> &
     sequence: number;
     /** When the ledger took it, by the ledger's clock. */
     recorded_at: string;
+    /** The names of what follows from it, where its own name is not the one any more that they were made from. */
+    derived?: { charge: string; payout: string } | undefined;
   };
+
+/** The names of the facts that follow from an outcome: the same whenever and however often it is decided. */
+export function derivedNames({ entity, fact_id }: Pick<StatedFact, "entity" | "fact_id">): { charge: string; payout: string } {
+  const named = (type: "charge" | "payout") => `${type}-${digest(type, entity, fact_id)}`;
+  return { charge: named("charge"), payout: named("payout") };
+}
 
 function stated<Type extends FactType>(type: Type) {
   return z.strictObject({ ...head, occurred_at: statedTime, type: z.literal(type), payload: FACT_PAYLOADS[type] });

@@ -58,6 +58,19 @@ export const CrmAdoptAccount = defineCommand({
   door: { scope: "operate", route: "POST /v1/commands" },
 });
 
+/**
+ * Forget a person: what identifies them leaves every place that it is kept in. Its route writes down who is meant, because a command stays longer
+ * than that may; here they are a pseudonym already. `request` names the occasion: under another one it is looked for once more.
+ */
+export const ContactForget = defineCommand({
+  type: "contact.forget",
+  payload: z.object({ person: z.string().regex(/^forgotten-[0-9a-f]{32}$/), request: z.string().min(1).max(100).default("first") }),
+  key: ({ person, request }) => `${person}/${request}`,
+  subject: ({ person }) => person,
+  queue: crmCommands,
+  door: { scope: null, route: "POST /v1/contacts/forget" },
+});
+
 /** A contact is in the CRM as it was in this revision. */
 export const ContactSynced = defineEvent({
   type: "contact.synced",

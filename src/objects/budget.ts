@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
-import { digest } from "../engine/index.ts";
+import { type Person, Traces } from "../contacts/traces.ts";
+import { digest, signed } from "../engine/index.ts";
 import { Tables } from "./tables.ts";
 
 /** A budget as it stands. What is available is what is granted from: `limit − spent − held`. */
@@ -89,7 +90,7 @@ export class Budget extends DurableObject<Env> {
    */
   ask({ key, amount_cents, expires_in_seconds }: Ask): Answered | undefined {
     return this.#now((at) => {
-      const [known] = this.#rows<Hold>("SELECT hold, amount, state, until FROM holds WHERE key = ?", key);
+      const [known] = this.#rows<Hold>("SELECT hold, key, amount, state, until FROM holds WHERE key IN (?, ?)", key, this.#secretKey(key));
       const { limit_cents, remaining_cents } = this.#state();
       if (known?.state === "held" || known?.state === "settled") {
         if (known.amount !== amount_cents) return undefined;
@@ -108,7 +109,7 @@ export class Budget extends DurableObject<Env> {
       this.#sql.exec(
         "INSERT OR REPLACE INTO holds (hold, key, amount, state, until) VALUES (?, ?, ?, 'held', ?)",
         hold,
-        key,
+        known?.key ?? key,
         amount_cents,
         until,
       );
@@ -144,6 +145,20 @@ export class Budget extends DurableObject<Env> {
     });
   }
 
+  /** Puts an HMAC in the place of each hold's key that says who it is about: asked for again, it is known by that. Answers how many. */
+  forget(person: Person, apply: boolean): number {
+    const traces = new Traces(person);
+    return this.ctx.storage.transactionSync(() => {
+      const meant = this.#rows<{ key: string }>("SELECT key FROM holds").filter(({ key }) => traces.rewrite("hold", key) !== key);
+      if (apply) for (const { key } of meant) this.#sql.exec("UPDATE holds SET key = ? WHERE key = ?", this.#secretKey(key), key);
+      return meant.length;
+    });
+  }
+
+  #secretKey(key: string): string {
+    return `forgotten-${signed(this.env.MILLRACE_KEY, "hold", key)}`;
+  }
+
   /** Does something with what is true at this moment: all of it or nothing, and after whatever has expired has gone. */
   #now<T>(act: (at: number) => T): T {
     const at = Date.now();
@@ -174,7 +189,7 @@ export class Budget extends DurableObject<Env> {
 
   /** Ends a hold that is held; answers the state it was found in. */
   #end(hold: string, state: "settled" | "released", at: number): Released["state"] {
-    const [found] = this.#rows<Hold>("SELECT hold, amount, state, until FROM holds WHERE hold = ?", hold);
+    const [found] = this.#rows<Hold>("SELECT hold, key, amount, state, until FROM holds WHERE hold = ?", hold);
     if (found?.state === "held") {
       this.#sql.exec("UPDATE holds SET state = ?, until = ? WHERE hold = ?", state, at, hold);
       this.#sql.exec("UPDATE budget SET held = held - ?", found.amount);
@@ -231,6 +246,7 @@ interface Totals extends Record<string, SqlStorageValue> {
 
 interface Hold extends Record<string, SqlStorageValue> {
   hold: string;
+  key: string;
   amount: number;
   state: "held" | "settled" | "released" | "expired";
   until: number;

@@ -70,6 +70,21 @@ export class ContactBook extends DurableObject<Env> {
     return this.#tables.made ? ids.map((id) => this.#canonical(id)) : [...ids];
   }
 
+  /** Forgets contacts that are one person, with every merge that names one of them. Answers how many rows went, or would. */
+  forget(ids: readonly string[], apply: boolean): number {
+    if (!this.#tables.made) return 0;
+    const list = JSON.stringify(ids);
+    const among = "(SELECT value FROM json_each(?1))";
+    const where = { merges: `from_id IN ${among} OR into_id IN ${among}`, contacts: `contact_id IN ${among}` };
+    return this.ctx.storage.transactionSync(() =>
+      Object.entries(where).reduce((sum, [table, named]) => {
+        const { count } = this.#sql.exec<{ count: number }>(`SELECT count(*) AS count FROM ${table} WHERE ${named}`, list).one();
+        if (apply) this.#sql.exec(`DELETE FROM ${table} WHERE ${named}`, list);
+        return sum + count;
+      }, 0),
+    );
+  }
+
   #canonical(id: string): string {
     const [row] = this.#sql.exec<{ canonical_id: string }>("SELECT canonical_id FROM contacts WHERE contact_id = ?", id);
     return row?.canonical_id ?? id;

@@ -1,16 +1,11 @@
 import { DurableObject } from "cloudflare:workers";
-import { byteLength, codeOf, fingerprintOf, messageOf, oldestWaiting, relay, UNKNOWN } from "../engine/index.ts";
+import type { Person } from "../contacts/traces.ts";
+import { byteLength, codeOf, messageOf, oldestWaiting, relay, UNKNOWN } from "../engine/index.ts";
 import type { Provenance, RecordedFact, StatedFact } from "../facts/fact.ts";
 import { belongsTo, FEEDS, type Feed, messageFor } from "./feeds.ts";
+import { type Appended, type Found, forgetFacts, lookUp, secretName } from "./forgotten-facts.ts";
 import { CURSORS, Outbox } from "./outbox.ts";
 import { Tables } from "./tables.ts";
-
-/** What became of a fact: taken, known already, or its name belongs to a fact that says something else. */
-export interface Appended {
-  fact_id: string;
-  sequence: number;
-  outcome: "appended" | "duplicate" | "differs";
-}
 
 /** What a ledger holds. */
 export interface LedgerState {
@@ -70,11 +65,14 @@ export class Ledger extends DurableObject<Env> {
     });
   }
 
-  /** Appends facts, all of them in one write. They are durable when it answers, and on their way. */
-  async append(from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
+  /**
+   * Appends facts, all of them in one write. They are durable when it answers, and on their way. `said`: the fingerprint of what was stated,
+   * by a fact's place, where the fact names somebody by a pseudonym instead.
+   */
+  async append(from: Provenance, facts: readonly StatedFact[], said: readonly (string | null)[] = []): Promise<Appended[]> {
     this.#tables.make();
     const fresh: RecordedFact[] = [];
-    const answers = this.ctx.storage.transactionSync(() => facts.map((fact) => this.#appendOne(from, fact, fresh)));
+    const answers = this.ctx.storage.transactionSync(() => facts.map((fact, at) => this.#appendOne(from, fact, said[at] ?? null, fresh)));
     if (fresh.length > 0) {
       // Nothing is awaited between the facts and their alarm: they become durable together, so no fact can stay behind unnoticed.
       this.#wakeBy(Date.now() + CONFIRM_WITHIN_MS);
@@ -212,14 +210,17 @@ export class Ledger extends DurableObject<Env> {
     this.#wakeBy(full ? now : now + Math.min(CONFIRM_WITHIN_MS * 2 ** rounds, MAX_PAUSE_MS));
   }
 
-  #appendOne(from: Provenance, fact: StatedFact, fresh: RecordedFact[]): Appended {
+  /** Puts pseudonyms in the place of a person, in what its consumers have: `forgetFacts`. */
+  forget(person: Person, tenantId: string, apply: boolean): Found {
+    if (!this.#tables.made) return { changed: 0, waiting: 0 };
+    const open = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: this.#last() + 1 }));
+    return forgetFacts(this.ctx.storage, person, { open: new Set(open), nameOf: (name) => secretName(this.env, tenantId, name), apply });
+  }
+
+  #appendOne(from: Provenance, fact: StatedFact, said: string | null, fresh: RecordedFact[]): Appended {
     const { fact_id } = fact;
-    const fingerprint = fingerprintOf([fact.type, fact.subtype ?? null, Date.parse(fact.occurred_at), fact.payload]);
-    const [known] = this.#sql.exec<{ sequence: number; fingerprint: string }>(
-      "SELECT sequence, fingerprint FROM facts WHERE fact_id = ?1 UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id = ?1",
-      fact_id,
-    );
-    if (known) return { fact_id, sequence: known.sequence, outcome: known.fingerprint === fingerprint ? "duplicate" : "differs" };
+    const { fingerprint, known } = lookUp(this.#sql, fact, said, secretName(this.env, from.tenant_id, fact_id));
+    if (known) return known;
     const sequence = this.#last() + 1;
     const recordedAt = Math.max(Date.now(), this.#newestRecordedAt());
     const recorded: RecordedFact = { ...fact, ...from, sequence, recorded_at: new Date(recordedAt).toISOString() };

@@ -1,4 +1,5 @@
 import pRetry from "p-retry";
+import { forgottenAmong } from "../contacts/forgotten.ts";
 import { beginning, type Envelope, isTransient, MillraceError, nextHop, placed } from "../engine/index.ts";
 import {
   isKeptByMillrace,
@@ -10,7 +11,8 @@ import {
   traceFields,
 } from "../facts/fact.ts";
 import { epochOf, type Feed, feedOf } from "./feeds.ts";
-import type { Appended, Ledger, LedgerState } from "./ledger.ts";
+import { type Appended, fingerprintOfFact } from "./forgotten-facts.ts";
+import type { Ledger, LedgerState } from "./ledger.ts";
 
 /** Long enough for an object to restart, short enough for whoever waits. */
 const RESTART = { retries: 4, minTimeout: 50, maxTimeout: 1000, randomize: true };
@@ -31,20 +33,45 @@ export async function appendEach(
   facts: readonly unknown[],
   stater: Stater = {},
 ): Promise<(Appended | Error)[]> {
-  const read = facts.map((fact, index) => readOne(fact, index, stater));
+  const said = facts.map((fact, index) => readOne(fact, index, stater));
+  const read = await withPseudonyms(env, from.tenant_id, said);
   const answers = read.map((one): Appended | Error => (one instanceof Error ? one : NOT_ASKED));
   const stated = read.flatMap((fact, index) => (fact instanceof Error ? [] : [{ fact, index }]));
   await Promise.all(
     [...Map.groupBy(stated, ({ fact }) => fact.entity)].map(async ([entity, group]) => {
       const facts = group.map(({ fact }) => fact);
+      const fingerprints = group.map(({ fact, index }) => (fact === said[index] ? null : fingerprintOfFact(said[index] as StatedFact)));
       // A stub breaks with the object behind it: each try asks for a new one.
-      const append = () => ledgerOf(env, from.tenant_id, entity).append(from, facts);
+      const append = () => ledgerOf(env, from.tenant_id, entity).append(from, facts, fingerprints);
       const appended = await pRetry(append, { ...RESTART, shouldRetry: ({ error }) => isTransient(error) }).catch((error: Error) => error);
       for (const [at, { index }] of group.entries()) answers[index] = appended instanceof Error ? appended : (appended[at] as Appended);
     }),
   );
   return answers;
 }
+
+/** Facts that name a contact which was forgotten name its pseudonym instead: what they are worth counts, and nobody is brought back. */
+async function withPseudonyms<One extends StatedFact | Error>(
+  env: Env,
+  tenantId: string,
+  facts: readonly One[],
+): Promise<(One | StatedFact)[]> {
+  const namedBy = (one: One) => (one instanceof Error ? [] : Object.entries(one.payload).filter(([field]) => CONTACT_FIELDS.has(field)));
+  const named = facts.map(namedBy);
+  const ids = [...new Set(named.flatMap((fields) => fields.flatMap(([, id]) => (typeof id === "string" ? [id] : []))))];
+  const forgotten = await forgottenAmong(env, tenantId, ids);
+  return facts.map((one, index) => {
+    const fields = named[index]?.filter(([, id]) => forgotten.has(String(id))) ?? [];
+    if (one instanceof Error || fields.length === 0) return one;
+    return {
+      ...one,
+      payload: { ...one.payload, ...Object.fromEntries(fields.map(([field, id]) => [field, forgotten.get(String(id))])) },
+    } as StatedFact;
+  });
+}
+
+/** Fields of payloads that name a contact. */
+const CONTACT_FIELDS = new Set(["contact", "from", "into"]);
 
 /** Stands in for an answer until its ledger has given one. */
 const NOT_ASKED = new Error("The ledger was not asked.");

@@ -61,4 +61,6 @@ export interface Crm {
   name(records: readonly { crmId: string; key: string }[], options: CallOptions): Promise<CrmRefusals>;
   /** Merges one contact's record into another's, by the CRM's ids. */
   merge(kept: string, merged: string, options: CallOptions): Promise<CrmMerge>;
+  /** Erases a contact's record for good, as privacy laws ask for: it cannot be restored. One that is gone already is done. */
+  erase(crmId: string, options: CallOptions): Promise<void>;
 }

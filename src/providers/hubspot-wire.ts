@@ -43,3 +43,6 @@ export const Associated = z.object({ errors });
 export const Renamed = z.object({ errors });
 
 export const Merged = z.object({ id: z.string() });
+
+/** 204, and nothing in it. */
+export const Erased = z.undefined();

@@ -4,7 +4,7 @@ import { CRM_BATCH, type Crm, type CrmFound, type CrmReading } from "./crm.ts";
 import { missingProperties, traceOf, upsertBatch } from "./hubspot-batch.ts";
 import { inHalves } from "./hubspot-halves.ts";
 import { asRefusal, batchFault, GONE, hubspotRefusal } from "./hubspot-refusal.ts";
-import { Associated, Merged, Read, Renamed, Upserted } from "./hubspot-wire.ts";
+import { Associated, Erased, Merged, Read, Renamed, Upserted } from "./hubspot-wire.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 /** The contact properties that `read` answers with if it is not told which, beside our own id. */
@@ -105,6 +105,15 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit)
         // A merge whose answer was lost is refused when it is repeated. Both ids answer for one record then.
         const [one, two] = (await Promise.all([read([kept], options), read([merged], options)])).map(({ found }) => found[0]?.crmId);
         return one !== undefined && one === two ? { state: "done", crmId: one } : { state: "failed", ...asRefusal(upstream, fault) };
+      }
+    },
+
+    async erase(crmId, options) {
+      try {
+        await post("/crm/v3/objects/contacts/gdpr-delete", { objectId: crmId }, Erased, options);
+      } catch (error) {
+        if (batchFault(error)?.category === GONE) return;
+        throw error;
       }
     },
   };

@@ -3,6 +3,7 @@ import { chunkCount } from "../batches/limits.ts";
 import type { Place } from "../batches/rows.ts";
 import { defineWorkflow } from "../engine/index.ts";
 import { BatchImport } from "../messages/batches.ts";
+import { removeUpload } from "../steps/remove-upload.ts";
 
 /** Takes a file's rows in, chunk by chunk. A chunk is one write, named by its place in the file: no row is taken in twice, wherever the run dies. */
 export const importRows = defineWorkflow({
@@ -15,8 +16,10 @@ export const importRows = defineWorkflow({
       const at = from;
       chunks.count();
       const next = await step.commit("take rows", () => importChunk(call, at), { key: at ? `from ${at.offset}` : "start" });
-      if (next === null) return;
+      if (next === null) break;
       from = next;
     }
+    // Nobody reads an upload a second time, and it may name somebody who was forgotten before it came.
+    await step.effect("remove the upload", removeUpload, { tenantId: envelope.tenant_id, batchId });
   },
 });

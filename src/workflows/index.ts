@@ -3,6 +3,7 @@ export { adoptCrmAccount } from "./adopt-crm-account.ts";
 export { auditBrand } from "./audit-brand.ts";
 export { deliverWebhook } from "./deliver-webhook.ts";
 export { exportRows } from "./export-rows.ts";
+export { forgetContact } from "./forget-contact.ts";
 export { generateArticle } from "./generate-article.ts";
 export { importRows } from "./import-rows.ts";
 export { planCycle } from "./plan-cycle.ts";

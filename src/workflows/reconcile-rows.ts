@@ -2,6 +2,7 @@ import { chunkCount } from "../batches/limits.ts";
 import { type Compared, compareChunk, compareRest, type Rest } from "../batches/reconcile.ts";
 import { defineWorkflow } from "../engine/index.ts";
 import { BatchReconcile } from "../messages/batches.ts";
+import { removeUpload } from "../steps/remove-upload.ts";
 
 /** Holds a file against our rows: first every row of the file, then what of ours the file does not have. */
 export const reconcileRows = defineWorkflow({
@@ -23,5 +24,6 @@ export const reconcileRows = defineWorkflow({
       chunks.count();
       rest = await step.commit("look for the rest", () => compareRest(call, from), { key: `part ${from.part}` });
     }
+    await step.effect("remove the upload", removeUpload, { tenantId: envelope.tenant_id, batchId });
   },
 });

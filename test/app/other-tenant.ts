@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
+import { pseudonymOf } from "../../src/contacts/forgotten.ts";
 import { brandAgentOf } from "../../src/objects/brand-agents.ts";
 import { budgetOf } from "../../src/objects/budgets.ts";
 import { resolveContacts } from "../../src/objects/contact-books.ts";
@@ -90,6 +91,8 @@ export async function otherTenant(): Promise<OtherTenant> {
       ...{ crm_id: record.crm_id, merged: record.crm_id, event_id: fresh("e"), batch_id, request: "r" },
       ...{ endpoint_id: hooked.id, delivery_id: delivery.id, entity, fact_id: "sale", fact_type: "outcome", body: "{}" },
       ...{ account, partner: account, hold: ask.body.hold, outcome_id: "sale", rule: "all", about: entity },
+      // A pseudonym has a form of its own; who is meant by it stands in a row of this tenant.
+      ...{ person: pseudonymOf(env, tenantId, "c0000"), charge: "charge-of-sale", payout: "payout-of-sale" },
       ...{
         note: text,
         reason: text,
@@ -135,6 +138,8 @@ export const EMPTY_AT_REST = [
   "batch_parts",
   "crm_failures",
   "crm_sends",
+  "forgettings",
+  "forgotten",
   "outbox",
   "schedule_runs",
   "signals",

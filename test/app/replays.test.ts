@@ -9,7 +9,7 @@ import { type Names, payloadsOf } from "./payloads.ts";
 
 /** What a text says does not matter here, as long as its schema takes it. */
 const NAMES: Names = new Proxy<Record<string, string>>(
-  { trace_id: "a".repeat(32), url: "https://pages.example.com/a" },
+  { trace_id: "a".repeat(32), url: "https://pages.example.com/a", person: `forgotten-${"a".repeat(32)}`, delivery_id: "d".repeat(32) },
   { get: (known, field) => known[String(field)] ?? "a-name" },
 );
 

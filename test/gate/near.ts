@@ -9,7 +9,7 @@ const HUBS = ["src/worker.ts", "src/catalog.ts", "src/engine/index.ts", "test/pr
 /** Rooms of the app whose tests stand under another name. */
 const TESTED_IN: Record<string, readonly string[]> = {
   content: ["publish", "text"],
-  contacts: ["crm"],
+  contacts: ["crm", "privacy"],
   derive: ["facts"],
   objects: ["facts", "brand"],
   steps: ["app", "publish"],

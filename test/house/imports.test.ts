@@ -48,11 +48,12 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   // The app is the engine's first customer: it enters by the public door, as an npm user would.
   messages: ["engine", "facts"],
   facts: ["engine"],
-  objects: ["engine", "messages", "facts", "brand"],
+  objects: ["engine", "messages", "facts", "brand", "contacts"],
   brand: ["engine", "messages"],
   contacts: ["engine", "facts", "objects"],
+  privacy: ["engine", "messages", "contacts", "crm", "objects", "providers", "batches", "facts"],
   crm: ["engine", "messages", "contacts", "objects", "providers"],
-  derive: ["engine", "messages", "facts", "objects"],
+  derive: ["engine", "messages", "facts", "objects", "contacts"],
   webhooks: ["engine", "messages", "facts", "objects"],
   batches: ["engine", "messages", "facts", "objects", "contacts"],
   content: ["engine", "providers", "messages", "brand"],
@@ -60,8 +61,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   // but the embedded CRM signs and counts by the very rules that its port expects of the real one.
   providers: ["engine", "providers/embedded"],
   "providers/embedded": ["engine", "providers"],
-  steps: ["engine", "messages", "content", "providers", "facts", "objects", "webhooks", "batches", "brand", "contacts", "crm"],
-  workflows: ["brand", "contacts", "crm", "engine", "messages", "content", "steps", "facts", "objects", "webhooks", "batches"],
+  steps: ["engine", "messages", "content", "providers", "facts", "objects", "webhooks", "batches", "brand", "contacts", "crm", "privacy"],
+  workflows: ["brand", "contacts", "privacy", "crm", "engine", "messages", "content", "steps", "facts", "objects", "webhooks", "batches"],
   consumers: ["engine", "messages", "workflows", "facts", "derive", "webhooks", "crm"],
   api: [
     "engine",
@@ -75,6 +76,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "batches",
     "brand",
     "contacts",
+    "privacy",
     "crm",
     "content",
   ],

@@ -9,7 +9,7 @@ import { crmCalls, crmEdit, crmRests, failCrm } from "./embedded.ts";
 const options = { key: "k" };
 
 /** Every operation that the connector may use, and the names of its shapes. */
-const OPERATIONS: Record<string, { request: string; 200: string; 207?: string }> = {
+const OPERATIONS: Record<string, { request: string; 200?: string; 207?: string }> = {
   "POST /crm/v3/objects/contacts/batch/upsert": {
     request: "BatchInputSimplePublicObjectBatchInputUpsert",
     200: "BatchResponseSimplePublicUpsertObject",
@@ -26,6 +26,8 @@ const OPERATIONS: Record<string, { request: string; 200: string; 207?: string }>
     207: "BatchResponseSimplePublicObjectWithErrors",
   },
   "POST /crm/v3/objects/contacts/merge": { request: "PublicMergeInput", 200: "SimplePublicObject" },
+  // Answers 204, with nothing in it.
+  "POST /crm/v3/objects/contacts/gdpr-delete": { request: "PublicGdprDeleteInput" },
   "POST /crm/v4/associations/contacts/companies/batch/associate/default": {
     request: "BatchInputPublicDefaultAssociationMultiPost",
     200: "BatchResponsePublicDefaultAssociation",
@@ -46,9 +48,10 @@ const EMBEDDED_CRM = {
     expect(request.headers.get("content-type")).toBe("application/json");
     expect(conforms(contract, operation?.request ?? "", await request.clone().json()), name).toEqual([]);
     const answer = await env.EMBEDDED_CRM.fetch(request);
+    seen.add(`${name.replace(/^POST \/crm\/v\d\/(objects|associations)\//, "")} ${answer.status}`);
+    if (answer.status === 204) return answer;
     const shape = answer.status === 200 ? operation?.[200] : answer.status === 207 ? operation?.[207] : "Error";
     expect(conforms(contract, shape ?? "nothing", await answer.clone().json()), `${name} answered ${answer.status}`).toEqual([]);
-    seen.add(`${name.replace(/^POST \/crm\/v\d\/(objects|associations)\//, "")} ${answer.status}`);
     return answer;
   },
 };
@@ -78,6 +81,9 @@ describe("The connector and the embedded CRM speak as HubSpot publishes it", () 
     await watched().read([one, "999999"], options);
     await watched().merge(one, two, options);
     await watched().merge(one, two, options);
+    await watched().erase(three, options);
+    await watched().erase(three, options);
+    expect((await watched().read([three], options)).found).toEqual([]);
     await failCrm({ match: "", status: 500, remaining: 1 });
     await watched()
       .read([one], options)
@@ -101,6 +107,8 @@ describe("The connector and the embedded CRM speak as HubSpot publishes it", () 
       "contacts/batch/upsert 400",
       "contacts/companies/batch/associate/default 200",
       "contacts/companies/batch/associate/default 207",
+      "contacts/gdpr-delete 204",
+      "contacts/gdpr-delete 404",
       "contacts/merge 200",
       "contacts/merge 400",
     ]);

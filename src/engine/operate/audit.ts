@@ -8,7 +8,7 @@ export interface Operator {
   actor: string;
 }
 
-/** What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule, a brand, a webhook, an article, a token. */
+/** What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule, a brand, a webhook, an article, a token, a person. */
 export const VERBS = [
   "retry",
   "confirm",
@@ -31,6 +31,7 @@ export const VERBS = [
   "unpublish",
   "mint",
   "revoke",
+  "forget",
 ] as const;
 type Verb = (typeof VERBS)[number];
 

@@ -15,6 +15,6 @@ export class EmbeddedCrm extends WorkerEntrypoint<EmbeddedEnv> {
       authorization: request.headers.get("authorization"),
       body: await request.text(),
     });
-    return Response.json(body, { status, headers });
+    return status === 204 ? new Response(null, { status, headers }) : Response.json(body, { status, headers });
   }
 }

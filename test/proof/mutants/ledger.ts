@@ -5,15 +5,15 @@ const LEDGER = "src/objects/ledger.ts";
 /** Facts that are counted twice, changed or lost. */
 export const LEDGERS = mutantsOf("ledger", {
   "a fact of another text is taken for a repeat": {
-    file: LEDGER,
-    find: 'known.fingerprint === fingerprint ? "duplicate" : "differs"',
+    file: "src/objects/forgotten-facts.ts",
+    find: 'isSame ? "duplicate" : "differs"',
     put: '"duplicate"',
     killedBy: "test/facts/append.test.ts",
   },
   "a pruned fact is new when it is stated again": {
-    file: LEDGER,
-    find: "WHERE fact_id = ?1 UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id = ?1",
-    put: "WHERE fact_id = ?1",
+    file: "src/objects/forgotten-facts.ts",
+    find: "UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id IN (?1, ?2)",
+    put: "AND ?2 <> ''",
     killedBy: "test/facts/outbox.test.ts",
   },
   "facts are pruned that nobody has confirmed": {

@@ -26,6 +26,7 @@ const UpdateBody = z.object({ inputs: z.array(z.object({ id: z.string(), propert
 const AssociateBody = z.object({
   inputs: z.array(z.object({ from: z.object({ id: z.string() }), to: z.object({ id: z.string() }) })),
 });
+const EraseBody = z.object({ objectId: z.string() });
 const MergeBody = z.object({ primaryObjectId: z.string(), objectIdToMerge: z.string() });
 
 /** What a call works with. */
@@ -135,6 +136,16 @@ export function merge({ records }: Desk, body: unknown): CrmAnswer {
   const { primaryObjectId, objectIdToMerge } = parse(MergeBody, body);
   const row = records.merge(primaryObjectId, objectIdToMerge);
   return { status: 200, body: view(row, Object.keys(propertiesOf(row))) };
+}
+
+/** Removes a contact for good, with all that was merged into it and what is still to be told of it. */
+export function erase({ sql, records }: Desk, body: unknown): CrmAnswer {
+  const { objectId } = parse(EraseBody, body);
+  const row = records.find("contacts", objectId);
+  if (!row) throw new Refused(404, "OBJECT_NOT_FOUND", `Object not found. objectId: ${objectId}`);
+  sql.exec("DELETE FROM associations WHERE contact = ?", row.id);
+  records.erase(row);
+  return { status: 204, body: {} };
 }
 
 function parse<T>(schema: z.ZodType<T>, body: unknown): T {

@@ -1,7 +1,13 @@
 export type ChangeSource = "INTEGRATION" | "CRM_UI";
 
 const APP_ID = 1_160_452;
-const SUBSCRIPTIONS = { "contact.creation": 1, "contact.propertyChange": 2, "contact.merge": 3, "contact.deletion": 4 };
+const SUBSCRIPTIONS = {
+  "contact.creation": 1,
+  "contact.propertyChange": 2,
+  "contact.merge": 3,
+  "contact.deletion": 4,
+  "contact.privacyDeletion": 5,
+};
 
 /** What HubSpot says about a change, without what belongs to one delivery of it: `eventId` and `attemptNumber`. */
 export interface ContactEvent {

@@ -112,6 +112,15 @@ export class Records {
     this.#tell(row, source, [{ subscriptionType: "contact.deletion", objectId: row.id }]);
   }
 
+  /** Removes a contact for good. What was to be told of its values is not told any more; that it is gone is. */
+  erase(row: RecordRow): void {
+    const among =
+      "(WITH RECURSIVE lost (id) AS (SELECT ?1 UNION SELECT r.id FROM records r JOIN lost ON r.merged_into = lost.id) SELECT id FROM lost)";
+    this.#sql.exec(`DELETE FROM events WHERE body->>'objectId' IN ${among}`, row.id);
+    this.#sql.exec(`DELETE FROM records WHERE id IN ${among}`, row.id);
+    this.#tell(row, "INTEGRATION", [{ subscriptionType: "contact.privacyDeletion", objectId: row.id }]);
+  }
+
   #freeEmail(object: CrmObjectName, email: string | undefined, self: number | undefined): string | null {
     const address = object === "contacts" ? email?.toLowerCase() || null : null;
     const taken = address && this.#one("SELECT * FROM records WHERE object = 'contacts' AND email = ? AND archived = 0", address);

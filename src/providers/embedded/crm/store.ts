@@ -2,7 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { crmWebhookSecret } from "../../hubspot-signature.ts";
 import { EMBEDDED_TOKEN, ID_PROPERTY } from "../credentials.ts";
 import { type CrmAnswer, errorAnswer, Refused } from "./answers.ts";
-import { associate, type Desk, merge, read, update, upsert } from "./batches.ts";
+import { associate, type Desk, erase, merge, read, update, upsert } from "./batches.ts";
 import { type CallReport, Calls } from "./calls.ts";
 import { Deliveries, type Delivery, type Target } from "./deliveries.ts";
 import { type CrmFault, Faults } from "./faults.ts";
@@ -56,6 +56,7 @@ const ROUTES: Record<string, Route> = {
   "POST /crm/v3/objects/contacts/batch/read": (desk, body) => read(desk, "contacts", body),
   "POST /crm/v3/objects/companies/batch/read": (desk, body) => read(desk, "companies", body),
   "POST /crm/v3/objects/contacts/merge": merge,
+  "POST /crm/v3/objects/contacts/gdpr-delete": erase,
   "POST /crm/v4/associations/contacts/companies/batch/associate/default": associate,
 };
 

@@ -1,0 +1,23 @@
+import { type EngineEnv, workflowBinding } from "../contract/bindings.ts";
+import { messageOf } from "../contract/errors.ts";
+import { platformId } from "../contract/ids.ts";
+import { within } from "../contract/within.ts";
+
+/** An instance as the platform knows it. */
+export interface PlatformInstance {
+  id: string;
+  workflow: string;
+  undo: string | null;
+}
+
+/** What the platform keeps of a run: its parameters and what its steps answered. One that is gone is gone. */
+export async function deleteOnPlatform(env: EngineEnv, { id, workflow, undo }: PlatformInstance): Promise<void> {
+  for (const name of [id, ...(undo === null ? [] : [platformId(id, undo)])]) {
+    try {
+      const instance = await within(workflowBinding(env, workflow).get(name));
+      await within(instance.delete());
+    } catch (error) {
+      if (!/not.?found|does not exist/i.test(messageOf(error))) throw error;
+    }
+  }
+}

@@ -1,0 +1,187 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { SqlValue, Statement } from "../contract/sql.ts";
+import { batch } from "../store/retry.ts";
+import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
+
+/** A table whose rows hold texts that came from outside. */
+export interface TextTable {
+  readonly table: string;
+  /** What tells a row of a tenant from its others. */
+  readonly key: readonly string[];
+  /** Columns that may say anything, as text or as JSON. */
+  readonly texts: readonly string[];
+  /** An index's columns behind `tenant_id`: the rows are walked in its order. `instance`: by the instances that rows belong to. */
+  readonly order: readonly string[] | "instance";
+}
+
+/** The engine's tables of that kind. Messages in the outbox are on their way: they are only counted (`unsentSaying`). */
+export const ENGINE_TEXTS: readonly TextTable[] = [
+  {
+    table: "inbox",
+    key: ["instance_id", "step", "item", "generation"],
+    texts: ["item", "input", "output", "messages", "error", "after", "caught"],
+    order: "instance",
+  },
+  { table: "waits", key: ["instance_id", "name"], texts: ["name", "subject"], order: "instance" },
+  { table: "approvals", key: ["instance_id", "step"], texts: ["question", "details", "reason"], order: "instance" },
+  {
+    table: "instances",
+    key: ["id"],
+    texts: ["idempotency_key", "correlation_id", "causation_id", "subject", "envelope", "error", "caught"],
+    order: ["accepted_at", "id"],
+  },
+  {
+    table: "dead_letters",
+    key: ["id"],
+    texts: ["idempotency_key", "correlation_id", "body", "issues", "error"],
+    order: ["state", "captured_at", "id"],
+  },
+  { table: "signals", key: ["id"], texts: ["subject", "envelope"], order: ["type", "subject", "received_at", "id"] },
+  { table: "actions", key: ["id"], texts: ["target", "reason", "detail", "error"], order: ["at", "id"] },
+  { table: "schedules", key: ["name"], texts: ["name", "payload"], order: ["name"] },
+  { table: "schedule_runs", key: ["name", "due_at", "state"], texts: ["name", "reason"], order: ["name", "due_at", "state"] },
+];
+
+/** What texts become that say something. */
+export interface Rewriter {
+  /** In lower case, as they may stand in a text: a row that has none of them is not looked at. */
+  readonly mentions: readonly string[];
+  /** The text as it is to be; itself where nothing in it is meant. `row` has the columns that are read beside it. */
+  rewrite(column: string, text: string, row: Readonly<Record<string, unknown>>): string;
+}
+
+export interface Rewritten {
+  /** Rows that changed, or would. */
+  changed: number;
+  /** Rows of instances that are still under way: they are left, because what runs would write them again. */
+  waiting: number;
+  /** Where the next slice begins; null when the table is through. */
+  next: string | null;
+}
+
+/** Rows walked in one slice. */
+const ROWS = 500;
+/** Updates committed together. */
+const UPDATES = 50;
+const OVER: ReadonlySet<unknown> = new Set(["complete", "terminated", "skipped", "errored", "dead"]);
+
+interface Walk {
+  tenantId: string;
+  table: TextTable;
+  by: Rewriter;
+  from: string | null;
+  /** False only counts. */
+  apply: boolean;
+}
+
+/**
+ * Rewrites what one slice of a tenant's rows say; the platform's own copy of an instance that says it goes first, because it cannot be
+ * rewritten. Safe to repeat. The statements are put together from the list: they walk a table in the order of an index, slice by slice.
+ */
+export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, apply }: Walk): Promise<Rewritten> {
+  const { key, texts, order } = table;
+  const owned = order === "instance";
+  const place = owned ? ["i.accepted_at", "i.id"] : order.map((column) => `t.${column}`);
+  const ofInstances = owned || table.table === "instances";
+  const [walked, source] = owned
+    ? ["instances i", `instances i CROSS JOIN ${table.table} t ON t.instance_id = i.id`]
+    : [`${table.table} t`, `${table.table} t`];
+  const row = owned ? "i" : "t";
+  const begin = from === null ? [] : (JSON.parse(from) as SqlValue[]);
+  const behind = begin.length > 0 ? [`AND (${place}) > (${begin.map((_, index) => `?${index + 2}`)})`] : [];
+  const tenant = `WHERE ${row}.tenant_id = ?1`;
+  const end = statement(
+    [
+      "SELECT",
+      place.map((column, index) => `${column} AS p${index}`).join(),
+      "FROM",
+      walked,
+      tenant,
+      ...behind,
+      "ORDER BY",
+      place.join(),
+      "LIMIT 1 OFFSET",
+      String(ROWS - 1),
+    ],
+    [tenantId, ...begin],
+  );
+  const [[last] = []] = await batch(env.DB, [end]);
+  const until = last ? place.map((_, index) => last[`p${index}`] as SqlValue) : [];
+  const upTo = last ? [`AND (${place}) <= (${until.map((_, index) => `?${begin.length + index + 2}`)})`] : [];
+  const mentions = `?${begin.length + until.length + 2}`;
+  const said = texts.map((column) => `coalesce(t.${column}, '')`).join(" || char(10) || ");
+  const columns = [...new Set([...key, ...texts])].map((column) => `t.${column}`);
+  const beside = ofInstances
+    ? [
+        `${row}.id AS of_instance`,
+        `${row}.status AS of_status`,
+        `${row}.workflow AS of_workflow`,
+        `${row}.undo AS of_undo`,
+        `${row}.message_type AS message_type`,
+      ]
+    : [];
+  const find = statement(
+    [
+      "SELECT",
+      [...columns, ...beside].join(),
+      "FROM",
+      source,
+      tenant,
+      ...behind,
+      ...upTo,
+      `AND EXISTS (SELECT 1 FROM json_each(${mentions}) m WHERE instr(lower(${said}), m.value) > 0)`,
+    ],
+    [tenantId, ...begin, ...until, JSON.stringify(by.mentions)],
+  );
+  const [found = []] = await batch(env.DB, [find]);
+  const meant = found.flatMap((one) => {
+    const now = Object.fromEntries(
+      texts.map((column) => [column, typeof one[column] === "string" ? by.rewrite(column, one[column], one) : one[column]]),
+    );
+    return texts.some((column) => now[column] !== one[column]) ? [{ one, now }] : [];
+  });
+  const free = ofInstances ? meant.filter(({ one }) => OVER.has(one.of_status)) : meant;
+  if (apply) {
+    if (ofInstances) for (const { one } of free) await deleteOnPlatform(env, instanceOf(one));
+    for (let at = 0; at < free.length; at += UPDATES)
+      await batch(
+        env.DB,
+        free.slice(at, at + UPDATES).map(({ one, now }) => update(tenantId, table, one, now)),
+      );
+  }
+  return { changed: free.length, waiting: meant.length - free.length, next: last ? JSON.stringify(until) : null };
+}
+
+/** Only where the row is still as it was read: who changes it meanwhile is looked at in the next pass. */
+function update(
+  tenantId: string,
+  { table, key, texts, order }: TextTable,
+  one: Record<string, unknown>,
+  now: Record<string, unknown>,
+): Statement {
+  const values: SqlValue[] = [];
+  const bound = (value: unknown) => `?${values.push(value as SqlValue)}`;
+  const set = texts.map((column) => `${column} = ${bound(now[column])}`).join();
+  const where = [...new Set([...key, ...texts])].map((column) => `${column} IS ${bound(one[column])}`);
+  if (order !== "instance") where.push(`tenant_id = ${bound(tenantId)}`);
+  return statement(["UPDATE OR REPLACE", table, "SET", set, "WHERE", where.join(" AND ")], values);
+}
+
+/** How many messages of a tenant are still on their way that say something. */
+export async function unsentSaying(env: EngineEnv, tenantId: string, mentions: readonly string[]): Promise<number> {
+  const said = "EXISTS (SELECT 1 FROM json_each(?2) m WHERE instr(lower(body), m.value) > 0)";
+  const count = statement(
+    ["SELECT count(*) AS count FROM outbox WHERE body->>'tenant_id' = ?1 AND", said],
+    [tenantId, JSON.stringify(mentions)],
+  );
+  const [[row] = []] = await batch(env.DB, [count]);
+  return Number(row?.count ?? 0);
+}
+
+function instanceOf({ of_instance, of_workflow, of_undo }: Record<string, unknown>): PlatformInstance {
+  return { id: String(of_instance), workflow: String(of_workflow), undo: typeof of_undo === "string" ? of_undo : null };
+}
+
+function statement(words: readonly string[], params: readonly SqlValue[]): Statement {
+  return { text: words.join(" "), params };
+}

@@ -1,0 +1,103 @@
+import { parse } from "csv-parse/sync";
+import { type Batch, findBatch } from "../batches/batch.ts";
+import { toCsv } from "../batches/csv.ts";
+import { hasEnded } from "../batches/follow.ts";
+import type { Traces } from "../contacts/traces.ts";
+import { query, type Rewritten, sql } from "../engine/index.ts";
+
+/** What a tenant's folders in the bucket are called. Files that a tenant has put there itself, under `files/`, are its own to look through. */
+export const FOLDERS = ["payloads", "outputs", "batches"] as const;
+
+/** Objects of one slice. */
+const OBJECTS = 50;
+/** Read in one piece up to here; uploads may be larger. */
+const PIECE_BYTES = 4 * 1024 * 1024;
+/** What a piece repeats of the one before: longer than anything that is looked for. */
+const OVERLAP_BYTES = 4096;
+
+interface Search {
+  env: Cloudflare.Env;
+  tenantId: string;
+  traces: Traces;
+  apply: boolean;
+}
+
+/** What becomes of an object that says something of the person. */
+type Fate = "changed" | "waiting" | "nothing";
+
+/** Looks through one slice of a folder: texts are rewritten, uploads whose batch has ended go. */
+export async function rewriteFiles(search: Search, folder: (typeof FOLDERS)[number], from: string | null): Promise<Rewritten> {
+  const { env, tenantId } = search;
+  const listed = await env.PAYLOADS.list({ prefix: `${folder}/${tenantId}/`, limit: OBJECTS, ...(from !== null && { startAfter: from }) });
+  const counts = { changed: 0, waiting: 0, nothing: 0 };
+  for (const { key, size } of listed.objects) {
+    if (!(await says(search, key, size))) continue;
+    counts[await (folder === "batches" ? ofBatch(search, key) : ofEngine(search, key))]++;
+  }
+  return { changed: counts.changed, waiting: counts.waiting, next: listed.truncated ? (listed.objects.at(-1)?.key ?? null) : null };
+}
+
+/** Reads piece by piece: an upload may have any size. */
+async function says({ env, traces }: Search, key: string, size: number): Promise<boolean> {
+  for (let offset = 0; offset < size; offset += PIECE_BYTES - OVERLAP_BYTES) {
+    const object = await env.PAYLOADS.get(key, { range: { offset, length: Math.min(PIECE_BYTES, size - offset) } });
+    if (object && traces.areIn(await object.text())) return true;
+  }
+  return false;
+}
+
+/** A payload or an output. What an instance under way has answered is left: it goes by it. */
+async function ofEngine(search: Search, key: string): Promise<Fate> {
+  const { env, tenantId, traces, apply } = search;
+  const text = await textOf(env, key);
+  const rewritten = traces.rewrite("payload", text);
+  if (rewritten === text) return "nothing";
+  if (key.startsWith("outputs/") && (await isUnderWay(env, tenantId, key.split("/")[2] ?? ""))) return "waiting";
+  if (apply) await env.PAYLOADS.put(key, rewritten, { httpMetadata: { contentType: "application/json" } });
+  return "changed";
+}
+
+async function isUnderWay({ DB }: Cloudflare.Env, tenantId: string, instanceId: string): Promise<boolean> {
+  const open = sql`status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`;
+  return (await query(DB, sql`SELECT 1 FROM instances WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND ${open}`)).length > 0;
+}
+
+/** An upload, a part of a result or of what was refused. */
+async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): Promise<Fate> {
+  const [, , batchId = "", what] = key.split("/");
+  const batch = await findBatch(env.DB, tenantId, batchId);
+  const isOver = !batch || hasEnded(batch);
+  if (what === "upload" || !batch) {
+    if (isOver && apply) await env.PAYLOADS.delete(key);
+    return isOver ? "changed" : "waiting";
+  }
+  const text = await textOf(env, key);
+  const rewritten = what === "errors" ? lines(text, (line) => traces.rewrite("line", line)) : resultWithout(text, batch, traces);
+  if (rewritten === text) return "nothing";
+  if (!isOver) return "waiting";
+  if (apply) await env.PAYLOADS.put(key, rewritten);
+  return "changed";
+}
+
+/** A part of a result: an export of contacts loses the person's rows, every other part what it says of them. */
+function resultWithout(text: string, { format, dataset, operation }: Batch, traces: Traces): string {
+  const drops = dataset === "contacts" && operation === "export";
+  if (format === "jsonl") {
+    return lines(text, (line) => (drops ? (traces.isTheirs(Object.values(JSON.parse(line))) ? "" : line) : traces.rewrite("line", line)));
+  }
+  const rows: string[][] = parse(text, { relax_column_count: true });
+  const left = drops
+    ? rows.filter((cells) => !traces.isTheirs(cells.slice(0, 2)))
+    : rows.map((cells) => cells.map((cell) => traces.rewrite(operation === "reconcile" ? "key" : "cell", cell)));
+  const same = left.length === rows.length && left.every((cells, row) => cells.every((cell, at) => cell === rows[row]?.[at]));
+  return same ? text : toCsv(left, "keep");
+}
+
+function lines(text: string, change: (line: string) => string): string {
+  const changed = text.split("\n").map((line) => (line === "" ? null : change(line)));
+  return changed.flatMap((line) => (line ? [`${line}\n`] : [])).join("");
+}
+
+async function textOf({ PAYLOADS }: Cloudflare.Env, key: string): Promise<string> {
+  return (await (await PAYLOADS.get(key))?.text()) ?? "";
+}

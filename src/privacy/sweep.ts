@@ -1,0 +1,129 @@
+import { type Person, Traces } from "../contacts/traces.ts";
+import { query, type Rewritten, rewriteRows, sql, unsentSaying } from "../engine/index.ts";
+import { budgetOf } from "../objects/budgets.ts";
+import { contactBookOf } from "../objects/contact-books.ts";
+import { ledgerOf } from "../objects/ledgers.ts";
+import { FOLDERS, rewriteFiles } from "./files.ts";
+import { TEXT_TABLES } from "./tables.ts";
+
+/** How often something was found, by the place where it was. */
+export type Counts = Record<string, number>;
+
+/** How far a search is. */
+export interface Progress {
+  /** The place that is searched, by its number; behind the last when the pass is over. */
+  at: number;
+  from: string | null;
+  /** Of all passes. */
+  removed: Counts;
+  /** Of this pass. */
+  found: number;
+  waiting: number;
+}
+
+export const BEGINNING: Progress = { at: 0, from: null, removed: {}, found: 0, waiting: 0 };
+
+interface Search {
+  env: Env;
+  tenantId: string;
+  person: Person;
+  traces: Traces;
+  /** False only counts. */
+  apply: boolean;
+  /** What waited in the places before. */
+  waiting: number;
+}
+
+interface Place {
+  name: string;
+  look: (search: Search, from: string | null) => Promise<Rewritten>;
+}
+
+/** Objects asked in one slice. */
+const OBJECTS = 25;
+
+/** Every place that is searched, in this order: ledgers before their projection, which is made from them. */
+const PLACES: readonly Place[] = [
+  { name: "ledgers", look: lookThroughLedgers },
+  { name: "contact book", look: lookInBook },
+  { name: "budgets", look: lookThroughBudgets },
+  {
+    name: "outbox",
+    look: async ({ env, tenantId, traces }) => ({ changed: 0, waiting: await unsentSaying(env, tenantId, traces.mentions), next: null }),
+  },
+  ...TEXT_TABLES.map((table) => ({
+    name: table.table,
+    look: async (search: Search, from: string | null) => {
+      // A copy of a fact that is still on its way would be a second row beside the rewritten one.
+      if (table.table === "facts" && search.waiting > 0) return { changed: 0, waiting: 0, next: null };
+      const { env, tenantId, traces, apply } = search;
+      return rewriteRows(env, { tenantId, table, by: traces, from, apply });
+    },
+  })),
+  ...FOLDERS.map((folder) => ({
+    name: folder === "batches" ? "batch files" : folder,
+    look: (search: Search, from: string | null) => rewriteFiles(search, folder, from),
+  })),
+];
+
+/** Goes on with a pass until it is over or its time is up. `apply: false` only counts. */
+export async function search(
+  env: Env,
+  tenantId: string,
+  person: Person,
+  { progress, apply, forMs }: { progress: Progress; apply: boolean; forMs: number },
+): Promise<Progress> {
+  const stopAt = Date.now() + forMs;
+  const now = { ...progress, removed: { ...progress.removed } };
+  const traces = new Traces(person);
+  for (let place = PLACES[now.at]; place && Date.now() < stopAt; place = PLACES[now.at]) {
+    const { changed, waiting, next } = await place.look({ env, tenantId, person, traces, apply, waiting: now.waiting }, now.from);
+    if (changed > 0) now.removed[place.name] = (now.removed[place.name] ?? 0) + changed;
+    now.found += changed;
+    now.waiting += waiting;
+    now.from = next;
+    if (next === null) now.at++;
+  }
+  return now;
+}
+
+/** Whether a pass has looked everywhere. */
+export function isOver({ at }: Progress): boolean {
+  return at >= PLACES.length;
+}
+
+async function lookThroughLedgers({ env, tenantId, person, apply }: Search, from: string | null): Promise<Rewritten> {
+  const rows = await query<{ entity: string }>(
+    env.DB,
+    sql`SELECT entity FROM ledgers WHERE tenant_id = ${tenantId} AND entity > ${from ?? ""} ORDER BY entity LIMIT ${OBJECTS}`,
+  );
+  const entities = rows.map(({ entity }) => entity);
+  const found = await Promise.all(entities.map((entity) => ledgerOf(env, tenantId, entity).forget(person, tenantId, apply)));
+  return { ...sumOf(found), next: entities.length === OBJECTS ? (entities.at(-1) ?? null) : null };
+}
+
+async function lookInBook({ env, tenantId, person, apply }: Search): Promise<Rewritten> {
+  const ids = person.ids.map(({ id }) => id);
+  return { changed: await contactBookOf(env, tenantId).forget(ids, apply), waiting: 0, next: null };
+}
+
+async function lookThroughBudgets({ env, tenantId, person, apply }: Search, from: string | null): Promise<Rewritten> {
+  const accounts = await query<{ account: string }>(
+    env.DB,
+    sql`
+      SELECT account FROM (
+        SELECT account FROM budget_accounts WHERE tenant_id = ${tenantId}
+        UNION SELECT substr(entity, 9) FROM ledgers WHERE tenant_id = ${tenantId} AND entity GLOB 'account/?*')
+      WHERE account > ${from ?? ""} ORDER BY account LIMIT ${OBJECTS}`,
+  );
+  const found = await Promise.all(accounts.map(({ account }) => budgetOf(env, tenantId, account).forget(person, apply)));
+  const changed = found.reduce((sum, one) => sum + one, 0);
+  return { changed, waiting: 0, next: accounts.length === OBJECTS ? (accounts.at(-1)?.account ?? null) : null };
+}
+
+function sumOf(found: readonly { changed: number; waiting: number }[]): { changed: number; waiting: number } {
+  return found.reduce((sum, { changed, waiting }) => ({ changed: sum.changed + changed, waiting: sum.waiting + waiting }), {
+    changed: 0,
+    waiting: 0,
+  });
+}

@@ -1,0 +1,10 @@
+import { removeUploads } from "../batches/file.ts";
+import { defineStep, type EffectCall } from "../engine/index.ts";
+
+/** Removes the file that was uploaded for a batch. What its tenant put into the bucket itself stays. */
+export const removeUpload = defineStep({
+  effect: "natural",
+  async run({ input: { tenantId, batchId }, env }: EffectCall<{ tenantId: string; batchId: string }>): Promise<undefined> {
+    await removeUploads(env.PAYLOADS, tenantId, batchId);
+  },
+});
