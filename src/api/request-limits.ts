@@ -26,7 +26,7 @@ export async function countStranger(context: Context<ApiEnv>, what: string): Pro
   await count(
     context.env.STRANGER_REQUESTS,
     `${what}/${networkOf(address)}`,
-    "This address sends more requests without a token than one may.",
+    "This address sends more requests than one may without a token that is known here already.",
   );
 }
 

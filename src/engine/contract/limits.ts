@@ -49,13 +49,21 @@ function parseWhole(text: string, at = ""): unknown {
   const { fields, altered } = assertFewItems(text, { at });
   const value = parseJson(text);
   if (altered) {
-    const message = `${shortened(altered.written, 40)}, which would be read as ${Number(altered.written)}: send it as text`;
+    const message = `${shortened(altered.written, 40)}, which ${readAs(Number(altered.written))}: send it as text`;
     refuse({ path: below(at, pathAt(text, altered.at)), message });
   }
   const kept = assertBounded(value, { at, nul: !text.includes("\\u0000") });
   // The last of two equal keys is what the parser keeps.
   if (kept.fields < fields) refuse({ path: below(at, doubledKey(text)), message: "is there twice: send one of the two" });
   return value;
+}
+
+/** What would become of a number. Beyond the safe ones even an integer that stays as it is cannot be told from its neighbours. */
+function readAs(read: number): string {
+  if (Number.isFinite(read) && Math.abs(read) > Number.MAX_SAFE_INTEGER) {
+    return `is beyond ±${Number.MAX_SAFE_INTEGER}, where whole numbers are taken for their neighbours`;
+  }
+  return `would be read as ${read}`;
 }
 
 /** The body with an error in the place of each item that is refused. Errors: what is wrong beside the items. */

@@ -51,7 +51,7 @@ export interface Door {
 }
 
 /** The door of a command that declares none. */
-const OPEN: Door = { scope: "enqueue", route: "POST /v1/commands" };
+export const OPEN: Door = { scope: "enqueue", route: "POST /v1/commands" };
 
 export interface DraftOptions {
   /** Seconds the queue holds the message back; at most 12 hours. */

@@ -1,5 +1,5 @@
 import { MillraceError } from "../contract/errors.ts";
-import type { Door, MessageDefinition } from "../contract/message.ts";
+import { type Door, type MessageDefinition, OPEN } from "../contract/message.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { Operator } from "./audit.ts";
 import type { Scope } from "./tokens.ts";
@@ -18,9 +18,9 @@ export function assertMayAsk(catalog: Catalog, by: Pick<Asker, "scopes">, type: 
 /** The same for any message. Errors: `forbidden`. */
 export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: Pick<MessageDefinition, "type" | "door">): void {
   if (door === undefined || scopes.some((scope) => scope === door.scope)) return;
-  const why =
-    door.scope === null ? `No token may send ${type} by itself` : `${type} needs the scope \`${door.scope}\`, which the token lacks`;
-  throw new MillraceError("forbidden", `${why}: use ${door.route}.`);
+  if (door.scope === null) throw new MillraceError("forbidden", `No token may send ${type} by itself: use ${door.route}.`);
+  const at = door.route === OPEN.route ? "" : `, with ${door.route}`;
+  throw new MillraceError("forbidden", `${type} needs the scope \`${door.scope}\`, which the token lacks: use one that has it${at}.`);
 }
 
 /** Refuses an event that a token may not state: one without a door is closed. Errors: `forbidden`, which says what to do; `unknown_message_type`. */

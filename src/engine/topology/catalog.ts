@@ -1,6 +1,6 @@
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
-import type { Draft, EventDefinition } from "../contract/message.ts";
+import { type Door, type Draft, type EventDefinition, OPEN } from "../contract/message.ts";
 import { nearest } from "../contract/nearest.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
 import { beginning } from "../contract/text.ts";
@@ -76,7 +76,7 @@ export function catalog(definition: Definition): Catalog {
       performers.get(type) ?? (routes.has(type) ? otherKind(type, "event") : unknown("command", type, performers.keys())),
     subscribers: (type) =>
       (routes.get(type) as { event: EventDefinition; targets: readonly Target[] } | undefined) ??
-      (performers.has(type) ? otherKind(type, "command") : unknown("event", type, routes.keys())),
+      (performers.has(type) ? otherKind(type, "command", performers.get(type)?.on.door) : unknown("event", type, routes.keys())),
     kindsOf: (type) => [...(performers.has(type) ? (["command"] as const) : []), ...(routes.has(type) ? (["event"] as const) : [])],
     confirm: async (env, taken) => {
       const kept = taken.filter(({ outbox }) => outbox === "sender");
@@ -146,10 +146,10 @@ function unknown(kind: keyof typeof NEW, type: string, known: Iterable<string>):
 
 /** How each kind comes from outside. */
 const DOORS = {
-  command: "a command, not an event: ask for it with POST /v1/commands.",
-  event: "an event, not a command: POST /v1/events takes those that are open to the outside world.",
+  command: ({ route }: Door) => `a command, not an event: ask for it with ${route}.`,
+  event: () => "an event, not a command: POST /v1/events takes those that are open to the outside world.",
 };
 
-function otherKind(type: string, is: keyof typeof DOORS): never {
-  throw new MillraceError("unknown_message_type", `"${type}" is ${DOORS[is]}`);
+function otherKind(type: string, is: keyof typeof DOORS, door: Door = OPEN): never {
+  throw new MillraceError("unknown_message_type", `"${type}" is ${DOORS[is](door)}`);
 }

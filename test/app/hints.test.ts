@@ -1,0 +1,39 @@
+import { expect, it } from "vitest";
+import { callerWith, expectProblem, fresh } from "../api/client.ts";
+import { COMMANDS } from "./messages.ts";
+
+it("whoever states a command as an event is sent to the door that the command has", async () => {
+  const caller = await callerWith();
+  for (const { type, door } of COMMANDS) {
+    const answer = await caller.post("/v1/events", { type, payload: {} }, { "idempotency-key": fresh() });
+    expect(expectProblem(answer, 404, "unknown_message_type").detail).toContain(`ask for it with ${door?.route}.`);
+  }
+});
+
+it("whoever lacks a command's scope is told of the scope, not sent to where they are", async () => {
+  const caller = await callerWith(["enqueue"]);
+  for (const { type, door } of COMMANDS.filter(({ door }) => door?.scope === "operate")) {
+    const { detail } = expectProblem(await caller.post("/v1/commands", { type, payload: {} }), 403, "forbidden");
+    expect(detail).toContain(`${type} needs the scope \`operate\`, which the token lacks: use one that has it`);
+    expect(detail?.includes("POST /v1/commands")).toBe(false);
+    if (door?.route !== "POST /v1/commands") expect(detail).toContain(door?.route);
+  }
+});
+
+it.each([
+  ["keywrd", "keyword"],
+  ["keywrod", "keyword"],
+  ["brnad", "brand"],
+  ["cylce", "cycle"],
+  ["fact", undefined],
+  ["0", undefined],
+  ["id", undefined],
+  ["text", undefined],
+  ["title", undefined],
+])("a field %s that is not known is taken for %s: what is not near is no guess", async (field, meant) => {
+  const caller = await callerWith();
+  const payload = { brand: "acme", keyword: "mint", [field]: "x" };
+  const { issues } = expectProblem(await caller.post("/v1/commands", { type: "research.requested", payload }), 422, "invalid_payload");
+  const said = meant === undefined ? "remove it" : `perhaps \`${meant}\` is meant`;
+  expect(issues).toEqual([{ path: `payload.${field}`, message: `is not known here: ${said}` }]);
+});
