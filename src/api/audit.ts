@@ -12,9 +12,9 @@ const AuditRowSchema = z
     id: z.string().openapi({ description: "The `action_id` its action was answered with." }),
     actor: z.string(),
     verb: z.enum(VERBS),
-    target: z
-      .string()
-      .openapi({ description: "The instance, effect key, approval, dead letter, batch, schedule, brand or token it was about." }),
+    target: z.string().openapi({
+      description: "The instance, effect key, approval, dead letter, batch, schedule, brand, webhook, article or token it was about.",
+    }),
     instance_id: z.string().nullable(),
     reason: z.string(),
     detail: z.record(z.string(), z.unknown()).nullable(),

@@ -45,7 +45,10 @@ const ReplayedSchema = z
   .openapi("Replayed");
 
 const replaySchema = reasoned.extend({
-  body: z.unknown().optional().meta({ description: "The message, corrected; default as it came. It is validated first." }),
+  body: z
+    .unknown()
+    .optional()
+    .meta({ description: "The message, corrected; default, when left out, as it came. It is validated first, as strictly as a command." }),
 });
 
 const params = z.object({ id: z.string() });

@@ -1,11 +1,11 @@
 import { z } from "@hono/zod-openapi";
 import type { Page } from "../engine/index.ts";
 
-/** An integer of a query or path, in decimal digits and nothing else: `0x10` and ` 5` are none. */
+/** An integer of a query or path, in decimal digits and nothing else: `0x10`, ` 5` and `05` are none. */
 export function wholeNumber(min: number, max = Number.MAX_SAFE_INTEGER) {
   return z
     .string()
-    .regex(/^\d{1,16}$/, "must be a whole number, in decimal digits")
+    .regex(/^(0|[1-9]\d{0,15})$/, "must be a whole number, in decimal digits")
     .transform(Number)
     .pipe(z.int().min(min).max(max));
 }

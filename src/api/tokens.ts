@@ -10,14 +10,17 @@ import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";
 
-const DAY_MS = 86_400_000;
-const USUAL_DAYS = 90;
 const MAX_DAYS = 366;
 
 const newTokenSchema = reasoned.extend({
   actor: chosenName(100).meta({ description: "Who will hold it: named in the audit, and as the source of messages." }),
   scopes: z.array(z.enum(SCOPES)).min(1).max(SCOPES.length).meta({ description: "What it may do: nothing that your own token may not." }),
-  days: z.int().min(1).max(MAX_DAYS).default(USUAL_DAYS).meta({ description: "How long it works." }),
+  days: z
+    .int()
+    .min(1)
+    .max(MAX_DAYS)
+    .optional()
+    .meta({ description: "How long it works: no longer than your own token. Default 90, or what yours has left." }),
 });
 
 const TokenSchema = z
@@ -85,7 +88,7 @@ export function tokens() {
   return new OpenAPIHono<ApiEnv>()
     .openapi(mint, async ({ env, req, var: { caller }, json }) => {
       const { actor, scopes, days, reason } = await readBody(req, newTokenSchema);
-      const { text, token } = await issueToken(env, caller, { actor, scopes, expiresAt: Date.now() + days * DAY_MS }, reason);
+      const { text, token } = await issueToken(env, caller, { actor, scopes, days }, reason);
       return json({ ...tokenView(token), token: text }, 201, { location: `/v1/tokens/${token.id}` });
     })
     .openapi(list, async ({ env, req, var: { caller }, json }) =>

@@ -5,6 +5,7 @@ import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
+import { wholeNumber } from "./paging.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";
@@ -49,7 +50,7 @@ const end = createRoute({
   description: "For one that has leaked while its overlap still runs. Repeated, it changes nothing.",
   ...needs("operate"),
   request: {
-    params: z.object({ id: z.string(), generation: z.coerce.number().int().min(1).openapi({ type: "integer" }) }),
+    params: z.object({ id: z.string(), generation: wholeNumber(1).openapi({ type: "integer", minimum: 1 }) }),
     body: jsonBody(endSchema),
   },
   responses: {

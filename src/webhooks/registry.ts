@@ -1,4 +1,4 @@
-import { batch, digest, type Issue, MillraceError, query, sql } from "../engine/index.ts";
+import { audit, batch, digest, type Issue, MillraceError, query, type Statement, sql } from "../engine/index.ts";
 import {
   type By,
   changeEndpoint,
@@ -30,7 +30,8 @@ export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, 
   const config = await allowed(env, asked);
   const id = key === undefined ? crypto.randomUUID().replaceAll("-", "") : digest("webhook endpoint", by.tenantId, key);
   const secret = secretOf(env.MILLRACE_KEY, by.tenantId, id, 1);
-  const [inserted] = await batch(env.DB, [insertEndpoint(by, id, config), firstSecret(by.tenantId, id)]);
+  const done = action(by, "register", id, { ...publicly(config), state: stateOf(config) });
+  const [inserted] = await batch(env.DB, [insertEndpoint(by, id, config), firstSecret(by.tenantId, id), done]);
   if (inserted?.length !== 1) await assertRepeated(env, by, id, config);
   return { id, secret };
 }
@@ -84,7 +85,9 @@ export async function change(env: RegistryEnv, by: By, id: string, { version, co
   if (before.state === "deleted") throw isDeleted();
   const checked = state === "deleted" ? undefined : await allowed(env, config ?? before);
   const next = { ...config, ...(checked && { url: checked.url }), state: state ?? stateOf(config ?? { enabled: true }) };
-  const statements = changeEndpoint(by, id, version, next);
+  const verb = state === undefined ? "change" : state === "deleted" ? "delete" : "enable";
+  const done = action(by, verb, id, { version: version + 1, ...publicly({ ...before, ...next }), state: next.state });
+  const statements = [...changeEndpoint(by, id, version, next), done];
   const answers = await batch(env.DB, state === "deleted" ? [...statements, endSecrets(by.tenantId, id)] : statements);
   const after = await getEndpoint(env.DB, by.tenantId, id);
   if (answers[1]?.length !== 1) throw after?.version === version ? tooManyVersions() : moved(after ?? before, version);
@@ -101,14 +104,15 @@ export async function rotateSecret(
   id: string,
   overlapSeconds: number,
 ): Promise<{ secret: string; generation: number } | undefined> {
-  const [rotated] = await batch(env.DB, rotate(by.tenantId, id, overlapSeconds));
+  const endpoint = await getEndpoint(env.DB, by.tenantId, id);
+  if (!endpoint) return undefined;
+  if (endpoint.state === "deleted") throw isDeleted();
+  const [next, ends] = rotate(by.tenantId, id, overlapSeconds);
+  const [rotated] = await batch(env.DB, [next, action(by, "rotate", id, { overlap_seconds: overlapSeconds }), ends]);
   const generation = rotated?.[0]?.generation;
   if (generation !== undefined) {
     return { secret: secretOf(env.MILLRACE_KEY, by.tenantId, id, Number(generation)), generation: Number(generation) };
   }
-  const endpoint = await getEndpoint(env.DB, by.tenantId, id);
-  if (!endpoint) return undefined;
-  if (endpoint.state === "deleted") throw isDeleted();
   throw new MillraceError(
     "invalid_transition",
     `${MAX_SIGNING} secrets of this endpoint sign already: wait until an overlap has ended, or rotate with a shorter one.`,
@@ -120,9 +124,9 @@ export async function rotateSecret(
  * that sign; undefined when there is no such endpoint. Repeated, it changes nothing. Errors: `invalid_transition` for the newest, and for one that never was.
  */
 export async function endSecret(env: RegistryEnv, by: By, id: string, generation: number): Promise<SecretGeneration[] | undefined> {
-  await batch(env.DB, [endGeneration(by.tenantId, id, generation)]);
   const endpoint = await getEndpoint(env.DB, by.tenantId, id);
   if (!endpoint) return undefined;
+  await batch(env.DB, [endGeneration(by.tenantId, id, generation), action(by, "end_secret", id, { generation })]);
   const signing = await signingSecrets(env.DB, by.tenantId, id);
   const newest = signing[0]?.generation ?? 0;
   if (generation < newest || endpoint.state === "deleted") return signing;
@@ -131,6 +135,21 @@ export async function endSecret(env: RegistryEnv, by: By, id: string, generation
       ? "is the newest: rotate with overlap_seconds 0, which ends it and gives you another one"
       : `does not exist: the newest is ${newest}`;
   throw new MillraceError("invalid_transition", `The secret of generation ${generation} ${said}.`);
+}
+
+/** The audit's row of what is done to an endpoint, right behind the statement that does it. */
+function action(
+  by: By,
+  verb: "register" | "change" | "enable" | "delete" | "rotate" | "end_secret",
+  id: string,
+  detail: object,
+): Statement {
+  return audit(by, { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason: "", detail: { ...detail } }, false);
+}
+
+/** Of a configuration what the audit says: a path or query may be a secret of the receiver's. */
+function publicly({ url, fact_types }: Pick<EndpointConfig, "url" | "fact_types">): object {
+  return { host: new URL(url).host, fact_types };
 }
 
 /**

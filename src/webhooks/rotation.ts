@@ -43,11 +43,13 @@ export function rotate(tenantId: string, endpointId: string, overlapSeconds: num
   ];
 }
 
-/** A deleted endpoint signs nothing any more. */
+/** A deleted endpoint signs nothing any more. One whose deletion came too late goes on. */
 export function endSecrets(tenantId: string, endpointId: string): Statement {
   return sql`
     UPDATE webhook_secrets SET valid_until = ${now}
-    WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${now})`;
+    WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${now})
+      AND EXISTS (SELECT 1 FROM webhook_versions v
+        WHERE v.tenant_id = ${tenantId} AND v.endpoint_id = ${endpointId} AND v.replaced_at IS NULL AND v.state = 'deleted')`;
 }
 
 /** One generation signs nothing any more; the newest, which has no end of its own, stays. */

@@ -89,6 +89,35 @@ describe("A dead letter", () => {
     await reaches(caller, body.instance_id, "complete");
   });
 
+  it("is corrected as strictly as a command is sent: with no field, subject or mark that nobody knows", async () => {
+    const caller = await callerWith();
+    const key = fresh();
+    const came = { ...envelopeFor(caller.tenantId, key, { brand: "acme" }), subject: "as-it-came", acceptance: "theirs" };
+    const id = await seedLetter(caller.tenantId, { body: came, reason: "invalid_payload" });
+    const replay = (change: object | null) =>
+      caller.post(`/v1/dead-letters/${id}/replay`, {
+        reason: "corrected",
+        body: change && { ...envelopeFor(caller.tenantId, key), ...change },
+      });
+    for (const [change, code, path, said] of [
+      [{ payload_inline: { brand: "acme", keyword: "mint", cylce: "may" } }, "invalid_payload", "payload.cylce", "`cycle`"],
+      [{ subject: "zzz" }, "invalid_envelope", "subject", key],
+      [{ acceptance: "made up" }, "invalid_envelope", "acceptance", "own mark"],
+      [{ replay: "made up" }, "invalid_envelope", "replay", "own mark"],
+      [{ outbox: "sender" }, "invalid_envelope", "outbox", "own mark"],
+      [null, "invalid_envelope", "", ""],
+    ] as const) {
+      const [issue] = expectProblem(await replay(change), 422, code).issues as { path: string; message: string }[];
+      expect(issue).toEqual({ path, message: expect.stringContaining(said) });
+    }
+    expect((await caller.get(`/v1/dead-letters/${id}`)).body.state).toBe("open");
+    expect((await caller.get("/v1/audit")).body.items).toEqual([]);
+
+    const { status, body } = await replay({ subject: "as-it-came", acceptance: "theirs" });
+    expect([status, body.sent]).toEqual([202, true]);
+    await reaches(caller, body.instance_id, "complete");
+  });
+
   it("is not corrected into a command whose door is closed to the token", async () => {
     const caller = await callerWith();
     const asked = { ...envelopeFor(caller.tenantId, fresh()), message_type: "nobody.knew" };

@@ -46,6 +46,22 @@ describe("A token that is minted over HTTP", () => {
     expect(await used(heir.token, "/v1/tokens")).toBe(200);
   });
 
+  it("works no longer than what minted it, and neither does what that one mints", async () => {
+    const caller = await admin(["read", "tokens"]);
+    const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"], days: 1 })).body;
+    const asHeir = (body: object) =>
+      send("/v1/tokens", {
+        method: "POST",
+        headers: { authorization: `Bearer ${heir.token}`, "content-type": "application/json" },
+        body: JSON.stringify(body),
+      });
+    const { detail } = expectProblem(await asHeir({ ...wanted, scopes: ["tokens"], days: 366 }), 403, "forbidden");
+    expect(detail).toContain(heir.expires_at);
+    expectProblem(await asHeir({ ...wanted, days: 2 }), 403, "forbidden");
+    for (const days of [1, undefined]) expect((await asHeir({ ...wanted, days })).body.expires_at).toBe(heir.expires_at);
+    expect((await caller.get("/v1/tokens")).body.items).toHaveLength(4);
+  });
+
   it("is refused with the field that is wrong", async () => {
     const caller = await admin();
     for (const [wrong, path] of [

@@ -70,6 +70,17 @@ describe("A rotation", () => {
     expectProblem(await (await callerWith()).post(`${path}/secrets/1/end`, {}), 404, "webhook_not_found");
   });
 
+  it.each(["0x1", "1.0", "%201", "1%20", "1e0", "01", "+1", "-1", "0", "1x", "9".repeat(17)])(
+    "is not ended by %s, which is no generation's name",
+    async (generation) => {
+      const caller = await callerWith();
+      const { path } = await endpoint(caller);
+      await caller.post(`${path}/rotate`, {});
+      expectProblem(await caller.post(`${path}/secrets/${generation}/end`, {}), 422, "invalid_payload");
+      expect((await caller.get(`${path}/secrets`)).body.items).toMatchObject([{ generation: 2 }, { generation: 1 }]);
+    },
+  );
+
   it("refuses an overlap beyond a week", async () => {
     const caller = await callerWith();
     const { path } = await endpoint(caller);

@@ -138,7 +138,7 @@ function isWritable(body: unknown): boolean {
   return true;
 }
 
-type Name = "tenant_id" | "idempotency_key" | "correlation_id" | "source" | "kind" | "message_type";
+type Name = "tenant_id" | "subject" | "idempotency_key" | "correlation_id" | "source" | "kind" | "message_type";
 
 /** A name in what may be an envelope; undefined when there is none that an envelope may hold. */
 export function nameIn(body: unknown, field: Name): string | undefined {

@@ -2,12 +2,13 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { outboxId } from "../contract/ids.ts";
+import { assertKnownFields } from "../contract/message.ts";
 import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint, unpackPayload } from "../contract/payload.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
 import { type Acceptance, acceptance, selectKnown } from "../intake/accept.ts";
-import { envelopeIn, nameIn } from "../intake/letter.ts";
+import { envelopeIn, nameIn, textField } from "../intake/letter.ts";
 import { readMessage } from "../intake/read.ts";
 import { keyReused, sameWork } from "../intake/reuse.ts";
 import type { Outgoing } from "../recorder/entry.ts";
@@ -51,7 +52,7 @@ export async function replayDeadLetter(
     ]);
     return { actionId, instanceId: letter.instanceId, sent: false, why: `The letter is already ${letter.state}.` };
   }
-  const body = options.body ?? letter.body;
+  const body = options.body === undefined ? letter.body : options.body;
   const read = readMessage(body, (type) => {
     const definition = carried(catalog, letter.queue, parseEnvelope(body).kind, type);
     // What is corrected is what the operator says: a door that is closed to the token stays so.
@@ -60,7 +61,8 @@ export async function replayDeadLetter(
   });
   assertSameIdentity(catalog, by, letter, read.envelope);
   // A payload that is not there, or is none, is better said now than by the run: its key would be taken.
-  await assertPayload(env, read);
+  const payload = await payloadOf(env, read);
+  if (options.body !== undefined) assertCorrection(letter, read, payload);
   // Whoever kept the message has let it go when it was captured: from now on it is in our outbox, and older copies of it are not it.
   const { outbox: _, ...kept } = read.envelope;
   const envelope: Envelope = { ...kept, replay: actionId };
@@ -156,6 +158,26 @@ function assertSameIdentity(catalog: Catalog, by: DeadLetterReader, letter: Dead
   if (letter.reason === "idempotency_key_reused") throw keyReused(envelope);
 }
 
+const OWN_MARKS = ["acceptance", "replay", "outbox"] as const;
+
+/**
+ * A correction is read as strictly as a command over HTTP: its payload has no fields that nobody knows, its subject follows from that, and the
+ * engine's own marks are not made up. What came with the message may stay. Errors: `invalid_payload`, `invalid_envelope`.
+ */
+function assertCorrection(letter: DeadLetterRow, { definition, envelope }: ReadLetter, payload: unknown): void {
+  if (envelope.payload_ref === undefined) assertKnownFields(definition, envelope.schema_version, envelope.payload_inline);
+  const refused = (path: string, message: string) =>
+    new MillraceError("invalid_envelope", `The ${path} of the correction ${message}.`, { issues: [{ path, message }] });
+  for (const mark of OWN_MARKS) {
+    if (envelope[mark] === undefined || envelope[mark] === textField(letter.body, mark)) continue;
+    throw refused(mark, "is the engine's own mark: leave it as it came, or out");
+  }
+  const subject = definition.subject(payload);
+  if (envelope.subject !== subject && envelope.subject !== nameIn(letter.body, "subject")) {
+    throw refused("subject", `follows from its payload: write "${shortened(subject, 200)}"`);
+  }
+}
+
 /** A type that there is not may be mended, and a kind that its type has not. What cannot be read at all may be, too: it was nobody's. */
 function isMistake(catalog: Catalog, letter: DeadLetterRow, field: string): boolean {
   const type = nameIn(letter.body, "message_type");
@@ -174,10 +196,12 @@ async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Accept
   if (!(await sameWork(env, catalog, [command])).has(command)) throw keyReused(command.envelope);
 }
 
+type ReadLetter = ReturnType<typeof readMessage>;
+
 /** Errors: `invalid_envelope` for a reference to what is not there, `invalid_payload`. */
-async function assertPayload(env: EngineEnv, { definition, envelope }: ReturnType<typeof readMessage>): Promise<void> {
-  if (envelope.payload_ref === undefined) return;
-  await unpackPayload(env.PAYLOADS, definition, envelope).catch((error) => {
+async function payloadOf(env: EngineEnv, { definition, envelope, payload }: ReadLetter): Promise<unknown> {
+  if (envelope.payload_ref === undefined) return payload;
+  return unpackPayload(env.PAYLOADS, definition, envelope).catch((error) => {
     if (codeOf(error) !== "payload_missing") throw error;
     const issues = [{ path: "payload_ref", message: "names nothing that is kept for this tenant" }];
     throw new MillraceError("invalid_envelope", messageOf(error), { issues });

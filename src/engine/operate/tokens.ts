@@ -46,6 +46,9 @@ interface StoredToken {
 
 type StoredGrant = Pick<StoredToken, "id" | "actor" | "scopes" | "expires_at"> & { created_at: number };
 
+const DAY_MS = 86_400_000;
+const USUAL_DAYS = 90;
+
 /** Tokens of one tenant: those that expired stay for 30 days. */
 const MAX_TOKENS = 1000;
 
@@ -71,19 +74,26 @@ export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant): Promi
 }
 
 /**
- * Makes a token for somebody of the caller's tenant, who can do no more than the caller, and audits it. Its text is answered here and never
- * again. Errors: `forbidden` for a scope that the caller lacks, `invalid_transition` for one more than a tenant may have.
+ * Makes a token for somebody of the caller's tenant, who can do no more than the caller, nor longer, and audits it. Its text is answered here and
+ * never again. Without `days` it works for 90, or as long as the caller's own. Errors: `forbidden` for a scope that the caller lacks and for more
+ * days than it has left, `invalid_transition` for one more than a tenant may have.
  */
 export async function issueToken(
   env: Pick<EngineEnv, "DB">,
   by: Token,
-  { actor, scopes, expiresAt }: Omit<Grant, "tenantId"> & { expiresAt: number },
+  { actor, scopes, days }: Pick<Grant, "actor" | "scopes"> & { days?: number | undefined },
   reason: string,
 ): Promise<{ text: string; token: TokenRow }> {
+  const expiresAt = Math.min(Date.now() + (days ?? USUAL_DAYS) * DAY_MS, by.expiresAt ?? Number.POSITIVE_INFINITY);
   const grant = { tenantId: by.tenantId, actor, scopes: SCOPES.filter((scope) => scopes.includes(scope)), expiresAt };
   checkGrant(grant);
   const more = grant.scopes.find((scope) => !by.scopes.includes(scope));
   if (more !== undefined) throw new MillraceError("forbidden", `Your token lacks the scope \`${more}\`, and so cannot give it to another.`);
+  const left = Math.ceil(((by.expiresAt ?? Number.POSITIVE_INFINITY) - Date.now()) / DAY_MS);
+  if (days !== undefined && days > left) {
+    const said = `Your token ends on ${new Date(expiresAt).toISOString()}, and so cannot give another one more days than ${left}: ask for fewer, or leave \`days\` out.`;
+    throw new MillraceError("forbidden", said);
+  }
   const { id, text, insert } = newToken(grant);
   const done = action("mint", id, reason, { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString() });
   const [rows = []] = await batch(env.DB, [insert, audit(by, done, false)]);
