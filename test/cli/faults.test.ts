@@ -71,7 +71,7 @@ it.skipIf(!mounts).each([
   const folder = clone();
   mkdirSync(join(folder, ".millrace"));
   const start = `mount -t tmpfs -o size=64k test .millrace && { ${spoil}; ${process.execPath} src/cli/launch.js start --port ${await freePort()}; }`;
-  const { status, stderr } = spawnSync("unshare", ["-rm", "sh", "-c", start], { cwd: folder, encoding: "utf8" });
+  const { status, stderr } = spawnSync("unshare", ["-rm", "sh", "-c", start], { cwd: folder, encoding: "utf8", timeout: 60_000 });
   expect(stderr).toContain(says);
   expect(status).toBe(1);
 });
