@@ -27,6 +27,7 @@ export class SyncContact extends entrypoint(workflows.syncContact) {}
 export class SyncContacts extends entrypoint(workflows.syncContacts) {}
 export class TakeCrmChange extends entrypoint(workflows.takeCrmChange) {}
 export class AdoptCrmAccount extends entrypoint(workflows.adoptCrmAccount) {}
+export class DeleteTenant extends entrypoint(workflows.deleteTenant) {}
 export class ForgetContact extends entrypoint(workflows.forgetContact) {}
 export class DeliverWebhook extends entrypoint(workflows.deliverWebhook) {}
 export class ImportRows extends entrypoint(workflows.importRows) {}

@@ -40,6 +40,7 @@ import { schedules } from "./schedules.ts";
 import { statedEvents } from "./state-events.ts";
 import { steps } from "./steps.ts";
 import { syndication } from "./syndication.ts";
+import { tenant } from "./tenant.ts";
 import { textUsages } from "./text-usage.ts";
 import { tokens } from "./tokens.ts";
 import { undo } from "./undo.ts";
@@ -67,7 +68,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   const nouns = [instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(), tokens()];
   const people = [approvals(), undo(), schedules(catalog)];
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
-  const derived = [qualificationRules(), budgets(), contacts(catalog)];
+  const derived = [qualificationRules(), budgets(), contacts(catalog), tenant(catalog)];
   const hooks = [webhooks(catalog), webhookSecrets(), webhookDeliveries(catalog), webhookRedeliveries(catalog)];
   const growth = [brands(catalog), articles(catalog), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
   for (const routes of [

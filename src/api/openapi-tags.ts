@@ -6,6 +6,7 @@ const GROUPS = [
   { name: "Approvals", paths: ["/v1/approvals"], description: "Questions that instances ask people." },
   { name: "Dead letters", paths: ["/v1/dead-letters"], description: "Messages that no consumer could finish." },
   { name: "Schedules", paths: ["/v1/schedules"], description: "Commands that are due by the clock." },
+  { name: "Tenant", paths: ["/v1/tenant"], description: "The whole of what is kept of one." },
   { name: "Tokens", paths: ["/v1/tokens"], description: "Who may call, with which scopes, until when." },
   { name: "Audit", paths: ["/v1/audit"], description: "Who did what, and why." },
   {

@@ -80,6 +80,7 @@ export {
 } from "./operate/instances.ts";
 export { assertMayAsk, assertMayState } from "./operate/may-ask.ts";
 export { keysetPage, type Page, type PageRequest } from "./operate/paging.ts";
+export { countRows, ENGINE_TENANT_TABLES, removeInstances, removeRows, removeUnsent, stopInstances } from "./operate/remove-tenant.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
 export { ENGINE_TEXTS, type Rewriter, type Rewritten, rewriteRows, type TextTable, unsentSaying } from "./operate/rewrite.ts";

@@ -156,6 +156,10 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return this.#tables.made ? this.#state.keywords(before, limit) : [];
   }
 
+  erase(): Promise<boolean> {
+    return this.#tables.erase();
+  }
+
   /** Begins what may begin, and sends what is to be sent. */
   override async alarm(): Promise<void> {
     if (!this.#tables.made) return;

@@ -155,6 +155,10 @@ export class Budget extends DurableObject<Env> {
     });
   }
 
+  erase(): Promise<boolean> {
+    return this.#tables.erase();
+  }
+
   #secretKey(key: string): string {
     return `forgotten-${signed(this.env.MILLRACE_KEY, "hold", key)}`;
   }

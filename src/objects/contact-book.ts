@@ -85,6 +85,10 @@ export class ContactBook extends DurableObject<Env> {
     );
   }
 
+  erase(): Promise<boolean> {
+    return this.#tables.erase();
+  }
+
   #canonical(id: string): string {
     const [row] = this.#sql.exec<{ canonical_id: string }>("SELECT canonical_id FROM contacts WHERE contact_id = ?", id);
     return row?.canonical_id ?? id;

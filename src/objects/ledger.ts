@@ -217,6 +217,10 @@ export class Ledger extends DurableObject<Env> {
     return forgetFacts(this.ctx.storage, person, { open: new Set(open), nameOf: (name) => secretName(this.env, tenantId, name), apply });
   }
 
+  erase(): Promise<boolean> {
+    return this.#tables.erase();
+  }
+
   #appendOne(from: Provenance, fact: StatedFact, said: string | null, fresh: RecordedFact[]): Appended {
     const { fact_id } = fact;
     const { fingerprint, known } = lookUp(this.#sql, fact, said, secretName(this.env, from.tenant_id, fact_id));

@@ -33,6 +33,15 @@ export class Tables {
     this.#made = true;
   }
 
+  /** Removes all that the object keeps, its alarm too, for good. Answers whether there was anything. */
+  async erase(): Promise<boolean> {
+    if (!this.#made) return false;
+    this.#made = false;
+    await this.#storage.deleteAlarm();
+    await this.#storage.deleteAll();
+    return true;
+  }
+
   #bringUp(): void {
     const { sql } = this.#storage;
     if (this.#changes.length === 0) return void sql.exec(this.#schema);

@@ -11,5 +11,32 @@ const APP_TEXTS: readonly TextTable[] = [
 /** Every table that is searched: what identifies a person is put out of its rows, and the rows stay. */
 export const TEXT_TABLES: readonly TextTable[] = [...ENGINE_TEXTS, ...APP_TEXTS];
 
+/** The app's tables that name the tenant of each row, with what tells a row from the tenant's others. */
+export const APP_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
+  articles: ["id"],
+  batch_keys: ["batch_id", "key"],
+  batch_parts: ["batch_id", "report", "part"],
+  batches: ["batch_id"],
+  brands: ["brand"],
+  budget_accounts: ["account"],
+  contacts: ["contact_id"],
+  crm_accounts: ["tenant_id"],
+  crm_failures: ["sync_id", "contact_id"],
+  crm_links: ["contact_id"],
+  crm_sends: ["send_id"],
+  crm_syncs: ["sync_id"],
+  facts: ["entity", "sequence", "fact_id"],
+  forgettings: ["pseudonym"],
+  forgotten: ["pseudonym"],
+  ledgers: ["entity"],
+  qualification_rules: ["version"],
+  research: ["id"],
+  text_calls: ["content_id", "attempt"],
+  uploads: ["hour"],
+  webhook_deliveries: ["id"],
+  webhook_secrets: ["endpoint_id", "generation"],
+  webhook_versions: ["endpoint_id", "version"],
+};
+
 /** Tables with a row for each person, or of what is on its way of one: it goes as a whole. */
 export const PERSON_TABLES = ["contacts", "crm_links", "crm_failures", "crm_sends", "forgettings"] as const;

@@ -1,6 +1,7 @@
 // Every workflow of this deployment. The catalog knows what is named here; worker.ts exports a class for each.
 export { adoptCrmAccount } from "./adopt-crm-account.ts";
 export { auditBrand } from "./audit-brand.ts";
+export { deleteTenant } from "./delete-tenant.ts";
 export { deliverWebhook } from "./deliver-webhook.ts";
 export { exportRows } from "./export-rows.ts";
 export { forgetContact } from "./forget-contact.ts";

@@ -92,7 +92,13 @@ export async function otherTenant(): Promise<OtherTenant> {
       ...{ endpoint_id: hooked.id, delivery_id: delivery.id, entity, fact_id: "sale", fact_type: "outcome", body: "{}" },
       ...{ account, partner: account, hold: ask.body.hold, outcome_id: "sale", rule: "all", about: entity },
       // A pseudonym has a form of its own; who is meant by it stands in a row of this tenant.
-      ...{ person: pseudonymOf(env, tenantId, "c0000"), charge: "charge-of-sale", payout: "payout-of-sale" },
+      ...{
+        person: pseudonymOf(env, tenantId, "c0000"),
+        charge: "charge-of-sale",
+        payout: "payout-of-sale",
+        tenant: tenantId,
+        asked_by: "ada",
+      },
       ...{
         note: text,
         reason: text,

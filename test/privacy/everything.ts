@@ -22,7 +22,7 @@ export interface Kept {
 }
 
 /** Everything that is kept: each row of each table, each object of each bucket with its name, and the whole storage of each Durable Object. */
-async function everything(): Promise<Kept[]> {
+export async function everything(): Promise<Kept[]> {
   return (await Promise.all([ofDatabase(), ofBucket("PAYLOADS"), ofBucket("PAGES"), ...OBJECTS.map(ofObjects)])).flat();
 }
 

@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import page from "../../docs/privacy.md?raw";
-import { PERSON_TABLES, TEXT_TABLES } from "../../src/privacy/tables.ts";
+import { ENGINE_TENANT_TABLES } from "../../src/engine/index.ts";
+import { APP_TENANT_TABLES, PERSON_TABLES, TEXT_TABLES } from "../../src/privacy/tables.ts";
 import wrangler from "../../wrangler.jsonc?raw";
 import type { Json } from "../api/client.ts";
 import { rowsOf } from "../docs/markdown.ts";
@@ -52,4 +53,21 @@ it("every kind of object is listed, and is among those that a search for a forgo
       .flatMap(([, binding]) => quoted(binding))
       .sort(),
   ).toEqual(kinds.sort());
+});
+
+/** Tables without a tenant of their own, and those that go with an instance. */
+const OTHERWISE = ["approvals", "inbox", "instances", "outbox", "stated_events", "tombstones", "waits"];
+
+it("every table goes with its tenant: by what tells its rows apart, with an instance, or as hashes that say nothing", async () => {
+  const { results } = await env.DB.prepare(
+    `SELECT t.name AS "table", c.name AS "column" FROM sqlite_master t, pragma_table_xinfo(t.name) c
+     WHERE t.type = 'table' AND t.name NOT GLOB '_cf_*' AND t.name NOT IN ('d1_migrations', 'sqlite_sequence') AND c.pk > 0`,
+  ).all<Json>();
+  const keys = Map.groupBy(results, ({ table }) => table as string);
+  const removed: Record<string, readonly string[]> = { ...ENGINE_TENANT_TABLES, ...APP_TENANT_TABLES };
+  expect([...keys.keys()].sort()).toEqual([...Object.keys(removed), ...OTHERWISE].sort());
+  for (const [table, key] of Object.entries(removed)) {
+    const own = keys.get(table)?.map(({ column }) => column) ?? [];
+    expect([...key].sort(), table).toEqual(own.length === 1 ? own : own.filter((column) => column !== "tenant_id").sort());
+  }
 });

@@ -38,6 +38,7 @@ export const VERBS = [
   "mint",
   "revoke",
   "forget",
+  "delete_tenant",
 ] as const;
 type Verb = (typeof VERBS)[number];
 

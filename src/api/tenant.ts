@@ -1,0 +1,57 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type Catalog, enqueue, MillraceError } from "../engine/index.ts";
+import { chosenName } from "../facts/chosen-name.ts";
+import { TenantDelete } from "../messages/tenant.ts";
+import { tenantPreview } from "../privacy/tenant.ts";
+import { needs } from "./auth.ts";
+import { jsonBody, readBody } from "./body.ts";
+import type { ApiEnv } from "./env.ts";
+import { invalidRequest } from "./invalid-request.ts";
+import { problems } from "./problem.ts";
+import { answers } from "./responses.ts";
+
+const deleteSchema = z.strictObject({
+  tenant: z.string().max(64).meta({ description: "The name of the token's own tenant, once more." }),
+  reason: z.string().trim().min(1).max(500),
+  request: chosenName(100).default("first").meta({ description: "Names the occasion: the same one is the same deletion." }),
+  dry_run: z.boolean().default(false).meta({ description: "True only counts what would go." }),
+});
+
+const REFUSALS = ["invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"] as const;
+
+const remove = createRoute({
+  method: "post",
+  path: "/v1/tenant/delete",
+  operationId: "deleteTenant",
+  summary: "Delete everything that is kept of the token's tenant, the token too",
+  description:
+    "It cannot be undone. What the CRM, sites and receivers of webhooks have is theirs. Stop what sends messages to the tenant's queues before.",
+  ...needs("operate"),
+  request: { body: jsonBody(deleteSchema) },
+  responses: {
+    200: answers("What would go", z.object({ found: z.record(z.string(), z.int()) }).openapi("TenantPreview")),
+    202: {
+      description: "Accepted",
+      headers: { Location: { description: "The instance.", schema: { type: "string" } } },
+      content: {
+        "application/json": { schema: z.object({ instance_id: z.string(), replayed: z.boolean() }).openapi("TenantDeleteAccepted") },
+      },
+    },
+    ...problems(...REFUSALS),
+  },
+});
+
+export function tenant(catalog: Catalog) {
+  return new OpenAPIHono<ApiEnv>().openapi(remove, async (context) => {
+    const { tenant: named, dry_run: isDry, ...rest } = await readBody(context.req, deleteSchema);
+    const { env, var: bound } = context;
+    const { tenantId, actor } = bound.caller;
+    if (named !== tenantId) throw invalidRequest([{ path: "tenant", message: "must be the name of the token's own tenant" }]);
+    if (isDry) return context.json({ found: await tenantPreview(env, tenantId) }, 200);
+    const payload = { tenant: named, asked_by: actor, ...rest };
+    const [accepted] = await enqueue(env, catalog, { tenantId, source: `api/${actor}` }, [{ type: TenantDelete.type, payload }]);
+    if (!accepted || accepted instanceof MillraceError) throw accepted;
+    const { instanceId, replayed } = accepted;
+    return context.json({ instance_id: instanceId, replayed }, 202, { location: `/v1/instances/${instanceId}` });
+  });
+}

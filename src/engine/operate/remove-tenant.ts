@@ -1,0 +1,79 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { now, type SqlValue, type Statement, sql } from "../contract/sql.ts";
+import { batch, query } from "../store/retry.ts";
+import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
+
+/** The engine's tables that name the tenant of each row, with what tells a row from the tenant's others. Instances go by themselves, with what belongs to them. */
+export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
+  tokens: ["id"],
+  schedules: ["name"],
+  schedule_runs: ["name", "due_at", "state"],
+  dead_letters: ["id"],
+  signals: ["id"],
+  actions: ["id"],
+};
+
+/** Instances of one slice: each is a call or two to the platform. */
+const INSTANCES = 50;
+/** Rows that one statement removes. */
+const ROWS = 1000;
+
+/** Ends some of a tenant's instances that are under way, but for one: nobody starts or retries them again. Answers how many. */
+export async function stopInstances(env: EngineEnv, tenantId: string, except: string): Promise<number> {
+  const open = sql`tenant_id = ${tenantId} AND id <> ${except} AND status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`;
+  const found = await query<PlatformInstance & Record<string, unknown>>(
+    env.DB,
+    sql`SELECT id, workflow, undo FROM instances WHERE ${open} LIMIT ${INSTANCES}`,
+  );
+  if (found.length === 0) return 0;
+  const ids = JSON.stringify(found.map(({ id }) => id));
+  await query(
+    env.DB,
+    sql`
+      UPDATE instances SET status = 'terminated', check_at = NULL, run = run + 1, updated_at = ${now}
+      WHERE ${open} AND id IN (SELECT value FROM json_each(${ids}))`,
+  );
+  for (const instance of found) await deleteOnPlatform(env, instance);
+  return found.length;
+}
+
+/** Removes some of a tenant's instances, but for one, with all that belongs to them, here and on the platform. Answers how many. */
+export async function removeInstances(env: EngineEnv, tenantId: string, except: string): Promise<number> {
+  const found = await query<PlatformInstance & Record<string, unknown>>(
+    env.DB,
+    sql`SELECT id, workflow, undo FROM instances WHERE tenant_id = ${tenantId} AND id <> ${except} LIMIT ${INSTANCES}`,
+  );
+  if (found.length === 0) return 0;
+  for (const instance of found) await deleteOnPlatform(env, instance);
+  const among = sql`(SELECT value FROM json_each(${JSON.stringify(found.map(({ id }) => id))}))`;
+  await batch(env.DB, [
+    sql`DELETE FROM inbox WHERE instance_id IN ${among}`,
+    sql`DELETE FROM waits WHERE instance_id IN ${among}`,
+    sql`DELETE FROM approvals WHERE instance_id IN ${among}`,
+    sql`DELETE FROM instances WHERE id IN ${among} AND tenant_id = ${tenantId}`,
+  ]);
+  return found.length;
+}
+
+/** Removes a tenant's messages that nobody has confirmed. Reads the outbox, which holds only such. */
+export async function removeUnsent(env: EngineEnv, tenantId: string): Promise<number> {
+  return removed(env, ["DELETE FROM outbox WHERE body->>'tenant_id' = ?1 RETURNING 1 AS gone"], [tenantId]);
+}
+
+/** Removes some of a tenant's rows of a table that names it. Answers how many. The statement is put together from a list: it begins with the tenant. */
+export async function removeRows(env: EngineEnv, tenantId: string, table: string, key: readonly string[]): Promise<number> {
+  const some = ["SELECT", key.join(), "FROM", table, "WHERE tenant_id = ?1 LIMIT", String(ROWS)].join(" ");
+  return removed(env, ["DELETE FROM", table, `WHERE tenant_id = ?1 AND (${key}) IN (${some}) RETURNING 1 AS gone`], [tenantId]);
+}
+
+/** How many rows of a table are a tenant's. */
+export async function countRows(env: EngineEnv, tenantId: string, table: string): Promise<number> {
+  const count: Statement = { text: ["SELECT count(*) AS count FROM", table, "WHERE tenant_id = ?1"].join(" "), params: [tenantId] };
+  const [[row] = []] = await batch(env.DB, [count]);
+  return Number(row?.count ?? 0);
+}
+
+async function removed(env: EngineEnv, words: readonly string[], params: readonly SqlValue[]): Promise<number> {
+  const [gone = []] = await batch(env.DB, [{ text: words.join(" "), params }]);
+  return gone.length;
+}

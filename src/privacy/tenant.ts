@@ -1,0 +1,162 @@
+import {
+  audit,
+  type Commit,
+  countRows,
+  digest,
+  ENGINE_TENANT_TABLES,
+  query,
+  removeInstances,
+  removeRows,
+  removeUnsent,
+  type Statement,
+  sql,
+  stopInstances,
+} from "../engine/index.ts";
+import { brandAgentOf } from "../objects/brand-agents.ts";
+import { budgetOf } from "../objects/budgets.ts";
+import { contactBookOf } from "../objects/contact-books.ts";
+import { ledgerOf } from "../objects/ledgers.ts";
+import { APP_TENANT_TABLES } from "./tables.ts";
+
+/** How much was removed, by place. */
+type Counts = Record<string, number>;
+
+/** The command that deletes a tenant. */
+export interface DeleteCall {
+  env: Env;
+  tenantId: string;
+  /** Of the command itself: it stays until the end. */
+  instanceId: string;
+}
+
+interface Place {
+  name: string;
+  /** Removes some; answers how many, 0 when nothing is left. */
+  remove: (call: DeleteCall) => Promise<number>;
+}
+
+/** Objects asked in one slice, and files that one call removes. */
+const OBJECTS = 25;
+const FILES = 1000;
+/** A tenant's folders in the bucket of payloads. */
+const FOLDERS = ["payloads", "outputs", "batches", "files"] as const;
+/** Rows by which objects are found: they go behind their objects. */
+const NAMES_OBJECTS = new Set(["ledgers", "brands", "budget_accounts"]);
+
+const TABLES = Object.entries({ ...ENGINE_TENANT_TABLES, ...APP_TENANT_TABLES });
+
+/** What is removed, in this order: first whoever could say something anew, then what runs, then what they left. */
+const PLACES: readonly Place[] = [
+  ...rowsIn(["tokens", "schedules"]),
+  { name: "instances under way", remove: ({ env, tenantId, instanceId }) => stopInstances(env, tenantId, instanceId) },
+  { name: "outbox", remove: ({ env, tenantId }) => removeUnsent(env, tenantId) },
+  { name: "ledger objects", remove: eraseLedgers },
+  { name: "brand agents", remove: eraseBrands },
+  { name: "budget objects", remove: eraseBudgets },
+  { name: "contact book", remove: async ({ env, tenantId }) => Number(await contactBookOf(env, tenantId).erase()) },
+  { name: "instances", remove: ({ env, tenantId, instanceId }) => removeInstances(env, tenantId, instanceId) },
+  ...rowsIn(TABLES.map(([table]) => table).filter((table) => !NAMES_OBJECTS.has(table) && !["tokens", "schedules"].includes(table))),
+  ...FOLDERS.map((folder) => ({
+    name: `${folder} files`,
+    remove: ({ env, tenantId }: DeleteCall) => removeFiles(env.PAYLOADS, `${folder}/${tenantId}/`),
+  })),
+  { name: "pages", remove: ({ env, tenantId }) => removeFiles(env.PAGES, `${tenantId}/`) },
+];
+
+/** What would go, by table. */
+export async function tenantPreview(env: Env, tenantId: string): Promise<Counts> {
+  const tables = ["instances", "approvals", "waits", ...TABLES.map(([table]) => table)];
+  const counted = await Promise.all(tables.map(async (table) => [table, await countRows(env, tenantId, table)] as const));
+  const files = await Promise.all(
+    FOLDERS.map(
+      async (folder) => [`${folder} files`, (await env.PAYLOADS.list({ prefix: `${folder}/${tenantId}/` })).objects.length] as const,
+    ),
+  );
+  return Object.fromEntries([...counted, ...files].filter(([, count]) => count > 0));
+}
+
+/** Removes for a while. Answers what went, and whether everything was looked at: a pass that finds nothing is the last. */
+export async function removeOn(call: DeleteCall, forMs: number): Promise<{ removed: Counts; over: boolean }> {
+  const stopAt = Date.now() + forMs;
+  const removed: Counts = {};
+  for (const { name, remove } of PLACES) {
+    for (let gone = -1; gone !== 0; ) {
+      if (Date.now() > stopAt) return { removed, over: false };
+      gone = await remove(call);
+      if (gone > 0) removed[name] = (removed[name] ?? 0) + gone;
+    }
+  }
+  return { removed, over: true };
+}
+
+/** The proof that stays: who asked for it, why, and how much went. */
+export function deleted(
+  { tenantId, instanceId }: DeleteCall,
+  by: { actor: string; reason: string },
+  removed: Counts,
+): Commit<{ removed: Counts }> {
+  const action = {
+    id: digest("delete tenant", instanceId),
+    verb: "delete_tenant",
+    target: tenantId,
+    instanceId,
+    reason: by.reason,
+    detail: { removed },
+  } as const;
+  const mine: Statement = sql`UPDATE instances SET updated_at = updated_at WHERE id = ${instanceId} AND tenant_id = ${tenantId}`;
+  return { statements: [mine, audit({ tenantId, actor: by.actor }, action, false)], output: { removed } };
+}
+
+function rowsIn(tables: readonly string[]): Place[] {
+  const keys = new Map(TABLES);
+  return tables.map((table) => ({ name: table, remove: ({ env, tenantId }) => removeRows(env, tenantId, table, keys.get(table) ?? []) }));
+}
+
+async function eraseLedgers({ env, tenantId }: DeleteCall): Promise<number> {
+  const rows = await query<{ entity: string }>(env.DB, sql`SELECT entity FROM ledgers WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`);
+  const entities = rows.map(({ entity }) => entity);
+  await Promise.all(entities.map((entity) => ledgerOf(env, tenantId, entity).erase()));
+  // Whoever is charged has a budget, with a limit or without.
+  const accounts = entities.flatMap((entity) => (entity.startsWith("account/") ? [entity.slice("account/".length)] : []));
+  await Promise.all(accounts.map((account) => budgetOf(env, tenantId, account).erase()));
+  await forgetNames(
+    env,
+    sql`DELETE FROM ledgers WHERE tenant_id = ${tenantId} AND entity IN (SELECT value FROM json_each(${JSON.stringify(entities)}))`,
+  );
+  return entities.length;
+}
+
+async function eraseBrands({ env, tenantId }: DeleteCall): Promise<number> {
+  const rows = await query<{ brand: string }>(env.DB, sql`SELECT brand FROM brands WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`);
+  const brands = rows.map(({ brand }) => brand);
+  await Promise.all(brands.map((brand) => brandAgentOf(env, tenantId, brand).erase()));
+  await forgetNames(
+    env,
+    sql`DELETE FROM brands WHERE tenant_id = ${tenantId} AND brand IN (SELECT value FROM json_each(${JSON.stringify(brands)}))`,
+  );
+  return brands.length;
+}
+
+async function eraseBudgets({ env, tenantId }: DeleteCall): Promise<number> {
+  const rows = await query<{ account: string }>(
+    env.DB,
+    sql`SELECT account FROM budget_accounts WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`,
+  );
+  const accounts = rows.map(({ account }) => account);
+  await Promise.all(accounts.map((account) => budgetOf(env, tenantId, account).erase()));
+  await forgetNames(
+    env,
+    sql`DELETE FROM budget_accounts WHERE tenant_id = ${tenantId} AND account IN (SELECT value FROM json_each(${JSON.stringify(accounts)}))`,
+  );
+  return accounts.length;
+}
+
+async function forgetNames({ DB }: Env, statement: Statement): Promise<void> {
+  await query(DB, statement);
+}
+
+async function removeFiles(bucket: R2Bucket, prefix: string): Promise<number> {
+  const { objects } = await bucket.list({ prefix, limit: FILES });
+  if (objects.length > 0) await bucket.delete(objects.map(({ key }) => key));
+  return objects.length;
+}

@@ -1,0 +1,42 @@
+import { type Duration, defineWorkflow, notRetryable } from "../engine/index.ts";
+import { TenantDelete } from "../messages/tenant.ts";
+import { deleted, removeOn } from "../privacy/tenant.ts";
+
+/** Before each further pass: what ran when it was stopped may write once more, and a message may still arrive. */
+const PAUSES: readonly Duration[] = ["1 minute", "10 minutes", "1 hour", "6 hours", "1 day"];
+/** How long one step removes. */
+const STRETCH_MS = 15_000;
+/** Stretches of one pass: more than a tenant has rows for. */
+const MAX_STRETCHES = 5000;
+
+/**
+ * Deletes a tenant: its tokens and schedules first, so that nobody says anything new, then what runs, then its objects, rows and files. Pass after pass, until one
+ * that came a while after the last finds nothing. What stays is this instance, for its 30 days, and the audit's row.
+ */
+export const deleteTenant = defineWorkflow({
+  name: "delete-tenant",
+  on: TenantDelete,
+  async run({ payload, step, env, envelope: { tenant_id: tenantId }, instanceId }) {
+    if (payload.tenant !== tenantId) throw notRetryable(`The tenant is called ${tenantId}, not as the command says: nothing was deleted.`);
+    const call = { env: env as Env, tenantId, instanceId };
+    const total: Record<string, number> = {};
+    let found = 0;
+    for (let pass = 0, stretch = 0; ; stretch++) {
+      if (stretch > MAX_STRETCHES)
+        throw notRetryable("The tenant's rows do not come to an end: somebody still writes them. Stop that, then retry.");
+      const { removed, over } = await step.commit("remove", async () => ({ output: await removeOn(call, STRETCH_MS) }), {
+        key: String(stretch),
+        timeout: "2 minutes",
+      });
+      for (const [place, count] of Object.entries(removed)) total[place] = (total[place] ?? 0) + count;
+      found += Object.keys(removed).length;
+      if (!over) continue;
+      if (found === 0 && pass > 0) break;
+      found = 0;
+      const pause = PAUSES[pass++];
+      if (pause === undefined) throw notRetryable("Something still writes rows of the tenant: stop its producers, then retry.");
+      await step.sleep("let end what was stopped", pause, { key: String(pass) });
+    }
+    return step.commit("audit", () => deleted(call, { actor: payload.asked_by, reason: payload.reason }, total));
+  },
+});

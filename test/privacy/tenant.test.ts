@@ -1,0 +1,52 @@
+import { introspectWorkflow } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { expect, it, onTestFinished } from "vitest";
+import { callerWith, expectProblem, fresh, type Json, until } from "../api/client.ts";
+import { seedInstance } from "../api/seed.ts";
+import { everythingOf, otherTenant } from "../app/other-tenant.ts";
+import { everything } from "./everything.ts";
+
+async function unhurried(): Promise<void> {
+  const introspector = await introspectWorkflow(env.DELETE_TENANT);
+  await introspector.modifyAll((instance) => instance.disableSleeps());
+  onTestFinished(() => introspector.dispose());
+}
+
+/** What stays of a deleted tenant: the audit's row and the command that did it; and what is not the deployment's: its upstreams' programs. */
+const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table actions", "table instances"];
+
+it("a tenant who is deleted leaves nothing in tables, buckets and objects but the proof; another one's stays as it was", {
+  timeout: 240_000,
+}, async () => {
+  await unhurried();
+  const [gone, stays] = [await otherTenant(), await otherTenant()];
+  const { caller, names, secret } = gone;
+  await env.PAYLOADS.put(`files/${caller.tenantId}/people.csv`, secret);
+  const running = await seedInstance(caller.tenantId, { status: "waiting" });
+  const before = await everythingOf(stays);
+
+  const asked = { tenant: caller.tenantId, reason: "the contract has ended" };
+  expectProblem(await caller.post("/v1/tenant/delete", { ...asked, tenant: stays.caller.tenantId }), 422, "invalid_payload");
+  const preview = await caller.post("/v1/tenant/delete", { ...asked, dry_run: true });
+  expect(preview.body.found).toMatchObject({ contacts: 3, ledgers: expect.any(Number), articles: expect.any(Number), "files files": 1 });
+  const { status, body } = await caller.post("/v1/tenant/delete", asked);
+  expect(status, JSON.stringify(body)).toBe(202);
+  const row = () => env.DB.prepare("SELECT status, error FROM instances WHERE id = ?1").bind(body.instance_id).first<Json>();
+  expect(await until(row, ({ status }) => status === "complete" || status === "errored")).toEqual({ status: "complete", error: null });
+
+  const words = [caller.tenantId, secret, names.brand ?? "", names.account ?? "", names.endpoint_id ?? ""];
+  const left = (await everything()).filter(({ place, text }) => words.some((word) => `${place}\n${text}`.includes(word)));
+  expect([...new Set(left.map(({ place }) => /^(table \w+|\w+)/.exec(place)?.[0]))].sort()).toEqual(STAYS);
+  expect(left.filter(({ place, text }) => place.startsWith("table") && !text.includes(body.instance_id))).toEqual([]);
+  expect(await env.DB.prepare("SELECT 1 FROM instances WHERE id = ?1").bind(running).first()).toBeNull();
+  await expect(env.RESEARCH_KEYWORD.get(names.correlation_id ?? "")).rejects.toThrow();
+  const { items } = (await (await callerWith(["read"], caller.tenantId)).get("/v1/audit")).body;
+  expect(items).toMatchObject([{ verb: "delete_tenant", actor: "ada", target: caller.tenantId, reason: asked.reason, result: "applied" }]);
+  expect(items[0].detail.removed).toMatchObject({ contacts: 3, tokens: 1 });
+  expect(await everythingOf(stays)).toEqual(before);
+});
+
+it("only an operator deletes a tenant", async () => {
+  const caller = await callerWith(["enqueue", "read"]);
+  expectProblem(await caller.post("/v1/tenant/delete", { tenant: caller.tenantId, reason: fresh() }), 403, "forbidden");
+});
