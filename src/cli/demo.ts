@@ -45,7 +45,7 @@ async function demo({ args, stop }: Call): Promise<number> {
   const secrets = join(folder, "secrets");
   ensureDevVars(secrets);
   const vars = { ...VARS, ...story.vars };
-  const settings: EngineOptions = { folder, port, secrets, vars, startWithinMs: START_MS, signal: stop };
+  let settings: EngineOptions = { folder, port, secrets, vars, startWithinMs: START_MS, signal: stop };
   let engine = await startEngine({ ...settings, fresh: true });
   try {
     say(paint("dim", `It runs at ${engine.url} (after ${seconds(Date.now() - began)}).`));
@@ -55,8 +55,9 @@ async function demo({ args, stop }: Call): Promise<number> {
       },
       stop,
       args,
-      async crash() {
+      async crash(changed = {}) {
         await engine.kill9("everything");
+        settings = { ...settings, vars: { ...settings.vars, ...changed } };
         // What died may hold its port for a moment longer.
         engine = await pRetry(() => startEngine(settings), { retries: 4, minTimeout: 500, signal: stop });
       },

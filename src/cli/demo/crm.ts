@@ -2,7 +2,8 @@ import { Refusal } from "../command.ts";
 import { paint, say, seconds } from "../terminal.ts";
 import { numberFrom } from "./arguments.ts";
 import { type CrmApi, crmApi } from "./crm/api.ts";
-import { heldUp, idOf, type People, peopleOf } from "./crm/people.ts";
+import { moves } from "./crm/moves.ts";
+import { heldUp, idOf, type People, peopleOf, REFUSED_COMPANY } from "./crm/people.ts";
 import { until, watchAndKill } from "./crm/watch.ts";
 import { chapter, type Stage, type Story } from "./story.ts";
 
@@ -33,7 +34,7 @@ async function tell(stage: Stage): Promise<void> {
 
   chapter(
     1,
-    `${shown(count)} contacts are imported; two of them turn out to be others, and ${people.doubles.length} have somebody else's address.`,
+    `${shown(count)} contacts are imported; two of them turn out to be others, ${people.doubles.length} have somebody else's address, and one works where the CRM connects nobody.`,
   );
   await bringIn(stage, api, people);
 
@@ -43,7 +44,8 @@ async function tell(stage: Stage): Promise<void> {
   );
   await api().setFaults([
     ...people.putOff.map((id) => ({ match: "", key: `acme/${id}`, status: 503, category: "INTERNAL_ERROR", remaining: 1 })),
-    ...heldUp(count, kills).map((id) => ({ match: `acme/${id}`, status: 503, remaining: 1, retryAfter: 5 })),
+    ...heldUp(count, kills).map((id) => ({ match: `acme/${id}`, status: 503, remaining: 1, retryAfter: 3 })),
+    { match: "", key: REFUSED_COMPANY, status: 400, category: "VALIDATION_ERROR", remaining: null },
   ]);
   const began = Date.now();
   await api().sync(SYNC);
@@ -75,10 +77,15 @@ async function tell(stage: Stage): Promise<void> {
   const wrong = await differences(api(), people, { done, failed, merged, looks: looks.length, again: again.contacts });
   if (wrong.length > 0) throw new Refusal(`The demo did not end as it should. ${wrong.join(" ")}`);
   const expected = count - people.merged.length - people.doubles.length;
-  say(`  ${shown(expected)} contacts, each there once, with its name of ours; ${failures.length} refused, each with the CRM's reason.`);
+  say(
+    `  ${shown(expected)} contacts, each there once, with its name of ours; ${people.doubles.length} refused, and ${people.unconnected.length} not connected with a company, each with the CRM's reason.`,
+  );
   say(
     `  ${calls.total} calls; never more than ${calls.most_in_10_seconds} in any ten seconds, of ${BURST} allowed; ${calls.refused_by_limit} answers of 429.`,
   );
+
+  chapter(6, "The deployment is given another account of the CRM, an empty one");
+  await moves(stage, api, idOf(EDITED));
   say(
     `\n${paint("green", "✓")} ${paint("bold", `Every contact is in the CRM once, through ${times(kills, "kill")}, and its limit was never passed.`)}`,
   );
@@ -153,17 +160,18 @@ async function differences(api: CrmApi, people: People, seen: Seen): Promise<str
   const away = new Set([...people.doubles, ...people.merged.map(([from]) => from)]);
   const expected = people.all.filter((id) => !away.has(id)).map((id) => `acme/${id}`);
   const there = new Set(names);
+  const refused = people.doubles.length + people.unconnected.length;
   const expectations: [boolean, string][] = [
     [there.size === names.length, `${names.length - there.size} contacts are in the CRM more than once.`],
     [
       names.length === expected.length && expected.every((name) => there.has(name)),
       `The CRM has ${names.length} contacts instead of ${expected.length}.`,
     ],
-    [seen.done === expected.length, `The sync counts ${seen.done} instead of ${expected.length}.`],
-    [seen.failed === people.doubles.length, `The sync counts ${seen.failed} refused instead of ${people.doubles.length}.`],
+    [seen.done === expected.length - people.unconnected.length, `The sync counts ${seen.done} of ${expected.length}.`],
+    [seen.failed === refused, `The sync counts ${seen.failed} refused instead of ${refused}.`],
     [seen.merged === people.merged.length, `The sync counts ${seen.merged} merged instead of ${people.merged.length}.`],
     [seen.looks === 1, `${seen.looks} notices became work instead of 1.`],
-    [seen.again.done === 0 && seen.again.failed === people.doubles.length, "The second sync sent something back."],
+    [seen.again.done === 0 && seen.again.failed === refused, "The second sync sent something back."],
     [calls.refused_by_limit === 0, `The CRM answered ${calls.refused_by_limit} times with 429.`],
     [calls.most_in_10_seconds <= BURST, `There were ${calls.most_in_10_seconds} calls in ten seconds.`],
   ];

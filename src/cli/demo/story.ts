@@ -20,8 +20,8 @@ export interface Stage {
   readonly stop: AbortSignal;
   /** What stands behind `npm run demo --`. */
   readonly args: readonly string[];
-  /** Kills the engine without warning, and starts it again on the state it left. */
-  crash(): Promise<void>;
+  /** Kills the engine without warning, and starts it again on the state it left; with these variables changed. */
+  crash(changed?: Record<string, string>): Promise<void>;
 }
 
 /** A heading. */

@@ -41,15 +41,21 @@ const PATIENCE = { retries: 3, minTimeout: 500 };
 export function crmApi(url: string, token: string) {
   const once = askerOf(url, token);
   const ask: typeof once = (method, path, body, headers) => pRetry(() => once(method, path, body, headers), PATIENCE);
-  const { batch, importCsv, appendFacts, enqueue } = apiOf(url, token);
+  const { batch, importCsv, appendFacts, enqueue, instance, retry } = apiOf(url, token);
+  /** Asks for work. Answers its instance. */
+  async function command(type: string, payload: object): Promise<string> {
+    const [result] = await pRetry(() => enqueue([{ type, payload }]), PATIENCE);
+    if (!result || "problem" in result) throw new Refusal(`${type} was refused: ${result?.problem.detail}`);
+    return result.instance_id;
+  }
   return {
     batch,
     importCsv: (id: string, dataset: string, text: string) => pRetry(() => importCsv(id, dataset, text), PATIENCE),
     appendFacts: (facts: Parameters<typeof appendFacts>[0]) => pRetry(() => appendFacts(facts), PATIENCE),
-    async sync(id: string): Promise<void> {
-      const [result] = await pRetry(() => enqueue([{ type: "contacts.sync", payload: { sync_id: id } }]), PATIENCE);
-      if (result && "problem" in result) throw new Refusal(`The sync was refused: ${result.problem.detail}`);
-    },
+    sync: (id: string) => command("contacts.sync", { sync_id: id }),
+    command,
+    instance: (id: string) => pRetry(() => instance(id), PATIENCE),
+    retry: (id: string, reason: string) => pRetry(() => retry(id, reason), PATIENCE),
     /** Asked once: whoever follows a sync asks again by himself. */
     syncState: (id: string) => once<Sync>("GET", `/v1/crm/syncs/${id}`),
     failures: async (id: string) => (await ask<FailurePage>("GET", `/v1/crm/syncs/${id}/failures?limit=1000`)).items,

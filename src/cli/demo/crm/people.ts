@@ -8,6 +8,11 @@ const DOUBLE_EVERY = 500;
 /** Contacts that the CRM puts off once. */
 const PUT_OFF = 5;
 
+/** Somebody who works at a company that the CRM refuses. */
+const EMPLOYED = { number: 77, company: "Shut Down Ltd" };
+/** By which name of ours the CRM knows that company. */
+export const REFUSED_COMPANY = "acme/shut down ltd";
+
 /** The people of the story. */
 export interface People {
   csv: string;
@@ -16,6 +21,8 @@ export interface People {
   merged: [from: string, into: string][];
   /** Whom the CRM will refuse. */
   doubles: string[];
+  /** Who will be there, but not be connected with their company. */
+  unconnected: string[];
   /** Whom the CRM will put off once. */
   putOff: string[];
 }
@@ -39,7 +46,8 @@ export function peopleOf(count: number): People {
   const isDouble = (number: number) => number % DOUBLE_EVERY === 0;
   const rows = numbers.map((number) => {
     const address = isDouble(number) ? number - 1 : number;
-    return `${idOf(number)},person${address}@example.com,Person ${number},Company ${number % 50},+${number}`;
+    const company = number === EMPLOYED.number ? EMPLOYED.company : `Company ${number % 50}`;
+    return `${idOf(number)},person${address}@example.com,Person ${number},${company},+${number}`;
   });
   const step = Math.max(1, Math.floor(count / PUT_OFF));
   return {
@@ -47,6 +55,7 @@ export function peopleOf(count: number): People {
     all: numbers.map(idOf),
     merged: MERGES.map(([from, into]) => [idOf(from), idOf(into)]),
     doubles: numbers.filter(isDouble).map(idOf),
+    unconnected: [idOf(EMPLOYED.number)],
     putOff: Array.from({ length: PUT_OFF }, (_, index) => idOf(index * step + 21)),
   };
 }
