@@ -76,6 +76,8 @@ export default defineConfig({
                 EMBEDDED_CONTROL: "true",
                 WEBHOOKS_ALLOW_LOCAL: "true",
                 WEBHOOKS_TIMEOUT_SECONDS: "1",
+                SEARCH_CENTS: "3",
+                TEXT_CENTS: "20",
               },
             },
           }),

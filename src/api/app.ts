@@ -68,7 +68,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<ApiEnv> {
   const nouns = [instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(), tokens()];
   const people = [approvals(), undo(), schedules(catalog)];
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
-  const derived = [qualificationRules(), budgets(), contacts(catalog), tenant(catalog)];
+  const derived = [qualificationRules(), budgets(catalog), contacts(catalog), tenant(catalog)];
   const hooks = [webhooks(catalog), webhookSecrets(), webhookDeliveries(catalog), webhookRedeliveries(catalog)];
   const growth = [brands(catalog), articles(catalog), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
   for (const routes of [

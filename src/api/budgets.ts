@@ -1,5 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type Catalog, stateEvents } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
+import { BudgetSet, isCeiling } from "../messages/budgets.ts";
 import type { BudgetState } from "../objects/budget.ts";
 import { BUDGET_LIMITS, budgetOf, canSpend, setLimit } from "../objects/budgets.ts";
 import { BODY_REFUSALS } from "./actions.ts";
@@ -118,12 +120,17 @@ const release = createRoute({
   responses: { 200: answers("What became of the hold", ReleasedSchema), ...problems("unauthorized", "forbidden", "invalid_payload") },
 });
 
-export function budgets() {
+export function budgets(catalog: Catalog) {
   return new OpenAPIHono<ApiEnv>()
     .openapi(put, async ({ env, req, var: { caller }, json }) => {
       const { account } = req.valid("param");
       const { limit_cents } = await readBody(req, limitSchema);
-      return json(budgetView(account, await setLimit(env, caller.tenantId, account, limit_cents, caller.actor)), 200);
+      const set = await setLimit(env, caller.tenantId, account, limit_cents, caller.actor);
+      if (isCeiling(account)) {
+        const event = { type: BudgetSet.type, payload: { account, limit_cents }, idempotencyKey: crypto.randomUUID() };
+        await stateEvents(env, catalog, { tenantId: caller.tenantId, source: "api" }, [event]);
+      }
+      return json(budgetView(account, set), 200);
     })
     .openapi(show, async ({ env, req, var: { caller }, json }) => {
       const { account } = req.valid("param");

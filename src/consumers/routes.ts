@@ -7,6 +7,7 @@ import { call, digest, on, project, type Route, send, sendEach, signal, start, t
 import type { RecordedFact } from "../facts/fact.ts";
 import { factRow, ledgerRow } from "../facts/projection.ts";
 import { BrandAudited, BrandCycle, KeywordTrending } from "../messages/brand.ts";
+import { BudgetSet } from "../messages/budgets.ts";
 import { ContentGenerated, ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
 import { ContactSync, ContactSynced } from "../messages/crm.ts";
 import {
@@ -58,6 +59,7 @@ export const routes: readonly Route[] = [
   on(ReconciliationFact, ...webhooks()),
   on(FactObserved, call(appendObserved)),
   on(WebhookSwitched, signal()),
+  on(BudgetSet, signal()),
 ];
 
 /** The cycle of a keyword that was seen on a day: whoever has seen it too asks for nothing more. */

@@ -3,7 +3,7 @@ import { type Decided, decide, decideAgain, decideAsked, FRESH_MS, type KnownKey
 import { type Decision, type DecisionFilter, DecisionLog } from "../brand/decision-log.ts";
 import { brandOf, foldEvent } from "../brand/fold.ts";
 import { distinct, keywordKey } from "../brand/keyword.ts";
-import { pace } from "../brand/pace.ts";
+import { Pacer } from "../brand/pace.ts";
 import { bounded, progressed, reconcile } from "../brand/reconcile.ts";
 import { type AskedKeyword, askedElsewhere, askedRequest, type Cycle, commandOf, refusedAsRepeated, requestOf } from "../brand/requests.ts";
 import { BRAND_SCHEMA } from "../brand/schema.ts";
@@ -53,6 +53,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   readonly #tables = new Tables(this.ctx.storage, "agent", BRAND_SCHEMA);
   readonly #state = new BrandState(this.#sql);
   readonly #log = new DecisionLog(this.#sql);
+  readonly #pacer = new Pacer(this.#sql);
   /** Rounds that failed in a row. */
   #failures = 0;
 
@@ -194,7 +195,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       const misconfigured = answers.find((answer) => codeOf(answer) === "config_invalid");
       this.ctx.storage.transactionSync(() => {
         for (const [index, request] of due.entries()) this.#sent(request, answers[index]);
-        if (misconfigured) this.#sql.exec("UPDATE agent SET next_at = ?", from);
+        if (misconfigured) this.#pacer.goBack(from);
       });
       if (misconfigured) throw misconfigured;
     }
@@ -214,22 +215,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   /** What is sent next, how long each is delayed, and from when on they were spread. */
   #leave({ rate_per_second }: BrandSettings, now: number): { due: KeywordRequest[]; delays: number[]; from: number } {
     const due = this.#state.requests("to_send", SEND);
-    const from = this.#nextAt(rate_per_second, now);
-    const { delays, next } = pace(due.length, rate_per_second, from, now);
-    if (due.length > 0) this.#sql.exec("UPDATE agent SET next_at = ?", next);
-    return { due, delays, from };
-  }
-
-  /** When the next command may leave. Another rate holds at once: what the one before had put off by its slowness is not waited for. */
-  #nextAt(rate: number, now: number): number {
-    const { next_at } = this.#self();
-    const [paced] = this.#sql.exec<{ rate_per_second: number }>("SELECT rate_per_second FROM paced");
-    if (paced?.rate_per_second === rate) return next_at;
-    this.#sql.exec("INSERT OR REPLACE INTO paced (id, rate_per_second) VALUES (1, ?)", rate);
-    if (paced === undefined) return next_at;
-    const soon = Math.min(next_at, now + 1000 / rate);
-    this.#sql.exec("UPDATE agent SET next_at = ?", soon);
-    return soon;
+    return { due, ...this.#pacer.spread(due.length, rate_per_second, now) };
   }
 
   /**
@@ -310,5 +296,4 @@ interface Self extends Record<string, SqlStorageValue> {
   acquainted: number;
   noted: number;
   looked_at: number;
-  next_at: number;
 }

@@ -29,11 +29,15 @@ export interface ProvidersEnv extends CrmAccountVars {
   UPSTREAMS?: Pick<Fetcher, "fetch">;
   SEARCH_URL?: string;
   SEARCH_TOKEN?: string;
+  /** What one search may cost at most, in whole cents. Unset, searches are neither bounded nor counted. */
+  SEARCH_CENTS?: string;
   /** `openai` (default: anything that speaks chat completions, the embedded writer too) or `workers-ai`. */
   TEXT_PROVIDER?: string;
   TEXT_URL?: string;
   TEXT_TOKEN?: string;
   TEXT_MODEL?: string;
+  /** What one answer may cost at most, in whole cents. Unset, answers are neither bounded nor counted in money. */
+  TEXT_CENTS?: string;
   /** How the server is asked for JSON: `json_schema` (default), `json_object`, or `none` where it knows neither. */
   TEXT_JSON?: string;
   /** How the server is told the most tokens of an answer: `max_completion_tokens` (default), or `max_tokens` where it knows only that. */

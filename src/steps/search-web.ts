@@ -1,8 +1,19 @@
-import { defineStep, type EffectCall } from "../engine/index.ts";
-import { search } from "../providers/index.ts";
+import { defineStep, type EffectCall, notRetryable } from "../engine/index.ts";
+import { type SearchResult, search } from "../providers/index.ts";
+import { maySpend, type Refused, type Spender, type Spent } from "./ceiling.ts";
 
-/** Searches the web. Repeating a search harms nobody, it only costs again: once recorded, it is not repeated. */
+/** Searches the web, if that may be paid for. Repeating a search harms nobody, it only costs again: once recorded, it is not repeated. */
 export const searchWeb = defineStep({
   effect: "natural",
-  run: ({ input, key, signal, trace, env }: EffectCall<{ query: string }>) => search(env).search(input.query, { key, signal, trace }),
+  async run({ input, key, signal, trace, env }: EffectCall<Spender & { query: string }>): Promise<Refused | Searched> {
+    const spent = await maySpend(env, "SEARCH_CENTS", input, key);
+    if ("refused" in spent && input.isLast) throw notRetryable(spent.refused);
+    if ("refused" in spent) return spent;
+    return { sources: await search(env).search(input.query, { key, signal, trace }), spent };
+  },
 });
+
+interface Searched {
+  sources: SearchResult[];
+  spent: Spent;
+}

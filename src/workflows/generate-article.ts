@@ -6,7 +6,9 @@ import { insertTextCall, type Paid } from "../content/text-calls.ts";
 import { defineWorkflow } from "../engine/index.ts";
 import { ContentGenerated } from "../messages/content.ts";
 import { ResearchCompleted } from "../messages/research.ts";
+import { onceAffordable } from "../steps/await-room.ts";
 import { awaitWord } from "../steps/await-word.ts";
+import { chargesOf } from "../steps/ceiling.ts";
 import { writeArticle } from "../steps/write-article.ts";
 
 /**
@@ -28,19 +30,29 @@ export const generateArticle = defineWorkflow({
     let ask = firstAsk(research, prompt);
     const paid: Paid[] = [];
     for (let attempt = 1; ; attempt++) {
-      const written = await step.effect("write article", writeArticle, ask, {
-        key: attempt === 1 ? "" : String(attempt),
-        record(outcome) {
-          const { maxTokens, prompt } = ask;
-          const call = { tenantId, contentId, attempt, brand, prompt, maxTokens, paid: outcome.paid };
-          if ("bad" in outcome) return { statements: [insertTextCall({ ...call, outcome: outcome.bad })] };
-          const draft = draftArticle(contentId, tenantId, brand, keyword, outcome.article);
-          return {
-            statements: [insertTextCall({ ...call, outcome: "written" }), insertDraft(draft, prompt, [...paid, outcome.paid])],
-            emit: [ContentGenerated.from({ content_id: contentId, brand, keyword, revision: 1 })],
-          };
-        },
-      });
+      const nth = attempt === 1 ? "" : String(attempt);
+      const written = await onceAffordable(step, nth, (key, isLast) =>
+        step.effect(
+          "write article",
+          writeArticle,
+          { ask, tenantId, brand, isLast },
+          {
+            key,
+            record(outcome) {
+              if ("refused" in outcome) return {};
+              const { maxTokens, prompt } = ask;
+              const call = { tenantId, contentId, attempt, brand, prompt, maxTokens, paid: outcome.paid };
+              const charges = chargesOf(outcome.spent, `${contentId}/text/${attempt}`);
+              if ("bad" in outcome) return { statements: [insertTextCall({ ...call, outcome: outcome.bad })], emit: charges };
+              const draft = draftArticle(contentId, tenantId, brand, keyword, outcome.article);
+              return {
+                statements: [insertTextCall({ ...call, outcome: "written" }), insertDraft(draft, prompt, [...paid, outcome.paid])],
+                emit: [ContentGenerated.from({ content_id: contentId, brand, keyword, revision: 1 }), ...charges],
+              };
+            },
+          },
+        ),
+      );
       if (!("bad" in written)) return;
 
       paid.push(written.paid);

@@ -3,6 +3,8 @@ import { defineWorkflow } from "../engine/index.ts";
 import { BRAND_AGENT } from "../messages/brand.ts";
 import { ResearchCompleted, ResearchRequested } from "../messages/research.ts";
 import { admitKeyword } from "../steps/ask-brand-agent.ts";
+import { onceAffordable } from "../steps/await-room.ts";
+import { chargesOf } from "../steps/ceiling.ts";
 import { searchWeb } from "../steps/search-web.ts";
 
 /**
@@ -31,16 +33,25 @@ export const researchKeyword = defineWorkflow({
       return { verdict: "reused", research_id: id };
     }
 
-    await step.effect(
-      "search the web",
-      searchWeb,
-      { query: keyword },
-      {
-        record: (sources) => ({
-          statements: [insertResearch({ id: instanceId, tenantId, brand, keyword, sources })],
-          emit: [ResearchCompleted.from({ research_id: instanceId, brand, keyword })],
-        }),
-      },
+    await onceAffordable(step, "", (key, isLast) =>
+      step.effect(
+        "search the web",
+        searchWeb,
+        { query: keyword, tenantId, brand, isLast },
+        {
+          key,
+          record(found) {
+            if ("refused" in found) return {};
+            return {
+              statements: [insertResearch({ id: instanceId, tenantId, brand, keyword, sources: found.sources })],
+              emit: [
+                ResearchCompleted.from({ research_id: instanceId, brand, keyword }),
+                ...chargesOf(found.spent, `${instanceId}/search`),
+              ],
+            };
+          },
+        },
+      ),
     );
     return { verdict: "requested", research_id: instanceId };
   },

@@ -68,7 +68,8 @@ describe("An answer that is none", () => {
 
   it("is kept by a gateway under its key for days: so it is an outcome, and whoever asks again asks under another key", async () => {
     const { UPSTREAMS, comesBack } = gateway();
-    const input = firstAsk({ brand: "acme", keyword: fresh("keyword"), sources: [] } as never, "article.v2");
+    const ask = firstAsk({ brand: "acme", keyword: fresh("keyword"), sources: [] } as never, "article.v2");
+    const input = { ask, tenantId: fresh("tenant"), brand: "acme", isLast: false };
     const trace = { traceparent: newTrace() };
     const write = (key: string) =>
       writeArticle.run({ input, key, trace, fetch, signal: AbortSignal.timeout(5000), env: { ...env, UPSTREAMS } as Cloudflare.Env });

@@ -1,0 +1,29 @@
+import { codeOf, type Steps } from "../engine/index.ts";
+import { BudgetSet } from "../messages/budgets.ts";
+import type { Refused, Spender } from "./ceiling.ts";
+
+/** Days that a paid call waits for room in its accounts. It asks each day anew: holds expire, and a word may be lost. */
+const DAYS = 30;
+
+/**
+ * Makes a paid call once its accounts have room for it: refused, it waits until a limit is set. `nth` tells calls of one run apart; `call` is given
+ * a key of its own each time. What is refused after 30 days is its failure, which a person retries.
+ */
+export async function onceAffordable<Paid extends object>(
+  step: Steps,
+  nth: string,
+  call: (key: string, isLast: Spender["isLast"]) => Promise<Paid | Refused>,
+): Promise<Paid> {
+  let days = 0;
+  for (let look = 1; ; look++) {
+    const key = look === 1 ? nth : [nth, `look ${look}`].filter(Boolean).join("/");
+    const done = await call(key, days === DAYS);
+    if (!("refused" in done)) return done;
+    try {
+      await step.waitFor("wait for room", BudgetSet, { subject: done.account, timeout: "1 day", key });
+    } catch (error) {
+      if (codeOf(error) !== "wait_timeout") throw error;
+      days++;
+    }
+  }
+}

@@ -1,0 +1,63 @@
+import { type Draft, MillraceError } from "../engine/index.ts";
+import { ceilingsOf } from "../messages/budgets.ts";
+import { FactObserved } from "../messages/facts.ts";
+import { budgetOf, canSpend } from "../objects/budgets.ts";
+import type { ProvidersEnv } from "../providers/index.ts";
+
+/** Kinds of paid calls, by the variable that says what one may cost at most. */
+type Priced = "TEXT_CENTS" | "SEARCH_CENTS";
+
+/** A paid call that is to be made, and for whom. */
+export interface Spender {
+  tenantId: string;
+  brand: string;
+  /** True when nobody waits for room any more: what is refused then is the step's failure. */
+  isLast: boolean;
+}
+
+/** What a call was allowed to cost, from which accounts. */
+export interface Spent {
+  /** ISO 8601. */
+  at: string;
+  charges: { account: string; amount_cents: number; hold: string }[];
+}
+
+/** A call that was not made, because an account has no room for it: nothing was paid. */
+export interface Refused {
+  refused: string;
+  account: string;
+}
+
+/**
+ * May a call be paid for? If so its price is held in each account that has a limit, under the call's own key: asked again, nothing more is held. A call
+ * that fails leaves its hold to expire, within a day. Errors: `config_invalid` for a price that is none.
+ */
+export async function maySpend(env: Env & Pick<ProvidersEnv, Priced>, kind: Priced, by: Spender, key: string): Promise<Spent | Refused> {
+  const amount_cents = priceOf(env, kind);
+  const spent: Spent = { at: new Date().toISOString(), charges: [] };
+  if (amount_cents === 0) return spent;
+  for (const account of ceilingsOf(by.brand)) {
+    const ask = { key: `${kind}/${amount_cents}/${key}`, amount_cents, expires_in_seconds: 86_400 };
+    const { granted, hold, reason, remaining_cents } = await canSpend(env, by.tenantId, account, ask);
+    if (granted && hold !== null) spent.charges.push({ account, amount_cents, hold });
+    if (granted || reason === "no_limit") continue;
+    for (const held of spent.charges) await budgetOf(env, by.tenantId, held.account).release(held.hold);
+    const refused = `The account "${account}" has ${remaining_cents} cents left, and this may cost ${amount_cents}: raise its limit with PUT /v1/budgets/${account}.`;
+    return { refused, account };
+  }
+  return spent;
+}
+
+/** In whole cents; 0 where nobody has said it. */
+function priceOf(env: Pick<ProvidersEnv, Priced>, kind: Priced): number {
+  const said = env[kind] || "0";
+  if (/^\d{1,9}$/.test(said)) return Number(said);
+  throw new MillraceError("config_invalid", `${kind} is "${said}": say what one call may cost at most in whole cents, such as "5".`);
+}
+
+/** What was paid, as charges of those accounts. `name` is the call's own, so that it is charged once. */
+export function chargesOf({ at, charges }: Spent, name: string): Draft[] {
+  return charges.map((payload) =>
+    FactObserved.from({ fact_id: name, entity: `account/${payload.account}`, type: "charge", occurred_at: at, payload }),
+  );
+}
