@@ -1,4 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { readArchive } from "../facts/archive.ts";
+import type { RecordedFact } from "../facts/fact.ts";
 import { readLedger } from "../objects/ledgers.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
@@ -49,14 +51,58 @@ const show = createRoute({
   },
 });
 
+const archive = createRoute({
+  method: "get",
+  path: "/v1/ledgers/{entity}/archive",
+  operationId: "getLedgerArchive",
+  summary: "Read what a ledger has forgotten, from the archive in R2",
+  description:
+    "Facts leave their ledger after 400 days, and stay there as they were. A page is of one file: it may be short, and still have a next one.",
+  ...needs("read"),
+  request: {
+    params: z.object({ entity: z.string().min(1).max(200).openapi({ description: "URL-encoded.", example: "account%2Fa1" }) }),
+    query: z.strictObject({
+      after: wholeNumber(0).default(0).openapi({ type: "integer", minimum: 0, default: 0 }),
+      limit: pageQuery.limit,
+    }),
+  },
+  responses: {
+    200: answers(
+      "A page of archived facts, oldest first; empty where there are none",
+      z
+        .object({
+          entity: z.string(),
+          items: z.array(LedgerFactSchema),
+          next_after: z.int().nullable().openapi({ description: "Pass it as `after` for the next page; null on the last one." }),
+        })
+        .openapi("LedgerArchive"),
+    ),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
 export function ledgers() {
-  return new OpenAPIHono<ApiEnv>().openapi(show, async (context) => {
-    const { entity } = context.req.valid("param");
-    const { facts, ...state } = await readLedger(context.env, context.var.caller.tenantId, entity, context.req.valid("query"));
-    if (state.last === 0)
-      throw new HttpRefusal("ledger_not_found", `No fact was ever stated of ${entity}. GET /v1/facts lists what there is.`);
-    const end = facts.at(-1)?.sequence;
-    const items = facts.map(({ tenant_id: _, subtype = null, ...fact }) => ({ ...fact, subtype }));
-    return context.json({ entity, ...state, items, next_after: end !== undefined && end < state.last ? end : null }, 200);
-  });
+  return new OpenAPIHono<ApiEnv>()
+    .openapi(archive, async (context) => {
+      const { entity } = context.req.valid("param");
+      const { env, var: bound } = context;
+      const { facts, next } = await readArchive(env.PAYLOADS, bound.caller.tenantId, entity, context.req.valid("query"));
+      return context.json({ entity, items: facts.map(factView), next_after: next }, 200);
+    })
+    .openapi(show, async (context) => {
+      const { entity } = context.req.valid("param");
+      const { facts, ...state } = await readLedger(context.env, context.var.caller.tenantId, entity, context.req.valid("query"));
+      if (state.last === 0)
+        throw new HttpRefusal("ledger_not_found", `No fact was ever stated of ${entity}. GET /v1/facts lists what there is.`);
+      const end = facts.at(-1)?.sequence;
+      return context.json(
+        { entity, ...state, items: facts.map(factView), next_after: end !== undefined && end < state.last ? end : null },
+        200,
+      );
+    });
+}
+
+/** A fact as people read it: whose it is, they know. */
+function factView({ tenant_id: _, subtype, ...fact }: RecordedFact) {
+  return { ...fact, subtype: subtype ?? null };
 }

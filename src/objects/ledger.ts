@@ -1,7 +1,9 @@
 import { DurableObject } from "cloudflare:workers";
 import type { Person } from "../contacts/traces.ts";
-import { byteLength, codeOf, messageOf, oldestWaiting, relay, UNKNOWN } from "../engine/index.ts";
+import { codeOf, messageOf, oldestWaiting, relay, UNKNOWN } from "../engine/index.ts";
+import { archiveFacts } from "../facts/archive.ts";
 import type { Provenance, RecordedFact, StatedFact } from "../facts/fact.ts";
+import { FactRows, type LedgerPage, type PageBounds } from "./fact-rows.ts";
 import { belongsTo, FEEDS, type Feed, messageFor } from "./feeds.ts";
 import { type Appended, type Found, forgetFacts, lookUp, secretName } from "./forgotten-facts.ts";
 import { CURSORS, Outbox } from "./outbox.ts";
@@ -17,25 +19,6 @@ export interface LedgerState {
   kept: number;
   /** Facts of which a consumer has not said yet that it has them, by queue. */
   unconfirmed: Record<Feed, number>;
-}
-
-/** Facts of a ledger, from one place on. */
-export interface LedgerPage {
-  /** As they are kept: JSON, oldest first, none left out. */
-  facts: string[];
-  /** The place of the newest fact that the ledger ever took. */
-  last: number;
-  /** True when there are more behind these that were asked for. */
-  more: boolean;
-}
-
-/** Which facts are asked for, and how many at once. */
-export interface PageBounds {
-  rows: number;
-  /** One fact at least, however large, and those that begin before so many bytes are full. */
-  bytes: number;
-  /** Only facts recorded by this moment, in milliseconds. */
-  recordedBy?: number;
 }
 
 /** How long a consumer may take before a fact is sent to it again, doubled at each time up to the longest pause. */
@@ -54,6 +37,7 @@ const PATIENT_ROUNDS = 6;
 export class Ledger extends DurableObject<Env> {
   readonly #sql = this.ctx.storage.sql;
   readonly #tables = new Tables(this.ctx.storage, "facts", SCHEMA);
+  readonly #rows = new FactRows(this.#sql);
   readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
   /** When the alarm rings; null when it is not set. Kept here, so that setting it needs no look first. */
   #ringsAt: number | null = null;
@@ -87,35 +71,22 @@ export class Ledger extends DurableObject<Env> {
    * in another epoch than the present one is not believed.
    */
   confirm(feed: Feed, sequences: readonly number[], epoch: number): void {
-    if (this.#tables.made) this.#outboxes[feed].confirm(sequences, epoch, this.#last());
+    if (this.#tables.made) this.#outboxes[feed].confirm(sequences, epoch, this.#rows.last());
   }
 
   /** Facts behind a place, oldest first. */
   read(after: number, limit: number): RecordedFact[] {
-    if (!this.#tables.made) return [];
-    const rows = this.#sql.exec<{ body: string }>("SELECT body FROM facts WHERE sequence > ? ORDER BY sequence LIMIT ?", after, limit);
-    return [...rows].map(({ body }) => JSON.parse(body) as RecordedFact);
+    return this.#tables.made ? this.#rows.behind(after, limit).map((body) => JSON.parse(body) as RecordedFact) : [];
   }
 
   /** Facts behind a place that were recorded by a moment. As the ledger's clock never goes back, these have no gap. */
-  page(after: number, { rows, bytes, recordedBy = Number.MAX_SAFE_INTEGER }: PageBounds): LedgerPage {
-    if (!this.#tables.made) return { facts: [], last: 0, more: false };
-    const facts: string[] = [];
-    let more = false;
-    let size = 0;
-    const query = "SELECT body FROM facts WHERE sequence > ? AND recorded_at <= ? ORDER BY sequence LIMIT ?";
-    for (const { body } of this.#sql.exec<{ body: string }>(query, after, recordedBy, rows + 1)) {
-      more = facts.length === rows || (size >= bytes && facts.length > 0);
-      if (more) break;
-      facts.push(body);
-      size += byteLength(body);
-    }
-    return { facts, last: this.#last(), more };
+  page(after: number, bounds: PageBounds): LedgerPage {
+    return this.#tables.made ? this.#rows.page(after, bounds) : { facts: [], last: 0, more: false };
   }
 
   state(): LedgerState {
     if (!this.#tables.made) return { first: 1, last: 0, kept: 0, unconfirmed: { projections: 0, "fact-processing": 0 } };
-    const [first, last] = [this.#first(), this.#last()];
+    const [first, last] = [this.#rows.first(), this.#rows.last()];
     const { projections, "fact-processing": processing } = this.#outboxes;
     return {
       first,
@@ -127,37 +98,41 @@ export class Ledger extends DurableObject<Env> {
 
   /** The facts of these names that are kept, as JSON, in the order of their places. */
   named(factIds: readonly string[]): string[] {
-    if (!this.#tables.made) return [];
-    const query = "SELECT body FROM facts WHERE fact_id IN (SELECT value FROM json_each(?)) ORDER BY sequence";
-    return [...this.#sql.exec<{ body: string }>(query, JSON.stringify(factIds))].map(({ body }) => body);
+    return this.#tables.made ? this.#rows.named(factIds) : [];
   }
 
   /** The facts' names at these places. A place that the ledger does not keep a fact of is left out. */
   namesAt(places: readonly number[]): { sequence: number; fact_id: string }[] {
-    if (!this.#tables.made) return [];
-    const query = "SELECT sequence, fact_id FROM facts WHERE sequence IN (SELECT value FROM json_each(?))";
-    return this.#sql.exec<{ sequence: number; fact_id: string }>(query, JSON.stringify(places)).toArray();
+    return this.#tables.made ? this.#rows.namesAt(places) : [];
   }
 
   /** Sends a feed every fact again that is kept, from the oldest. */
   replay(feed: Feed): void {
     if (!this.#tables.made) return;
-    this.#outboxes[feed].restart(this.#first() - 1);
+    this.#outboxes[feed].restart(this.#rows.first() - 1);
     this.#wakeBy(Date.now());
   }
 
-  /** Forgets what old facts say, but not their names: stated again, they are still known. Unconfirmed facts stay, and all behind them. Answers how many went. */
-  prune(recordedBefore: number, limit: number): number {
+  /** Forgets what old facts say, once the archive has it, but not their names: stated again, they are still known. Unconfirmed facts stay, and all behind them. Answers how many went. */
+  async prune(recordedBefore: number, limit: number): Promise<number> {
     if (!this.#tables.made) return 0;
+    const old = this.#rows.before(this.#firstThatStays(recordedBefore), limit);
+    const last = old.at(-1)?.sequence;
+    if (last === undefined) return 0;
+    const { PAYLOADS: bucket } = this.env;
+    const archived = old.map(({ body }) => body);
+    const file = await archiveFacts(bucket, archived);
+    const isSame = this.#rows.before(last + 1, limit).every(({ body }, index) => body === archived[index]);
+    if (!isSame) {
+      // Somebody was forgotten meanwhile: the file says who.
+      if (file !== undefined) await bucket.delete(file);
+      return 0;
+    }
     return this.ctx.storage.transactionSync(() => {
-      const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));
-      const young = "SELECT sequence FROM facts WHERE recorded_at >= ? ORDER BY sequence LIMIT 1";
-      for (const { sequence } of this.#sql.exec<{ sequence: number }>(young, recordedBefore)) stays.push(sequence);
+      // A replay may have begun meanwhile: what is unconfirmed again stays.
       const gone = this.#sql.exec<{ sequence: number; fact_id: string; fingerprint: string }>(
-        `DELETE FROM facts WHERE sequence IN (SELECT sequence FROM facts WHERE sequence < ? ORDER BY sequence LIMIT ?)
-         RETURNING sequence, fact_id, fingerprint`,
-        Math.min(Number.MAX_SAFE_INTEGER, ...stays),
-        limit,
+        "DELETE FROM facts WHERE sequence < ? RETURNING sequence, fact_id, fingerprint",
+        Math.min(last + 1, this.#firstThatStays(recordedBefore)),
       );
       const names = [...gone];
       this.#sql.exec(
@@ -182,7 +157,7 @@ export class Ledger extends DurableObject<Env> {
 
   async #round(): Promise<void> {
     const open = FEEDS.filter((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }).length > 0);
-    for (const feed of FEEDS) if (!open.includes(feed)) this.#outboxes[feed].settle(this.#last());
+    for (const feed of FEEDS) if (!open.includes(feed)) this.#outboxes[feed].settle(this.#rows.last());
     // Most rounds find everything confirmed: they ask no queue.
     const oldest = open.length > 0 ? await oldestWaiting(this.env, open) : new Map<string, number>();
     for (const feed of open) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
@@ -198,7 +173,8 @@ export class Ledger extends DurableObject<Env> {
     const recordedBy = everything ? now : Math.min(now - CONFIRM_WITHIN_MS, oldestWaitingAt - 1);
     const waits = !everything && resent === 0 && beganAt >= oldestWaitingAt;
     const slice = waits ? [] : outbox.unconfirmed({ after: resent, recordedBy, limit: RESEND_FACTS });
-    await this.#send(feed, this.#facts(slice));
+    const facts = this.#rows.at(slice).map((body) => JSON.parse(body) as RecordedFact);
+    await this.#send(feed, facts);
     const full = slice.length === RESEND_FACTS;
     const began = slice.length > 0 && resent === 0 ? now : beganAt;
     outbox.noteRound({
@@ -213,7 +189,7 @@ export class Ledger extends DurableObject<Env> {
   /** Puts pseudonyms in the place of a person, in what its consumers have: `forgetFacts`. */
   forget(person: Person, tenantId: string, apply: boolean): Found {
     if (!this.#tables.made) return { changed: 0, waiting: 0 };
-    const open = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: this.#last() + 1 }));
+    const open = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: this.#rows.last() + 1 }));
     return forgetFacts(this.ctx.storage, person, { open: new Set(open), nameOf: (name) => secretName(this.env, tenantId, name), apply });
   }
 
@@ -225,8 +201,9 @@ export class Ledger extends DurableObject<Env> {
     const { fact_id } = fact;
     const { fingerprint, known } = lookUp(this.#sql, fact, said, secretName(this.env, from.tenant_id, fact_id));
     if (known) return known;
-    const sequence = this.#last() + 1;
-    const recordedAt = Math.max(Date.now(), this.#newestRecordedAt());
+    const sequence = this.#rows.last() + 1;
+    // A ledger's clock never goes back, though machines' clocks do: what was recorded by a moment is what lies before some place.
+    const recordedAt = Math.max(Date.now(), this.#rows.newestRecordedAt());
     const recorded: RecordedFact = { ...fact, ...from, sequence, recorded_at: new Date(recordedAt).toISOString() };
     this.#sql.exec(
       "INSERT INTO facts (sequence, fact_id, type, fingerprint, body, recorded_at) VALUES (?, ?, ?, ?, ?, ?)",
@@ -259,27 +236,12 @@ export class Ledger extends DurableObject<Env> {
     );
   }
 
-  /** One behind the last when none is kept. */
-  #first(): number {
-    const { first } = this.#sql.exec<{ first: number | null }>("SELECT min(sequence) AS first FROM facts").one();
-    return first ?? this.#last() + 1;
-  }
-
-  /** Pruned facts stand before those that are kept. */
-  #last(): number {
-    const newest = "SELECT coalesce((SELECT max(sequence) FROM facts), (SELECT max(sequence) FROM pruned), 0) AS last";
-    return this.#sql.exec<{ last: number }>(newest).one().last;
-  }
-
-  /** A ledger's clock never goes back, though machines' clocks do: what was recorded by a moment is what lies before some place. */
-  #newestRecordedAt(): number {
-    const query = "SELECT recorded_at AS at FROM facts ORDER BY sequence DESC LIMIT 1";
-    return this.#sql.exec<{ at: number }>(query).toArray()[0]?.at ?? 0;
-  }
-
-  #facts(sequences: readonly number[]): RecordedFact[] {
-    const query = "SELECT body FROM facts WHERE sequence IN (SELECT value FROM json_each(?)) ORDER BY sequence";
-    return [...this.#sql.exec<{ body: string }>(query, JSON.stringify(sequences))].map(({ body }) => JSON.parse(body) as RecordedFact);
+  /** The place before which everything is old and confirmed. */
+  #firstThatStays(recordedBefore: number): number {
+    const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));
+    const young = "SELECT sequence FROM facts WHERE recorded_at >= ? ORDER BY sequence LIMIT 1";
+    for (const { sequence } of this.#sql.exec<{ sequence: number }>(young, recordedBefore)) stays.push(sequence);
+    return Math.min(Number.MAX_SAFE_INTEGER, ...stays);
   }
 
   /** Makes sure the alarm rings by then. */

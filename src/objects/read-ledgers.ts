@@ -1,7 +1,7 @@
 import { byteLength } from "../engine/index.ts";
 import type { RecordedFact } from "../facts/fact.ts";
 import { ledgersFrom } from "../facts/rebuild.ts";
-import type { PageBounds } from "./ledger.ts";
+import type { PageBounds } from "./fact-rows.ts";
 import { ledgerOf } from "./ledgers.ts";
 
 /** Where a walk through a tenant's ledgers goes on: behind a fact of one, or behind a whole ledger. */

@@ -4,9 +4,10 @@ import { toCsv } from "../batches/csv.ts";
 import { hasEnded } from "../batches/follow.ts";
 import type { Traces } from "../contacts/traces.ts";
 import { query, type Rewritten, sql } from "../engine/index.ts";
+import { linesOf, putArchive } from "../facts/archive.ts";
 
 /** What a tenant's folders in the bucket are called. Files that a tenant has put there itself, under `files/`, are its own to look through. */
-export const FOLDERS = ["payloads", "outputs", "batches"] as const;
+export const FOLDERS = ["payloads", "outputs", "batches", "archive"] as const;
 
 /** Objects of one slice. */
 const OBJECTS = 50;
@@ -31,6 +32,10 @@ export async function rewriteFiles(search: Search, folder: (typeof FOLDERS)[numb
   const listed = await env.PAYLOADS.list({ prefix: `${folder}/${tenantId}/`, limit: OBJECTS, ...(from !== null && { startAfter: from }) });
   const counts = { changed: 0, waiting: 0, nothing: 0 };
   for (const { key, size } of listed.objects) {
+    if (folder === "archive") {
+      counts[await ofArchive(search, key)]++;
+      continue;
+    }
     if (!(await says(search, key, size))) continue;
     counts[await (folder === "batches" ? ofBatch(search, key) : ofEngine(search, key))]++;
   }
@@ -54,6 +59,19 @@ async function ofEngine(search: Search, key: string): Promise<Fate> {
   if (rewritten === text) return "nothing";
   if (key.startsWith("outputs/") && (await isUnderWay(env, tenantId, key.split("/")[2] ?? ""))) return "waiting";
   if (apply) await env.PAYLOADS.put(key, rewritten, { httpMetadata: { contentType: "application/json" } });
+  return "changed";
+}
+
+/** Facts that their ledger has forgotten: they name somebody by a pseudonym, as those do that it keeps. */
+async function ofArchive({ env: { PAYLOADS }, traces, apply }: Search, key: string): Promise<Fate> {
+  const object = await PAYLOADS.get(key);
+  if (!object) return "nothing";
+  const entity = object.customMetadata?.entity ?? "";
+  const lines = await linesOf(object);
+  const rewritten = lines.map((line) => traces.rewrite("body", line));
+  const said = traces.rewrite("entity", entity);
+  if (said === entity && rewritten.every((line, index) => line === lines[index])) return "nothing";
+  if (apply) await putArchive(PAYLOADS, key, rewritten, { entity: said });
   return "changed";
 }
 

@@ -1,5 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { exportPage } from "../../src/batches/export.ts";
+import type { Envelope } from "../../src/engine/index.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, until } from "../api/client.ts";
 import { batchIn, completed, contactsCsv, contactsOf } from "./batch.ts";
 
@@ -96,4 +98,16 @@ it("a reconciliation says what is only there, only here and different, and state
     only_here: 2,
     unreadable: 1,
   });
+});
+
+it("an attempt that wakes up late cannot change a part that another has committed", async () => {
+  const caller = await callerWith();
+  await completed(caller, contactsCsv(3));
+  const { batch, text } = await exported(caller, { format: "csv" });
+  await completed(caller, contactsCsv(5).replaceAll("Person", "Somebody else"));
+  // Of a process that was thought dead: it reads what is there now, and stores its part; what it would commit is refused.
+  const call = { env, envelope: { tenant_id: caller.tenantId } as Envelope, batchId: batch.batch_id };
+  const late = await exportPage(call, undefined);
+  expect(late.statements).toHaveLength(2);
+  expect((await caller.get(`/v1/batches/${batch.batch_id}/result`)).body).toBe(text);
 });

@@ -79,6 +79,9 @@ it("work that failed stops counting, and counts again when an operator has retri
   await caller.post(`/v1/instances/${id}/retry`, { reason: "the search works again" });
   expect(await stands(caller, brand, { live: 1 })).toEqual({ live: 1, drafts: 0, on_their_way: 0, held: 0 });
   expect((await audit(caller, brand)).findings).toEqual([]);
+  // Given up once and done after all, it is done.
+  const requests = ({ sql }: DurableObjectStorage) => sql.exec("SELECT instance_id, state FROM requests").toArray();
+  expect(await inside(caller, brand, requests)).toEqual([{ instance_id: id, state: "done" }]);
 });
 
 it("research whose event was never heard of has led on all the same", async () => {

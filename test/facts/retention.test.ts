@@ -1,4 +1,4 @@
-import { runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, expect, it } from "vitest";
 import { batch, keeperOf, query, type Slice, sql } from "../../src/engine/index.ts";
@@ -7,6 +7,8 @@ import { factRow } from "../../src/facts/projection.ts";
 import { factRetention } from "../../src/facts/retention.ts";
 import { appendFacts, ledgerOf } from "../../src/objects/ledgers.ts";
 import { retention } from "../../src/retention.ts";
+import { callerWith, type Json, reaches, until } from "../api/client.ts";
+import { completed } from "../batches/batch.ts";
 import { loseQueues } from "./facts.ts";
 import { watched } from "./watched.ts";
 
@@ -228,4 +230,71 @@ it("reads no more than a slice at once, and goes on behind it", async () => {
   // A slice of a thousand, and the one behind it at which the database stops.
   expect(Math.max(...ran.map(({ read }) => read))).toBe(1001);
   expect(ran.reduce((sum, { read }) => sum + read, 0)).toBe((await countRows()) + slices - 1);
+});
+
+it("what a ledger forgets is in the archive as it was, page by page, to its own tenant alone", async () => {
+  const caller = await callerWith();
+  from = { ...from, tenant_id: caller.tenantId };
+  const entity = fresh();
+  const ledger = await ledgerWith(entity, 30, 25);
+  const before = (await kept(entity)).slice(0, 25);
+  // In three files.
+  for (const limit of [10, 10, 5]) expect(await ledger.prune(Date.now() - KEEP_MS, limit)).toBe(limit);
+  const path = `/v1/ledgers/${encodeURIComponent(entity)}/archive`;
+  const read: Json[] = [];
+  let pages = 0;
+  for (let after: number | null = 0; after !== null && pages < 20; pages++) {
+    const { status, body } = await caller.get(`${path}?limit=7&after=${after}`);
+    expect(status).toBe(200);
+    read.push(...body.items);
+    after = body.next_after;
+  }
+  expect(pages).toBe(5);
+  expect(read).toEqual(before.map(({ tenant_id: _, ...fact }) => ({ ...fact, subtype: null })));
+  expect((await caller.get(`${path}?after=25`)).body).toEqual({ entity, items: [], next_after: null });
+  expect((await (await callerWith()).get(path)).body.items).toEqual([]);
+});
+
+it("a ledger forgets nothing that the archive has not: where the bucket fails, or a replay begins meanwhile, the facts stay", async () => {
+  const entity = fresh();
+  const ledger = await ledgerWith(entity, 5, 5);
+  const withBucket = (put: (bucket: R2Bucket, ...of: Parameters<R2Bucket["put"]>) => Promise<unknown>) =>
+    runInDurableObject(ledger, (instance) => {
+      const own = instance as unknown as { env: Env };
+      const bucket = env.PAYLOADS;
+      own.env = { ...own.env, PAYLOADS: { put: (...of: Parameters<R2Bucket["put"]>) => put(bucket, ...of) } as never };
+    });
+  await withBucket(() => Promise.reject(new Error("We encountered an internal error.")));
+  await pass();
+  expect((await kept(entity)).length).toBe(5);
+  expect(await projected(entity)).toEqual([1, 2, 3, 4, 5]);
+  await withBucket(async (bucket, ...of) => {
+    await ledger.replay("fact-processing");
+    return bucket.put(...of);
+  });
+  await pass();
+  expect((await kept(entity)).length).toBe(5);
+  await evictDurableObject(ledger);
+});
+
+it("a person who is forgotten is in no archive either: what they were worth stays", async () => {
+  const caller = await callerWith();
+  from = { ...from, tenant_id: caller.tenantId };
+  const [entity, person] = [fresh(), `cust-${crypto.randomUUID()}`];
+  await completed(caller, `contact_id,email,name\n${person},${person}@example.com,Zelda\n`);
+  const ledger = ledgerOf(env, from.tenant_id, entity);
+  const payload = { account: "a1", value_cents: 700, contact: person };
+  await appendFacts(env, from, [{ fact_id: "f1", entity, type: "outcome", occurred_at: "2020-01-01T00:00:00.000Z", payload }]);
+  await until(
+    () => ledger.state(),
+    ({ unconfirmed }) => unconfirmed.projections + unconfirmed["fact-processing"] === 0,
+  );
+  expect(await ledger.prune(Date.now() + 1000, 10)).toBe(1);
+  const archive = async () => (await caller.get(`/v1/ledgers/${encodeURIComponent(entity)}/archive`)).body.items;
+  expect((await archive())[0].payload.contact).toBe(person);
+  const { body } = await caller.post("/v1/contacts/forget", { contact_id: person, reason: "asked" });
+  await reaches(caller, body.instance_id, "complete");
+  const [fact] = await archive();
+  expect(fact).toMatchObject({ fact_id: "f1", sequence: 1, payload: { value_cents: 700 } });
+  expect(JSON.stringify(fact)).not.toContain(person);
 });

@@ -1,3 +1,5 @@
+import { BATCHES } from "./batches.ts";
+import { BRANDS } from "./brand.ts";
 import { BUDGETS } from "./budget.ts";
 import { DOOR } from "./door.ts";
 import { GUARD } from "./guard.ts";
@@ -29,5 +31,7 @@ export const MUTANTS: readonly Mutant[] = [
   ...LEDGERS,
   ...BUDGETS,
   ...WEBHOOKS,
+  ...BATCHES,
+  ...BRANDS,
   ...DOOR,
 ];

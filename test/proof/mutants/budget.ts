@@ -23,6 +23,12 @@ export const BUDGETS = mutantsOf("budget", {
     put: 'if (known?.state === "settled") {',
     killedBy: TEST,
   },
+  "a hold has the name of one that is forgotten": {
+    file: BUDGET,
+    find: 'digest("hold", key, String(granted))',
+    put: 'digest("hold", key, String(known?.hold))',
+    killedBy: TEST,
+  },
   "a hold that expired makes no room": {
     file: BUDGET,
     find: 'if (freed > 0) this.#sql.exec("UPDATE budget SET held = held - ?", freed);',

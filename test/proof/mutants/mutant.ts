@@ -13,6 +13,8 @@ export const AREAS = [
   "ledger",
   "budget",
   "webhooks",
+  "batches",
+  "brand",
   "door",
 ] as const;
 export type Area = (typeof AREAS)[number];

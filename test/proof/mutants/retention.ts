@@ -30,6 +30,12 @@ export const RETENTION = mutantsOf("retention", {
     put: ")`",
     killedBy: TEST,
   },
+  "a letter that nobody looked after is forgotten in silence": {
+    file: "src/engine/keeper/forget-letters.ts",
+    find: "if (tenantId === null || catalog === undefined)",
+    put: "if (tenantId === null || catalog !== null)",
+    killedBy: "test/facts/forgotten-letters.test.ts",
+  },
   "an event leaves that a wait holds": {
     file: "src/engine/keeper/prune-rows.ts",
     find: "\n      OR EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = i.id AND waits.signal_id = signals.id)",
