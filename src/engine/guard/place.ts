@@ -1,3 +1,4 @@
+import { MillraceError } from "../contract/errors.ts";
 import type { Start } from "./course.ts";
 
 /** One call of a guarded step: where it stands in the run. */
@@ -22,4 +23,13 @@ export interface Place {
   undoable?: boolean;
   /** The first generation that counts here; default 1. */
   since?: number;
+}
+
+/** The error for a step that the code names where an earlier pass recorded another one. */
+export function movedStep({ label }: Place, recorded: string): MillraceError {
+  return new MillraceError(
+    "nondeterministic_steps",
+    `An earlier pass of this instance recorded "${recorded}" where the code now names "${label}" instead. Step names must be the same on every pass: use literals, and put data into the key.`,
+    { step: label },
+  );
 }

@@ -11,7 +11,7 @@ import { isFirstPass } from "./fresh.ts";
 import { caughtOf, errorOf, History, labelOf, packLeft } from "./history.ts";
 import { assertNameable } from "./name.ts";
 import { patiently } from "./patiently.ts";
-import type { Place } from "./place.ts";
+import { movedStep, type Place } from "./place.ts";
 import { WhichRun } from "./which-run.ts";
 
 /** One pass of the platform through a workflow's code: from its start, or again after a crash, a sleep or a restart. */
@@ -33,8 +33,8 @@ export class Run {
    */
   readonly astray = Promise.withResolvers<never>();
   readonly #course = new Course();
-  /** Told apart from other passes by the tokens of its attempts. */
-  readonly #pass = attemptToken().slice(0, PASS_CHARACTERS);
+  /** With what its attempts' tokens begin, and those of no other pass. */
+  readonly #pass = attemptToken().slice(0, 8);
   #recorded = 0;
   #replayed: boolean;
   /** True once the platform has remembered a step of an earlier pass of this run. */
@@ -294,16 +294,4 @@ export class Run {
     if (this.#history && this.#entries) return;
     if (this.#replayed) await patiently(() => this.entries());
   }
-}
-
-/** How many characters of an attempt's token say which pass it belongs to. */
-const PASS_CHARACTERS = 8;
-
-/** The error for a step that the code names where an earlier pass recorded another one. */
-function movedStep({ label }: Place, recorded: string): MillraceError {
-  return new MillraceError(
-    "nondeterministic_steps",
-    `An earlier pass of this instance recorded "${recorded}" where the code now names "${label}" instead. Step names must be the same on every pass: use literals, and put data into the key.`,
-    { step: label },
-  );
 }
