@@ -77,7 +77,7 @@ const archive = createRoute({
         })
         .openapi("LedgerArchive"),
     ),
-    ...problems("unauthorized", "forbidden", "invalid_payload"),
+    ...problems("unauthorized", "forbidden", "invalid_payload", "ledger_not_found"),
   },
 });
 
@@ -86,20 +86,25 @@ export function ledgers() {
     .openapi(archive, async (context) => {
       const { entity } = context.req.valid("param");
       const { env, var: bound } = context;
-      const { facts, next } = await readArchive(env.PAYLOADS, bound.caller.tenantId, entity, context.req.valid("query"));
+      const { tenantId } = bound.caller;
+      const { facts, next } = await readArchive(env.PAYLOADS, tenantId, entity, context.req.valid("query"));
+      if (facts.length === 0) assertStated(entity, await readLedger(env, tenantId, entity, { after: 0, limit: 1 }));
       return context.json({ entity, items: facts.map(factView), next_after: next }, 200);
     })
     .openapi(show, async (context) => {
       const { entity } = context.req.valid("param");
       const { facts, ...state } = await readLedger(context.env, context.var.caller.tenantId, entity, context.req.valid("query"));
-      if (state.last === 0)
-        throw new HttpRefusal("ledger_not_found", `No fact was ever stated of ${entity}. GET /v1/facts lists what there is.`);
+      assertStated(entity, state);
       const end = facts.at(-1)?.sequence;
       return context.json(
         { entity, ...state, items: facts.map(factView), next_after: end !== undefined && end < state.last ? end : null },
         200,
       );
     });
+}
+
+function assertStated(entity: string, { last }: { last: number }): void {
+  if (last === 0) throw new HttpRefusal("ledger_not_found", `No fact was ever stated of ${entity}. GET /v1/facts lists what there is.`);
 }
 
 /** A fact as people read it: whose it is, they know. */

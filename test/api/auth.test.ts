@@ -109,9 +109,9 @@ describe("Another tenant", () => {
 
     for (const { method, path } of await operations()) {
       // These ask for work of one's own, or tell of one's own projection, rules, accounts and contacts, or read a body before they look:
-      // test/facts, test/webhooks, test/schedules, test/brand and tokens.test.ts say that they keep tenants apart.
+      // test/facts, test/webhooks, test/schedules, test/brand, test/privacy and tokens.test.ts say that they keep tenants apart.
       const own =
-        /^POST \/v1\/(commands|events|facts|batches$)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens)/;
+        /^POST \/v1\/(commands|events|facts|batches$|tenant\/delete)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens)/;
       if (own.test(`${method} ${path}`)) continue;
       const id = { "dead-letters": letter, batches: batch, approvals: approval }[path.split("/")[2] ?? ""] ?? instance;
       const answer = await stranger.call(method, path.replace("{id}", id).replace("{key}", effect), body(method, path));

@@ -29,6 +29,8 @@ describe("Idempotency-Key", () => {
       "POST /v1/events",
       "POST /v1/schedules/{name}/run",
       "POST /v1/webhooks",
+      "POST /v1/webhooks/{id}/deliveries/{delivery}/redeliver",
+      "POST /v1/webhooks/{id}/redeliver",
     ]);
   });
 

@@ -29,7 +29,7 @@ function busy(caller: Caller): { rebuilds: () => number } {
   const load = async () => {
     for (let n = 0; !over; n++) {
       await state(caller, [sent(`load/${n % 5}`), sent(`load/new-${n % 100}`)]);
-      await scheduler.wait(20);
+      await scheduler.wait(MILLRACE_FULL_SIZE ? 500 : 20);
     }
   };
   const rebuild = async () => {

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import { isDefiniteRefusal } from "../../src/engine/contract/errors.ts";
 import { MAX_RETRY_AFTER_MS, retryAfterMs } from "../../src/providers/refusal.ts";
 import { braveSearch } from "../../src/providers/search.ts";
+import { blueskySocial } from "../../src/providers/social.ts";
 import { scripted } from "./embedded.ts";
 
 const failureOf = (...answers: (Response | Error)[]) =>
@@ -60,11 +61,15 @@ describe("what an upstream's answer means", () => {
   });
 
   it("an answer in another format names the field", async () => {
-    const error = await failureOf(Response.json({ web: { results: [{ title: 1, url: "https://a.example.com" }] } }));
+    const server = scripted(Response.json({ did: "did:plc:a", accessJwt: 1 }));
+    const post = { rkey: "3k2a", text: "Tea.", createdAt: "2026-10-01T12:00:00.000Z" };
+    const error = await blueskySocial(server, "odd.example.com")
+      .post(post, { key: "k" })
+      .catch((error: unknown) => error);
     expect(error).toMatchObject({
       code: "unavailable",
-      message: expect.stringContaining("web.results.0.title"),
-      detail: { issues: [{ path: "web.results.0.title" }] },
+      message: expect.stringContaining("accessJwt"),
+      detail: { issues: [{ path: "accessJwt" }] },
     });
     expect(isDefiniteRefusal(error)).toBe(false);
   });
