@@ -98,9 +98,9 @@ export interface Asking {
 export function selectRepeated({ tenantId, endpointId, request }: Asking, which: Repeated, limit: number): Statement {
   const chosen =
     "id" in which
-      ? sql`id = ${which.id} AND (state IN ('skipped', 'gone', 'sent') OR redelivery = ${request})`
+      ? sql`id = ${which.id} AND (state IN ('skipped', 'gone', 'sent') OR ${hasHad(request)})`
       : sql`state = ${which.state} AND matched_at >= ${which.since ?? 0} AND matched_at < ${which.until ?? Number.MAX_SAFE_INTEGER}
-          AND redelivery IS NOT ${request}`;
+          AND NOT ${hasHad(request)}`;
   return sql`
     SELECT ${LOGGED} FROM webhook_deliveries WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND ${chosen}
     ORDER BY matched_at, id LIMIT ${limit}`;
@@ -109,9 +109,14 @@ export function selectRepeated({ tenantId, endpointId, request }: Asking, which:
 /** They are pending again, by this request. */
 export function repeatDeliveries({ tenantId, request }: Asking, ids: readonly string[]): Statement {
   return sql`
-    UPDATE webhook_deliveries SET state = 'pending', redelivery = ${request}
+    UPDATE webhook_deliveries SET state = 'pending', redelivery = coalesce(redelivery || ' ', '') || ${request}
     WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND tenant_id = ${tenantId}
-      AND state IN ('skipped', 'gone', 'sent') AND redelivery IS NOT ${request}`;
+      AND state IN ('skipped', 'gone', 'sent') AND NOT ${hasHad(request)}`;
+}
+
+/** True of a delivery that a request has made again, however many others have since: its command is known, and would start nothing. */
+function hasHad(request: string): Statement {
+  return sql`instr(coalesce(redelivery, ''), ${request}) > 0`;
 }
 
 export function settleDelivery(tenantId: string, id: string, state: Exclude<DeliveryState, "pending">): Statement {

@@ -54,6 +54,16 @@ it("only whole lines added from now on are passed on", async () => {
   await vi.waitFor(() => expect(heard).toEqual(["one", "two"]));
 });
 
+it("a line that nobody can make words of ends nobody, and those behind it are heard", async () => {
+  const file = join(emptyFolder(), "worker.log");
+  writeFileSync(file, "");
+  const heard: string[] = [];
+  onTestFinished(followLog(file, (line) => heard.push(humanLine(line) ?? "")));
+  appendFileSync(file, '{"log":"ended","workflow":{"toString":1},"subject":"s","status":"complete"}\n');
+  appendFileSync(file, '{"log":"ended","workflow":"w","subject":"s","status":"complete"}\n');
+  await vi.waitFor(() => expect(heard).toEqual(["w s complete"]));
+});
+
 it("a log that has grown large is put aside", () => {
   const file = join(emptyFolder(), "worker.log");
   writeFileSync(file, "old");

@@ -43,7 +43,7 @@ describe("A delivery that was sent", () => {
 
   it("is made again once for one key, however often that is asked, and once more for another", async () => {
     const caller = await callerWith();
-    const { hook, again } = await sent(caller);
+    const { hook, again, delivery } = await sent(caller);
     const ask = async (key: string) => (await caller.post(again, REASON, { "idempotency-key": key })).body.instance_id;
     const first = await ask("monday");
     expect(await ask("monday")).toBe(first);
@@ -52,6 +52,8 @@ describe("A delivery that was sent", () => {
     const other = await ask("tuesday");
     expect(other).not.toBe(first);
     await reaches(caller, other, "complete");
+    expect(await ask("monday")).toBe(first);
+    expect((await delivery("sent")).tried).toBe(3);
     expect(await received(hook)).toHaveLength(3);
     const audit = (await caller.get("/v1/audit")).body.items.filter(({ verb }: Json) => verb === "redeliver");
     expect(audit).toHaveLength(2);

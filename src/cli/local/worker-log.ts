@@ -12,7 +12,7 @@ export function openLog(file: string): number {
   return openSync(file, "a", 0o600);
 }
 
-/** Passes on every line that is added to a file from now on. Answers how to stop. */
+/** Passes on every line that is added to a file from now on; one that its reader cannot read ends nobody. Answers how to stop. */
 export function followLog(file: string, onLine: (line: string) => void): () => void {
   let at = sizeOf(file);
   let rest = "";
@@ -25,7 +25,13 @@ export function followLog(file: string, onLine: (line: string) => void): () => v
     closeSync(open);
     const lines = (rest + added.toString("utf8")).split("\n");
     rest = lines.pop() ?? "";
-    for (const line of lines) onLine(line);
+    for (const line of lines) {
+      try {
+        onLine(line);
+      } catch {
+        // What tenants wrote may stand at the beginning of a line, and look like one of the Worker's own.
+      }
+    }
   }, LOOK_EVERY_MS);
   return () => clearInterval(timer);
 }
