@@ -43,6 +43,6 @@ export const forgetContact = defineWorkflow({
 
 function underWay(waiting: number): Error {
   return notRetryable(
-    `${waiting} rows of instances that are still under way, or messages that no queue takes, name the person who is to be forgotten: settle what GET /v1/instances lists as waiting, paused or in_doubt, then retry this.`,
+    `${waiting} rows of instances that are still under way, or messages that no queue takes, name the person who is to be forgotten: settle what GET /v1/instances lists as waiting, paused or in_doubt, then ask for it again under another request.`,
   );
 }

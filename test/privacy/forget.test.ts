@@ -209,9 +209,6 @@ it("what is under way and names the person is waited for, and then gone through"
   await unhurried();
   const { caller, person, words } = await somebody();
   await completed(caller, `contact_id,email\n${person.id},${person.email}\n`);
-  await state(caller, [{ entity: "cart/1", type: "outcome", fact_id: fresh(), payload: { contact_id: person.id, note: person.email } }]);
-  const facts = async () => (await caller.get("/v1/facts?entity=cart%2F1")).body.items as Json[];
-  await until(facts, (items) => items.length === 1);
   const letter = { contact_id: person.id, occasion: person.email };
   const instanceId = await seedInstance(caller.tenantId, { status: "waiting", error: letter });
   const { body } = await caller.post("/v1/contacts/forget", { contact_id: person.id, reason: "asked" });
@@ -223,8 +220,6 @@ it("what is under way and names the person is waited for, and then gone through"
     ({ passes }) => passes >= 3,
   );
   expect((await caller.get(`/v1/instances/${body.instance_id}`)).body.status).not.toBe("complete");
-  const said = JSON.stringify(await facts()).toLowerCase();
-  expect(words.filter((word) => said.includes(word.toLowerCase()))).toEqual([]);
   await env.DB.prepare("UPDATE instances SET status = 'terminated' WHERE id = ?1").bind(instanceId).run();
   await reaches(caller, body.instance_id, "complete");
   expect(await placesOf(words)).toEqual([]);
