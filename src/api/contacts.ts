@@ -5,6 +5,7 @@ import { type Catalog, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
 import { askToForget, previewOf } from "../privacy/forget.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -63,10 +64,8 @@ const show = createRoute({
   },
 });
 
-const reason = z.string().trim().min(1).max(500);
-const forgetSchema = z.strictObject({
+const forgetSchema = reasoned.extend({
   contact_id: chosenName(200),
-  reason: reason.meta({ description: "For the audit." }),
   request: chosenName(100).default("first").meta({
     description:
       "Names the occasion: asked for again under the same name, it is the same search; under another one, everything is searched once more.",
@@ -77,14 +76,6 @@ const forgetSchema = z.strictObject({
 const CountsSchema = z
   .record(z.string(), z.int())
   .openapi({ description: "How many rows, objects or facts, by the place where they are." });
-const FORGET_REFUSALS = [
-  "invalid_json",
-  "unauthorized",
-  "forbidden",
-  "payload_too_large",
-  "unsupported_media_type",
-  "invalid_payload",
-] as const;
 
 const forget = createRoute({
   method: "post",
@@ -116,7 +107,7 @@ const forget = createRoute({
         },
       },
     },
-    ...problems(...FORGET_REFUSALS),
+    ...problems(...BODY_REFUSALS),
   },
 });
 

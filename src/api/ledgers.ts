@@ -31,6 +31,14 @@ const LedgerSchema = z
   })
   .openapi("Ledger");
 
+const pageOfLedger = {
+  params: z.object({ entity: z.string().min(1).max(200).openapi({ description: "URL-encoded.", example: "account%2Fa1" }) }),
+  query: z.strictObject({
+    after: wholeNumber(0).default(0).openapi({ type: "integer", minimum: 0, default: 0 }),
+    limit: pageQuery.limit,
+  }),
+};
+
 const show = createRoute({
   method: "get",
   path: "/v1/ledgers/{entity}",
@@ -38,13 +46,7 @@ const show = createRoute({
   summary: "Show an entity's ledger, straight from its object",
   description: "The source of truth: what the projection does not have yet is here already.",
   ...needs("read"),
-  request: {
-    params: z.object({ entity: z.string().min(1).max(200).openapi({ description: "URL-encoded.", example: "account%2Fa1" }) }),
-    query: z.strictObject({
-      after: wholeNumber(0).default(0).openapi({ type: "integer", minimum: 0, default: 0 }),
-      limit: pageQuery.limit,
-    }),
-  },
+  request: pageOfLedger,
   responses: {
     200: answers("The ledger, and a page of its facts", LedgerSchema),
     ...problems("unauthorized", "forbidden", "invalid_payload", "ledger_not_found"),
@@ -59,13 +61,7 @@ const archive = createRoute({
   description:
     "Facts leave their ledger after 400 days, and stay there as they were. A page is of one file: it may be short, and still have a next one.",
   ...needs("read"),
-  request: {
-    params: z.object({ entity: z.string().min(1).max(200).openapi({ description: "URL-encoded.", example: "account%2Fa1" }) }),
-    query: z.strictObject({
-      after: wholeNumber(0).default(0).openapi({ type: "integer", minimum: 0, default: 0 }),
-      limit: pageQuery.limit,
-    }),
-  },
+  request: pageOfLedger,
   responses: {
     200: answers(
       "A page of archived facts, oldest first; empty where there are none",

@@ -3,6 +3,7 @@ import { type Catalog, enqueue, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { TenantDelete } from "../messages/tenant.ts";
 import { tenantPreview } from "../privacy/tenant.ts";
+import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
@@ -10,14 +11,11 @@ import { invalidRequest } from "./invalid-request.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 
-const deleteSchema = z.strictObject({
+const deleteSchema = reasoned.extend({
   tenant: z.string().max(64).meta({ description: "The name of the token's own tenant, once more." }),
-  reason: z.string().trim().min(1).max(500),
   request: chosenName(100).default("first").meta({ description: "Names the occasion: the same one is the same deletion." }),
   dry_run: z.boolean().default(false).meta({ description: "True only counts what would go." }),
 });
-
-const REFUSALS = ["invalid_json", "unauthorized", "forbidden", "payload_too_large", "unsupported_media_type", "invalid_payload"] as const;
 
 const remove = createRoute({
   method: "post",
@@ -37,7 +35,7 @@ const remove = createRoute({
         "application/json": { schema: z.object({ instance_id: z.string(), replayed: z.boolean() }).openapi("TenantDeleteAccepted") },
       },
     },
-    ...problems(...REFUSALS),
+    ...problems(...BODY_REFUSALS),
   },
 });
 
