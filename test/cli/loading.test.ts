@@ -1,10 +1,11 @@
-import { mkdirSync, realpathSync, writeFileSync } from "node:fs";
+import { mkdirSync, readdirSync, realpathSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { expect, it } from "vitest";
 import { Changes } from "../../src/cli/wiring/changes.ts";
 import { readSavedConfig } from "../../src/cli/wiring/config.ts";
-import { load } from "../../src/cli/wiring/sources.ts";
+import { Loader } from "../../src/cli/wiring/loader.ts";
+import { writeBundle } from "../../src/cli/wiring/sources.ts";
 import { emptyFolder } from "./folder.ts";
 
 const CATALOG = "export const app = { queues: [], workflows: [] }, worker = {}, modules = [];";
@@ -14,7 +15,7 @@ function loading(does: string, within?: number[]) {
   const sources = realpathSync(emptyFolder());
   const file = join(sources, "shop.mjs");
   writeFileSync(file, `${CATALOG}\n${does}`);
-  return { file, said: load(file, sources, within) };
+  return { file, said: new Loader(sources).load(file, within) };
 }
 
 it.each([
@@ -41,7 +42,7 @@ it.each([
 it("sources that take too long are loaded again, with more time, before anything is said", async () => {
   const once = `import { existsSync, writeFileSync } from "node:fs";
     if (!existsSync(import.meta.dirname + "/busy")) { writeFileSync(import.meta.dirname + "/busy", ""); for (;;); }`;
-  expect(await loading(once, [3000, 60_000]).said).toEqual({ known: expect.objectContaining({ workflows: [] }) });
+  expect(await loading(once, [3000, 10_000, 60_000]).said).toEqual({ known: expect.objectContaining({ workflows: [] }) });
   expect(await loading("for (;;);", [100, 200]).said).toEqual({
     error: "they took longer than 0.1 s, then 0.2 s. Either what they begin never ends, or the machine is too busy.",
     at: undefined,
@@ -76,4 +77,30 @@ it("a source that is emptied and then written is one change, of all of it", asyn
   });
   expect(await first).toEqual([file]);
   expect(isWritten).toBe(true);
+});
+
+it("a bundle that is written over another leaves what readers of the one before may still ask for, and nothing older", () => {
+  const folder = emptyFolder();
+  const bundle = (name: string) => [
+    { name: `chunk-${name}.js`, text: name },
+    { name: "worker.js", text: `import "./chunk-${name}.js"` },
+  ];
+  const [first, second, third] = [bundle("A"), bundle("B"), bundle("C")];
+  writeBundle(folder, first);
+  writeBundle(folder, second, first);
+  writeBundle(folder, third, second);
+  expect(readdirSync(folder).sort()).toEqual(["chunk-B.js", "chunk-C.js", "worker.js"]);
+});
+
+it("a process that ended while it waited for sources is started again", async () => {
+  const sources = realpathSync(emptyFolder());
+  const file = join(sources, "shop.mjs");
+  writeFileSync(file, CATALOG);
+  const loader = new Loader(sources);
+  for (let times = 0; times < 2; times++) {
+    // Whoever stops a terminal's processes stops this one too.
+    process.kill(loader.pid ?? 0, "SIGKILL");
+    await sleep(500);
+    expect(await loader.load(file, [60_000])).toEqual({ known: expect.objectContaining({ workflows: [] }) });
+  }
 });

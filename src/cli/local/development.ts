@@ -4,6 +4,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { errorWords, isOfDisk } from "../disk.ts";
 import { paint, say } from "../terminal.ts";
 import { Changes } from "../wiring/changes.ts";
+import { SRC } from "../wiring/sources.ts";
 import { type Verdict, Wiring } from "../wiring/wiring.ts";
 import { type Engine, type EngineOptions, NotStarted, startEngine } from "./engine-process.ts";
 import { isAlive } from "./processes.ts";
@@ -11,7 +12,6 @@ import { untilSeen, Watchdog } from "./watchdog.ts";
 import { followLog } from "./worker-log.ts";
 import { isLoadingError, lastError, ROOT, shown } from "./wrangler.ts";
 
-const SRC = join(ROOT, "src");
 const CONFIG = join(ROOT, "wrangler.jsonc");
 const MIGRATIONS = join(ROOT, "migrations");
 

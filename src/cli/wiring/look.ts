@@ -1,7 +1,10 @@
 // A process of its own, which loads the sources as they stand and says what they know: what they do as they are loaded is theirs alone.
+import { once } from "node:events";
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
 import { type Known, type KnownMessage, type KnownQueue, type KnownWorkflow, type Look, placeIn } from "./known.ts";
+// What most of the sources use, loaded while they are still being bundled.
+import "@hono/zod-openapi";
 
 /** The platform's modules, as far as sources need them to be loaded. */
 const PLATFORM = `class Base {}
@@ -38,7 +41,8 @@ interface Loaded {
   modules: [file: string, exports: Exports][];
 }
 
-const [bundle = "", sources = ""] = process.argv.slice(2);
+const [sources = ""] = process.argv.slice(2);
+const [bundle] = await once(process, "message");
 const exit = process.exit.bind(process);
 process.exit = (code) => {
   throw new Error(`process.exit(${code ?? ""}) is called as they are loaded.`);

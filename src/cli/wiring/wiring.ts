@@ -1,10 +1,11 @@
-import { mkdirSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import { parseEnv } from "node:util";
 import { isOfDisk } from "../disk.ts";
 import { type Config, readSavedConfig } from "./config.ts";
+import { Loader } from "./loader.ts";
 import { type Mistake, mistakesIn } from "./mistakes.ts";
-import { look, replace } from "./sources.ts";
+import { look, type Output, replace, SRC, writeBundle } from "./sources.ts";
 
 /** What came of a look: what is wrong, and, unless that stops everything, what to run. */
 export interface Verdict {
@@ -14,7 +15,7 @@ export interface Verdict {
 }
 
 interface Good {
-  readonly worker: string;
+  readonly worker: readonly Output[];
   readonly config: Config;
 }
 
@@ -24,6 +25,7 @@ export class Wiring {
   readonly #config: string;
   readonly #secrets: string;
   readonly #set: readonly string[];
+  readonly #loader = new Loader(SRC);
   #used: Good | undefined;
 
   /** `folder` keeps what runs, below the checkout; `set` are the variables that the start itself sets. */
@@ -43,7 +45,7 @@ export class Wiring {
   async look(): Promise<Verdict> {
     try {
       const config = await readSavedConfig(this.#config);
-      const seen = await look(this.#folder, config);
+      const seen = await look(join(this.#folder, "look"), config, this.#loader);
       if ("mistake" in seen) return stopped(seen.mistake);
       const set = [...this.#set, ...Object.keys(parseEnv(readFileSync(this.#secrets, "utf8")))];
       const mistakes = mistakesIn(config, seen.known, seen.sources, set);
@@ -71,8 +73,7 @@ export class Wiring {
   }
 
   #write({ worker, config }: Good): void {
-    mkdirSync(join(this.#folder, "run"), { recursive: true, mode: 0o700 });
-    replace(this.files.script, worker);
+    writeBundle(join(this.#folder, "run"), worker, this.#used?.worker);
     replace(this.files.config, asRun(config));
   }
 }

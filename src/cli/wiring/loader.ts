@@ -1,0 +1,84 @@
+import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { Socket } from "node:net";
+import { join } from "node:path";
+import { errorIn } from "../local/wrangler.ts";
+import { type Look, placeIn } from "./known.ts";
+
+/** How long the sources may take to be loaded: again, with more time, where a busy machine may be the reason. */
+const LOAD_WITHIN_MS = [20_000, 60_000];
+
+/**
+ * Loads a bundle in a process of its own, to hear what it knows. The process is started ahead, and waits: its start takes as long as
+ * the loading. It ends with this one.
+ */
+export class Loader {
+  readonly #sources: string;
+  #next: ChildProcess;
+
+  /** `sources` is the folder whose files are worth naming. */
+  constructor(sources: string) {
+    this.#sources = sources;
+    this.#next = started(sources);
+  }
+
+  /** The process that waits. */
+  get pid(): number | undefined {
+    return this.#next.pid;
+  }
+
+  /** What `bundle`, a file, says of itself; `within` has a time in ms for each try. */
+  async load(bundle: string, within: readonly number[] = LOAD_WITHIN_MS): Promise<Look> {
+    for (const ms of within) {
+      const said = await this.#hear(bundle, ms);
+      if (said !== "late") return said;
+    }
+    const seconds = within.map((ms) => `${ms / 1000} s`).join(", then ");
+    return { error: `they took longer than ${seconds}. Either what they begin never ends, or the machine is too busy.`, at: undefined };
+  }
+
+  async #hear(bundle: string, withinMs: number): Promise<Look | "late"> {
+    if (!this.#next.connected) this.#next = started(this.#sources);
+    const child = this.#next;
+    child.ref();
+    let late = false;
+    const timer = setTimeout(() => {
+      late = true;
+      child.kill("SIGKILL");
+    }, withinMs);
+    let said: Look | undefined;
+    child.on("message", (message) => {
+      said = message as Look;
+    });
+    let wrote = "";
+    child.stderr?.on("data", (chunk) => {
+      wrote += chunk;
+    });
+    child.send(bundle);
+    const [code, signal] = await once(child, "close");
+    clearTimeout(timer);
+    this.#next = started(this.#sources);
+    if (said) return said;
+    if (late) return "late";
+    const why = code === UNSETTLED ? "an await outside of all functions never ends" : `it ended with ${signal ?? `exit code ${code}`}`;
+    return {
+      error: `the process that loaded them did not survive: ${errorIn(wrote) ?? why}.`.replace(/\.\.$/, "."),
+      at: placeIn(wrote, this.#sources),
+    };
+  }
+}
+
+/** A process that waits for a bundle, and keeps nobody from ending. */
+function started(sources: string): ChildProcess {
+  const child = fork(join(import.meta.dirname, "look.ts"), [sources], {
+    execArgv: ["--enable-source-maps", "--disable-warning=ExperimentalWarning"],
+    stdio: ["ignore", "ignore", "pipe", "ipc"],
+  });
+  child.unref();
+  child.channel?.unref();
+  if (child.stderr instanceof Socket) child.stderr.unref();
+  return child;
+}
+
+/** Node's exit code for a module that waits for something which nothing is going to do. */
+const UNSETTLED = 13;
