@@ -30,3 +30,12 @@ export const BRAND_SCHEMA = `
   CREATE INDEX IF NOT EXISTS decisions_by_cycle ON decisions (cycle, place);
   CREATE TABLE IF NOT EXISTS cycles (instance_id TEXT PRIMARY KEY, at INTEGER NOT NULL, answer TEXT NOT NULL) STRICT, WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS audits (instance_id TEXT PRIMARY KEY, at INTEGER NOT NULL, answer TEXT NOT NULL) STRICT, WITHOUT ROWID;`;
+
+/** Whose agent it is, and what it has done for itself. */
+export interface AgentRow extends Record<string, SqlStorageValue> {
+  tenant_id: string;
+  brand: string;
+  acquainted: number;
+  noted: number;
+  looked_at: number;
+}

@@ -117,6 +117,13 @@ export function createContact(
     ON CONFLICT (tenant_id, contact_id) DO NOTHING`;
 }
 
+/** Rewrites the properties of a contact, if they are still as they were read. */
+export function rewriteProperties(tenantId: string, contactId: string, was: string, is: string): Statement {
+  return sql`
+    UPDATE contacts SET properties = ${is}, revision = revision + 1, updated_at = ${now}
+    WHERE tenant_id = ${tenantId} AND contact_id = ${contactId} AND properties = ${was}`;
+}
+
 /** Removes contacts that are forgotten. */
 export function removeContacts(tenantId: string, ids: readonly string[]): Statement {
   return sql`DELETE FROM contacts WHERE tenant_id = ${tenantId} AND contact_id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;

@@ -38,5 +38,10 @@ export function markForgotten(tenantId: string, pseudonyms: readonly string[]): 
     SELECT ${tenantId}, value, ${now} FROM json_each(${JSON.stringify(pseudonyms)}) WHERE true ON CONFLICT DO NOTHING`;
 }
 
+/** Whether the contact that a pseudonym stands for was forgotten. */
+export async function isForgotten(db: D1Database, tenantId: string, pseudonym: string): Promise<boolean> {
+  return (await query(db, sql`SELECT 1 FROM forgotten WHERE tenant_id = ${tenantId} AND pseudonym = ${pseudonym}`)).length > 0;
+}
+
 /** What is said of a contact that was forgotten. */
 export const FORGOTTEN = "is a contact that was forgotten: nothing brings it back. A person who comes again is given a new id";

@@ -159,6 +159,31 @@ export function emptyLinks(tenantId: string, ids: readonly string[]): Statement 
       updated_at = excluded.updated_at`;
 }
 
+/** What a link says when the texts of its contact were rewritten on both sides. */
+export interface RewrittenLink {
+  contactId: string;
+  /** JSON. */
+  known: string;
+  maybe: string;
+  error: string | null;
+  /** What the contact's properties were, as text, where they are rewritten in the same write; null where they stay. */
+  properties: string | null;
+}
+
+/**
+ * Rewrites what is known of a contact there, before `rewriteProperties`: the CRM then has the revision that follows, if it had this one. Counts as a
+ * write of the link also where there was none, so that a push which read the contact before is refused.
+ */
+export function rewriteLink(tenantId: string, { contactId, known, maybe, error, properties }: RewrittenLink): Statement {
+  return sql`
+    INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)
+    VALUES (${tenantId}, ${contactId}, NULL, 'none', 0, '{}', ${now})
+    ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
+      known = ${known}, maybe = ${maybe}, error = ${error}, version = crm_links.version + 1, updated_at = excluded.updated_at,
+      revision = crm_links.revision + (SELECT count(*) FROM contacts c WHERE c.tenant_id = ${tenantId} AND c.contact_id = ${contactId}
+        AND c.revision = crm_links.revision AND c.properties = ${properties})`;
+}
+
 /** What the CRM side keeps of contacts that are forgotten. */
 export function removeLinks(tenantId: string, ids: readonly string[]): Statement[] {
   const among = sql`tenant_id = ${tenantId} AND contact_id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;

@@ -1,4 +1,4 @@
-import { batch, now, query, retryAfter, type Statement, sql } from "../engine/index.ts";
+import { batch, messageOf, now, query, retryAfter, type Statement, sql } from "../engine/index.ts";
 import { type Account, type AccountEnv, isOtherAccount, noteAccount, readOf } from "./account.ts";
 import type { Prepared } from "./prepared.ts";
 import type { Properties } from "./properties.ts";
@@ -149,6 +149,22 @@ function isPushedOrChanged(tenantId: string, contacts: readonly Pick<SentContact
 /** The same of whatever account they are: for contacts that are being forgotten. */
 export function refuseIfPushed(tenantId: string, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   return refuseIf(tenantId, isPushedOrChanged(tenantId, contacts));
+}
+
+/** Whether a write was refused by `refuseIfPushed` or its like: who made it looks again. */
+export function wasRefused(error: unknown): boolean {
+  return messageOf(error).includes("contact_changed_meanwhile");
+}
+
+/** How many pushes have texts on their way that say something. */
+export async function sendsSaying(db: D1Database, tenantId: string, mentions: readonly string[]): Promise<number> {
+  const [found] = await query<{ count: number }>(
+    db,
+    sql`
+      SELECT count(*) AS count FROM crm_sends WHERE tenant_id = ${tenantId}
+        AND EXISTS (SELECT 1 FROM json_each(${JSON.stringify(mentions)}) m WHERE instr(lower(contacts), m.value) > 0)`,
+  );
+  return found?.count ?? 0;
 }
 
 function refuseIf(tenantId: string, condition: Statement): Statement {

@@ -29,7 +29,7 @@ export const WebhookDeliver = defineCommand({
 
 export type WebhookDelivery = z.infer<typeof WebhookDeliver.payload>;
 
-/** An endpoint was changed and is on, or was deleted: deliveries that were put off while it was off look again. */
+/** An endpoint was changed and is on, or was deleted, or some of its deliveries are not to be made: those that were put off while it was off look again. */
 export const WebhookSwitched = defineEvent({
   type: "webhook.switched",
   payload: z.object({ endpoint_id: z.string().min(1).max(64), version: z.int().min(1) }),

@@ -6,10 +6,11 @@ import { distinct, keywordKey } from "../brand/keyword.ts";
 import { Pacer } from "../brand/pace.ts";
 import { bounded, progressed, reconcile } from "../brand/reconcile.ts";
 import { type AskedKeyword, askedElsewhere, askedRequest, type Cycle, commandOf, refusedAsRepeated, requestOf } from "../brand/requests.ts";
-import { BRAND_SCHEMA } from "../brand/schema.ts";
+import { type AgentRow, BRAND_SCHEMA } from "../brand/schema.ts";
 import { type BrandSettings, brandSettings, noteBrand } from "../brand/settings.ts";
 import { BrandState, type Counts, type KeywordRequest } from "../brand/state.ts";
 import { type Beliefs, progressOf, type Truth } from "../brand/truth.ts";
+import type { Person } from "../contacts/traces.ts";
 import {
   type Accepted,
   type Catalog,
@@ -20,9 +21,11 @@ import {
   MillraceError,
   messageOf,
   query,
+  type Rewritten,
 } from "../engine/index.ts";
 import { BRAND_AGENT } from "../messages/brand.ts";
 import { ResearchCompleted, ResearchRequested } from "../messages/research.ts";
+import { forgetInBrand } from "./forgotten-jobs.ts";
 import { Tables } from "./tables.ts";
 
 /** What became of one keyword of a cycle. */
@@ -157,6 +160,11 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     return this.#tables.made ? this.#state.keywords(before, limit) : [];
   }
 
+  /** Puts pseudonyms in the place of a person in the names of jobs: `forgetInBrand`. */
+  forget(person: Person, apply: boolean): Rewritten {
+    return this.#tables.made ? forgetInBrand(this.#sql, person, apply) : { changed: 0, waiting: 0, next: null };
+  }
+
   erase(): Promise<boolean> {
     return this.#tables.erase();
   }
@@ -255,8 +263,8 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     }
   }
 
-  #self(): Self {
-    return this.#sql.exec<Self>("SELECT * FROM agent").one();
+  #self(): AgentRow {
+    return this.#sql.exec<AgentRow>("SELECT * FROM agent").one();
   }
 
   #make(tenantId: string, brand: string): void {
@@ -288,12 +296,4 @@ export function brandAgent(catalog: Catalog): typeof BrandAgent {
   return class extends BrandAgent {
     protected override readonly catalog = catalog;
   };
-}
-
-interface Self extends Record<string, SqlStorageValue> {
-  tenant_id: string;
-  brand: string;
-  acquainted: number;
-  noted: number;
-  looked_at: number;
 }

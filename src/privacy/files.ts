@@ -2,6 +2,7 @@ import { parse } from "csv-parse/sync";
 import { type Batch, findBatch } from "../batches/batch.ts";
 import { toCsv } from "../batches/csv.ts";
 import { hasEnded } from "../batches/follow.ts";
+import { textWithoutPerson, withoutPerson } from "../contacts/properties.ts";
 import type { Traces } from "../contacts/traces.ts";
 import { query, type Rewritten, sql } from "../engine/index.ts";
 import { linesOf, putArchive } from "../facts/archive.ts";
@@ -100,15 +101,26 @@ async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): P
 /** A part of a result: an export of contacts loses the person's rows, every other part what it says of them. */
 function resultWithout(text: string, { format, dataset, operation }: Batch, traces: Traces): string {
   const drops = dataset === "contacts" && operation === "export";
-  if (format === "jsonl") {
-    return lines(text, (line) => (drops ? (traces.isTheirs(Object.values(JSON.parse(line))) ? "" : line) : traces.rewrite("line", line)));
-  }
+  if (format === "jsonl") return lines(text, (line) => (drops ? contactLine(line, traces) : traces.rewrite("line", line)));
   const rows: string[][] = parse(text, { relax_column_count: true });
   const left = drops
-    ? rows.filter((cells) => !traces.isTheirs(cells.slice(0, 2)))
+    ? rows.filter((cells) => !traces.isTheirs(cells.slice(0, 2))).map((cells) => contactCells(cells, traces))
     : rows.map((cells) => cells.map((cell) => traces.rewrite(operation === "reconcile" ? "key" : "cell", cell)));
   const same = left.length === rows.length && left.every((cells, row) => cells.every((cell, at) => cell === rows[row]?.[at]));
   return same ? text : toCsv(left, "keep");
+}
+
+/** The line of a contact that is somebody else, without what it says of the person; none of the person's own. */
+function contactLine(line: string, traces: Traces): string {
+  const { contact_id, email, properties = {}, ...more } = JSON.parse(line) as Record<string, unknown> & { properties?: object };
+  if (traces.isTheirs([contact_id, email])) return "";
+  const rewritten = withoutPerson(properties as Record<string, unknown>, traces);
+  return rewritten === properties ? line : JSON.stringify({ contact_id, email, ...more, properties: rewritten });
+}
+
+/** The same of a row, whose fourth cell is the contact's properties. */
+function contactCells([id = "", email = "", name = "", properties = "", ...more]: string[], traces: Traces): string[] {
+  return [id, email, name, properties.startsWith("{") ? textWithoutPerson(properties, traces) : properties, ...more];
 }
 
 function lines(text: string, change: (line: string) => string): string {

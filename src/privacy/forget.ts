@@ -1,11 +1,12 @@
 import { removeContacts } from "../contacts/contact.ts";
-import { markForgotten, pseudonymOf } from "../contacts/forgotten.ts";
+import { isForgotten, markForgotten, pseudonymOf } from "../contacts/forgotten.ts";
 import { Traces } from "../contacts/traces.ts";
 import { emptyLinks, removeLinks } from "../crm/links.ts";
 import { busyWith, inTurn, refuseIfPushed } from "../crm/sends.ts";
 import {
   type Accepted,
   audit,
+  batch,
   type Catalog,
   type Commit,
   digest,
@@ -16,11 +17,14 @@ import {
   now,
   query,
   type Requester,
+  type Statement,
   sql,
+  type TraceContext,
 } from "../engine/index.ts";
 import { ContactForget } from "../messages/crm.ts";
-import { type Known, whoIs } from "./person.ts";
-import { BEGINNING, type Counts, isOver, type Progress, search } from "./sweep.ts";
+import { type Known, together, whoIs } from "./person.ts";
+import { type Ended, endPutOff } from "./put-off.ts";
+import { BEGINNING, type Counts, isBeginning, isOver, type Progress, search } from "./sweep.ts";
 
 /** The command that forgets a person. */
 export interface ForgetCall {
@@ -29,15 +33,28 @@ export interface ForgetCall {
   instanceId: string;
   /** The pseudonym of the contact that was named. */
   person: string;
+  /** The job's. */
+  trace: TraceContext;
 }
 
-interface Row {
+interface Row extends Record<string, unknown> {
   contact_id: string;
   person: string | null;
   progress: string | null;
   asked_by: string;
   reason: string;
+  asked_at: number;
+  instance_id: string | null;
 }
+
+type Whom = Pick<ForgetCall, "env" | "tenantId" | "person">;
+
+/** True where another command goes on with the same person, or has come to the end: this one has nothing left to do. */
+interface Whose {
+  others?: true;
+}
+
+const OTHERS = { others: true } as const;
 
 /** Whom to forget, and why. */
 export interface Wish {
@@ -65,12 +82,13 @@ export function askToForget(
   const asked = wishes.map(({ contactId, request, reason }) => {
     const payload = { person: pseudonymOf(env, tenantId, contactId), request };
     const id = instanceId(tenantId, workflow, ContactForget.key(payload));
-    // One that has been done is not begun again: its row would stay for ever.
+    // One that has been done is not begun again: its row would stay for ever. Of one that is under way, or gave up, the newest command takes over.
     const row = sql`
-      INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at)
-      SELECT ${tenantId}, ${payload.person}, ${contactId}, ${actor}, ${reason}, ${now}
+      INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at, instance_id)
+      SELECT ${tenantId}, ${payload.person}, ${contactId}, ${actor}, ${reason}, ${now}, ${id}
       WHERE NOT EXISTS (SELECT 1 FROM instances WHERE id = ${id}) AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}))
-      ON CONFLICT DO NOTHING`;
+      ON CONFLICT (tenant_id, pseudonym) DO UPDATE SET
+        asked_by = excluded.asked_by, reason = excluded.reason, asked_at = excluded.asked_at, instance_id = excluded.instance_id`;
     return { request: { type: ContactForget.type, payload }, row };
   });
   return enqueue(
@@ -88,26 +106,30 @@ export async function previewOf(
   tenantId: string,
   contactId: string,
 ): Promise<{ contacts: string[]; found: Counts; waiting: number; complete: boolean }> {
-  const { known, candidates } = await whoIs(env, tenantId, contactId);
+  const { known, candidates } = await allKnownOf(env, tenantId, contactId);
   const rows = await rowsOf(env, tenantId, known, candidates.length);
-  const progress = await search(env, tenantId, known, { progress: { ...BEGINNING, removed: rows }, apply: false, forMs: SEARCH_MS });
+  const beginning = counting({ ...BEGINNING, removed: rows }, await endPutOff(env, tenantId, new Traces(known)));
+  const progress = await search(env, tenantId, known, { progress: beginning, apply: false, forMs: SEARCH_MS, asker: { key: "" } });
   return { contacts: known.ids.map(({ id }) => id), found: progress.removed, waiting: progress.waiting, complete: isOver(progress) };
 }
 
 /**
  * Takes a person out of everything that works with contacts, in one write: from then on nothing brings them back. Waits until no push has one of
- * their contacts; what was read before this write and is written after it is refused.
+ * their contacts; what was read before this write and is written after it is refused. What a command before this one knew of them, and did not bring to
+ * an end, is known to this one.
  */
-export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number }>> {
+export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } & Whose>> {
   const { env, tenantId, person: pseudonym } = call;
   return inTurn(async () => {
-    const row = await rowOf(call);
-    const { known, candidates } = await whoIs(env, tenantId, row.contact_id);
+    const row = await ownRow(call);
+    if (!row) return { output: { contacts: 0, ...OTHERS } };
+    const { known, candidates } = await allKnownOf(env, tenantId, row.contact_id);
     const ids = known.ids.map(({ id }) => id);
     const busy = await busyWith(env.DB, tenantId, ids);
     if (busy) return busy;
     const versions = candidates.map(({ contact, link }) => ({ id: contact.contact_id, version: link?.version ?? 0 }));
-    const removed = await rowsOf(env, tenantId, known, candidates.length);
+    const before = row.progress === null ? {} : (JSON.parse(row.progress) as Progress).removed;
+    const removed = sumOf(before, await rowsOf(env, tenantId, known, candidates.length));
     return {
       statements: [
         refuseIfPushed(tenantId, versions),
@@ -126,26 +148,65 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number }>>
   });
 }
 
-/** The next stretch of a search. Answers where it stands: `over` when it has looked everywhere. */
-export async function searchOn(call: ForgetCall): Promise<Commit<{ over: boolean; found: number; waiting: number }>> {
-  const { env, tenantId, person: pseudonym } = call;
-  const { known, progress } = await begun(call);
+/**
+ * The next stretch of a search. Answers where it stands: `over` when it has looked everywhere. Errors: `not_retryable` at the end of a pass for which
+ * something still waits, unless it `mayWait`; retried, the pass begins anew.
+ */
+export async function searchOn(
+  call: ForgetCall,
+  { mayWait }: { mayWait: boolean },
+): Promise<Commit<{ over: boolean; found: number; waiting: number } & Whose>> {
+  const { env, tenantId, instanceId: key, trace } = call;
+  const row = await ownRow(call);
+  if (!row) return { output: { over: true, found: 0, waiting: 0, ...OTHERS } };
+  const { known, progress } = begun(row);
   const before = isOver(progress) ? { ...BEGINNING, removed: progress.removed } : progress;
-  const reached = await search(env, tenantId, known, { progress: before, apply: true, forMs: SEARCH_MS });
+  const ended = isBeginning(before) ? await endPutOff(env, tenantId, new Traces(known)) : undefined;
+  const reached = await search(env, tenantId, known, {
+    progress: ended ? counting(before, ended) : before,
+    apply: true,
+    forMs: SEARCH_MS,
+    asker: { key, trace },
+  });
+  const { found, waiting, removed } = reached;
+  if (isOver(reached) && waiting > 0 && !mayWait) {
+    await batch(env.DB, [noteProgress(call, { ...BEGINNING, removed }), ...(ended?.statements ?? [])]);
+    throw underWay(waiting);
+  }
   return {
-    statements: [
-      sql`
-        UPDATE forgettings SET progress = ${JSON.stringify(reached)}
-        WHERE tenant_id = ${tenantId} AND pseudonym = ${pseudonym}`,
-    ],
-    output: { over: isOver(reached), found: reached.found, waiting: reached.waiting },
+    statements: [noteProgress(call, reached), ...(ended?.statements ?? [])],
+    emit: ended?.emit ?? [],
+    output: { over: isOver(reached), found, waiting },
   };
 }
 
-/** Removes the last that said who it was, and audits what went. Answers that too: counts by place, and nobody's name. */
+/** What ended deliveries count for: found, so that another pass follows. */
+function counting(progress: Progress, { count }: Ended): Progress {
+  if (count === 0) return progress;
+  return { ...progress, found: progress.found + count, removed: sumOf(progress.removed, { "deliveries put off": count }) };
+}
+
+function noteProgress({ tenantId, person, instanceId }: ForgetCall, progress: Progress): Statement {
+  return sql`
+    UPDATE forgettings SET progress = ${JSON.stringify(progress)}
+    WHERE tenant_id = ${tenantId} AND pseudonym = ${person} AND coalesce(instance_id, ${instanceId}) = ${instanceId}`;
+}
+
+function underWay(waiting: number): Error {
+  return notRetryable(
+    `${waiting} rows of instances that are still under way, or messages that no queue takes, name the person who is to be forgotten: settle what GET /v1/instances lists as waiting, paused or in_doubt, then retry this, or ask for it again under another request: both go on with all that is known of the person.`,
+  );
+}
+
+/**
+ * Removes the last that said who it was, and audits what went. Answers that too: counts by place, and nobody's name. What was asked before by another name of
+ * the same person, and gave up, is done with it.
+ */
 export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts }>> {
-  const { tenantId, person: pseudonym } = call;
-  const { row, known, progress } = await begun(call);
+  const { tenantId, person: pseudonym, instanceId } = call;
+  const row = await ownRow(call);
+  if (!row) return { output: { removed: {} } };
+  const { known, progress } = begun(row);
   const { removed } = progress;
   const action = {
     id: digest("forget", call.instanceId),
@@ -159,30 +220,62 @@ export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts
   return {
     statements: [
       ...removeLinks(tenantId, ids),
-      sql`DELETE FROM forgettings WHERE tenant_id = ${tenantId} AND pseudonym = ${pseudonym}`,
+      sql`
+        DELETE FROM forgettings WHERE tenant_id = ${tenantId} AND iif(pseudonym = ${pseudonym}, coalesce(instance_id, ${instanceId}) = ${instanceId},
+          asked_at <= ${row.asked_at} AND pseudonym IN (SELECT value FROM json_each(${JSON.stringify(known.ids.map(({ as }) => as))})))`,
       audit({ tenantId, actor: row.asked_by }, action, false),
     ],
     output: { removed },
   };
 }
 
-/** The person as they were when they were taken off. */
-export async function begun(call: Omit<ForgetCall, "instanceId">): Promise<{ row: Row; known: Known; progress: Progress }> {
-  const row = await rowOf(call);
-  if (row.person === null || row.progress === null)
-    throw new MillraceError("invariant", "A search was begun before its person was taken off.");
-  return { row, known: JSON.parse(row.person) as Known, progress: JSON.parse(row.progress) as Progress };
+/** Where the CRM has the person; nowhere, when another command has come to the end. */
+export async function recordsOf(whom: Whom): Promise<Pick<Known, "records" | "unsure">> {
+  const row = await findRow(whom);
+  return row ? begun(row).known : { records: [], unsure: [] };
 }
 
-async function rowOf({ env, tenantId, person }: Omit<ForgetCall, "instanceId">): Promise<Row> {
-  const [row] = await query<Row & Record<string, unknown>>(
+/** The person as they were when they were taken off, and how far the search is. */
+function begun({ person, progress }: Row): { known: Known; progress: Progress } {
+  if (person === null || progress === null) throw new MillraceError("invariant", "A search was begun before its person was taken off.");
+  return { known: JSON.parse(person) as Known, progress: JSON.parse(progress) as Progress };
+}
+
+/** The row of this command's person; none where another command has taken over, or has done all. Errors: `not_retryable` where nobody was ever asked for. */
+async function ownRow(call: ForgetCall): Promise<Row | undefined> {
+  const { env, tenantId, person, instanceId } = call;
+  const row = await findRow(call);
+  if (row) return (row.instance_id ?? instanceId) === instanceId ? row : undefined;
+  if (await isForgotten(env.DB, tenantId, person)) return undefined;
+  throw notRetryable("Nobody has said whom to forget: ask for it with POST /v1/contacts/forget, which sends its command itself.");
+}
+
+async function findRow({ env, tenantId, person }: Whom): Promise<Row | undefined> {
+  const [row] = await query<Row>(
     env.DB,
     sql`
-      SELECT contact_id, person, progress, asked_by, reason FROM forgettings
+      SELECT contact_id, person, progress, asked_by, reason, asked_at, instance_id FROM forgettings
       WHERE tenant_id = ${tenantId} AND pseudonym = ${person}`,
   );
-  if (row) return row;
-  throw notRetryable("Nobody has said whom to forget: ask for it with POST /v1/contacts/forget, which sends its command itself.");
+  return row;
+}
+
+/** Everything that is known of a person: now, and by commands that took their contacts off and did not come to an end, whichever name they were asked by. */
+async function allKnownOf(env: Env, tenantId: string, contactId: string): Promise<Awaited<ReturnType<typeof whoIs>>> {
+  const { known, candidates } = await whoIs(env, tenantId, contactId);
+  const before = await query<{ person: string }>(
+    env.DB,
+    sql`
+      SELECT person FROM forgettings WHERE tenant_id = ${tenantId} AND person IS NOT NULL
+        AND EXISTS (SELECT 1 FROM json_each(person, '$.ids') i WHERE i.value->>'id' = ${contactId})`,
+  );
+  return { known: before.map(({ person }) => JSON.parse(person) as Known).reduce(together, known), candidates };
+}
+
+function sumOf(one: Counts, other: Counts): Counts {
+  return Object.fromEntries(
+    [...new Set([...Object.keys(one), ...Object.keys(other)])].map((name) => [name, (one[name] ?? 0) + (other[name] ?? 0)]),
+  );
 }
 
 /** How many rows of a person's own there are. */

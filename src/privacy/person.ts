@@ -15,6 +15,20 @@ export interface Known extends Person {
 /** A telephone number that is worth looking for. */
 const LEAST_DIGITS = 6;
 
+/** The same person, as two looks at different times knew them. */
+export function together(one: Known, other: Known): Known {
+  const byId = (of: Known) => of.ids.map((id) => [id.id, id] as const);
+  const byRecord = (of: Known) => of.records.map((record) => [record.crmId, record] as const);
+  return {
+    ids: [...new Map([...byId(one), ...byId(other)]).values()],
+    emails: [...new Set([...one.emails, ...other.emails])],
+    names: [...new Set([...one.names, ...other.names])],
+    phones: [...new Set([...one.phones, ...other.phones])],
+    records: [...new Map([...byRecord(one), ...byRecord(other)]).values()],
+    unsure: [...new Set([...one.unsure, ...other.unsure])],
+  };
+}
+
 /** Everybody whom a contact is known as, and all that identifies them: what the contacts say themselves and what the CRM is known to have. */
 export async function whoIs(env: Env, tenantId: string, contactId: string): Promise<{ known: Known; candidates: Candidate[] }> {
   const { canonical_id, merged } = await contactBookOf(env, tenantId).contact(contactId);

@@ -1,9 +1,12 @@
 import { type Person, Traces } from "../contacts/traces.ts";
 import { query, type Rewritten, rewriteRows, sql, unsentSaying } from "../engine/index.ts";
+import { brandAgentOf } from "../objects/brand-agents.ts";
 import { budgetOf } from "../objects/budgets.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
 import { ledgerOf } from "../objects/ledgers.ts";
+import type { CallOptions } from "../providers/index.ts";
 import { FOLDERS, rewriteFiles } from "./files.ts";
+import { rewriteContacts } from "./others.ts";
 import { TEXT_TABLES } from "./tables.ts";
 
 /** How often something was found, by the place where it was. */
@@ -30,6 +33,8 @@ interface Search {
   traces: Traces;
   /** False only counts. */
   apply: boolean;
+  /** Calls to the CRM are made in its name. */
+  asker: CallOptions;
   /** What waited in the places before. */
   waiting: number;
 }
@@ -47,6 +52,8 @@ const PLACES: readonly Place[] = [
   { name: "ledgers", look: lookThroughLedgers },
   { name: "contact book", look: lookInBook },
   { name: "budgets", look: lookThroughBudgets },
+  { name: "brand agents", look: lookThroughBrands },
+  { name: "texts of other contacts", look: rewriteContacts },
   {
     name: "outbox",
     look: async ({ env, tenantId, traces }) => ({ changed: 0, waiting: await unsentSaying(env, tenantId, traces.mentions), next: null }),
@@ -71,13 +78,13 @@ export async function search(
   env: Env,
   tenantId: string,
   person: Person,
-  { progress, apply, forMs }: { progress: Progress; apply: boolean; forMs: number },
+  { progress, apply, forMs, asker }: { progress: Progress; apply: boolean; forMs: number; asker: CallOptions },
 ): Promise<Progress> {
   const stopAt = Date.now() + forMs;
   const now = { ...progress, removed: { ...progress.removed } };
   const traces = new Traces(person);
   for (let place = PLACES[now.at]; place && Date.now() < stopAt; place = PLACES[now.at]) {
-    const { changed, waiting, next } = await place.look({ env, tenantId, person, traces, apply, waiting: now.waiting }, now.from);
+    const { changed, waiting, next } = await place.look({ env, tenantId, person, traces, apply, asker, waiting: now.waiting }, now.from);
     if (changed > 0) now.removed[place.name] = (now.removed[place.name] ?? 0) + changed;
     now.found += changed;
     now.waiting += waiting;
@@ -85,6 +92,11 @@ export async function search(
     if (next === null) now.at++;
   }
   return now;
+}
+
+/** Whether a pass has looked nowhere yet. */
+export function isBeginning({ at, from }: Progress): boolean {
+  return at === 0 && from === null;
 }
 
 /** Whether a pass has looked everywhere. */
@@ -119,6 +131,15 @@ async function lookThroughBudgets({ env, tenantId, person, apply }: Search, from
   const found = await Promise.all(accounts.map(({ account }) => budgetOf(env, tenantId, account).forget(person, apply)));
   const changed = found.reduce((sum, one) => sum + one, 0);
   return { changed, waiting: 0, next: accounts.length === OBJECTS ? (accounts.at(-1)?.account ?? null) : null };
+}
+
+async function lookThroughBrands({ env, tenantId, person, apply }: Search, from: string | null): Promise<Rewritten> {
+  const rows = await query<{ brand: string }>(
+    env.DB,
+    sql`SELECT brand FROM brands WHERE tenant_id = ${tenantId} AND brand > ${from ?? ""} ORDER BY brand LIMIT ${OBJECTS}`,
+  );
+  const found = await Promise.all(rows.map(({ brand }) => brandAgentOf(env, tenantId, brand).forget(person, apply)));
+  return { ...sumOf(found), next: rows.length === OBJECTS ? (rows.at(-1)?.brand ?? null) : null };
 }
 
 function sumOf(found: readonly { changed: number; waiting: number }[]): { changed: number; waiting: number } {

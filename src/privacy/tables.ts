@@ -3,6 +3,7 @@ import { ENGINE_TEXTS, type TextTable } from "../engine/index.ts";
 /** The app's tables whose rows say something of people without being theirs. */
 const APP_TEXTS: readonly TextTable[] = [
   { table: "webhook_deliveries", key: ["id"], texts: ["fact_id", "attempts"], order: ["endpoint_id", "matched_at", "id"] },
+  { table: "crm_failures", key: ["sync_id", "contact_id"], texts: ["message"], order: ["sync_id", "contact_id"] },
   { table: "batches", key: ["batch_id"], texts: ["cancel_reason"], order: ["created_at", "batch_id"] },
   { table: "batch_keys", key: ["batch_id", "key"], texts: ["key"], order: ["batch_id", "key"] },
 ];

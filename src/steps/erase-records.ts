@@ -1,6 +1,6 @@
 import { readOf } from "../crm/account.ts";
 import { defineStep, type EffectCall, sql } from "../engine/index.ts";
-import { begun } from "../privacy/forget.ts";
+import { recordsOf } from "../privacy/forget.ts";
 import { type Crm, crm } from "../providers/index.ts";
 
 interface Input {
@@ -18,8 +18,7 @@ export const eraseRecords = defineStep({
   retries: { limit: 8, delay: "5 seconds", backoff: "exponential" },
   timeout: "2 minutes",
   async run({ input, key, signal, trace, env }: EffectCall<Input>): Promise<{ erased: number; left: number }> {
-    const { known } = await begun({ ...input, env: env as Env });
-    const { records, unsure } = known;
+    const { records, unsure } = await recordsOf({ ...input, env: env as Env });
     if (records.length + unsure.length === 0) return { erased: 0, left: 0 };
     // The ids of one account are other people's in another.
     await readOf(env, input.tenantId, sql`SELECT 1`);

@@ -20,6 +20,9 @@ import { timeoutMs } from "../webhooks/settings.ts";
 /** How a delivery came out without an error: taken, refused for good, or not sent because its endpoint is off or deleted. */
 export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "skipped"; why: string } | { state: "off" };
 
+/** Why a delivery is not made whose fact names a person who was forgotten while its endpoint was off. */
+const NAMES_A_FORGOTTEN =
+  "It named a person who was forgotten while the endpoint was off. Made again, it says a pseudonym in the person's place.";
 /** Of an answer, as much is read and kept. */
 const ANSWER_BYTES = 1024;
 /** The status says what became of it; the words behind it are not waited for. */
@@ -40,6 +43,7 @@ export const postWebhook = defineStep({
   run: async ({ input: delivery, key, fetch, signal, env }: EffectCall<Delivery>): Promise<Posted> => {
     const began = Date.now();
     const { target, ready } = await aim(env, delivery);
+    if (target?.isSkipped) return { state: "skipped", why: NAMES_A_FORGOTTEN };
     if (target?.state === "disabled") return { state: "off" };
     if (target?.state !== "enabled" || !ready) return { state: "skipped", why: "The endpoint is deleted." };
     const line: Attempt = {
@@ -79,7 +83,7 @@ async function aim(env: Cloudflare.Env, delivery: Delivery): Promise<{ target: T
   let seen: (Ready & { url: string }) | undefined;
   for (;;) {
     const target = await targetOf(env.DB, delivery);
-    if (target?.state !== "enabled") return { target };
+    if (target?.state !== "enabled" || target.isSkipped) return { target };
     if (target.url === seen?.url) return { target, ready: seen };
     const askedAt = Date.now();
     const body = seen ? seen.body : (delivery.body ?? bodyOf(env, delivery));

@@ -123,11 +123,44 @@ export function settleDelivery(tenantId: string, id: string, state: Exclude<Deli
   return sql`UPDATE webhook_deliveries SET state = ${state} WHERE id = ${id} AND tenant_id = ${tenantId}`;
 }
 
+/** A delivery that waits for an endpoint that is off, with the command that it is made by. */
+export interface PutOff {
+  id: string;
+  endpoint_id: string;
+  /** The endpoint's. */
+  version: number;
+  fact_id: string;
+  envelope: string;
+}
+
+/** Deliveries that wait for endpoints that are off, and may say something: their facts' names, or the commands of their first instances. */
+export function selectPutOff(tenantId: string, mentions: readonly string[]): Statement {
+  return sql`
+    SELECT d.id, d.endpoint_id, v.version, d.fact_id, coalesce(i.envelope, '') AS envelope
+    FROM webhook_versions v
+    CROSS JOIN webhook_deliveries d ON d.tenant_id = v.tenant_id AND d.endpoint_id = v.endpoint_id
+    LEFT JOIN instances i ON i.id = d.id AND i.tenant_id = d.tenant_id
+    WHERE v.tenant_id = ${tenantId} AND v.replaced_at IS NULL AND v.state = 'disabled' AND d.state = 'pending'
+      AND EXISTS (SELECT 1 FROM json_each(${JSON.stringify(mentions)}) m
+        WHERE instr(lower(d.fact_id || char(10) || coalesce(i.envelope, '')), m.value) > 0)`;
+}
+
+/** Those that still wait for an endpoint that is off are not made any more: their instances find that when they look again. */
+export function skipPutOff(tenantId: string, ids: readonly string[]): Statement {
+  return sql`
+    UPDATE webhook_deliveries AS d SET state = 'skipped'
+    WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND tenant_id = ${tenantId} AND state = 'pending'
+      AND EXISTS (SELECT 1 FROM webhook_versions v
+        WHERE v.tenant_id = d.tenant_id AND v.endpoint_id = d.endpoint_id AND v.replaced_at IS NULL AND v.state = 'disabled')`;
+}
+
 /** Where a delivery goes now. */
 export interface Target {
   version: number;
   url: string;
   state: string;
+  /** True of a delivery that is not to be made any more: `skipPutOff`. */
+  isSkipped: boolean;
   /** How often the delivery was tried before. */
   tried: number;
   /** Generations of the secret that sign, newest first. */
@@ -136,16 +169,19 @@ export interface Target {
 
 /** The endpoint of a delivery as it is now; undefined when retention has removed it. */
 export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id }: Delivery): Promise<Target | undefined> {
-  const [row] = await query<Omit<Target, "generations"> & { generations: string }>(
+  const [row] = await query<Omit<Target, "generations" | "isSkipped"> & { generations: string; skipped: number }>(
     db,
     sql`
       SELECT version, url, state,
+        EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.id = ${id} AND d.tenant_id = v.tenant_id AND d.state = 'skipped') AS skipped,
         coalesce((SELECT tried FROM webhook_deliveries d WHERE d.id = ${id} AND d.tenant_id = v.tenant_id), 0) AS tried,
         (SELECT json_group_array(generation ORDER BY generation DESC) FROM webhook_secrets s
           WHERE s.tenant_id = v.tenant_id AND s.endpoint_id = v.endpoint_id AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations
       FROM webhook_versions v WHERE tenant_id = ${tenant_id} AND endpoint_id = ${endpoint_id} AND replaced_at IS NULL`,
   );
-  return row && { ...row, generations: JSON.parse(row.generations) as number[] };
+  if (!row) return undefined;
+  const { skipped, generations, ...target } = row;
+  return { ...target, isSkipped: skipped > 0, generations: JSON.parse(generations) as number[] };
 }
 
 const LOGGED = fragment("id, config_version, entity, fact_id, fact_type, state, matched_at, tried");

@@ -51,7 +51,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   objects: ["engine", "messages", "facts", "brand", "contacts"],
   brand: ["engine", "messages"],
   contacts: ["engine", "facts", "objects"],
-  privacy: ["engine", "messages", "contacts", "crm", "objects", "providers", "batches", "facts"],
+  privacy: ["engine", "messages", "contacts", "crm", "objects", "providers", "batches", "facts", "webhooks"],
   crm: ["engine", "messages", "contacts", "objects", "providers"],
   derive: ["engine", "messages", "facts", "objects", "contacts"],
   webhooks: ["engine", "messages", "facts", "objects"],

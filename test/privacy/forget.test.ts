@@ -1,6 +1,5 @@
-import { introspectWorkflow } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { type Caller, callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
 import { seedInstance, seedLetter } from "../api/seed.ts";
 import { settled } from "../app/other-tenant.ts";
@@ -9,6 +8,7 @@ import { command, event, linkOf, merge, notify, recordsOf, synced, theCrm } from
 import { projected, state } from "../facts/facts.ts";
 import { endpoint } from "../webhooks/hook.ts";
 import { placesOf } from "./everything.ts";
+import { unhurried } from "./unhurried.ts";
 
 /** Where there is something of such a person. */
 const KEPT_IN = [
@@ -17,13 +17,6 @@ const KEPT_IN = [
     (name) => `table ${name}`,
   ),
 ];
-
-/** Nothing in this file waits for what is under way. */
-async function unhurried(): Promise<void> {
-  const introspector = await introspectWorkflow(env.FORGET_CONTACT);
-  await introspector.modifyAll((instance) => instance.disableSleeps());
-  onTestFinished(() => introspector.dispose());
-}
 
 /** A person of whom there is something wherever something can be, beside a neighbour of whom there is as much. */
 async function somebody() {
@@ -63,7 +56,7 @@ async function forget(caller: Caller, contactId: string): Promise<Json> {
 }
 
 it("a person who is forgotten is found nowhere any more, sums stay, and nothing brings them back", { timeout: 240_000 }, async () => {
-  await unhurried();
+  await unhurried("FORGET_CONTACT");
   const { caller, person, words, neighbour, file } = await somebody();
   const { tenantId } = caller;
   const account = fresh("a");
@@ -206,7 +199,7 @@ function letterBody(tenantId: string, fact: Json): Json {
 }
 
 it("what is under way and names the person is waited for, and then gone through", { timeout: 120_000 }, async () => {
-  await unhurried();
+  await unhurried("FORGET_CONTACT");
   const { caller, person, words } = await somebody();
   await completed(caller, `contact_id,email\n${person.id},${person.email}\n`);
   const letter = { contact_id: person.id, occasion: person.email };
@@ -226,7 +219,7 @@ it("what is under way and names the person is waited for, and then gone through"
 });
 
 it("who is deleted for their privacy in the CRM is forgotten here", { timeout: 120_000 }, async () => {
-  await unhurried();
+  await unhurried("FORGET_CONTACT");
   const { caller, person, words, neighbour, file } = await somebody();
   await completed(caller, file);
   await synced(caller);

@@ -1,0 +1,24 @@
+import type { Traces } from "./traces.ts";
+
+/** Properties by which a contact itself is reached and called, here and in the CRM: a household or an office may share them with somebody who is forgotten. */
+const ITS_OWN = new Set(["email", "name", "firstname", "lastname", "phone", "mobilephone"]);
+
+/**
+ * The properties of a contact without what they say of somebody else; the same object where that is nothing. Every text is searched, whatever a tenant
+ * calls it, but for those by which the contact itself is reached and called.
+ */
+export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
+  const entries = Object.entries(properties).map(([name, value]) => {
+    if (typeof value !== "string" || ITS_OWN.has(name)) return [name, value] as const;
+    // As a field of this name first: one that names a contact says an id, however short.
+    return [name, traces.rewrite("property", traces.rewrite(name, value)) as Value] as const;
+  });
+  return entries.every(([name, value]) => value === properties[name]) ? properties : Object.fromEntries(entries);
+}
+
+/** The same of properties that are kept as text: the text itself where nothing in it is meant. */
+export function textWithoutPerson(text: string, traces: Traces): string {
+  const properties = JSON.parse(text) as Record<string, unknown>;
+  const rewritten = withoutPerson(properties, traces);
+  return rewritten === properties ? text : JSON.stringify(rewritten);
+}

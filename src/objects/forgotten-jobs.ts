@@ -1,0 +1,35 @@
+import { type Person, Traces } from "../contacts/traces.ts";
+import type { Rewritten } from "../engine/index.ts";
+
+/** Columns of an agent's tables that may say what a job is called, with what tells a row from the others. Cycles and keywords name work, and stay. */
+const TEXTS = [
+  ["requests", "place", "correlation_id"],
+  ["requests", "place", "causation_id"],
+  ["decisions", "place", "reason"],
+  ["cycles", "instance_id", "answer"],
+] as const;
+
+/**
+ * Puts pseudonyms in the place of a person in what an agent keeps of the jobs that asked it. A request that is being sent waits: its command says the same.
+ * `apply: false` only counts.
+ */
+export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): Rewritten {
+  const traces = new Traces(person);
+  const mentions = JSON.stringify(traces.mentions);
+  const found = { changed: 0, waiting: 0, next: null };
+  for (const [table, key, column] of TEXTS) {
+    const said = sql.exec<{ key: SqlStorageValue; text: string; state: string }>(
+      `SELECT ${key} AS key, ${column} AS text, ${table === "requests" ? "state" : "''"} AS state FROM ${table}
+       WHERE EXISTS (SELECT 1 FROM json_each(?) m WHERE instr(lower(${column}), m.value) > 0)`,
+      mentions,
+    );
+    for (const { key: of, text, state } of said.toArray()) {
+      const rewritten = traces.rewrite(column, text);
+      if (rewritten === text) continue;
+      const isSent = state !== "to_send";
+      found[isSent ? "changed" : "waiting"]++;
+      if (apply && isSent) sql.exec(`UPDATE ${table} SET ${column} = ? WHERE ${key} = ?`, rewritten, of);
+    }
+  }
+  return found;
+}
