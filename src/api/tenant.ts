@@ -2,7 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type Catalog, enqueue, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { TenantDelete } from "../messages/tenant.ts";
-import { tenantPreview } from "../privacy/tenant.ts";
+import { endTokens, tenantPreview } from "../privacy/tenant.ts";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
@@ -23,7 +23,7 @@ const remove = createRoute({
   operationId: "deleteTenant",
   summary: "Delete everything that is kept of the token's tenant, the token too",
   description:
-    "It cannot be undone. What the CRM, sites and receivers of webhooks have is theirs. Stop what sends messages to the tenant's queues before.",
+    "It cannot be undone. From the answer on the tenant's tokens are refused, also this one: if the answer was lost, a 401 says that it was accepted. What the CRM, sites and receivers of webhooks have is theirs. Stop what sends messages to the tenant's queues before.",
   ...needs("operate"),
   request: { body: jsonBody(deleteSchema) },
   responses: {
@@ -49,6 +49,8 @@ export function tenant(catalog: Catalog) {
     const payload = { tenant: named, asked_by: actor, ...rest };
     const [accepted] = await enqueue(env, catalog, { tenantId, source: `api/${actor}` }, [{ type: TenantDelete.type, payload }]);
     if (!accepted || accepted instanceof MillraceError) throw accepted;
+    // A command that is written down is done whatever comes of this; its first step ends what tokens are left.
+    await endTokens(env, bound.caller, rest.reason);
     const { instanceId, replayed } = accepted;
     return context.json({ instance_id: instanceId, replayed }, 202, { location: `/v1/instances/${instanceId}` });
   });

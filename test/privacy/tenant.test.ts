@@ -1,16 +1,10 @@
-import { introspectWorkflow } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { callerWith, expectProblem, fresh, type Json, until } from "../api/client.ts";
 import { seedInstance } from "../api/seed.ts";
 import { everythingOf, otherTenant } from "../app/other-tenant.ts";
 import { everything } from "./everything.ts";
-
-async function unhurried(): Promise<void> {
-  const introspector = await introspectWorkflow(env.DELETE_TENANT);
-  await introspector.modifyAll((instance) => instance.disableSleeps());
-  onTestFinished(() => introspector.dispose());
-}
+import { unhurried } from "./unhurried.ts";
 
 /** What stays of a deleted tenant: the audit's row and the command that did it; and what is not the deployment's: its upstreams' programs. */
 const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table actions", "table instances"];
@@ -18,11 +12,14 @@ const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table actions", "table 
 it("a tenant who is deleted leaves nothing in tables, buckets and objects but the proof; another one's stays as it was", {
   timeout: 240_000,
 }, async () => {
-  await unhurried();
+  await unhurried("DELETE_TENANT");
   const [gone, stays] = [await otherTenant(), await otherTenant()];
   const { caller, names, secret } = gone;
   await env.PAYLOADS.put(`files/${caller.tenantId}/people.csv`, secret);
   const running = await seedInstance(caller.tenantId, { status: "waiting" });
+  await env.PAYLOADS.put(`archive/${caller.tenantId}/0/1.jsonl`, secret);
+  const colleague = await callerWith(["enqueue"], caller.tenantId);
+  expect((await colleague.ask("before")).status).toBe(202);
   const before = await everythingOf(stays);
 
   const asked = { tenant: caller.tenantId, reason: "the contract has ended" };
@@ -31,6 +28,9 @@ it("a tenant who is deleted leaves nothing in tables, buckets and objects but th
   expect(preview.body.found).toMatchObject({ contacts: 3, ledgers: expect.any(Number), articles: expect.any(Number), "files files": 1 });
   const { status, body } = await caller.post("/v1/tenant/delete", asked);
   expect(status, JSON.stringify(body)).toBe(202);
+  // Both tokens were used a moment ago.
+  expectProblem(await caller.ask("one more"), 401, "unauthorized");
+  expectProblem(await colleague.ask("one more"), 401, "unauthorized");
   const row = () => env.DB.prepare("SELECT status, error FROM instances WHERE id = ?1").bind(body.instance_id).first<Json>();
   expect(await until(row, ({ status }) => status === "complete" || status === "errored")).toEqual({ status: "complete", error: null });
 
@@ -42,7 +42,7 @@ it("a tenant who is deleted leaves nothing in tables, buckets and objects but th
   await expect(env.RESEARCH_KEYWORD.get(names.correlation_id ?? "")).rejects.toThrow();
   const { items } = (await (await callerWith(["read"], caller.tenantId)).get("/v1/audit")).body;
   expect(items).toMatchObject([{ verb: "delete_tenant", actor: "ada", target: caller.tenantId, reason: asked.reason, result: "applied" }]);
-  expect(items[0].detail.removed).toMatchObject({ contacts: 3, tokens: 1 });
+  expect(items[0].detail.removed).toMatchObject({ contacts: 3, "archive files": 1 });
   expect(await everythingOf(stays)).toEqual(before);
 });
 
