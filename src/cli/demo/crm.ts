@@ -2,6 +2,7 @@ import { Refusal } from "../command.ts";
 import { paint, say, seconds } from "../terminal.ts";
 import { numberFrom } from "./arguments.ts";
 import { type CrmApi, crmApi } from "./crm/api.ts";
+import { forgets } from "./crm/forgets.ts";
 import { moves } from "./crm/moves.ts";
 import { heldUp, idOf, type People, peopleOf, REFUSED_COMPANY } from "./crm/people.ts";
 import { until, watchAndKill } from "./crm/watch.ts";
@@ -17,6 +18,9 @@ const SYNC = "spring";
 const SHOWN = 3;
 /** Whom a person renames in the CRM. */
 const EDITED = 42;
+/** Who is forgotten, and of whom it is said that they were referred by them. */
+const LEAVING = 8;
+const FRIEND = 9;
 
 export const crm: Story = {
   title: "ten thousand contacts to a CRM and back, within its limit, through two kills (--contacts 1000 for fewer)",
@@ -84,7 +88,10 @@ async function tell(stage: Stage): Promise<void> {
     `  ${calls.total} calls; never more than ${calls.most_in_10_seconds} in any ten seconds, of ${BURST} allowed; ${calls.refused_by_limit} answers of 429.`,
   );
 
-  chapter(6, "The deployment is given another account of the CRM, an empty one");
+  chapter(6, "A person asks to be forgotten");
+  await forgets(stage, api, { person: idOf(LEAVING), address: `person${LEAVING}@example.com`, friend: idOf(FRIEND) });
+
+  chapter(7, "The deployment is given another account of the CRM, an empty one");
   await moves(stage, api, idOf(EDITED));
   say(
     `\n${paint("green", "✓")} ${paint("bold", `Every contact is in the CRM once, through ${times(kills, "kill")}, and its limit was never passed.`)}`,

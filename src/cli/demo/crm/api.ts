@@ -70,6 +70,13 @@ export function crmApi(url: string, token: string) {
         )
       ).items[0],
     knownAs: async (id: string) => (await ask<{ canonical_id: string }>("GET", `/v1/contacts/${id}`)).canonical_id,
+    /** Forgets a person, or only says what would go. */
+    forget: (id: string, isDry: boolean) =>
+      ask<{ found: Record<string, number>; instance_id: string }>("POST", "/v1/contacts/forget", {
+        contact_id: id,
+        reason: "asked for it",
+        dry_run: isDry,
+      }),
     setFaults: (faults: CrmFault[]) => ask<void>("PUT", "/embedded/crm/faults", faults),
     edit: (id: string, properties: Record<string, string>) => ask<CrmRecord>("POST", "/embedded/crm/edits", { id, properties }),
     calls: () => ask<Calls>("GET", "/embedded/crm/calls"),
