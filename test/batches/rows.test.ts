@@ -4,6 +4,7 @@ import { cutCsv, toCsv } from "../../src/batches/csv.ts";
 import type { Cut, Piece } from "../../src/batches/cut.ts";
 import { cutJsonl } from "../../src/batches/jsonl.ts";
 import { MAX_ROW_BYTES } from "../../src/batches/limits.ts";
+import { howMany } from "../full-size.ts";
 
 const encoder = new TextEncoder();
 const HUGE = "x".repeat(MAX_ROW_BYTES + 1);
@@ -60,7 +61,7 @@ describe("A CSV file", () => {
         const pieces = csv(endsBare ? file.replace(/\n$/, "") : file, width, at);
         expect(pieces.map(({ content }) => content)).toEqual(rows);
       }),
-      { numRuns: 300 },
+      { numRuns: howMany(100, 300) },
     );
   });
 
@@ -74,7 +75,7 @@ describe("A CSV file", () => {
         const file = parts.join("");
         expect(csv(file, 2, at)).toEqual(csv(file, 2));
       }),
-      { numRuns: 500 },
+      { numRuns: howMany(150, 500) },
     );
   });
 
@@ -204,7 +205,7 @@ describe("A JSON Lines file", () => {
         const file = values.map((value) => JSON.stringify(value) + end).join("");
         expect(jsonl(file, at).map(({ content }) => JSON.parse(content ?? ""))).toEqual(JSON.parse(JSON.stringify(values)));
       }),
-      { numRuns: 300 },
+      { numRuns: howMany(100, 300) },
     );
   });
 

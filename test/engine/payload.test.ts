@@ -339,7 +339,9 @@ describe("Trouble of the recorder", () => {
 });
 
 describe("Outputs", () => {
-  it("W32 three hundred of 120 KB, more than one answer carries: the run passes again, and each is read when its step asks for it", async () => {
+  it("W32 three hundred of 120 KB, more than one answer carries: the run passes again, and each is read when its step asks for it", {
+    timeout: 120_000,
+  }, async () => {
     const items = Array.from({ length: 300 }, (_, index) => String(index));
     let broken = true;
     const { instanceId } = await runLab(async ({ step }) => {

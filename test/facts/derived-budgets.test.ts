@@ -4,6 +4,7 @@ import { describe, expect, it } from "vitest";
 import { codeOf } from "../../src/engine/index.ts";
 import { BUDGET_LIMITS, budgetOf, canSpend } from "../../src/objects/budgets.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json } from "../api/client.ts";
+import { howMany } from "../full-size.ts";
 import { chances, deliver, recordedFact } from "./derived.ts";
 
 /** A caller with an account that has a limit. */
@@ -216,10 +217,10 @@ describe("A budget", () => {
   });
 });
 
-describe("10,000 asks at once", () => {
-  const ASKS = 10_000;
-  const WAVE = 2_500;
-  const LIMIT = 150_000;
+describe("Thousands of asks at once", () => {
+  const ASKS = howMany(3_000, 10_000);
+  const WAVE = ASKS / 4;
+  const LIMIT = 15 * ASKS;
 
   it("oversell nothing: a hot account and quiet ones, keys that come twice, charges in between, the object evicted in the middle", {
     timeout: 90_000,
