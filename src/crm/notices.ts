@@ -110,8 +110,9 @@ function stampOf(event: ContactEvent) {
 /** The CRM's clock may be behind ours by so much. */
 const CLOCKS_DIFFER_MS = 5000;
 
-/** Events that say something we do not know. One look for all of them. */
+/** Events that say something we do not know. One look for all of them, and none where there is nothing but our own doings. */
 async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly ContactEvent[]): Promise<ContactEvent[]> {
+  if (events.length === 0) return [];
   const crmIds = [...new Set(events.flatMap(({ objectId }) => objectId ?? []))];
   const found = await query<{ crmId: string; known: string; updatedAt: number; sending: number }>(
     env.DB,

@@ -3,6 +3,7 @@ import { hubspotSignature, SIGNATURE_HEADER, TIMESTAMP_HEADER } from "../../hubs
 /** HubSpot's own: as many events in one message, and as many attempts at one event. */
 const MAX_EVENTS = 100;
 const MAX_ATTEMPTS = 10;
+const MESSAGES_AT_ONCE = 10;
 const TIMEOUT_MS = 5_000;
 /** HubSpot spreads its attempts over a day. Here they follow sooner, doubling from one second to one minute. */
 const BACKOFF_MS = { first: 1_000, most: 60_000 };
@@ -42,17 +43,26 @@ export class Deliveries {
     return this.#sql.exec<{ at: number | null }>("SELECT min(due_at) AS at FROM events").one().at ?? undefined;
   }
 
-  /** Sends one message of what is due. Events that were not answered with 2xx come again; after the last attempt they are dropped. */
+  /**
+   * Sends what is due, some messages in their order. Events that were not answered with 2xx come again; after the last attempt they are dropped.
+   */
   async sendDue(target: Target): Promise<void> {
+    for (let sent = 0; sent < MESSAGES_AT_ONCE && (await this.#sendSome(target)); sent++);
+  }
+
+  /** One message. Answers whether it was taken. */
+  async #sendSome(target: Target): Promise<boolean> {
     const now = Date.now();
     const due = this.#sql.exec<EventRow>("SELECT * FROM events WHERE due_at <= ? ORDER BY due_at, id LIMIT ?", now, MAX_EVENTS).toArray();
-    if (due.length === 0) return;
+    if (due.length === 0) return false;
     const body = JSON.stringify(due.map((event) => ({ eventId: event.id, attemptNumber: event.attempt, ...JSON.parse(event.body) })));
     const status = await post(target, body, String(now)).catch(() => null);
     const ids = due.map(({ id }) => id);
     this.#sql.exec("INSERT INTO deliveries (at, url, events, status) VALUES (?, ?, ?, ?)", now, target.url, JSON.stringify(ids), status);
-    if (status !== null && status >= 200 && status <= 299) this.#forget(ids);
+    const isTaken = status !== null && status >= 200 && status <= 299;
+    if (isTaken) this.#forget(ids);
     else this.#again(due);
+    return isTaken;
   }
 
   report(): { deliveries: Delivery[]; waiting: number } {
