@@ -4,8 +4,7 @@ import { fragment, now, query, type Statement, sql } from "../engine/index.ts";
 /** Characters of a property's text, and of a name. */
 export const MAX_VALUE_CHARACTERS = 2000;
 export const MAX_NAME_CHARACTERS = 200;
-/** Properties that one row of a file may name, and those that a contact may have of all that wrote it. */
-const MAX_NAMED = 50;
+/** Properties of a contact, of all that wrote it. A row of a file may name as many: what was exported is imported. */
 export const MAX_PROPERTIES = 200;
 
 const value = z.union([z.string().max(MAX_VALUE_CHARACTERS), z.number(), z.boolean(), z.null()]);
@@ -19,7 +18,7 @@ export const contactRowSchema = z.strictObject({
   name: z.string().max(MAX_NAME_CHARACTERS).optional(),
   properties: z
     .record(z.string().min(1).max(64), value)
-    .refine((properties) => Object.keys(properties).length <= MAX_NAMED, `has more than ${MAX_NAMED} entries`)
+    .refine((properties) => Object.keys(properties).length <= MAX_PROPERTIES, `has more than ${MAX_PROPERTIES} entries`)
     .default({}),
 });
 

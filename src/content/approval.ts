@@ -1,6 +1,6 @@
 import { brandSettings } from "../brand/settings.ts";
 import type { ApprovalRequest } from "../engine/index.ts";
-import { type ArticleKey, loadArticleOf } from "./articles.ts";
+import { type ArticleKey, loadPublishable } from "./articles.ts";
 import { cut } from "./cut.ts";
 import { excerpt } from "./excerpt.ts";
 
@@ -12,7 +12,7 @@ const TITLE = { characters: 200, bytes: 400 };
 export async function publishQuestion(db: D1Database, { brand, ...key }: ArticleKey & { brand: string }): Promise<ApprovalRequest | null> {
   const settings = await brandSettings(db, key.tenantId, brand);
   if (settings.approval === "none") return null;
-  const { id, keyword, title, body } = await loadArticleOf(db, { brand, ...key });
+  const { id, keyword, title, body } = await loadPublishable(db, { brand, ...key });
   return {
     question: `Publish “${cut(title, TITLE)}” on ${brand}?`,
     details: { content_id: id, title: cut(title, TITLE), keyword, excerpt: excerpt(body), words: wordCount(body) },

@@ -78,10 +78,11 @@ export function markUnpublished({ tenant_id, content_id, revision }: ArticleChan
     UPDATE articles SET status = 'unpublished', revision = ${revision}, store = NULL WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
-/** Somebody said no, or nobody said yes. */
+/** Somebody said no, or nobody said yes, to an article whose page is not up. */
 export function markRejected({ tenant_id, content_id, revision }: ArticleChange): Statement {
   return sql`
-    UPDATE articles SET status = 'rejected', revision = ${revision} WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
+    UPDATE articles SET status = 'rejected', revision = ${revision}
+    WHERE id = ${content_id} AND tenant_id = ${tenant_id} AND status <> 'published'`;
 }
 
 /** Changes nothing, and one row if the article is still as it was read: what the audit of an action about it goes by. */
@@ -113,6 +114,13 @@ export async function loadArticleOf(db: D1Database, { brand, ...key }: ArticleKe
   const article = await loadArticle(db, key);
   if (article.brand === brand) return article;
   throw notRetryable(`The article ${key.id} is one of ${article.brand}, not of ${brand}: send content.publish with its own brand.`);
+}
+
+/** The same, if it may be published at all. Errors: `not_retryable` for one that was rejected. */
+export async function loadPublishable(db: D1Database, key: ArticleKey & { brand: string }): Promise<Article> {
+  const article = await loadArticleOf(db, key);
+  if (article.status !== "rejected") return article;
+  throw notRetryable(`The article ${key.id} was rejected, for good: have another one written about “${article.keyword}”.`);
 }
 
 /** Where an article's page lives below the page store's root. Two tenants may have a brand of one name: the tenant's comes first. */

@@ -1,4 +1,4 @@
-import { type ArticleKey, loadArticleOf } from "../content/articles.ts";
+import { type ArticleKey, loadArticleOf, loadPublishable } from "../content/articles.ts";
 import { type LivePage, livePage, pageOf } from "../content/page.ts";
 import { storeOf, takeDown } from "../content/page-store.ts";
 import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall } from "../engine/index.ts";
@@ -18,7 +18,7 @@ const put = defineStep({
   // Tried again soon, because somebody may be watching, and for four minutes in all: a store that is away for one is nobody's trouble.
   retries: { limit: 7, delay: "2 seconds", backoff: "exponential" },
   async run({ input, key, signal, trace, env }: EffectCall<BrandArticle>) {
-    const article = await loadArticleOf(env.DB, input);
+    const article = await loadPublishable(env.DB, input);
     const store = storeOf(env, article);
     return livePage(article, await store.put(pageOf(article, env), { key, signal, trace }), store);
   },

@@ -18,7 +18,10 @@ export const publishArticle = defineWorkflow({
     const { approved } = question ? await step.approve("agree", question) : { approved: true };
     if (!approved) {
       return step.commit("mark rejected", async () => {
-        const rejected = nextChange(await loadArticle(env.DB, article));
+        const found = await loadArticle(env.DB, article);
+        // Asked twice, and the other answer was yes: a page that is up is taken down by `unpublish`, not by a no to putting it up.
+        if (found.status === "published") return { output: "It is published already." };
+        const rejected = nextChange(found);
         return { statements: [markRejected(rejected)], emit: [ContentRejected.from(rejected)] };
       });
     }

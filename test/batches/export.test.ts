@@ -19,6 +19,10 @@ it("an export holds what was imported, in the order of its keys, and imported el
   const caller = await callerWith();
   const other = await callerWith();
   await completed(caller, `${contactsCsv(1300)}odd,o@example.com,"a ""b""\nc\rd, é 😀",\n`);
+  const wide = Object.fromEntries(Array.from({ length: 200 }, (_, index) => [`p${index}`, "x".repeat(100)]));
+  await completed(caller, JSON.stringify({ contact_id: "wide", email: "w@example.com", properties: wide }), {
+    type: "application/x-ndjson",
+  });
   const rows = (await contactsOf(caller.tenantId)).map(({ contact_id, email, name, properties }) => ({
     contact_id,
     email,
@@ -27,7 +31,7 @@ it("an export holds what was imported, in the order of its keys, and imported el
   }));
   for (const more of [{ format: "jsonl" }, { format: "csv", formulas: "keep" }]) {
     const { batch, text } = await exported(caller, more);
-    expect(batch.rows.done).toBe(1301);
+    expect(batch.rows.done).toBe(1302);
     if (more.format === "jsonl")
       expect(
         text

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { keeperOf } from "../../src/engine/index.ts";
-import { type Caller, callerWith, expectProblem, type Json, reaches, send, until } from "../api/client.ts";
+import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../api/client.ts";
 import { ledger } from "../providers/embedded.ts";
 import { askToPublish, becomes, draft, noApproval, publish, wantsApproval } from "./article.ts";
 
@@ -91,6 +91,29 @@ describe("An article of a brand that wants a person's yes", () => {
     expect(await putUp(article.slug)).toEqual(calls);
     const { items } = (await caller.get("/v1/approvals")).body;
     expect(items).toMatchObject([{ state: status === "published" ? "approved" : "rejected", decided_by: null }]);
+  });
+
+  it.each([
+    ["approve", "reject", "published", "complete"],
+    ["reject", "approve", "rejected", "errored"],
+  ] as const)("asked about twice, goes by the first answer: after %s, a later %s changes nothing", async (first, second, status, end) => {
+    const caller = await callerWith();
+    const { article, instance, approval } = await asked(caller);
+    const again = { type: "content.publish", payload: { content_id: article.id, brand: "careful" } };
+    const { body } = await caller.post("/v1/commands", again, { "idempotency-key": fresh("again") });
+    expect(body.instance_id).not.toBe(instance);
+    await reaches(caller, body.instance_id, "waiting");
+    const { items } = (await caller.get("/v1/approvals?state=pending")).body;
+    const other = items.find(({ instance_id }: Json) => instance_id === body.instance_id);
+
+    expect((await caller.post(`${approval}/${first}`, { reason: "First." })).status).toBe(202);
+    const settled = await becomes(caller, article, status);
+    expect((await caller.post(`/v1/approvals/${other.id}/${second}`, { reason: "Second." })).status).toBe(202);
+    await reaches(caller, body.instance_id, end);
+    const { status: left, revision, url } = (await caller.get(`/v1/articles/${article.id}`)).body;
+    expect({ status: left, revision, url }).toEqual({ status, revision: settled.revision, url: settled.url });
+    expect(await putUp(article.slug)).toEqual(status === "published" ? ["created"] : []);
+    expect(await emitted(caller, body.instance_id)).toEqual([]);
   });
 
   it("goes on waiting when the brand changes its mind meanwhile", async () => {
