@@ -63,7 +63,8 @@ export async function beginSend(
       WHERE NOT EXISTS (${othersOf(key, rows)}) AND NOT ${isOtherAccount(tenantId, account)}
         AND NOT EXISTS (SELECT 1 FROM json_each(${rows}) c LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
           WHERE coalesce(l.version, 0) <> c.value->>'version')
-      ON CONFLICT (tenant_id, send_id) DO UPDATE SET until = excluded.until, contacts = excluded.contacts
+      ON CONFLICT (tenant_id, send_id) DO UPDATE SET until = excluded.until, contacts = (
+        SELECT json_group_array(json(value)) FROM (SELECT value FROM json_each(excluded.contacts) UNION ALL ${droppedFrom(rows)}))
       RETURNING 1`,
   ]);
   if (answers.at(-1)?.length) return undefined;
@@ -83,6 +84,13 @@ export async function heldPlan(db: D1Database, { tenantId, sendId }: SendKey): P
       UPDATE crm_sends SET until = ${now} + ${HOLD_MS} WHERE tenant_id = ${tenantId} AND send_id = ${sendId} RETURNING contacts`,
   );
   return row && (JSON.parse(row.contacts) as SentContact[])[0]?.plan;
+}
+
+/** Contacts that attempts before sent, and this one does not bring: what may have arrived of them is known to their links when the push ends. */
+function droppedFrom(rows: string): Statement {
+  return sql`
+    SELECT json_remove(o.value, '$.plan') AS value FROM json_each(crm_sends.contacts) o
+    WHERE json_array_length(o.value->'sent') > 0 AND o.value->>'id' NOT IN (SELECT value->>'id' FROM json_each(${rows}))`;
 }
 
 /** The sends of others that name one of these contacts. */
