@@ -17,7 +17,8 @@ const STATES = ["pending", "sent", "failed", "gone", "skipped"] as const;
 
 const DeliverySchema = z
   .object({
-    id: z.string().openapi({ description: "Also its instance's id, and the receiver's `webhook-id`." }),
+    id: z.string().openapi({ description: "Also its first instance's id, and the receiver's `webhook-id`." }),
+    instance_id: z.string().openapi({ description: "The newest instance that makes it: the first, until it is made again." }),
     state: z.enum(STATES),
     config_version: z.int().openapi({ description: "The version of the endpoint that matched." }),
     entity: z.string(),
@@ -51,7 +52,8 @@ const list = createRoute({
   path: "/v1/webhooks/{id}/deliveries",
   operationId: "listWebhookDeliveries",
   summary: "List an endpoint's deliveries, newest first",
-  description: "Kept for 30 days. One that failed is retried as its instance: POST /v1/instances/{id}/retry. Others can be made again.",
+  description:
+    "Kept for 30 days. One that failed is retried as its instance: POST /v1/instances/{instance_id}/retry. Others can be made again.",
   ...needs("read"),
   request: { params, query: z.strictObject({ state: z.enum(STATES).optional(), ...pageQuery }) },
   responses: {
@@ -139,6 +141,6 @@ export function noDelivery(id: string, delivery: string): HttpRefusal {
 }
 
 function deliveryView(delivery: Omit<LoggedDelivery, "attempts">): z.infer<typeof DeliverySchema> {
-  const { id, state, config_version, entity, fact_id, fact_type, matched_at, tried } = delivery;
-  return { id, state, config_version, entity, fact_id, fact_type, matched_at: iso(matched_at), tried };
+  const { id, instance_id, state, config_version, entity, fact_id, fact_type, matched_at, tried } = delivery;
+  return { id, instance_id, state, config_version, entity, fact_id, fact_type, matched_at: iso(matched_at), tried };
 }

@@ -74,7 +74,7 @@ export function webhookRedeliveries(catalog: Catalog) {
       if (instance_id !== undefined) return context.json({ delivery_id: delivery, instance_id }, 202);
       const found = await getDelivery(context.env.DB, context.var.caller.tenantId, id, delivery);
       if (!found) throw noDelivery(id, delivery);
-      const hint = found.state === "failed" ? `retry its instance, POST /v1/instances/${delivery}/retry` : "it is under way";
+      const hint = found.state === "failed" ? `retry its instance, POST /v1/instances/${found.instance_id}/retry` : "it is under way";
       throw new MillraceError("invalid_transition", `The delivery is ${found.state}: ${hint}.`, { from: found.state });
     })
     .openapi(many, async (context) => {

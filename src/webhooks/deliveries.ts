@@ -1,4 +1,4 @@
-import { fragment, now, query, type RowStatement, type Sent, type Statement, sql } from "../engine/index.ts";
+import { fragment, messageOf, now, query, type RowStatement, type Sent, type Statement, sql } from "../engine/index.ts";
 import type { WebhookDelivery } from "../messages/webhooks.ts";
 
 export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";
@@ -32,6 +32,8 @@ export type Delivery = WebhookDelivery & {
 /** A delivery as its log has it. */
 export interface LoggedDelivery {
   id: string;
+  /** The newest instance that makes it. */
+  instance_id: string;
   config_version: number;
   entity: string;
   fact_id: string;
@@ -106,12 +108,21 @@ export function selectRepeated({ tenantId, endpointId, request }: Asking, which:
     ORDER BY matched_at, id LIMIT ${limit}`;
 }
 
-/** They are pending again, by this request. */
-export function repeatDeliveries({ tenantId, request }: Asking, ids: readonly string[]): Statement {
+/**
+ * They are pending again, by this request: each delivery with the instance that makes it. All of them or none, and nothing that is written with
+ * them: the write is refused where another request was first with one, because two instances at once would write one log.
+ */
+export function repeatDeliveries({ tenantId, request }: Asking, instances: Readonly<Record<string, string>>): Statement {
   return sql`
-    UPDATE webhook_deliveries SET state = 'pending', redelivery = coalesce(redelivery || ' ', '') || ${request}
-    WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND tenant_id = ${tenantId}
-      AND state IN ('skipped', 'gone', 'sent') AND NOT ${hasHad(request)}`;
+    UPDATE webhook_deliveries AS d SET state = iif(d.state IN ('skipped', 'gone', 'sent'), 'pending', NULL),
+      redelivery = coalesce(redelivery || ' ', '') || ${request}, instance_id = again.value
+    FROM json_each(${JSON.stringify(instances)}) again
+    WHERE d.id = again.key AND d.tenant_id = ${tenantId} AND NOT ${hasHad(request)}`;
+}
+
+/** True for the refusal that `repeatDeliveries` provokes. */
+export function isUnderWay(error: unknown): boolean {
+  return messageOf(error).includes("NOT NULL constraint failed: webhook_deliveries.state");
 }
 
 /** True of a delivery that a request has made again, however many others have since: its command is known, and would start nothing. */
@@ -184,7 +195,9 @@ export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id }: D
   return { ...target, isSkipped: skipped > 0, generations: JSON.parse(generations) as number[] };
 }
 
-const LOGGED = fragment("id, config_version, entity, fact_id, fact_type, state, matched_at, tried");
+const LOGGED = fragment(
+  "id, coalesce(instance_id, id) AS instance_id, config_version, entity, fact_id, fact_type, state, matched_at, tried",
+);
 
 /** An endpoint's deliveries before a position, newest first, without their attempts. */
 export function listDeliveries(

@@ -1,6 +1,6 @@
-import { audit, batch, type Catalog, digest, type EngineEnv, enqueue, MillraceError, type Operator } from "../engine/index.ts";
+import { audit, batch, type Catalog, digest, type EngineEnv, enqueue, instanceId, MillraceError, type Operator } from "../engine/index.ts";
 import { WebhookDeliver } from "../messages/webhooks.ts";
-import { type Asking, type LoggedDelivery, type Repeated, repeatDeliveries, selectRepeated } from "./deliveries.ts";
+import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeliveries, selectRepeated } from "./deliveries.ts";
 
 /** Deliveries that one request makes again at most. */
 export const REDELIVERED_AT_ONCE = 500;
@@ -16,14 +16,16 @@ interface Redelivery {
 
 /**
  * Makes deliveries again, those that the request has not had yet, oldest first: each by an instance of its own, under its old `webhook-id`, with its
- * old body. `more` says that there are others, for the same request once more. Rows, audit and commands are one write.
+ * old body. `more` says that there are others, for the same request once more. Rows, audit and commands are one write, which is decided anew where
+ * another request was first.
  */
 export async function redeliver(
   env: EngineEnv,
   catalog: Catalog,
   by: Operator,
-  { endpointId, which, key, reason }: Redelivery,
+  asked: Redelivery,
 ): Promise<{ instanceIds: string[]; more: boolean }> {
+  const { endpointId, which, key, reason } = asked;
   const request = digest("redeliver", key ?? crypto.randomUUID());
   const asking: Asking = { tenantId: by.tenantId, endpointId, request };
   const [rows] = await batch(env.DB, [selectRepeated(asking, which, REDELIVERED_AT_ONCE + 1)]);
@@ -36,6 +38,8 @@ export async function redeliver(
     idempotencyKey: `${id}/${request}`,
   }));
   const ids = found.map(({ id }) => id);
+  const { name } = catalog.performer(WebhookDeliver.type);
+  const instances = commands.map(({ payload, idempotencyKey }) => [payload.delivery_id, instanceId(by.tenantId, name, idempotencyKey)]);
   const action = {
     // The same request, asked again for the same, is one action.
     id: digest(request, ...ids),
@@ -45,8 +49,11 @@ export async function redeliver(
     reason,
     detail: { ...which, deliveries: ids.length },
   } as const;
-  const also = [repeatDeliveries(asking, ids), audit(by, action, false)];
-  const answers = await enqueue(env, catalog, { tenantId: by.tenantId, source: "api" }, commands, also);
+  const also = [repeatDeliveries(asking, Object.fromEntries(instances)), audit(by, action, false)];
+  const answers = await enqueue(env, catalog, { tenantId: by.tenantId, source: "api" }, commands, also).catch((error) => {
+    if (!isUnderWay(error)) throw error;
+  });
+  if (!answers) return redeliver(env, catalog, by, asked);
   const refused = answers.find((answer) => answer instanceof MillraceError);
   if (refused) throw refused;
   const instanceIds = answers.flatMap((answer) => (answer instanceof MillraceError ? [] : [answer.instanceId]));

@@ -14,6 +14,13 @@ async function sent(caller: Caller) {
   return { ...one, delivered: id as string, again: `${one.path}/deliveries/${id}/redeliver` };
 }
 
+/** Switches an endpoint off, so that what is made again waits. Answers how it is switched on. */
+async function off(caller: Caller, path: string) {
+  const { url, version } = (await caller.get(path)).body;
+  await caller.call("PUT", path, { version, url, fact_types: ["outcome"], enabled: false });
+  return () => caller.post(`${path}/enable`, { version: version + 1 });
+}
+
 /** An endpoint whose deliveries ended in a state, as its log has them. */
 async function several(caller: Caller, state: string, count: number) {
   const one = await endpoint(caller);
@@ -59,14 +66,46 @@ describe("A delivery that was sent", () => {
     expect(audit).toHaveLength(2);
   });
 
+  it("is made again by one request where several ask at one moment, and the others ask again", async () => {
+    const caller = await callerWith();
+    const { hook, path, again, delivery } = await sent(caller);
+    const switchOn = await off(caller, path);
+    const ask = (key: string) => caller.post(again, REASON, { "idempotency-key": key });
+    const keys = ["a", "b", "c", "d"];
+    const answers = await Promise.all(keys.map(ask));
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([202, 409, 409, 409]);
+    const first = answers.findIndex(({ status }) => status === 202);
+    await switchOn();
+    await reaches(caller, answers[first]?.body.instance_id, "complete");
+    for (const key of keys) await reaches(caller, (await ask(key)).body.instance_id, "complete");
+    const { state, tried, attempts } = await delivery("sent");
+    expect({ state, tried, lines: attempts.length }).toEqual({ state: "sent", tried: 5, lines: 5 });
+    expect(await received(hook)).toHaveLength(5);
+  });
+
+  it("and fails when it is made again, is retried as the instance that its log names", async () => {
+    await using _ = await hurried();
+    const caller = await callerWith();
+    const { hook, path, delivered, again, delivery } = await sent(caller);
+    expect(await delivery("sent")).toMatchObject({ instance_id: delivered });
+    await tell(hook, { treatments: [{ status: 500, times: 6 }] });
+    const { instance_id } = (await caller.post(again, REASON)).body;
+    expect(await delivery("failed")).toMatchObject({ id: delivered, instance_id, tried: 7 });
+    expect((await caller.get(`${path}/deliveries?state=failed`)).body.items).toMatchObject([{ instance_id }]);
+    const retry = `/v1/instances/${instance_id}/retry`;
+    expect((await caller.post(again, REASON)).body.detail).toContain(retry);
+    await reaches(caller, instance_id, "errored");
+    expect((await caller.post(retry, REASON)).status).toBe(202);
+    expect(await delivery("sent")).toMatchObject({ id: delivered, tried: 8 });
+  });
+
   it("whose endpoint is off waits until it is on", async () => {
     const caller = await callerWith();
     const { hook, path, again, delivery } = await sent(caller);
-    const { url } = (await caller.get(path)).body;
-    await caller.call("PUT", path, { version: 1, url, fact_types: ["outcome"], enabled: false });
+    const switchOn = await off(caller, path);
     const { body } = await caller.post(again, REASON);
     await reaches(caller, body.instance_id, "waiting");
-    await caller.post(`${path}/enable`, { version: 2 });
+    await switchOn();
     expect(await delivery("sent")).toMatchObject({ tried: 2 });
     expect(await received(hook)).toHaveLength(2);
   });
@@ -147,6 +186,17 @@ describe("Many deliveries", () => {
     expect(await ask()).toEqual({ redelivered: 2, more: false });
     await until(items, (found) => found.length === 2 && found.every(({ tried }) => tried === 2));
     expect(await ask()).toEqual({ redelivered: 0, more: false });
+    expect(await received(hook)).toHaveLength(4);
+  });
+
+  it("are each made again by one request, and counted by it, where several ask at one moment", async () => {
+    const caller = await callerWith();
+    const { hook, path, all, items } = await several(caller, "sent", 2);
+    const switchOn = await off(caller, path);
+    const ask = async (key: string) => (await caller.post(all, { ...REASON, state: "sent" }, { "idempotency-key": key })).body.redelivered;
+    expect((await Promise.all(["a", "b", "c"].map(ask))).toSorted()).toEqual([0, 0, 2]);
+    await switchOn();
+    await until(items, (found) => found.length === 2 && found.every(({ tried }) => tried === 2));
     expect(await received(hook)).toHaveLength(4);
   });
 });

@@ -20,6 +20,7 @@ it("every command of docs/webhooks.md answers what is written under it", { timeo
     copied: (body) => ({
       ID: body?.secret ? body.id : undefined,
       DELIVERY: body?.delivery_id ?? body?.items?.[0]?.id,
+      INSTANCE: body?.items?.[0]?.instance_id,
     }),
   });
   expect(count).toBeGreaterThan(15);
