@@ -143,6 +143,7 @@ export function writesOf({ tenantId, sendId }: SendKey, pushed: Pushed) {
   const settled = [...pushed.links, ...pushed.merged, ...pushed.cut].map(({ contactId }) => contactId);
   return [
     ...endSend({ tenantId, sendId }, settled),
+    ...closeLinks(tenantId, "none", pushed.anew),
     ...writeLinks(tenantId, pushed.links),
     ...takeOver(tenantId, pushed.takes),
     ...closeLinks(tenantId, "merged", pushed.merged),

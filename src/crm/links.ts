@@ -138,7 +138,7 @@ export interface Closed {
 }
 
 /** Notes that contacts have no record of their own any more: nothing is known of it from then on. */
-export function closeLinks(tenantId: string, state: "merged" | "cut", links: readonly Closed[]): Statement[] {
+export function closeLinks(tenantId: string, state: "merged" | "cut" | "none", links: readonly Closed[]): Statement[] {
   return rowChunks(links).map(
     (rows) => sql`
       INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)

@@ -22,6 +22,9 @@ export interface OneCall {
   readonly contactId: string;
 }
 
+/** How long a reading of the record counts: before an upsert that comes later it is read again. */
+const FRESH_MS = 2000;
+
 /** How far one contact is: ids alone, because each step's answer is kept. What is to be sent stands in the push's own record. */
 export interface Course {
   /** The one that the contact is known as. */
@@ -29,9 +32,11 @@ export interface Course {
   /** Its record, and its company's, as far as they are known. */
   crm_id: string | null;
   company: string | null;
+  /** When its record was read. */
+  looked_at: number;
   /** Calls that are still to be made, each by a step; the last writes what became of it. */
   left: readonly ("upsert contact" | "upsert company" | "connect company" | "merge records")[];
-  /** Somebody else has taken the contact over meanwhile: it is looked at anew. */
+  /** Somebody else has taken the contact over meanwhile, or its record was deleted: it is looked at anew. */
   again?: true;
 }
 
@@ -68,17 +73,24 @@ export async function lookAtOne(call: OneCall): Promise<Commit<Course>> {
     ...(employer ? (["upsert company", "connect company"] as const) : []),
     ...(away.some(hasToMerge) ? (["merge records"] as const) : []),
   ];
-  const course = { contact_id: into, crm_id: one?.crmId ?? null, company: null, left };
+  const course = { contact_id: into, crm_id: one?.crmId ?? null, company: null, looked_at: prepared.lookedAt, left };
   return left.length === 0 ? done(call, prepared, course) : { output: course };
 }
 
-export function upsertContact(call: OneCall, course: Course): Promise<Commit<Course>> {
+/** An attempt that comes late looks first: a person may have changed or deleted the record since. */
+export async function upsertContact(call: OneCall, looked: Course): Promise<Commit<Course>> {
+  const isLate = Date.now() - looked.looked_at > FRESH_MS;
+  const anew = isLate ? await lookAtOne(call) : undefined;
+  const course = anew?.output ?? looked;
+  if (anew && course.left[0] !== "upsert contact") return anew;
   return go(call, course, async (by, plan) => {
     const outcome = (await sendContacts(by, plan.work)).get(course.contact_id);
     if (outcome?.state === "failed") {
       const { pushed } = outcomeOf(plan, new Map([[course.contact_id, { state: "failed", why: outcome }]]));
       return refuse(call, "The CRM did not take the contact", outcome, pushed);
     }
+    // Deleted since it was read, it was made again of what changed alone.
+    if (outcome?.created && course.crm_id !== null) return { ...course, again: true };
     return { ...course, crm_id: outcome?.crmId ?? course.crm_id };
   });
 }
@@ -118,6 +130,7 @@ async function go(call: OneCall, course: Course, make: (by: SendCall, plan: Prep
   const plan = await heldPlan(env.DB, { tenantId, sendId: instanceId });
   if (!plan) return { output: { ...course, left: [], again: true } };
   const made = await make({ upstream: crm(env, tenantId), tenantId, options: { key: instanceId, trace: envelope } }, plan);
+  if (made.again) return { output: { ...made, left: [] } };
   const next = { ...made, left: course.left.slice(1) };
   return next.left.length === 0 ? done(call, plan, next) : { output: next };
 }

@@ -1,6 +1,15 @@
+import type { CrmRefusal } from "../providers/index.ts";
 import type { Prepared } from "./prepared.ts";
 import type { Pushed } from "./pushed.ts";
 import type { Sending } from "./send.ts";
+
+/** What is said of a contact whose record was made again of what changed alone. */
+const DELETED_MEANWHILE: CrmRefusal = {
+  retry: true,
+  category: "DELETED_MEANWHILE",
+  message: "Its record was deleted in the CRM while the contact was on its way: there is another, which the next try completes.",
+  correlationId: null,
+};
 
 /** What is to be written of contacts after they were sent; merges are not in it yet. `records`: the record of each that has one now. */
 export function outcomeOf(
@@ -9,7 +18,7 @@ export function outcomeOf(
 ): { pushed: Pushed; records: Map<string, string> } {
   const there = new Set(asked);
   const skipped = cut.filter(({ contactId }) => there.has(contactId)).length;
-  const pushed: Pushed = { links: [], takes: [], merged: [], cut, refused: [...refused], synced: [], skipped };
+  const pushed: Pushed = { links: [], takes: [], merged: [], cut, anew: [], refused: [...refused], synced: [], skipped };
   const records = new Map<string, string>();
   for (const { id, revision, crmId, readAt, settled, patch, takes } of work) {
     const sending = sendings.get(id);
@@ -20,19 +29,21 @@ export function outcomeOf(
     const record = sending?.crmId ?? crmId;
     if (record === null) continue;
     records.set(id, record);
-    const unconnected = sending?.unconnected;
-    const { company: _, ...known } = { ...settled.seen, ...settled.send };
+    // A contact without its company, or with a part of its record, is not done: what is there is known, and the rest is tried again.
+    const unfinished = sending?.unconnected ?? (sending?.isAnew ? DELETED_MEANWHILE : undefined);
+    const known = sending?.isAnew ? settled.send : { ...settled.seen, ...settled.send };
+    const { company: _, ...unemployed } = known;
+    if (sending?.isAnew) pushed.anew.push({ contactId: id, revision: 0 });
     pushed.links.push({
       contactId: id,
       crmId: record,
-      // A contact without its company is not done: its record is known, and both are tried again.
-      revision: unconnected ? 0 : revision,
-      takes: unconnected ? 0 : takes,
-      known: unconnected ? known : { ...settled.seen, ...settled.send },
+      revision: unfinished ? 0 : revision,
+      takes: unfinished ? 0 : takes,
+      known: unfinished ? unemployed : known,
       readAt,
     });
     if (patch && readAt !== null) pushed.takes.push({ contactId: id, readAt, ...patch });
-    if (unconnected) pushed.refused.push({ contactId: id, ...unconnected });
+    if (unfinished) pushed.refused.push({ contactId: id, ...unfinished });
     else if (sending) pushed.synced.push({ contact_id: id, crm_id: record, revision });
     else if (there.has(id)) pushed.skipped++;
   }

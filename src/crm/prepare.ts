@@ -78,7 +78,6 @@ export async function prepare(
   );
   const { before, account } = await sentBefore(env, { tenantId, sendId: call.key });
 
-  const prepared: Prepared = { work: [], away: [], asked: [...there], cut: [], refused: [] };
   const kept = [...own, ...others];
   const isKept = new Set(missing);
   const recordOf = await readRecords(call, upstream, [
@@ -93,6 +92,7 @@ export async function prepare(
   ]);
   const lost = !how.mayCut && !how.revive && lostAmong(kept, recordOf);
   if (lost) return { lost };
+  const prepared: Prepared = { lookedAt: Date.now(), work: [], away: [], asked: [...there], cut: [], refused: [] };
   const { work } = prepared;
   for (const one of kept) compare(call, one, recordOf(one), before.get(one.contact.contact_id) ?? [], how, prepared);
   prepared.away = away.map((one) => {

@@ -28,6 +28,8 @@ export interface Away {
 
 /** What is to be done in the CRM: plain data. */
 export interface Prepared {
+  /** When the records had been read. */
+  lookedAt: number;
   work: Work[];
   away: Away[];
   /** Contacts that were asked for themselves. */

@@ -20,7 +20,8 @@ export async function push(
   const upstream = crm(call.env, call.tenantId);
   const prepared = await prepare(call, upstream, asked, canonical, how);
   if ("busyUntil" in prepared) return prepared;
-  if ("lost" in prepared) return { links: [], takes: [], merged: [], cut: [], refused: [], synced: [], skipped: 0, lost: prepared.lost };
+  if ("lost" in prepared)
+    return { links: [], takes: [], merged: [], cut: [], anew: [], refused: [], synced: [], skipped: 0, lost: prepared.lost };
   const options = { key: call.key, trace: call.trace };
   const { pushed, records } = outcomeOf(prepared, await send({ upstream, tenantId: call.tenantId, options }, prepared.work));
   await mergeRecords({ upstream, options, revive: how.revive ?? false }, prepared.away, records, pushed);

@@ -13,6 +13,8 @@ export interface Pushed {
   takes: Take[];
   merged: Closed[];
   cut: Closed[];
+  /** Contacts whose records are others than those that were known: before their links are written, nothing is known of them. */
+  anew: Closed[];
   refused: Refused[];
   /** Contacts that the CRM took, or has as they are, with its ids for them. */
   synced: Parameters<typeof ContactSynced.from>[0][];

@@ -13,8 +13,8 @@ export interface SendCall {
 /** What became of a contact's record. */
 export type Sending =
   | { state: "failed"; why: CrmRefusal }
-  /** `unconnected`: why its company, or their connection, was refused. */
-  | { state: "done"; crmId: string; unconnected?: CrmRefusal | undefined };
+  /** `isAnew`: its record was deleted after it was read, and this is another. `unconnected`: why its company, or their connection, was refused. */
+  | { state: "done"; crmId: string; isAnew?: boolean; unconnected?: CrmRefusal | undefined };
 
 type Outcomes = ReadonlyMap<string, CrmOutcome>;
 
@@ -76,20 +76,24 @@ export async function connect(
 export async function send(call: SendCall, work: readonly Work[]): Promise<Map<string, Sending>> {
   const [people, firms] = await Promise.all([sendContacts(call, work), sendCompanies(call, work)]);
   const sendings = new Map<string, Sending>();
-  for (const [id, outcome] of people)
-    sendings.set(id, outcome.state === "done" ? { state: "done", crmId: outcome.crmId } : { state: "failed", why: outcome });
+  const hadRecord = new Set(work.filter(({ crmId }) => crmId !== null).map(({ id }) => id));
+  for (const [id, outcome] of people) {
+    if (outcome.state === "failed") sendings.set(id, { state: "failed", why: outcome });
+    else sendings.set(id, { state: "done", crmId: outcome.crmId, isAnew: outcome.created && hadRecord.has(id) });
+  }
   const pairs: { id: string; contact: string; company: string }[] = [];
   for (const { id, crmId } of work) {
     const [taken, company] = [sendings.get(id), firms.get(id)];
     const contact = taken ? taken.state === "done" && taken.crmId : crmId;
     if (!contact || !company) continue;
     if (company.state === "done") pairs.push({ id, contact, company: company.crmId });
-    else sendings.set(id, { state: "done", crmId: contact, unconnected: company });
+    else sendings.set(id, { ...taken, state: "done", crmId: contact, unconnected: company });
   }
   const unconnected = await connect(
     call,
     pairs.map(({ contact, company }) => ({ contact, company })),
   );
-  for (const { id, contact } of pairs) sendings.set(id, { state: "done", crmId: contact, unconnected: unconnected.get(contact) });
+  for (const { id, contact } of pairs)
+    sendings.set(id, { ...sendings.get(id), state: "done", crmId: contact, unconnected: unconnected.get(contact) });
   return sendings;
 }

@@ -1,9 +1,10 @@
 import { env } from "cloudflare:workers";
-import { afterEach, expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { syncChunk } from "../../src/crm/chunk.ts";
-import { batch, type Envelope } from "../../src/engine/index.ts";
+import { batch, type Commit, type Envelope, type Steps } from "../../src/engine/index.ts";
+import { syncContact } from "../../src/workflows/sync-contact.ts";
 import { type Caller, callerWith, type Json } from "../api/client.ts";
-import { bring, contactOf, people, recordsOf, synced, theCrm } from "./crm.ts";
+import { bring, contactOf, linkOf, people, recordsOf, synced, theCrm } from "./crm.ts";
 
 afterEach(() => theCrm().setFaults([]));
 
@@ -22,10 +23,19 @@ async function inStep(count = 1, name = "Gina Gold") {
   return { caller, rows, id, change };
 }
 
+/** The deployment, where something happens before each upsert. */
+function upserting(meanwhile: () => Promise<unknown>): Cloudflare.Env {
+  const fetch = async (request: Request) => {
+    if (request.url.endsWith("/upsert")) await meanwhile();
+    return env.EMBEDDED_CRM.fetch(request);
+  };
+  return { ...env, EMBEDDED_CRM: { ...env.EMBEDDED_CRM, fetch } } as unknown as Cloudflare.Env;
+}
+
 /** The attempts of one chunk's step. */
-function attemptsOf({ tenantId }: Caller) {
+function attemptsOf({ tenantId }: Caller, over = env) {
   const instanceId = crypto.randomUUID().replaceAll("-", "");
-  const call = { env, envelope: { tenant_id: tenantId } as Envelope, instanceId, syncId: instanceId, scope: "changed" } as const;
+  const call = { env: over, envelope: { tenant_id: tenantId } as Envelope, instanceId, syncId: instanceId, scope: "changed" } as const;
   return () => syncChunk(call, { after: "", waiting: 0, mayCut: false });
 }
 
@@ -33,6 +43,14 @@ function attemptsOf({ tenantId }: Caller) {
 async function sides(caller: Caller, contact: string, property: string) {
   const here: Json = (await contactOf(caller, contact)).properties;
   return [here[property] ?? "", (await recordsOf(caller)).get(contact)?.properties[property] ?? ""];
+}
+
+/** Both sides have the contact as it was last brought in. */
+async function isWhole(caller: Caller) {
+  const whole = { email: `c0100@${caller.tenantId}.example.com`, firstname: "Gina", lastname: "Gold", phone: "2" };
+  expect((await recordsOf(caller)).get("c0100")?.properties).toMatchObject(whole);
+  expect(await contactOf(caller, "c0100")).toMatchObject({ name: "Gina Gold", revision: 2 });
+  expect(await linkOf(caller, "c0100")).toMatchObject({ state: "linked", pending: false });
 }
 
 it("what an attempt sent of a contact that the next attempt does not bring any more is not taken for a person's", async () => {
@@ -47,4 +65,80 @@ it("what an attempt sent of a contact that the next attempt does not bring any m
   expect(await sides(caller, "c0199", "phone")).toEqual(["3", "2"]);
   expect((await synced(caller)).contacts).toMatchObject({ done: 3, taken: 0, failed: 0 });
   expect(await sides(caller, "c0199", "phone")).toEqual(["3", "3"]);
+});
+
+/** Has the CRM put off the upsert of a contact.sync once, and does something before the call is made again. */
+async function putOff(caller: Caller, afterEffect: boolean, meanwhile: () => Promise<unknown>): Promise<void> {
+  await theCrm().setFaults([{ match: `${caller.tenantId}/c0100`, status: 503, remaining: 1, afterEffect }]);
+  await syncOne(caller, env, meanwhile);
+}
+
+/** Syncs one contact. A call that fails is made again, long after the look. */
+async function syncOne({ tenantId }: Caller, over: Cloudflare.Env, meanwhile?: () => Promise<unknown>): Promise<void> {
+  const instanceId = crypto.randomUUID().replaceAll("-", "");
+  const commit = async (_name: string, make: () => Promise<Commit<object>>) => {
+    const { statements = [], output } = await make().catch(async (error) => {
+      if (!meanwhile) throw error;
+      await meanwhile();
+      const clock = vi.spyOn(Date, "now").mockReturnValueOnce(Date.now() + 60_000);
+      const again = make();
+      clock.mockRestore();
+      return again;
+    });
+    await batch(env.DB, statements);
+    return output;
+  };
+  const payload = { contact_id: "c0100", occasion: instanceId };
+  const envelope = { tenant_id: tenantId } as Envelope;
+  await syncContact.run({ payload, step: { commit } as unknown as Steps, env: over, envelope, instanceId });
+}
+
+it("a value that a person sets while a contact.sync waits to call again counts", async () => {
+  const { caller, id, change } = await inStep();
+  await change({ phone: "2", city: "Oslo" });
+  await putOff(caller, false, () => theCrm().edit(id, { phone: "theirs" }));
+  expect(await sides(caller, "c0100", "phone")).toEqual(["theirs", "theirs"]);
+  expect(await sides(caller, "c0100", "city")).toEqual(["Oslo", "Oslo"]);
+});
+
+it("what a contact.sync sent before its call was put off is not taken for a person's, and what is new since goes with the next", async () => {
+  const { caller, change } = await inStep();
+  await change({ phone: "2" });
+  await putOff(caller, true, () => change({ phone: "3" }));
+  expect(await sides(caller, "c0100", "phone")).toEqual(["3", "3"]);
+  expect(await linkOf(caller, "c0100")).toMatchObject({ revision: 3, pending: false });
+});
+
+it("a record that a person deletes while a contact.sync waits to call again, or just before it calls, is made anew, whole", async () => {
+  for (const afterEffect of [false, true]) {
+    const { caller, id, change } = await inStep();
+    await change({ phone: "2" });
+    await putOff(caller, afterEffect, () => theCrm().edit(id, null));
+    await isWhole(caller);
+  }
+  const { caller, id, change } = await inStep();
+  await change({ phone: "2" });
+  let deleted = false;
+  const once = upserting(async () => {
+    if (!deleted) await theCrm().edit(id, null);
+    deleted = true;
+  });
+  await syncOne(caller, once);
+  await isWhole(caller);
+});
+
+it("a record that a person deletes just before a chunk's upsert is made again and completed, and nothing of the contact is lost", async () => {
+  const { caller, id, change } = await inStep();
+  await change({ phone: "2" });
+  const late = attemptsOf(
+    caller,
+    upserting(() => theCrm().edit(id, null)),
+  );
+  const { statements = [], output } = await late();
+  expect(output).toMatchObject({ waiting: 1 });
+  await batch(env.DB, statements);
+  expect((await recordsOf(caller)).get("c0100")?.properties).not.toHaveProperty("firstname");
+  expect(await linkOf(caller, "c0100")).toMatchObject({ state: "linked", pending: true, error: { category: "DELETED_MEANWHILE" } });
+  expect((await synced(caller)).contacts).toMatchObject({ done: 1, taken: 0, failed: 0 });
+  await isWhole(caller);
 });
