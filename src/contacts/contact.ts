@@ -103,7 +103,7 @@ export function writeContacts(tenantId: string, by: string, rows: string): State
         UNION ALL SELECT key, type, atom FROM json_each(excluded.properties)))`;
 }
 
-/** A new contact; nothing if there is one with its id, or was one that was forgotten. */
+/** A new contact; nothing if one with its id was forgotten. The write fails if there is one with its id. */
 export function createContact(
   tenantId: string,
   by: string,
@@ -112,8 +112,7 @@ export function createContact(
   return sql`
     INSERT INTO contacts (tenant_id, contact_id, email, name, properties, revision, updated_at, imported_by)
     SELECT ${tenantId}, ${contact_id}, ${email}, ${name}, ${JSON.stringify(properties)}, 1, ${now}, ${by}
-    WHERE NOT EXISTS (SELECT 1 FROM forgotten f WHERE f.tenant_id = ${tenantId} AND f.pseudonym = ${pseudonym})
-    ON CONFLICT (tenant_id, contact_id) DO NOTHING`;
+    WHERE NOT EXISTS (SELECT 1 FROM forgotten f WHERE f.tenant_id = ${tenantId} AND f.pseudonym = ${pseudonym})`;
 }
 
 /** Rewrites the properties of a contact, if they are still as they were read. */

@@ -1,15 +1,17 @@
 import { createContact } from "../contacts/contact.ts";
 import { forgottenAmong, pseudonymOf } from "../contacts/forgotten.ts";
-import { beginning, type Commit, type Envelope, query, type Statement, sql } from "../engine/index.ts";
-import type { CrmContactChanged } from "../messages/crm.ts";
+import { beginning, type Commit, type Envelope, type Statement } from "../engine/index.ts";
+import { ContactSync, type CrmContactChanged } from "../messages/crm.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { type CrmFound, crm } from "../providers/index.ts";
 import { type Account, noteAccount } from "./account.ts";
 import { asError, asStopped } from "./failures.ts";
 import { contactKey, contactOf } from "./keys.ts";
-import { type Candidate, candidatesByIds, closeLinks, contactsLinkedTo, noteRefusals, takeOver, writeLinks } from "./links.ts";
+import { type Candidate, candidatesByIds, closeLinks, contactsLinkedTo, type Link, noteRefusals, takeOver, writeLinks } from "./links.ts";
+import { freeIdFor, idOfMade, ofSameAddress } from "./made-there.ts";
+import { knownAs } from "./prepare.ts";
 import { asPatch, isChange, isTakeable, type Properties, propertyNames, toProperties } from "./properties.ts";
-import { foreign } from "./records.ts";
+import { foreign, readRecords } from "./records.ts";
 import { type Busy, busyWith, inTurn, refuseIfChanged } from "./sends.ts";
 import { settle } from "./settle.ts";
 
@@ -47,7 +49,7 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
   const { linked, account } = await contactsLinkedTo(env, tenantId, [notice.crm_id, ...notice.merged]);
-  const unlessChanged = (seen: readonly Candidate[], change: Commit<Change>) => fenced(tenantId, account, seen, change);
+  const unlessChanged = (seen: readonly Seen[], change: Commit<Change>) => fenced(tenantId, account, seen, change);
   const ids = [...new Set([...linked.values(), ...named])];
   const busy = ids.length > 0 && (await busyWith(env.DB, tenantId, ids));
   if (busy) return busy;
@@ -60,7 +62,7 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
   const found = read && !read.archived ? read : undefined;
   const name = found?.key ? contactOf(tenantId, found.key) : undefined;
   if (name !== undefined && !ids.includes(name)) return look(call, [name]);
-  const own = found && (name ?? `crm-${found.crmId}`);
+  const own = found && (name ?? idOfMade(env, found.crmId));
   if (own !== undefined && (await forgottenAmong(env, tenantId, [own])).has(own)) return { output: { did: "forgotten", contact_id: null } };
   const owner = linked.get(notice.crm_id);
   if (found && owner !== undefined && found.key !== contactKey(tenantId, owner)) return isForeign(tenantId, owner, notice.crm_id);
@@ -74,7 +76,7 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
   if (!found) return self?.link?.crmId === notice.crm_id ? unlessChanged([self], cutLoose(tenantId, self)) : left();
   const gone = candidates.filter(({ contact }) => lost.includes(contact.contact_id));
   const taken = self ? await takeFrom(call, self, found) : await create(call, found, name, unlessChanged);
-  if (!self) return taken;
+  if (!self || "busyUntil" in taken) return taken;
   if (lost.length === 0) return unlessChanged([self], taken);
   return unlessChanged([self, ...gone], {
     statements: [
@@ -85,67 +87,85 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
         gone.map(({ contact }) => ({ contactId: contact.contact_id, revision: contact.revision })),
       ),
     ],
-    emit: gone.map(({ contact }) => mergedFact(notice, contact.contact_id, self.contact.contact_id)),
+    emit: [...(taken.emit ?? []), ...gone.map(({ contact }) => mergedFact(notice, contact.contact_id, self.contact.contact_id))],
     output: { did: "merged", contact_id: self.contact.contact_id },
   });
 }
 
 /** A change whose write is refused, and its step made again, where one of these contacts was pushed since it was read, or its link written. */
-type Fence = (seen: readonly Candidate[], change: Commit<Change>) => Commit<Change>;
+type Fence = (seen: readonly Seen[], change: Commit<Change>) => Commit<Change>;
 
-function fenced(tenantId: string, account: Account, seen: readonly Candidate[], change: Commit<Change>): Commit<Change> {
+/** A contact as it was read, or its id alone where there was none. */
+type Seen = Candidate | string;
+
+function fenced(tenantId: string, account: Account, seen: readonly Seen[], change: Commit<Change>): Commit<Change> {
   const { statements = [] } = change;
   if (statements.length === 0) return change;
-  const versions = seen.map(({ contact, link }) => ({ id: contact.contact_id, version: link?.version ?? 0 }));
+  const versions = seen.map((one) =>
+    typeof one === "string" ? { id: one, version: 0 } : { id: one.contact.contact_id, version: one.link?.version ?? 0 },
+  );
   return { ...change, statements: [...noteAccount(tenantId, account), refuseIfChanged(tenantId, account, versions), ...statements] };
 }
 
-/** Takes over what differs from what the CRM was known to have. */
-async function takeFrom({ env, envelope, instanceId }: ChangeCall, { contact, link }: Candidate, found: CrmFound): Promise<Commit<Change>> {
+/**
+ * Takes over what differs from what the CRM was known to have. Where a record becomes that of a contact which is known as another, a sync of
+ * the contact's own merges it into the other's.
+ */
+async function takeFrom(call: ChangeCall, self: Candidate, found: CrmFound): Promise<Commit<Change>> {
+  const { env, envelope, notice } = call;
+  const { contact } = self;
   const tenantId = envelope.tenant_id;
   const { contact_id: id, revision } = contact;
-  if (link?.state === "merged") return left();
   const key = contactKey(tenantId, id);
   // A record that was merged, or made by a person, does not bear our name: without it, the next sync would make a second one.
-  if (found.key !== key) await nameRecord({ env, envelope, instanceId }, found.crmId, key);
+  if (found.key !== key) await nameRecord(call, found.crmId, key);
+  const link = await linkTo(call, self, found);
   const known = link?.known ?? {};
   const ours = toProperties(env, contact, known);
   const { take, send, seen } = settle(ours, known, found.properties, link?.maybe);
   const properties = Object.keys(take);
   const isTaken = properties.length > 0;
-  const isNews = isTaken || Object.keys(seen).length > 0 || link?.crmId !== found.crmId;
+  const isNew = link?.crmId !== found.crmId;
+  const isNews = isTaken || Object.keys(seen).length > 0 || isNew;
   if (!isNews) return { output: { did: "nothing", contact_id: id } };
   const readAt = Date.parse(found.updatedAt);
   const agreed = Object.keys(send).length === 0;
   const patch = asPatch(contact, take, { ...ours, ...take });
   const takes = agreed && isTaken && isChange(contact, patch) ? 1 : 0;
+  const isAnother = isNew && (await knownAs({ env, tenantId }, [self])).get(id) !== id;
   return {
     statements: [
+      ...(self.link?.crmId && !link ? closeLinks(tenantId, "cut", [{ contactId: id, revision }]) : []),
       ...writeLinks(tenantId, [{ contactId: id, crmId: found.crmId, revision: agreed ? revision : 0, takes, known: seen, readAt }]),
       ...(isTaken ? takeOver(tenantId, [{ contactId: id, readAt, ...patch }]) : []),
     ],
+    emit: isAnother ? [ContactSync.from({ contact_id: id, occasion: `merge ${notice.event_id}` })] : [],
     output: isTaken ? { did: "took", contact_id: id, properties } : { did: "nothing", contact_id: id },
   };
 }
 
+/** What a contact's link says of a record: nothing where it names another one that is gone, or is not the contact's. */
+async function linkTo({ env, envelope, instanceId, notice }: ChangeCall, self: Candidate, found: CrmFound): Promise<Link | null> {
+  const { link } = self;
+  if (!link?.crmId || [found.crmId, notice.crm_id, ...notice.merged].includes(link.crmId)) return link;
+  const tenantId = envelope.tenant_id;
+  const recordOf = await readRecords({ env, tenantId, key: instanceId, trace: envelope }, crm(env, tenantId), [self]);
+  return recordOf(self).state === "found" ? link : null;
+}
+
 /** A contact that was made in the CRM: ours of the same address, if it has no record there; otherwise a new one. */
-async function create(call: ChangeCall, found: CrmFound, named: string | undefined, unlessChanged: Fence): Promise<Commit<Change>> {
-  const { env, envelope } = call;
+async function create(call: ChangeCall, found: CrmFound, named: string | undefined, unlessChanged: Fence): Promise<Commit<Change> | Busy> {
+  const { env, envelope, instanceId } = call;
   const tenantId = envelope.tenant_id;
   const email = found.properties.email?.trim() ?? "";
   if (!isTakeable("email", email)) return left();
-  const [same] = await query<{ id: string }>(
-    env.DB,
-    sql`
-      SELECT c.contact_id AS id FROM contacts c LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id
-      WHERE c.tenant_id = ${tenantId} AND lower(c.email) = ${email.toLowerCase()} AND l.crm_id IS NULL AND coalesce(l.state, '') <> 'merged'
-      ORDER BY c.contact_id LIMIT 1`,
-  );
-  const [ours] = same ? await candidatesByIds(env.DB, tenantId, [same.id]) : [];
-  if (ours) return unlessChanged([ours], await takeFrom(call, ours, found));
+  const same = await ofSameAddress({ env, tenantId, key: instanceId, trace: envelope }, email);
+  if (same) return unlessChanged(same.seen, await takeFrom(call, same.ours, found));
 
   // An attempt before this one may have named it already.
-  const contactId = named ?? `crm-${found.crmId}`;
+  const contactId = named ?? (await freeIdFor(env, tenantId, found.crmId));
+  if (contactId === undefined) return left();
+  if (typeof contactId === "object") return contactId;
   if (named === undefined) await nameRecord(call, found.crmId, contactKey(tenantId, contactId));
   const all: Properties = Object.fromEntries(
     propertyNames(env).flatMap((name) => {
@@ -159,10 +179,8 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
   const statements: Statement[] = [
     createContact(tenantId, "crm", { contact_id: contactId, email, name: patch.name ?? "", properties: patch.properties, pseudonym }),
     ...writeLinks(tenantId, [{ contactId, crmId: found.crmId, revision: 1, takes: 0, known: { ...all }, readAt }]),
-    // Another look that began before may have made the contact of an older state meanwhile.
-    ...takeOver(tenantId, [{ contactId, readAt, ...patch }]),
   ];
-  return unlessChanged([], { statements, output: { did: "created", contact_id: contactId } });
+  return unlessChanged([contactId], { statements, output: { did: "created", contact_id: contactId } });
 }
 
 /** Its record was deleted: our contact stays, and no sync of many brings the record back. */

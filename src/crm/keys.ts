@@ -5,9 +5,10 @@ export function contactKey(tenantId: string, contactId: string): string {
   return `${tenantId}/${contactId}`;
 }
 
-/** The contact a record is named after; undefined for another tenant's. */
+/** The contact a record is named after; undefined for another tenant's, and for what is no contact's id. */
 export function contactOf(tenantId: string, key: string): string | undefined {
-  return key.startsWith(`${tenantId}/`) ? key.slice(tenantId.length + 1) : undefined;
+  const id = key.startsWith(`${tenantId}/`) ? key.slice(tenantId.length + 1) : "";
+  return id.length > 0 && id.length <= 200 ? id : undefined;
 }
 
 /** Our name for a company's record: two spellings that differ in case or spaces are one company. */

@@ -1,25 +1,12 @@
 import { env } from "cloudflare:workers";
-import { expect, it, onTestFinished } from "vitest";
+import { expect, it } from "vitest";
 import { takeChange } from "../../src/crm/change.ts";
 import { syncChunk } from "../../src/crm/chunk.ts";
 import { beginSend } from "../../src/crm/sends.ts";
 import { batch, type Envelope } from "../../src/engine/index.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../api/client.ts";
-import { crmTellsNobody } from "../providers/embedded.ts";
+import { adopt, moves, vars } from "./accounts.ts";
 import { bring, command, contactOf, ended, event, linkOf, looks, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
-
-const vars = env as { CRM_ACCOUNT?: string };
-let accounts = 62_500_000 + Math.floor(Math.random() * 1_000_000);
-
-/** Gives the deployment another account of the CRM, an empty one, until the test is over. Its records count from 1, as those of any account. */
-async function moves(account = String(++accounts)): Promise<string> {
-  onTestFinished(() => {
-    delete vars.CRM_ACCOUNT;
-  });
-  vars.CRM_ACCOUNT = account;
-  await crmTellsNobody();
-  return `embedded/${account}`;
-}
 
 /** A tenant with so many contacts that are in the CRM already. */
 async function inStep(count: number) {
@@ -36,8 +23,6 @@ async function inStep(count: number) {
       ),
   };
 }
-
-const adopt = (caller: Caller, account: string) => command(caller, "crm.adopt_account", { account, occasion: fresh("o") });
 
 async function stopped(caller: Caller, type: string, payload: object): Promise<{ id: string; error: Json }> {
   const id = await command(caller, type, payload);
@@ -83,7 +68,7 @@ it("what another account says of a record is not taken by one of the same id, an
   await reaches(caller, await adopt(caller, account), "complete");
   await caller.post(`/v1/instances/${look?.id}/retry`, { reason: "adopted" });
   expect(await ended(caller, look?.id)).toMatchObject({ did: "created" });
-  expect(await contactOf(caller, `crm-${record.id}`)).toMatchObject({ name: "New" });
+  expect(await contactOf(caller, `crm-${vars.CRM_ACCOUNT}-${record.id}`)).toMatchObject({ name: "New" });
   expect((await contactOf(caller, "c0000")).name).toBe("Person c0000");
 });
 

@@ -175,8 +175,12 @@ it("a contact that was made in the CRM becomes one of ours with our name, or the
   const creation = { subscriptionType: "contact.creation", propertyName: undefined };
   await notify(caller.tenantId, [event(made.id, creation), event(same.id, creation), event(nobody.id, creation), event(made.id)]);
   const came = await looked(caller, 3);
-  expect(came.map(({ did, contact_id }) => `${did} ${contact_id}`).sort()).toEqual([`created crm-${made.id}`, "left null", "took c0005"]);
-  expect(await contactOf(caller, `crm-${made.id}`)).toMatchObject({
+  expect(came.map(({ did, contact_id }) => `${did} ${contact_id}`).sort()).toEqual([
+    `created crm-4224001-${made.id}`,
+    "left null",
+    "took c0005",
+  ]);
+  expect(await contactOf(caller, `crm-4224001-${made.id}`)).toMatchObject({
     email: made.properties.email,
     name: "Nia New",
     properties: { phone: "+5" },
@@ -187,7 +191,7 @@ it("a contact that was made in the CRM becomes one of ours with our name, or the
   // The next sync fills in what is missing there, and makes no second record.
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0 });
   const records = await recordsOf(caller);
-  expect([...records.keys()].sort()).toEqual(["c0000", "c0005", `crm-${made.id}`]);
+  expect([...records.keys()].sort()).toEqual(["c0000", "c0005", `crm-4224001-${made.id}`]);
   expect(records.get("c0005")).toMatchObject({ id: same.id, properties: { firstname: "Person", jobtitle: "Baker" } });
 });
 
@@ -260,10 +264,14 @@ it("two looks at a contact that was just made in the CRM leave its newest state,
     const older = await look("look-1");
     await theCrm().edit(id, { phone: "2", lastname: "New" });
     const newer = await look("look-2");
-    for (const { statements = [] } of order === "older first" ? [older, newer] : [newer, older]) await batch(env.DB, statements);
-    expect(await contactOf(caller, `crm-${id}`), order).toMatchObject({ name: "Nia New", properties: { phone: "2" } });
+    const [first, second] = order === "older first" ? [older, newer] : [newer, older];
+    await batch(env.DB, first.statements ?? []);
+    // It was made meanwhile: whoever comes second looks again.
+    await expect(batch(env.DB, second.statements ?? [])).rejects.toThrow(/contact_changed_meanwhile/);
+    await batch(env.DB, (await look("look-3")).statements ?? []);
+    expect(await contactOf(caller, `crm-4224001-${id}`), order).toMatchObject({ name: "Nia New", properties: { phone: "2" } });
     await synced(caller, "all");
-    expect(await linkOf(caller, `crm-${id}`), order).toMatchObject({ pending: false });
-    expect((await recordsOf(caller)).get(`crm-${id}`)?.properties, order).toMatchObject({ phone: "2", lastname: "New" });
+    expect(await linkOf(caller, `crm-4224001-${id}`), order).toMatchObject({ pending: false });
+    expect((await recordsOf(caller)).get(`crm-4224001-${id}`)?.properties, order).toMatchObject({ phone: "2", lastname: "New" });
   }
 });
