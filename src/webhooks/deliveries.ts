@@ -130,8 +130,11 @@ function hasHad(request: string): Statement {
   return sql`instr(coalesce(redelivery, ''), ${request}) > 0`;
 }
 
-export function settleDelivery(tenantId: string, id: string, state: Exclude<DeliveryState, "pending">): Statement {
-  return sql`UPDATE webhook_deliveries SET state = ${state} WHERE id = ${id} AND tenant_id = ${tenantId}`;
+/** What became of a delivery, as its newest instance says. */
+export function settleDelivery({ tenant_id, id, instance_id }: Delivery, state: Exclude<DeliveryState, "pending">): Statement {
+  return sql`
+    UPDATE webhook_deliveries SET state = ${state}
+    WHERE id = ${id} AND tenant_id = ${tenant_id} AND coalesce(instance_id, ${instance_id}) = ${instance_id}`;
 }
 
 /** A delivery that waits for an endpoint that is off, with the command that it is made by. */
@@ -170,7 +173,7 @@ export interface Target {
   version: number;
   url: string;
   state: string;
-  /** True of a delivery that is not to be made any more: `skipPutOff`. */
+  /** True of a delivery that is not to be made any more, `skipPutOff`, or by another instance since then. */
   isSkipped: boolean;
   /** How often the delivery was tried before. */
   tried: number;
@@ -179,12 +182,13 @@ export interface Target {
 }
 
 /** The endpoint of a delivery as it is now; undefined when retention has removed it. */
-export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id }: Delivery): Promise<Target | undefined> {
+export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id, instance_id }: Delivery): Promise<Target | undefined> {
   const [row] = await query<Omit<Target, "generations" | "isSkipped"> & { generations: string; skipped: number }>(
     db,
     sql`
       SELECT version, url, state,
-        EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.id = ${id} AND d.tenant_id = v.tenant_id AND d.state = 'skipped') AS skipped,
+        EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.id = ${id} AND d.tenant_id = v.tenant_id
+          AND (d.state = 'skipped' OR d.instance_id <> ${instance_id})) AS skipped,
         coalesce((SELECT tried FROM webhook_deliveries d WHERE d.id = ${id} AND d.tenant_id = v.tenant_id), 0) AS tried,
         (SELECT json_group_array(generation ORDER BY generation DESC) FROM webhook_secrets s
           WHERE s.tenant_id = v.tenant_id AND s.endpoint_id = v.endpoint_id AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations

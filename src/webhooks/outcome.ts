@@ -10,7 +10,7 @@ import { disableGone } from "./endpoints.ts";
 export function wasSent(delivery: Delivery, attempt: Attempt): Writes {
   const sent = { ...about(delivery), status: attempt.status ?? 0, attempts: attempt.attempt };
   return {
-    statements: [logAttempt(delivery.tenant_id, delivery.id, attempt), settleDelivery(delivery.tenant_id, delivery.id, "sent")],
+    statements: [logAttempt(delivery.tenant_id, delivery.id, attempt), settleDelivery(delivery, "sent")],
     emit: facts(delivery, { ...named(delivery, "sent", attempt.at), type: "webhook_sent", payload: sent }),
   };
 }
@@ -22,7 +22,7 @@ export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
   return {
     statements: [
       logAttempt(tenant_id, id, attempt),
-      settleDelivery(tenant_id, id, "gone"),
+      settleDelivery(delivery, "gone"),
       ...disableGone(tenant_id, endpoint_id, attempt.version, reason),
     ],
     emit: failed(delivery, "gone", attempt.status, reason, attempt.at),
@@ -32,7 +32,7 @@ export function wasGone(delivery: Delivery, attempt: Attempt): Writes {
 /** Its endpoint is deleted, or was off for too long: nothing was sent. */
 export function wasSkipped(delivery: Delivery, why: string): Writes {
   return {
-    statements: [settleDelivery(delivery.tenant_id, delivery.id, "skipped")],
+    statements: [settleDelivery(delivery, "skipped")],
     emit: failed(delivery, "skipped", null, why, new Date().toISOString()),
   };
 }
@@ -40,7 +40,7 @@ export function wasSkipped(delivery: Delivery, why: string): Writes {
 /** Every attempt has failed: an operator decides. */
 export function wasGivenUp(delivery: Delivery, status: number | null, reason: string): Writes {
   return {
-    statements: [settleDelivery(delivery.tenant_id, delivery.id, "failed")],
+    statements: [settleDelivery(delivery, "failed")],
     emit: failed(delivery, "failed", status, beginning(reason, 1000), new Date().toISOString()),
   };
 }

@@ -133,6 +133,24 @@ describe("A delivery", () => {
     expect(await delivery("sent")).toMatchObject({ id, tried: 2 });
   });
 
+  it("that was skipped while it waited is made again by its new instance alone, though the old one has not looked yet", async () => {
+    const caller = await callerWith();
+    const { hook, path, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": "1" }, times: 1 }] });
+    await outcome(caller.tenantId);
+    await received(hook, 1);
+    const switchOn = await off(caller, path);
+    const { id } = await delivery("pending");
+    await reaches(caller, id, "waiting");
+    await env.DB.prepare("UPDATE webhook_deliveries SET state = 'skipped' WHERE id = ?1").bind(id).run();
+    const { instance_id } = (await caller.post(`${path}/deliveries/${id}/redeliver`, REASON)).body;
+    await reaches(caller, instance_id, "waiting");
+    await switchOn();
+    await Promise.all([reaches(caller, id, "complete"), reaches(caller, instance_id, "complete")]);
+    expect(await delivery("sent")).toMatchObject({ id, instance_id, tried: 2 });
+    expect(await received(hook)).toHaveLength(2);
+  });
+
   it("that failed is not: its instance is retried", async () => {
     await using _ = await hurried();
     const caller = await callerWith();

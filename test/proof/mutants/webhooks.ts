@@ -20,9 +20,9 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     killedBy: "test/webhooks/guard.test.ts",
   },
   "an endpoint that is switched off still gets what is under way": {
-    file: POST,
-    find: 'if (target?.state !== "enabled") return',
-    put: "if (target === undefined) return",
+    file: "src/webhooks/deliveries.ts",
+    find: "SELECT version, url, state,",
+    put: "SELECT version, url, 'enabled' AS state,",
     killedBy: "test/webhooks/deliver.test.ts",
   },
   "an old secret signs for ever": {
@@ -30,6 +30,12 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     find: " AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations",
     put: ") AS generations",
     killedBy: "test/webhooks/secrets.test.ts",
+  },
+  "several requests at one moment each make a delivery again": {
+    file: "src/webhooks/deliveries.ts",
+    find: "'pending', NULL),",
+    put: "'pending', d.state),",
+    killedBy: "test/webhooks/redeliver.test.ts",
   },
   "a late 410 changes a deleted endpoint": {
     file: ENDPOINTS,
