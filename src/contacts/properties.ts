@@ -10,8 +10,7 @@ const ITS_OWN = new Set(["email", "name", "firstname", "lastname", "phone", "mob
 export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const entries = Object.entries(properties).map(([name, value]) => {
     if (typeof value !== "string" || ITS_OWN.has(name)) return [name, value] as const;
-    // As a field of this name first: one that names a contact says an id, however short.
-    return [name, traces.rewrite("property", traces.rewrite(name, value)) as Value] as const;
+    return [name, traces.rewriteProperty(name, value) as Value] as const;
   });
   return entries.every(([name, value]) => value === properties[name]) ? properties : Object.fromEntries(entries);
 }

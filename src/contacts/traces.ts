@@ -1,3 +1,5 @@
+import { casedForms, composedForms, inLowerCase, unescaped, writtenForms } from "./written.ts";
+
 /** What identifies a person, and what stands for it afterwards. */
 export interface Person {
   /** Every contact that the person is known as, and its pseudonym. */
@@ -10,17 +12,48 @@ export interface Person {
 /** What an address, a name or a telephone number becomes. */
 const GONE = "[forgotten]";
 
-/** Fields that name a contact: their whole text is an id, however short. */
-const NAMES_A_CONTACT = new Set(["contact_id", "contactId", "contact", "from", "into", "next", "after", "key"]);
+/** What a text belongs to: to what we keep ourselves, to a fact's payload or that of a merge, or to what somebody said at any other place. */
+type Where = "ours" | "stated" | "merged" | "said";
 
-/** Fields that name something else, and are believed to: a tenant or an account may be called as a contact is. */
-const NAMES_ANOTHER = new Set([
-  ...["tenant_id", "message_type", "kind", "type", "queue", "source", "actor", "outbox", "endpoint_id", "batch_id", "sync_id", "brand"],
-  ...["account", "partner", "entity", "traceparent", "tracestate", "trace_id", "payload_ref", "event_type", "fact_type", "status", "state"],
+/** Fields that name a contact: their whole text is an id, however short, or it is somebody else's. */
+const CONTACT = ["contact_id", "contactId", "contact"];
+const NAMES_A_CONTACT: Readonly<Record<Where, ReadonlySet<string>>> = {
+  ours: new Set(CONTACT),
+  stated: new Set(CONTACT),
+  merged: new Set([...CONTACT, "from", "into"]),
+  said: new Set(CONTACT),
+};
+
+/** Fields of our own that say a place among contacts, or another one. */
+const MAY_NAME_A_CONTACT = new Set(["from", "into", "next", "after", "key"]);
+
+/** Fields that name something else, and are believed to: an account or a brand may be called as a contact is. */
+const ACCOUNTS = ["account", "partner", "entity"];
+const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
+  ours: new Set([...ACCOUNTS, "tenant_id", "brand", "endpoint_id", "batch_id", "sync_id"]),
+  stated: new Set(ACCOUNTS),
+  merged: new Set(ACCOUNTS),
+  said: new Set(),
+};
+
+/** The same of a message and a fact, beside their payload. */
+const OF_ENVELOPES = new Set([
+  ...[...NAMES_ANOTHER.ours, "message_type", "kind", "type", "queue", "source", "actor", "outbox", "traceparent", "tracestate", "trace_id"],
+  ...["payload_ref", "event_type", "fact_type", "status", "state"],
 ]);
 
 /** Fields that hold a row as somebody sent it. */
 const HOLDS_A_ROW = new Set(["raw"]);
+
+/** Digits of a telephone number that is looked for without its signs and spaces too: a shorter one could be any number. */
+const LEAST_DIGITS = 9;
+
+/** A word is letters and digits, and a single one of these marks between two of them. */
+const MARK = "[-_.@+]";
+const LETTER = "[\\p{L}\\p{N}]";
+/** An escape of JSON or of a web address before a word is none of its letters. */
+const BEGINS = `(?:(?<!${LETTER}${MARK}?)|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))`;
+const ENDS = `(?!${MARK}?${LETTER})`;
 
 /** An id that is looked for within other texts: a shorter one, or one of digits alone, is too often something else. */
 function isDistinct(id: string): boolean {
@@ -35,85 +68,155 @@ function isDistinct(id: string): boolean {
 export class Traces {
   /** In lower case, as they may stand in a text: one that has none of them says nothing of the person. */
   readonly mentions: readonly string[];
+  /** The same of a text that is JSON: an id that is found in fields alone stands between quotes there. */
+  readonly mentionsInJson: readonly string[];
   readonly #ids: ReadonlyMap<string, string>;
-  readonly #others: ReadonlySet<string>;
-  readonly #words: RegExp;
+  readonly #written: ReadonlyMap<string, string>;
+  readonly #numbers: ReadonlySet<string>;
+  readonly #idWords: RegExp;
+  readonly #otherWords: RegExp;
 
   constructor({ ids, emails, names, phones }: Person) {
     this.#ids = new Map(ids.map(({ id, as }) => [id, as]));
-    const others = [...emails, ...names, ...phones].filter((text) => text !== "");
-    this.#others = new Set(others.map((text) => text.toLowerCase()));
-    const words = [...[...this.#ids.keys()].filter(isDistinct), ...others].sort((one, other) => other.length - one.length);
-    const any = words.length > 0 ? words.map(escaped).join("|") : "(?!)";
-    this.#words = new RegExp(`(?<![\\p{L}\\p{N}])(?:${any})(?![\\p{L}\\p{N}])`, "giu");
-    this.mentions = [...new Set([...this.#ids.keys(), ...others].flatMap(writtenForms))];
+    const distinct = ids.filter(({ id }) => isDistinct(id));
+    this.#written = new Map(distinct.flatMap(({ id, as }) => writtenForms(id).map((form) => [form, as])));
+    const digits = phones.map((phone) => phone.replace(/\D/g, "")).filter(({ length }) => length >= LEAST_DIGITS);
+    this.#numbers = new Set(digits);
+    const others = [...emails, ...names, ...phones, ...digits].filter((text) => text !== "").flatMap(composedForms);
+    this.#idWords = anyOf([...this.#written.keys()], "gu");
+    this.#otherWords = anyOf(others.flatMap(writtenForms), "giu");
+    const [short, long] = [ids.filter(({ id }) => !isDistinct(id)), others.flatMap(casedForms).concat(distinct.map(({ id }) => id))];
+    const mentioned = (texts: readonly string[]) => [...new Set(texts.flatMap(writtenForms).map(inLowerCase))];
+    this.mentions = mentioned([...long, ...short.map(({ id }) => id)]);
+    this.mentionsInJson = [...mentioned(long), ...short.flatMap(({ id }) => quoted(id))];
   }
 
   /** What a text becomes: that of a column, a field or a file of this name. `message_type`: of the message that it belongs to. */
   rewrite(field: string, text: string, { message_type }: { message_type?: unknown } = {}): string {
-    if (NAMES_ANOTHER.has(field)) return text;
+    return this.#text(field, text, "ours", message_type);
+  }
+
+  /** The same of a contact's property, which may be called anything. */
+  rewriteProperty(name: string, text: string): string {
+    return this.#text(name, text, "said");
+  }
+
+  /** Whether a contact is the person. */
+  isTheirs(contactId: unknown): boolean {
+    return typeof contactId === "string" && this.#ids.has(contactId);
+  }
+
+  /** Whether a row or a piece of a file says something of the person: an id that is not distinct is a cell of its own. */
+  isSaidIn(text: string): boolean {
+    if (!this.areIn(text)) return false;
+    const plain = unescaped(text);
+    return this.#inWords(plain) !== plain || plain.split(/[,;\t\r\n"]+/).some((cell) => this.#ids.has(cell.trim()));
+  }
+
+  /** Whether a text may say something of the person: it is worth looking at. */
+  areIn(text: string): boolean {
+    const lower = inLowerCase(unescaped(text));
+    return this.mentions.some((mention) => lower.includes(mention));
+  }
+
+  #text(field: string, text: string, where: Where, type?: unknown): string {
+    if (NAMES_ANOTHER[where].has(field)) return text;
     const id = this.#ids.get(text);
-    if (id !== undefined && (NAMES_A_CONTACT.has(field) || isDistinct(text) || (field === "subject" && isContacts(message_type))))
-      return id;
-    if (field === "item" && text.startsWith("after ")) return `after ${this.#ids.get(text.slice(6)) ?? this.#inWords(text.slice(6))}`;
-    if (HOLDS_A_ROW.has(field)) return this.areIn(text) ? GONE : text;
+    const namesContact = NAMES_A_CONTACT[where].has(field) || (field === "subject" && isContacts(type));
+    if (id !== undefined && (namesContact || isDistinct(text) || (where === "ours" && MAY_NAME_A_CONTACT.has(field)))) return id;
+    if (namesContact) return this.#withoutOthers(text);
+    if (where === "ours" && field === "item" && text.startsWith("after "))
+      return `after ${this.#ids.get(text.slice(6)) ?? this.#inWords(text.slice(6))}`;
+    if (where === "ours" && HOLDS_A_ROW.has(field)) return this.isSaidIn(text) ? GONE : text;
     if (/^\s*[[{"]/.test(text)) {
       const value = parsed(text);
       if (value !== undefined) {
-        const rewritten = this.#value(field, value);
+        const rewritten = this.#value(field, value, where, type);
         return rewritten === value ? text : JSON.stringify(rewritten);
       }
     }
     return this.#inWords(text);
   }
 
-  /** Whether a row of a file is the person's: one of its cells is an id or an address. */
-  isTheirs(cells: readonly unknown[]): boolean {
-    return cells.some((cell) => typeof cell === "string" && (this.#ids.has(cell) || this.#others.has(cell.toLowerCase())));
-  }
-
   /** The same value, or another one where something in it was meant. */
-  #value(field: string, value: unknown, type?: unknown): unknown {
-    if (typeof value === "string") return this.rewrite(field, value, { message_type: type });
+  #value(field: string, value: unknown, where: Where, type?: unknown): unknown {
+    if (typeof value === "string") return this.#text(field, value, where, type);
     if (Array.isArray(value)) {
-      const items = value.map((item) => this.#value(field, item, type));
+      const items = value.map((item) => this.#value(field, item, where, type));
       return items.some((item, index) => item !== value[index]) ? items : value;
     }
-    if (typeof value !== "object" || value === null) return value;
-    const own = "message_type" in value ? value.message_type : undefined;
-    const entries = Object.entries(value).map(([name, inner]) => [this.#inWords(name), this.#value(name, inner, own)] as const);
-    const isSame = Object.entries(value).every(([name, inner], index) => entries[index]?.[0] === name && entries[index][1] === inner);
-    return isSame ? value : Object.fromEntries(entries);
+    if (typeof value === "number") return this.#numbers.has(String(value)) && !field.endsWith("_cents") ? GONE : value;
+    if (typeof value !== "object" || value === null || RAW.isRawJSON(value)) return value;
+    return this.#object(value as Record<string, unknown>, where);
+  }
+
+  #object(value: Record<string, unknown>, where: Where): object {
+    const isFact = where === "ours" && "fact_id" in value && "entity" in value;
+    const isEnvelope = isFact || (where === "ours" && "message_type" in value);
+    const own = value.message_type;
+    const within = (name: string): Where => {
+      if (isFact && name === "payload") return value.type === "contact_merged" ? "merged" : "stated";
+      return where === "ours" && name !== "properties" ? "ours" : "said";
+    };
+    const entries = Object.entries(value).map(([name, inner]) => {
+      if (isEnvelope && OF_ENVELOPES.has(name)) return [name, inner] as const;
+      return [name, this.#value(name, inner, typeof inner === "object" ? within(name) : where, own)] as const;
+    });
+    const renamed = this.#names(Object.keys(value));
+    const isSame = entries.every(([name, inner]) => renamed.get(name) === name && inner === value[name]);
+    return isSame ? value : Object.fromEntries(entries.map(([name, inner]) => [renamed.get(name), inner]));
+  }
+
+  /** What fields are called: several that become the same are numbered, because each holds something of its own. */
+  #names(names: readonly string[]): Map<string, string> {
+    const taken = new Set(names);
+    return new Map(
+      names.map((name) => {
+        const rewritten = this.#inWords(name);
+        if (rewritten === name) return [name, name];
+        let free = rewritten;
+        for (let nth = 2; taken.has(free); nth++) free = `${rewritten} ${nth}`;
+        taken.add(free);
+        return [name, free];
+      }),
+    );
   }
 
   #inWords(text: string): string {
-    return text.replace(this.#words, (word) => this.#ids.get(word) ?? (this.#others.has(word.toLowerCase()) ? GONE : word));
+    return this.#withoutOthers(text.replace(this.#idWords, (word) => this.#written.get(word) ?? word));
   }
 
-  /** Whether a text may say something of the person: it is worth looking at. */
-  areIn(text: string): boolean {
-    const lower = inLowerCase(text);
-    return this.mentions.some((mention) => lower.includes(mention));
+  #withoutOthers(text: string): string {
+    return text.replace(this.#otherWords, GONE);
   }
+}
+
+/** Any of these texts as words, the longest first. */
+function anyOf(texts: readonly string[], flags: string): RegExp {
+  const longest = [...new Set(texts)].sort((one, other) => other.length - one.length);
+  return new RegExp(longest.length > 0 ? `${BEGINS}(?:${longest.map(escaped).join("|")})${ENDS}` : "(?!)", flags);
 }
 
 function isContacts(type: unknown): boolean {
   return typeof type === "string" && type.startsWith("contact.");
 }
 
-/** A text as it stands in plain text, in JSON, and in JSON within JSON; in lower case as SQLite makes it. */
-function writtenForms(text: string): string[] {
-  const once = JSON.stringify(text).slice(1, -1);
-  return [text, once, JSON.stringify(once).slice(1, -1)].map(inLowerCase);
+/** A text as it stands in JSON, and in JSON within JSON. */
+function quoted(text: string): string[] {
+  const once = JSON.stringify(text);
+  return [once, JSON.stringify(once).slice(1, -1)].map(inLowerCase);
 }
 
-function inLowerCase(text: string): string {
-  return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
-}
+/** A number that JavaScript would write otherwise is kept as it is written. */
+const RAW = JSON as unknown as { rawJSON(source: string): unknown; isRawJSON(value: unknown): boolean };
 
 function parsed(text: string): unknown {
+  const asWritten = (_: string, value: unknown, context?: { source?: string }) => {
+    const source = context?.source;
+    return typeof value === "number" && source !== undefined && String(value) !== source ? RAW.rawJSON(source) : value;
+  };
   try {
-    return JSON.parse(text);
+    return JSON.parse(text, asWritten);
   } catch {
     return undefined;
   }

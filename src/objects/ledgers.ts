@@ -56,7 +56,8 @@ async function withPseudonyms<One extends StatedFact | Error>(
   tenantId: string,
   facts: readonly One[],
 ): Promise<(One | StatedFact)[]> {
-  const namedBy = (one: One) => (one instanceof Error ? [] : Object.entries(one.payload).filter(([field]) => CONTACT_FIELDS.has(field)));
+  const namedBy = (one: One) =>
+    one instanceof Error ? [] : Object.entries(one.payload).filter(([field]) => contactFields(one.type).includes(field));
   const named = facts.map(namedBy);
   const ids = [...new Set(named.flatMap((fields) => fields.flatMap(([, id]) => (typeof id === "string" ? [id] : []))))];
   const forgotten = await forgottenAmong(env, tenantId, ids);
@@ -70,8 +71,10 @@ async function withPseudonyms<One extends StatedFact | Error>(
   });
 }
 
-/** Fields of payloads that name a contact. */
-const CONTACT_FIELDS = new Set(["contact", "from", "into"]);
+/** Fields of a fact's payload that name a contact. */
+function contactFields(type: string): string[] {
+  return type === "contact_merged" ? ["from", "into"] : ["contact"];
+}
 
 /** Stands in for an answer until its ledger has given one. */
 const NOT_ASKED = new Error("The ledger was not asked.");

@@ -43,11 +43,13 @@ export async function rewriteFiles(search: Search, folder: (typeof FOLDERS)[numb
   return { changed: counts.changed, waiting: counts.waiting, next: listed.truncated ? (listed.objects.at(-1)?.key ?? null) : null };
 }
 
-/** Reads piece by piece: an upload may have any size. */
+/** Reads piece by piece: an upload may have any size, and as it is not rewritten, this look decides what becomes of it. */
 async function says({ env, traces }: Search, key: string, size: number): Promise<boolean> {
+  const isUpload = key.startsWith("batches/") && key.split("/")[3] === "upload";
   for (let offset = 0; offset < size; offset += PIECE_BYTES - OVERLAP_BYTES) {
     const object = await env.PAYLOADS.get(key, { range: { offset, length: Math.min(PIECE_BYTES, size - offset) } });
-    if (object && traces.areIn(await object.text())) return true;
+    const text = (await object?.text()) ?? "";
+    if (isUpload ? traces.isSaidIn(text) : traces.areIn(text)) return true;
   }
   return false;
 }
@@ -85,15 +87,16 @@ async function isUnderWay({ DB }: Cloudflare.Env, tenantId: string, instanceId: 
 async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): Promise<Fate> {
   const [, , batchId = "", what] = key.split("/");
   const batch = await findBatch(env.DB, tenantId, batchId);
-  const isOver = !batch || hasEnded(batch);
   if (what === "upload" || !batch) {
-    if (isOver && apply) await env.PAYLOADS.delete(key);
-    return isOver ? "changed" : "waiting";
+    // One that is stopped goes on with its upload when somebody has mended it.
+    const isRead = batch && (!hasEnded(batch) || batch.state === "errored");
+    if (!isRead && apply) await env.PAYLOADS.delete(key);
+    return isRead ? "waiting" : "changed";
   }
   const text = await textOf(env, key);
   const rewritten = what === "errors" ? lines(text, (line) => traces.rewrite("line", line)) : resultWithout(text, batch, traces);
   if (rewritten === text) return "nothing";
-  if (!isOver) return "waiting";
+  if (!hasEnded(batch)) return "waiting";
   if (apply) await env.PAYLOADS.put(key, rewritten);
   return "changed";
 }
@@ -104,8 +107,8 @@ function resultWithout(text: string, { format, dataset, operation }: Batch, trac
   if (format === "jsonl") return lines(text, (line) => (drops ? contactLine(line, traces) : traces.rewrite("line", line)));
   const rows: string[][] = parse(text, { relax_column_count: true });
   const left = drops
-    ? rows.filter((cells) => !traces.isTheirs(cells.slice(0, 2))).map((cells) => contactCells(cells, traces))
-    : rows.map((cells) => cells.map((cell) => traces.rewrite(operation === "reconcile" ? "key" : "cell", cell)));
+    ? rows.filter(([id]) => !traces.isTheirs(id)).map((cells) => contactCells(cells, traces))
+    : rows.map((cells) => cells.map((cell, at) => traces.rewrite(operation === "reconcile" && at === 1 ? "key" : "cell", cell)));
   const same = left.length === rows.length && left.every((cells, row) => cells.every((cell, at) => cell === rows[row]?.[at]));
   return same ? text : toCsv(left, "keep");
 }
@@ -113,7 +116,7 @@ function resultWithout(text: string, { format, dataset, operation }: Batch, trac
 /** The line of a contact that is somebody else, without what it says of the person; none of the person's own. */
 function contactLine(line: string, traces: Traces): string {
   const { contact_id, email, properties = {}, ...more } = JSON.parse(line) as Record<string, unknown> & { properties?: object };
-  if (traces.isTheirs([contact_id, email])) return "";
+  if (traces.isTheirs(contact_id)) return "";
   const rewritten = withoutPerson(properties as Record<string, unknown>, traces);
   return rewritten === properties ? line : JSON.stringify({ contact_id, email, ...more, properties: rewritten });
 }

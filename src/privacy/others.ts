@@ -69,7 +69,7 @@ export async function rewriteContacts(search: Search, from: string | null): Prom
   if (!apply) return { changed: meant.length, waiting: 0, next };
   let changed = 0;
   for (let at = 0; at < meant.length; at += CRM_BATCH) changed += await write(search, meant.slice(at, at + CRM_BATCH));
-  const onTheirWay = next === null ? await sendsSaying(env.DB, tenantId, traces.mentions) : 0;
+  const onTheirWay = next === null ? await sendsSaying(env.DB, tenantId, traces.mentionsInJson) : 0;
   return { changed, waiting: meant.length - changed + onTheirWay, next };
 }
 

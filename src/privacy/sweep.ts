@@ -56,7 +56,11 @@ const PLACES: readonly Place[] = [
   { name: "texts of other contacts", look: rewriteContacts },
   {
     name: "outbox",
-    look: async ({ env, tenantId, traces }) => ({ changed: 0, waiting: await unsentSaying(env, tenantId, traces.mentions), next: null }),
+    look: async ({ env, tenantId, traces }) => ({
+      changed: 0,
+      waiting: await unsentSaying(env, tenantId, traces.mentionsInJson),
+      next: null,
+    }),
   },
   ...TEXT_TABLES.map((table) => ({
     name: table.table,

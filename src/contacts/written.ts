@@ -1,0 +1,37 @@
+/** Words of a name that are cased one by one; a longer one is cased as a whole. */
+const CASED_WORDS = 4;
+
+/** A text as it may stand in another: as it is, in JSON, in JSON within JSON, in JSON of ASCII alone, in a quoted cell, and in an address of the web. */
+export function writtenForms(text: string): string[] {
+  const inJson = JSON.stringify(text).slice(1, -1);
+  const inAddress = encodeURIComponent(text.toWellFormed());
+  const inAscii = inJson.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
+  const forms = [text, inJson, JSON.stringify(inJson).slice(1, -1), inAscii, text.replaceAll('"', '""')];
+  return [...new Set([...forms, inAddress, inAddress.replaceAll("%20", "+")])];
+}
+
+/** A text with its letters put together and taken apart: `ë` is one sign, or an `e` and its dots. */
+export function composedForms(text: string): string[] {
+  return [...new Set([text, text.normalize("NFC"), text.normalize("NFD")])];
+}
+
+/** A text in the letter cases that people write names in: SQLite's `lower` knows those of ASCII alone. */
+export function casedForms(text: string): string[] {
+  const words = text.split(/(?<=\s)/);
+  const cased = (words.length <= CASED_WORDS ? words : [text]).map((word) => {
+    const [first = "", ...rest] = word;
+    const small = word.toLowerCase();
+    return [...new Set([word, small, word.toUpperCase(), first.toUpperCase() + rest.join("").toLowerCase()].map(inLowerCase))];
+  });
+  return cased.reduce((done, forms) => done.flatMap((begun) => forms.map((form) => begun + form)), [""]);
+}
+
+/** In lower case as SQLite makes it. */
+export function inLowerCase(text: string): string {
+  return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
+}
+
+/** A text whose letters are not written as `\u00eb` any more. */
+export function unescaped(text: string): string {
+  return text.replace(/\\u([0-9a-f]{4})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
+}
