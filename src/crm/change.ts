@@ -7,7 +7,17 @@ import { type CrmFound, crm } from "../providers/index.ts";
 import { type Account, noteAccount } from "./account.ts";
 import { asError, asStopped } from "./failures.ts";
 import { contactKey, contactOf } from "./keys.ts";
-import { type Candidate, candidatesByIds, closeLinks, contactsLinkedTo, type Link, noteRefusals, takeOver, writeLinks } from "./links.ts";
+import {
+  type Candidate,
+  candidatesByIds,
+  closeLinks,
+  contactsLinkedTo,
+  type Link,
+  newlyKnown,
+  noteRefusals,
+  takeOver,
+  writeLinks,
+} from "./links.ts";
 import { freeIdFor, idOfMade, ofSameAddress } from "./made-there.ts";
 import { knownAs } from "./prepare.ts";
 import { asPatch, isChange, isTakeable, type Properties, propertyNames, toProperties } from "./properties.ts";
@@ -136,7 +146,9 @@ async function takeFrom(call: ChangeCall, self: Candidate, found: CrmFound): Pro
   return {
     statements: [
       ...(self.link?.crmId && !link ? closeLinks(tenantId, "cut", [{ contactId: id, revision }]) : []),
-      ...writeLinks(tenantId, [{ contactId: id, crmId: found.crmId, revision: agreed ? revision : 0, takes, known: seen, readAt }]),
+      ...writeLinks(tenantId, [
+        { contactId: id, crmId: found.crmId, revision: agreed ? revision : 0, takes, ...newlyKnown(seen, take, patch), readAt },
+      ]),
       ...(isTaken ? takeOver(tenantId, [{ contactId: id, readAt, ...patch }]) : []),
     ],
     emit: isAnother ? [ContactSync.from({ contact_id: id, occasion: `merge ${notice.event_id}` })] : [],

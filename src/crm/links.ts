@@ -107,8 +107,22 @@ export interface LinkWrite {
   takes: 0 | 1;
   /** What is new in what the CRM is known to have. */
   known: Record<string, string>;
+  /** The same of parts of its name that it takes over in the same write: where its name is still this one. */
+  names?: { known: Record<string, string>; instead_of: string };
   /** The CRM's time of the state that was read; null when none was. */
   readAt: number | null;
+}
+
+/** What is newly known of a record, whose names count only where the contact takes them over. */
+export function newlyKnown(
+  known: Record<string, string>,
+  take: Properties,
+  patch: ContactPatch | null,
+): Pick<LinkWrite, "known" | "names"> {
+  if (patch?.instead_of === undefined) return { known };
+  const isTaken = (property: string) => property in take && (property === "firstname" || property === "lastname");
+  const of = (taken: boolean) => Object.fromEntries(Object.entries(known).filter(([property]) => isTaken(property) === taken));
+  return { known: of(false), names: { known: of(true), instead_of: patch.instead_of } };
 }
 
 /**
@@ -121,7 +135,7 @@ export function writeLinks(tenantId: string, links: readonly LinkWrite[]): State
       INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, read_at, updated_at)
       SELECT ${tenantId}, r.value->>'contactId', r.value->>'crmId', 'linked',
         (r.value->>'revision') + iif(r.value->>'takes' AND c.revision = r.value->>'revision', 1, 0),
-        r.value->'known', r.value->>'readAt', ${now}
+        json_patch(r.value->'known', iif(c.name = r.value->>'$.names.instead_of', r.value->'$.names.known', '{}')), r.value->>'readAt', ${now}
       FROM json_each(${rows}) r LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contactId' WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
         crm_id = excluded.crm_id, state = 'linked', revision = excluded.revision,
@@ -208,18 +222,19 @@ export interface Take extends ContactPatch {
 
 /**
  * Takes changes over, property by property, into whatever the row is by now: a revision for each row that really changes. A reading that
- * is older than what its link knows is left.
+ * is older than what its link knows is left, and so is half of a name whose other half changed here: the next sync puts both together.
  */
 export function takeOver(tenantId: string, takes: readonly Take[]): Statement[] {
+  const taken = sql`iif(coalesce(t.value->>'instead_of', name) = name, coalesce(t.value->>'name', name), name)`;
   return rowChunks(takes).map(
     (rows) => sql`
       UPDATE contacts SET
-        email = coalesce(t.value->>'email', email), name = coalesce(t.value->>'name', name),
+        email = coalesce(t.value->>'email', email), name = ${taken},
         properties = json_patch(properties, t.value->'properties'),
         revision = revision + 1, updated_at = ${now}, imported_by = 'crm'
       FROM json_each(${rows}) t
       WHERE contacts.tenant_id = ${tenantId} AND contacts.contact_id = t.value->>'contactId'
-        AND (coalesce(t.value->>'email', email) <> email OR coalesce(t.value->>'name', name) <> name
+        AND (coalesce(t.value->>'email', email) <> email OR ${taken} <> name
           OR json_patch(properties, t.value->'properties') <> json(properties))
         AND NOT EXISTS (SELECT 1 FROM crm_links l
           WHERE l.tenant_id = ${tenantId} AND l.contact_id = t.value->>'contactId' AND l.read_at > t.value->>'readAt')`,

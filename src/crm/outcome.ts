@@ -1,4 +1,5 @@
 import type { CrmRefusal } from "../providers/index.ts";
+import { newlyKnown } from "./links.ts";
 import type { Prepared } from "./prepared.ts";
 import type { Pushed } from "./pushed.ts";
 import type { Sending } from "./send.ts";
@@ -39,7 +40,7 @@ export function outcomeOf(
       crmId: record,
       revision: unfinished ? 0 : revision,
       takes: unfinished ? 0 : takes,
-      known: unfinished ? unemployed : known,
+      ...newlyKnown(unfinished ? unemployed : known, settled.take, patch),
       readAt,
     });
     if (patch && readAt !== null) pushed.takes.push({ contactId: id, readAt, ...patch });

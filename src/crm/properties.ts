@@ -60,13 +60,18 @@ export function missingHere(
 export interface ContactPatch {
   email: string | null;
   name: string | null;
+  /** The name that was read here, of which this one is made: it replaces no other. */
+  instead_of?: string | undefined;
   properties: Record<string, string | number | boolean | null>;
 }
 
 /** What taking these properties over means for a contact, of which `all` says how they are afterwards. */
-export function asPatch(contact: Pick<Contact, "properties">, taken: Properties, all: Properties): ContactPatch {
+export function asPatch(contact: Pick<Contact, "properties"> & { name?: string }, taken: Properties, all: Properties): ContactPatch {
   const patch: ContactPatch = { email: taken.email ?? null, name: null, properties: {} };
-  if ("firstname" in taken || "lastname" in taken) patch.name = fullName(all);
+  if ("firstname" in taken || "lastname" in taken) {
+    patch.name = fullName(all);
+    patch.instead_of = contact.name;
+  }
   for (const [property, value] of Object.entries(taken)) {
     if (!OWN.includes(property)) patch.properties[property] = value === "" ? null : sameKind(value, contact.properties[property]);
   }

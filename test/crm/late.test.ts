@@ -1,10 +1,11 @@
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it, vi } from "vitest";
+import { takeChange } from "../../src/crm/change.ts";
 import { syncChunk } from "../../src/crm/chunk.ts";
 import { batch, type Commit, type Envelope, type Steps } from "../../src/engine/index.ts";
 import { syncContact } from "../../src/workflows/sync-contact.ts";
-import { type Caller, callerWith, type Json } from "../api/client.ts";
-import { bring, contactOf, linkOf, people, recordsOf, synced, theCrm } from "./crm.ts";
+import { type Caller, callerWith, fresh, type Json } from "../api/client.ts";
+import { bring, contactOf, linkOf, people, type Row, recordsOf, synced, theCrm } from "./crm.ts";
 
 afterEach(() => theCrm().setFaults([]));
 
@@ -141,4 +142,31 @@ it("a record that a person deletes just before a chunk's upsert is made again an
   expect(await linkOf(caller, "c0100")).toMatchObject({ state: "linked", pending: true, error: { category: "DELETED_MEANWHILE" } });
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, taken: 0, failed: 0 });
   await isWhole(caller);
+});
+
+it("a part of a name that a person changes in the CRM, and the other part that changes here meanwhile, both count", async () => {
+  const { caller, rows, id, change } = await inStep();
+  await change({ phone: "2" });
+  await theCrm().edit(id, { lastname: "Byron", city: "Oslo" });
+  const chunk = await attemptsOf(caller)();
+  await bring(caller, [{ ...(rows[0] as Row), name: "Augusta Gold" }]);
+  await batch(env.DB, chunk.statements ?? []);
+  expect(await contactOf(caller, "c0100")).toMatchObject({ name: "Augusta Gold", properties: { phone: "2", city: "Oslo" } });
+  await synced(caller);
+  expect(await contactOf(caller, "c0100")).toMatchObject({ name: "Augusta Byron" });
+  expect((await recordsOf(caller)).get("c0100")?.properties).toMatchObject({ firstname: "Augusta", lastname: "Byron", phone: "2" });
+  expect(await linkOf(caller, "c0100")).toMatchObject({ pending: false });
+
+  await theCrm().edit(id, { firstname: "Ada" });
+  const look = await takeChange({
+    env,
+    envelope: { tenant_id: caller.tenantId } as Envelope,
+    instanceId: fresh("look"),
+    notice: { crm_id: id, event_id: fresh("e"), occurred_at: new Date().toISOString(), merged: [] },
+  });
+  await bring(caller, [{ ...(rows[0] as Row), name: "Augusta King" }]);
+  await batch(env.DB, look.statements ?? []);
+  await synced(caller);
+  expect(await contactOf(caller, "c0100")).toMatchObject({ name: "Ada King" });
+  expect((await recordsOf(caller)).get("c0100")?.properties).toMatchObject({ firstname: "Ada", lastname: "King" });
 });
