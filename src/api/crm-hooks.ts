@@ -1,11 +1,12 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { commandsFrom, deliverySchema, forgottenBy } from "../crm/notices.ts";
+import { commandsFrom, deliverySchema, deliveryShape, eventsIn, forgottenBy } from "../crm/notices.ts";
 import { type Catalog, enqueue, MillraceError, parseBounded } from "../engine/index.ts";
 import { askToForget } from "../privacy/forget.ts";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
 import { crmWebhookSecret, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
 import { jsonBody, parseWith, readText } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
+import { invalidRequest } from "./invalid-request.ts";
 import { HttpRefusal, problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 
@@ -22,6 +23,9 @@ const TakenSchema = z
     accepted: z.int().openapi({ description: "Commands that are committed and will look at a contact." }),
     known: z.int().openapi({ description: "Those among them that were accepted before." }),
     foreign: z.int().openapi({ description: "Events of another account than the deployment's: nothing follows from them." }),
+    unread: z
+      .int()
+      .openapi({ description: "Events that are not as HubSpot words them: nothing follows from them. The log says what is wrong." }),
   })
   .openapi("CrmNoticesTaken");
 
@@ -37,7 +41,7 @@ const take = createRoute({
     params: z.object({
       tenant: z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, "must be the name of a tenant: lower case letters, digits, - or _"),
     }),
-    body: jsonBody(deliverySchema),
+    body: jsonBody(deliveryShape),
   },
   responses: {
     200: answers("Taken", TakenSchema),
@@ -63,7 +67,9 @@ export function crmHooks(catalog: Catalog) {
     }
     const { tenant: tenantId } = req.valid("param");
     assertHasCrm(env, tenantId);
-    const told = parseWith(deliverySchema, parseBounded(text, MAX_BYTES));
+    const { events: told, unread } = eventsIn(parseWith(deliverySchema, parseBounded(text, MAX_BYTES)));
+    if (unread.length > 0 && told.length === 0) throw invalidRequest(unread.flat().slice(0, 50));
+    if (unread.length > 0) console.error(JSON.stringify({ log: "notices not read", tenant: tenantId, issues: unread.flat().slice(0, 50) }));
     // An app may be installed in several accounts, and all of them are told of at one address: only one of them is this tenant's.
     const account = crmAccount(env);
     const events = told.filter(({ portalId }) => portalId === account);
@@ -79,6 +85,6 @@ export function crmHooks(catalog: Catalog) {
     const refused = accepted.find((one) => one instanceof MillraceError);
     if (refused) throw refused;
     const known = accepted.filter((one) => !(one instanceof MillraceError) && one.replayed).length;
-    return json({ accepted: accepted.length - known, known, foreign: told.length - events.length }, 200);
+    return json({ accepted: accepted.length - known, known, foreign: told.length - events.length, unread: unread.length }, 200);
   });
 }

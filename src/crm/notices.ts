@@ -1,10 +1,13 @@
 import * as z from "zod";
-import { type CommandRequest, digest, query, sql } from "../engine/index.ts";
+import { type CommandRequest, digest, type Issue, issuesIn, query, sql } from "../engine/index.ts";
 import { CrmContactChanged } from "../messages/crm.ts";
 import { contactsLinkedTo } from "./links.ts";
 import { isSame, propertyNames } from "./properties.ts";
 
 const id = z.union([z.int().min(0), z.string().regex(/^\d{1,20}$/)]).transform(String);
+
+/** What is not said, or said as null. */
+const said = <Schema extends z.ZodType>(schema: Schema) => schema.nullish().transform((value) => value ?? undefined);
 
 /** What HubSpot says of one event, as far as it matters here. */
 const eventSchema = z.object({
@@ -13,22 +16,37 @@ const eventSchema = z.object({
   occurredAt: z.int().min(0).max(8.64e15),
   subscriptionType: z.string().max(100),
   /** The kind of record in generic subscriptions (`object.…`): 0-1 is a contact. */
-  objectTypeId: z.string().max(20).optional(),
-  objectId: id.optional(),
-  appId: id.optional(),
-  sourceId: z.string().max(200).optional(),
-  changeSource: z.string().max(100).optional(),
-  propertyName: z.string().max(200).optional(),
+  objectTypeId: said(z.string().max(20)),
+  objectId: said(id),
+  appId: said(id),
+  sourceId: said(z.string().max(200)),
+  changeSource: said(z.string().max(100)),
+  propertyName: said(z.string().max(200)),
   propertyValue: z.string().nullish(),
-  primaryObjectId: id.optional(),
-  mergedObjectIds: z.array(id).max(100).optional(),
-  newObjectId: id.nullish(),
+  primaryObjectId: said(id),
+  mergedObjectIds: said(z.array(id).max(100)),
+  newObjectId: said(id),
 });
 
-/** One delivery: HubSpot sends at most 100 events at once. */
-export const deliverySchema = z.array(eventSchema).max(100);
+/** HubSpot sends at most so many events at once. */
+const MAX_EVENTS = 100;
+
+/** One delivery, whose events are read one by one. */
+export const deliverySchema = z.array(z.unknown()).max(MAX_EVENTS);
+
+/** The same for the document. */
+export const deliveryShape = z.array(z.union([eventSchema, z.unknown().describe("Anything else is counted as `unread`.")])).max(MAX_EVENTS);
 
 type ContactEvent = z.infer<typeof eventSchema>;
+
+/** The events of a delivery that can be read, and what is wrong with each other one: one that cannot costs no other. */
+export function eventsIn(delivery: readonly unknown[]): { events: ContactEvent[]; unread: Issue[][] } {
+  const read = delivery.map((event, index) => ({ event, index, parsed: eventSchema.safeParse(event) }));
+  return {
+    events: read.flatMap(({ parsed }) => parsed.data ?? []),
+    unread: read.flatMap(({ event, index, parsed: { error } }) => (error ? [issuesIn(eventSchema, event, error, [String(index)])] : [])),
+  };
+}
 
 /** Contacts whose records somebody deleted in the CRM for their privacy: they are forgotten here too. `event` names the notice. */
 export async function forgottenBy(

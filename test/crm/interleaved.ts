@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { writeContacts } from "../../src/contacts/contact.ts";
 import { takeChange } from "../../src/crm/change.ts";
 import { syncChunk } from "../../src/crm/chunk.ts";
-import { commandsFrom, deliverySchema } from "../../src/crm/notices.ts";
+import { commandsFrom, eventsIn } from "../../src/crm/notices.ts";
 import { batch, type Commit, type Envelope, type Steps } from "../../src/engine/index.ts";
 import { syncContact } from "../../src/workflows/sync-contact.ts";
 import { type Caller, fresh, type Json } from "../api/client.ts";
@@ -107,7 +107,7 @@ export class Stage {
       this.crm.write(id ?? "", properties);
       const events = Object.entries(properties).map(([propertyName, propertyValue]) => event(id ?? "", { propertyName, propertyValue }));
       await at("notice");
-      for (const { payload } of await commandsFrom(env, this.#caller.tenantId, deliverySchema.parse(events))) {
+      for (const { payload } of await commandsFrom(env, this.#caller.tenantId, eventsIn(events).events)) {
         const instanceId = this.#name();
         await this.#commits(at, () =>
           takeChange({ env, envelope: this.#envelope, instanceId, notice: { ...(payload as object), merged: [] } as never }),

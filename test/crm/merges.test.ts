@@ -75,8 +75,8 @@ it("a merge that a person made in the CRM becomes a fact here, however often we 
     mergedObjectIds: [Number(gone)],
     newObjectId: Number(result),
   });
-  expect((await notify(caller.tenantId, [notice])).body).toEqual({ accepted: 1, known: 0, foreign: 0 });
-  expect((await notify(caller.tenantId, [notice])).body).toEqual({ accepted: 0, known: 1, foreign: 0 });
+  expect((await notify(caller.tenantId, [notice])).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
+  expect((await notify(caller.tenantId, [notice])).body).toEqual({ accepted: 0, known: 1, foreign: 0, unread: 0 });
   expect(await looked(caller, 1)).toMatchObject([{ did: "merged", contact_id: "c0001" }]);
   await known(caller, "c0002", "c0001");
   expect(await linkOf(caller, "c0002")).toMatchObject({ state: "merged", crm_id: null });

@@ -19,19 +19,29 @@ it("takes nothing that the CRM did not sign, for this address, in these five min
   expectProblem(await notify(caller.tenantId, "not JSON"), 400, "invalid_json");
   expectProblem(await notify(caller.tenantId, [{ eventId: "x" }]), 422, "invalid_payload");
   expect(await looks(caller)).toEqual([]);
-  expect((await notify(caller.tenantId, events)).body).toEqual({ accepted: 1, known: 0, foreign: 0 });
+  expect((await notify(caller.tenantId, events)).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
+});
+
+it("an event that cannot be read is counted, and costs no other event of its delivery; null is nothing said", async () => {
+  const caller = await callerWith();
+  const broken = [event("1", { occurredAt: "yesterday" }), event("2", { propertyName: "x".repeat(201) }), null];
+  const nulls = { sourceId: null, changeSource: null, appId: null, objectTypeId: null, newObjectId: null, mergedObjectIds: null };
+  const { status, body } = await notify(caller.tenantId, [...broken, event("3", nulls), event("4")]);
+  expect([status, body]).toEqual([200, { accepted: 2, known: 0, foreign: 0, unread: 3 }]);
+  expect(await looked(caller, 2)).toMatchObject([{ did: "left" }, { did: "left" }]);
+  expectProblem(await notify(caller.tenantId, broken), 422, "invalid_payload");
 });
 
 it("takes nothing of an account that is not the deployment's, and nothing for a tenant whose contacts its account does not hold", async () => {
   const caller = await callerWith();
   const elsewhere = event("1", { portalId: 62515 });
-  expect((await notify(caller.tenantId, [elsewhere])).body).toEqual({ accepted: 0, known: 0, foreign: 1 });
-  expect((await notify(caller.tenantId, [elsewhere, event("2")])).body).toEqual({ accepted: 1, known: 0, foreign: 1 });
+  expect((await notify(caller.tenantId, [elsewhere])).body).toEqual({ accepted: 0, known: 0, foreign: 1, unread: 0 });
+  expect((await notify(caller.tenantId, [elsewhere, event("2")])).body).toEqual({ accepted: 1, known: 0, foreign: 1, unread: 0 });
   const vars = { CRM_TENANTS: "bravo, acme", CRM_ACCOUNT: "62515" };
   const { detail } = expectProblem(await notify(caller.tenantId, [elsewhere], { vars }), 500, "config_invalid");
   expect(detail).toContain("CRM_TENANTS");
   const named = await notify(caller.tenantId, [elsewhere], { vars: { ...vars, CRM_TENANTS: caller.tenantId } });
-  expect(named.body).toEqual({ accepted: 1, known: 0, foreign: 0 });
+  expect(named.body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
   const real = {
     ...vars,
     CRM_TENANTS: caller.tenantId,
@@ -50,17 +60,17 @@ it("several events about one contact are one command, and a redelivery is none",
   const first = event(one, { occurredAt: 1_790_000_000_000 });
   const second = event(one, { occurredAt: 1_790_000_000_500, propertyName: "city" });
   const other = event(two);
-  expect((await notify(caller.tenantId, [second, first, other])).body).toEqual({ accepted: 2, known: 0, foreign: 0 });
-  expect((await notify(caller.tenantId, [first, other, second])).body).toEqual({ accepted: 0, known: 2, foreign: 0 });
+  expect((await notify(caller.tenantId, [second, first, other])).body).toEqual({ accepted: 2, known: 0, foreign: 0, unread: 0 });
+  expect((await notify(caller.tenantId, [first, other, second])).body).toEqual({ accepted: 0, known: 2, foreign: 0, unread: 0 });
   // A newer one is looked at again, whatever comes along with it.
   const third = event(one, { occurredAt: 1_790_000_001_000 });
-  expect((await notify(caller.tenantId, [second, first, third])).body).toEqual({ accepted: 1, known: 0, foreign: 0 });
+  expect((await notify(caller.tenantId, [second, first, third])).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
   const foreign = [
     event(one, { subscriptionType: "company.propertyChange" }),
     event(one, { propertyName: "hs_analytics_source" }),
     event(one, { subscriptionType: "object.propertyChange", objectTypeId: "0-2" }),
   ];
-  expect((await notify(caller.tenantId, foreign)).body).toEqual({ accepted: 0, known: 0, foreign: 0 });
+  expect((await notify(caller.tenantId, foreign)).body).toEqual({ accepted: 0, known: 0, foreign: 0, unread: 0 });
   expect(await looked(caller, 3)).toMatchObject([{ did: "nothing" }, { did: "nothing" }, { did: "nothing" }]);
 });
 

@@ -40,7 +40,7 @@ it("what a person changes in the CRM is taken over, is a revision, and is not se
   const id = idOf("c0000");
   await theCrm().edit(id, { firstname: "Mary Ann", lastname: "Smith", phone: "+1", jobtitle: "Captain" });
   // The notice names one property, and a value that it does not have any more.
-  expect((await tell(caller, id, { propertyValue: "+0" })).body).toEqual({ accepted: 1, known: 0, foreign: 0 });
+  expect((await tell(caller, id, { propertyValue: "+0" })).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
   expect(await looked(caller, 1)).toMatchObject([{ did: "took", contact_id: "c0000" }]);
   expect(await contactOf(caller, "c0000")).toMatchObject({
     name: "Mary Ann Smith",
@@ -67,7 +67,7 @@ it("what we wrote ourselves is not news, whether the notice says whose it is or 
     event(id, { propertyName: "firstname", propertyValue: "Person", occurredAt: Date.now() - 60_000 }),
     event(id, { subscriptionType: "contact.creation", propertyName: undefined }),
   ];
-  expect((await notify(caller.tenantId, echoes)).body).toEqual({ accepted: 0, known: 0, foreign: 0 });
+  expect((await notify(caller.tenantId, echoes)).body).toEqual({ accepted: 0, known: 0, foreign: 0, unread: 0 });
   expect(await looks(caller)).toEqual([]);
   await tell(caller, id);
   expect(await looked(caller, 1)).toMatchObject([{ did: "nothing" }]);

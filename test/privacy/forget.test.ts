@@ -225,7 +225,7 @@ it("who is deleted for their privacy in the CRM is forgotten here", { timeout: 1
   await synced(caller);
   const { crm_id: crmId } = await linkOf(caller, person.id);
   const notice = event(crmId, { subscriptionType: "contact.privacyDeletion" });
-  expect((await notify(caller.tenantId, [notice])).body).toEqual({ accepted: 1, known: 0, foreign: 0 });
+  expect((await notify(caller.tenantId, [notice])).body).toEqual({ accepted: 1, known: 0, foreign: 0, unread: 0 });
   await until(
     () => caller.get("/v1/audit"),
     ({ body }) => body.items.some(({ verb }: Json) => verb === "forget"),
@@ -233,7 +233,7 @@ it("who is deleted for their privacy in the CRM is forgotten here", { timeout: 1
   await settled(caller.tenantId);
   const own = words.filter((word) => !word.startsWith("old-"));
   expect((await placesOf([own[0] ?? "", person.phone])).filter((place) => !place.includes(person.twin))).toEqual([]);
-  expect((await notify(caller.tenantId, [notice])).body).toEqual({ accepted: 0, known: 0, foreign: 0 });
+  expect((await notify(caller.tenantId, [notice])).body).toEqual({ accepted: 0, known: 0, foreign: 0, unread: 0 });
   await command(caller, "contact.sync", { contact_id: neighbour.id, occasion: "after" });
   await completed(caller, file);
   await synced(caller, "all");
