@@ -56,8 +56,13 @@ const BEGINS = `(?:(?<!${LETTER}${MARK}?)|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9
 const ENDS = `(?!${MARK}?${LETTER})`;
 
 /** An id that is looked for within other texts: a shorter one, or one of digits alone, is too often something else. */
-function isDistinct(id: string): boolean {
+export function isDistinct(id: string): boolean {
   return id.length >= 6 ? /\D/.test(id) : id.length >= 4 && /\d/.test(id) && /\p{L}/u.test(id);
+}
+
+/** What may be a cell of a row, or a text of one that is JSON: an id that is not distinct is looked for among them. */
+export function cellsOf(row: string): string[] {
+  return row.split(/[,;\t\r\n"]+/).map((cell) => cell.trim());
 }
 
 /**
@@ -84,7 +89,8 @@ export class Traces {
     this.#numbers = new Set(digits);
     const others = [...emails, ...names, ...phones, ...digits].filter((text) => text !== "").flatMap(composedForms);
     this.#idWords = anyOf([...this.#written.keys()], "gu");
-    this.#otherWords = anyOf(others.flatMap(writtenForms), "giu");
+    // In capitals a letter may be two: ß.
+    this.#otherWords = anyOf(others.flatMap((text) => [text, text.toUpperCase()]).flatMap(writtenForms), "giu");
     const [short, long] = [ids.filter(({ id }) => !isDistinct(id)), others.flatMap(casedForms).concat(distinct.map(({ id }) => id))];
     const mentioned = (texts: readonly string[]) => [...new Set(texts.flatMap(writtenForms).map(inLowerCase))];
     this.mentions = mentioned([...long, ...short.map(({ id }) => id)]);
@@ -110,7 +116,7 @@ export class Traces {
   isSaidIn(text: string): boolean {
     if (!this.areIn(text)) return false;
     const plain = unescaped(text);
-    return this.#inWords(plain) !== plain || plain.split(/[,;\t\r\n"]+/).some((cell) => this.#ids.has(cell.trim()));
+    return this.#inWords(plain) !== plain || cellsOf(plain).some((cell) => this.#ids.has(cell));
   }
 
   /** Whether a text may say something of the person: it is worth looking at. */

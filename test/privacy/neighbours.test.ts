@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { type Caller, callerWith, fresh, type Json, reaches } from "../api/client.ts";
 import { settled } from "../app/other-tenant.ts";
-import { batchIn, completed } from "../batches/batch.ts";
+import { batchIn, completed, problemsOf } from "../batches/batch.ts";
 import { contactOf, linkOf, recordsOf, synced } from "../crm/crm.ts";
 import { ledger, state } from "../facts/facts.ts";
 import { placesOf } from "./everything.ts";
@@ -83,13 +83,7 @@ it("contacts whose ids, addresses and names only hold those of a forgotten perso
     for (const other of [junior, `pre.${id}`, `fam-${word}`]) expect(rows, format).toMatch(new RegExp(`^(.*")?${other}[",]`, "m"));
     expect(rows, format).not.toMatch(new RegExp(`^(.*")?${id}[",]`, "m"));
   }
-  const problems = (await caller.get(`/v1/batches/${refused.batch_id}/errors?format=jsonl`)).body;
-  expect(
-    String(problems)
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line).raw),
-  ).toEqual([`${junior},bad,Jr`, "[forgotten]"]);
+  expect((await problemsOf(caller, refused.batch_id)).map(({ raw }) => raw)).toEqual([`${junior},bad,Jr`, "[forgotten]"]);
 });
 
 it("forgetting a contact called 7 leaves every other 7 where it is, and a name is found in the letters that SQLite does not know", {
@@ -115,13 +109,10 @@ it("forgetting a contact called 7 leaves every other 7 where it is, and a name i
     other,
     { account: "shop", value_cents: 1, contact: person, note: "[forgotten] called" },
   ]);
-  const problems = String((await caller.get("/v1/batches/refused/errors?format=jsonl")).body);
-  expect(
-    problems
-      .trim()
-      .split("\n")
-      .map((line) => JSON.parse(line).raw),
-  ).toEqual([rows[0], rows[1], "[forgotten]"]);
+  expect((await problemsOf(caller, "refused")).map(({ raw }) => raw)).toEqual([rows[0], rows[1], "[forgotten]"]);
+  const file = ["contact_id,email,name", ...rows, "c-10,bad,flat 7", ""].join("\n");
+  const { batch_id } = await completed(caller, file);
+  expect((await problemsOf(caller, batch_id)).map(({ raw }) => raw)).toEqual([rows[0], rows[1], "", "c-10,bad,flat 7"]);
   expect(await placesOf([`Bär${word}`])).toEqual([]);
 });
 
