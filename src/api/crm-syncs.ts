@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type Failure, listFailures } from "../crm/failures.ts";
-import { findSync, listSyncs, SYNC_STATES, type Sync } from "../crm/sync.ts";
+import { findAcceptedSync, findSync, listSyncs, SYNC_STATES, type Sync } from "../crm/sync.ts";
 import { beginning } from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
@@ -66,7 +66,8 @@ const show = createRoute({
   path: "/v1/crm/syncs/{id}",
   operationId: "getCrmSync",
   summary: "Show a sync and how far it is",
-  description: "It is there from its first chunk on; until then its instance says how it stands.",
+  description:
+    "It is there once its command is accepted, and in the list from its first chunk on. Of a command under an `Idempotency-Key` of its own, its instance says how it stands until then.",
   ...needs("read"),
   request: { params },
   responses: { 200: answers("The sync", SyncSchema), ...problems("unauthorized", "forbidden", "sync_not_found") },
@@ -107,7 +108,7 @@ export function crmSyncs() {
 }
 
 async function syncOf(db: D1Database, tenantId: string, id: string): Promise<Sync> {
-  const sync = await findSync(db, tenantId, id);
+  const sync = (await findSync(db, tenantId, id)) ?? (await findAcceptedSync(db, tenantId, id));
   if (!sync) throw new HttpRefusal("sync_not_found", `There is no sync ${beginning(id, 64)}. List them with GET /v1/crm/syncs.`);
   return sync;
 }
