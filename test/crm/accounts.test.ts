@@ -39,7 +39,14 @@ it("a sync that meets another account than the links' sends nothing and says whi
   expect(error).toMatchObject({ code: "not_retryable" });
   expect(error.message).toContain("of the CRM account embedded/4224001");
   const { body } = await caller.get(`/v1/crm/syncs/${sync}`);
-  expect(body).toMatchObject({ sync_id: sync, scope: "changed", state: "errored", instance_id: id, chunks: 0, error: { message: error.message } });
+  expect(body).toMatchObject({
+    sync_id: sync,
+    scope: "changed",
+    state: "errored",
+    instance_id: id,
+    chunks: 0,
+    error: { message: error.message },
+  });
   expect((await caller.get(`/v1/crm/syncs/${sync}/failures`)).body.items).toEqual([]);
   expect(error.message).toContain(`{"type":"crm.adopt_account","payload":{"account":"${account}",`);
   expect((await stopped(caller, "contact.sync", { contact_id: "c0000", occasion: "1" })).error.message).toContain("crm.adopt_account");
