@@ -1,7 +1,7 @@
 import { FORGOTTEN, forgottenAmong, isPseudonym } from "../contacts/forgotten.ts";
 import { batch, type Commit, type Envelope, notRetryable } from "../engine/index.ts";
 import { ContactSynced } from "../messages/crm.ts";
-import { type CrmRefusal, crm } from "../providers/index.ts";
+import { CRM_FRESH_MS, type CrmRefusal, crm } from "../providers/index.ts";
 import { writesOf } from "./chunk.ts";
 import { asStopped } from "./failures.ts";
 import { candidatesByIds } from "./links.ts";
@@ -21,9 +21,6 @@ export interface OneCall {
   readonly instanceId: string;
   readonly contactId: string;
 }
-
-/** How long a reading of the record counts: before an upsert that comes later it is read again. */
-const FRESH_MS = 2000;
 
 /** How far one contact is: ids alone, because each step's answer is kept. What is to be sent stands in the push's own record. */
 export interface Course {
@@ -79,7 +76,7 @@ export async function lookAtOne(call: OneCall): Promise<Commit<Course>> {
 
 /** An attempt that comes late looks first: a person may have changed or deleted the record since. */
 export async function upsertContact(call: OneCall, looked: Course): Promise<Commit<Course>> {
-  const isLate = Date.now() - looked.looked_at > FRESH_MS;
+  const isLate = Date.now() - looked.looked_at > CRM_FRESH_MS;
   const anew = isLate ? await lookAtOne(call) : undefined;
   const course = anew?.output ?? looked;
   if (anew && course.left[0] !== "upsert contact") return anew;

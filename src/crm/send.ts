@@ -36,6 +36,7 @@ export async function sendContacts({ upstream, tenantId, options }: SendCall, wo
     "contacts",
     records.map(({ key, properties }) => ({ key, properties })),
     options,
+    (keys) => asRead({ upstream, tenantId, options }, work, new Set(keys)),
   );
   const byKey = new Map(outcomes.map((outcome) => [outcome.key, outcome]));
   return new Map(
@@ -45,6 +46,16 @@ export async function sendContacts({ upstream, tenantId, options }: SendCall, wo
       return [id, outcome];
     }),
   );
+}
+
+/** Which of these are in the CRM as they were read, by our names for their records. */
+async function asRead({ upstream, tenantId, options }: SendCall, work: readonly Work[], keys: ReadonlySet<string>): Promise<Set<string>> {
+  const meant = work.map((one) => ({ ...one, key: contactKey(tenantId, one.id) })).filter(({ key }) => keys.has(key));
+  const crmIds = meant.flatMap(({ crmId }) => crmId ?? []);
+  const { found } = await upstream.read(crmIds, options, []);
+  const changedAt = new Map(found.flatMap((one) => (one.archived ? [] : [[one.crmId, Date.parse(one.updatedAt)]])));
+  const same = meant.filter(({ crmId, readAt }) => crmId === null || changedAt.get(crmId) === readAt);
+  return new Set(same.map(({ key }) => key));
 }
 
 /** Brings the companies of contacts there. Answers each one's outcome by the ids of its contacts. */

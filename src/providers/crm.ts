@@ -41,6 +41,12 @@ export interface CrmReading {
 /** What came of a merge: the id that the result has, or why the CRM refuses it. */
 export type CrmMerge = { state: "done"; crmId: string } | ({ state: "failed" } & CrmRefusal);
 
+/** Which of these records, by our names for them, are in the CRM as they were read, or are not there yet. */
+export type CrmAsRead = (keys: readonly string[]) => Promise<ReadonlySet<string>>;
+
+/** How long a reading of a record counts: before an upsert that comes later it is read again. */
+export const CRM_FRESH_MS = 2000;
+
 export type CrmObject = "contacts" | "companies";
 
 /** At most this many records in one call. */
@@ -51,8 +57,11 @@ export const CRM_BATCH = 100;
  * What the CRM refuses of one record is that record's outcome; what it says of the whole call (a token, a limit, a fault) is thrown.
  */
 export interface Crm {
-  /** Creates or updates records by our name for them. Answers each one's outcome, in their order: some may fail while others are taken. */
-  upsert(object: CrmObject, records: readonly CrmRecord[], options: CallOptions): Promise<CrmOutcome[]>;
+  /**
+   * Creates or updates records by our name for them. Answers each one's outcome, in their order: some may fail while others are taken. `asRead`
+   * is asked before a call of it that comes late: records that it does not name are not sent any more, and are to be tried again.
+   */
+  upsert(object: CrmObject, records: readonly CrmRecord[], options: CallOptions, asRead?: CrmAsRead): Promise<CrmOutcome[]>;
   /** Connects contacts with companies, both by the CRM's ids, a contact with one company. One that is connected already stays so. */
   associate(pairs: readonly { contact: string; company: string }[], options: CallOptions): Promise<CrmRefusals>;
   /** Contacts by the CRM's ids, with these properties (default: the usual ones). One that was merged answers under its result's id. */

@@ -1,6 +1,6 @@
 import type * as z from "zod";
 import { messageOf } from "../engine/index.ts";
-import type { CrmOutcome, CrmRecord, CrmRefusal } from "./crm.ts";
+import { CRM_FRESH_MS, type CrmAsRead, type CrmOutcome, type CrmRecord, type CrmRefusal } from "./crm.ts";
 import { asRefusal, batchFault } from "./hubspot-refusal.ts";
 import type { HubspotError, Upserted } from "./hubspot-wire.ts";
 import type { Counterpart } from "./refusal.ts";
@@ -10,8 +10,19 @@ export interface Sent extends CrmRecord {
   index: number;
 }
 
-type Post = (records: readonly Sent[]) => Promise<z.infer<typeof Upserted>>;
+/** How a batch is sent, and how it is seen that its records are in the CRM as they were read. */
+interface Calls {
+  post: (records: readonly Sent[]) => Promise<z.infer<typeof Upserted>>;
+  asRead?: CrmAsRead | undefined;
+}
 type Outcome = CrmOutcome | undefined;
+
+const CHANGED: CrmRefusal = {
+  retry: true,
+  category: "CHANGED_MEANWHILE",
+  message: "It changed in the CRM while the search for another record at fault was under way: nothing of it was sent.",
+  correlationId: null,
+};
 
 /** As many calls as the search for the records at fault in one batch may take: five of them among a hundred are found. */
 export const MAX_CALLS = 40;
@@ -20,22 +31,29 @@ export const MAX_CALLS = 40;
  * Upserts a batch and tells its records apart. HubSpot answers most faults record by record, but refuses a whole batch for some
  * (a property that does not exist, one key twice, a value it checks up front): then the batch is cut, first between the records that
  * HubSpot's words point at and the others, otherwise in halves, until those at fault stand alone. Nothing is blamed on a guess: only a
- * record that was refused alone, or named by HubSpot, is final.
+ * record that was refused alone, or named by HubSpot, is final. A search that takes long looks whether those that are left are as they were read.
  */
 export async function upsertBatch(
   counterpart: Counterpart,
   idProperty: string,
   records: readonly CrmRecord[],
-  post: Post,
+  { post, asRead }: Calls,
 ): Promise<CrmOutcome[]> {
   const outcomes: Outcome[] = records.map(() => undefined);
-  const parts: Sent[][] = records.length > 0 ? [records.map((record, index) => ({ ...record, index }))] : [];
+  let parts: Sent[][] = records.length > 0 ? [records.map((record, index) => ({ ...record, index }))] : [];
   let reason = "The CRM did not say what became of this record.";
+  let lookedAt = Date.now();
 
   for (let calls = 0; parts.length > 0 && calls < MAX_CALLS; calls++) {
-    // The newest part first: even a search that ends early has settled somebody, so a later one has less to do.
-    const part = parts.shift() ?? [];
+    let part: Sent[] = [];
     try {
+      if (asRead && Date.now() - lookedAt > CRM_FRESH_MS) {
+        parts = await stillAsRead(parts, asRead, outcomes);
+        lookedAt = Date.now();
+      }
+      // The newest part first: even a search that ends early has settled somebody, so a later one has less to do.
+      part = parts.shift() ?? [];
+      if (part.length === 0) break;
       const answer = await post(part);
       const { left, fault } = settle(counterpart, idProperty, part, answer, outcomes);
       if (left.length > 0 && fault) parts.unshift(...cut(left, fault, counterpart, outcomes));
@@ -51,6 +69,13 @@ export async function upsertBatch(
     }
   }
   return records.map(({ key }, index) => outcomes[index] ?? unknown(key, reason));
+}
+
+/** Parts without those that changed in the CRM since they were read: they are to be read, and tried, again. */
+async function stillAsRead(parts: readonly Sent[][], asRead: CrmAsRead, outcomes: Outcome[]): Promise<Sent[][]> {
+  const same = await asRead(parts.flat().map(({ key }) => key));
+  for (const { key, index } of parts.flat()) if (!same.has(key)) outcomes[index] = { key, state: "failed", ...CHANGED };
+  return parts.map((part) => part.filter(({ key }) => same.has(key))).filter(({ length }) => length > 0);
 }
 
 /** Takes the outcomes that an answer names. Answers who is left, and the fault that names nobody, if there is one. */

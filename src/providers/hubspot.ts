@@ -1,7 +1,7 @@
 import type * as z from "zod";
 import { type Limit, MillraceError, messageOf, notRetryable } from "../engine/index.ts";
 import { CRM_BATCH, type Crm, type CrmFound, type CrmReading } from "./crm.ts";
-import { missingProperties, traceOf, upsertBatch } from "./hubspot-batch.ts";
+import { missingProperties, type Sent, traceOf, upsertBatch } from "./hubspot-batch.ts";
 import { inHalves } from "./hubspot-halves.ts";
 import { asRefusal, batchFault, GONE, hubspotRefusal } from "./hubspot-refusal.ts";
 import { Associated, Erased, Merged, Read, Renamed, Upserted } from "./hubspot-wire.ts";
@@ -62,9 +62,9 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit)
   }
 
   return {
-    upsert(object, records, options) {
+    upsert(object, records, options, asRead) {
       atMost(records);
-      return upsertBatch(upstream, idProperty, records, (part) => {
+      const send = (part: readonly Sent[]) => {
         const inputs = part.map((record) => ({
           id: record.key,
           idProperty,
@@ -72,7 +72,8 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit)
           properties: { ...record.properties, [idProperty]: record.key },
         }));
         return post(`/crm/v3/objects/${object}/batch/upsert`, { inputs }, Upserted, options).catch(withoutIdProperty);
-      });
+      };
+      return upsertBatch(upstream, idProperty, records, { post: send, asRead });
     },
 
     associate(pairs, options) {

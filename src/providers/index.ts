@@ -14,7 +14,17 @@ import type { Upstream } from "./upstream.ts";
 import { wordpressPages } from "./wordpress.ts";
 import { type WorkersAi, workersAiText } from "./workers-ai.ts";
 
-export { CRM_BATCH, type Crm, type CrmFound, type CrmOutcome, type CrmReading, type CrmRefusal, type CrmRefusals } from "./crm.ts";
+export {
+  CRM_BATCH,
+  CRM_FRESH_MS,
+  type Crm,
+  type CrmAsRead,
+  type CrmFound,
+  type CrmOutcome,
+  type CrmReading,
+  type CrmRefusal,
+  type CrmRefusals,
+} from "./crm.ts";
 export { publicUrl } from "./embedded/public-url.ts";
 export type { Page, Pages, PublishedPage } from "./pages.ts";
 export { recordKey } from "./record-key.ts";

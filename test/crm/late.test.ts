@@ -3,6 +3,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { takeChange } from "../../src/crm/change.ts";
 import { syncChunk } from "../../src/crm/chunk.ts";
 import { batch, type Commit, type Envelope, type Steps } from "../../src/engine/index.ts";
+import { CRM_FRESH_MS } from "../../src/providers/index.ts";
 import { syncContact } from "../../src/workflows/sync-contact.ts";
 import { type Caller, callerWith, fresh, type Json } from "../api/client.ts";
 import { bring, contactOf, linkOf, people, type Row, recordsOf, synced, theCrm } from "./crm.ts";
@@ -169,4 +170,29 @@ it("a part of a name that a person changes in the CRM, and the other part that c
   await synced(caller);
   expect(await contactOf(caller, "c0100")).toMatchObject({ name: "Ada King" });
   expect((await recordsOf(caller)).get("c0100")?.properties).toMatchObject({ firstname: "Ada", lastname: "King" });
+});
+
+it("what a person changes or deletes while a chunk is searched for a record at fault counts", async () => {
+  const { caller, rows, change } = await inStep(4);
+  await change({ phone: "2" });
+  const records = await recordsOf(caller);
+  const [fault, good, gone, theirs] = rows.map(({ contact_id: contact }) => contact) as [string, string, string, string];
+  await theCrm().setFaults([{ match: "", key: `${caller.tenantId}/${fault}`, whole: true, status: 400, remaining: null }]);
+  let calls = 0;
+  const slow = upserting(async () => {
+    if (calls++ > 0) return;
+    await theCrm().edit(records.get(gone)?.id ?? "", null);
+    await theCrm().edit(records.get(theirs)?.id ?? "", { phone: "theirs" });
+    await scheduler.wait(CRM_FRESH_MS + 100);
+  });
+  const { statements = [], output } = await attemptsOf(caller, slow)();
+  expect(output).toMatchObject({ waiting: 2 });
+  await batch(env.DB, statements);
+  expect(await sides(caller, good, "phone")).toEqual(["2", "2"]);
+  expect(await linkOf(caller, theirs)).toMatchObject({ pending: true, error: { category: "CHANGED_MEANWHILE" } });
+  await theCrm().setFaults([]);
+  expect((await synced(caller)).contacts).toMatchObject({ done: 1, taken: 1, failed: 0 });
+  expect(await sides(caller, theirs, "phone")).toEqual(["theirs", "theirs"]);
+  expect(await linkOf(caller, gone)).toMatchObject({ state: "cut" });
+  expect((await recordsOf(caller)).has(gone)).toBe(false);
 });
