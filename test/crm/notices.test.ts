@@ -26,7 +26,7 @@ it("an event that cannot be read is counted, and costs no other event of its del
   const caller = await callerWith();
   const broken = [event("1", { occurredAt: "yesterday" }), event("2", { propertyName: "x".repeat(201) }), null];
   const nulls = { sourceId: null, changeSource: null, appId: null, objectTypeId: null, newObjectId: null, mergedObjectIds: null };
-  const { status, body } = await notify(caller.tenantId, [...broken, event("3", nulls), event("4")]);
+  const { status, body } = await notify(caller.tenantId, [...broken, event("9999999991", nulls), event("9999999992")]);
   expect([status, body]).toEqual([200, { accepted: 2, known: 0, foreign: 0, unread: 3 }]);
   expect(await looked(caller, 2)).toMatchObject([{ did: "left" }, { did: "left" }]);
   expectProblem(await notify(caller.tenantId, broken), 422, "invalid_payload");
