@@ -107,6 +107,11 @@ export class Traces {
     return this.#text(name, text, "said");
   }
 
+  /** The same of the payload of a fact of this type. */
+  rewritePayload(type: unknown, text: string): string {
+    return this.#text("payload", text, payloadOf(type));
+  }
+
   /** Whether a contact is the person. */
   isTheirs(contactId: unknown): boolean {
     return typeof contactId === "string" && this.#ids.has(contactId);
@@ -157,11 +162,11 @@ export class Traces {
   }
 
   #object(value: Record<string, unknown>, where: Where): object {
-    const isFact = where === "ours" && "fact_id" in value && "entity" in value;
+    const isFact = where === "ours" && "occurred_at" in value && "payload" in value;
     const isEnvelope = isFact || (where === "ours" && "message_type" in value);
     const own = value.message_type;
     const within = (name: string): Where => {
-      if (isFact && name === "payload") return value.type === "contact_merged" ? "merged" : "stated";
+      if (isFact && name === "payload") return payloadOf(value.type);
       return where === "ours" && name !== "properties" ? "ours" : "said";
     };
     const entries = Object.entries(value).map(([name, inner]) => {
@@ -201,6 +206,10 @@ export class Traces {
 function anyOf(texts: readonly string[], flags: string): RegExp {
   const longest = [...new Set(texts)].sort((one, other) => other.length - one.length);
   return new RegExp(longest.length > 0 ? `${BEGINS}(?:${longest.map(escaped).join("|")})${ENDS}` : "(?!)", flags);
+}
+
+function payloadOf(factType: unknown): Where {
+  return factType === "contact_merged" ? "merged" : "stated";
 }
 
 function isContacts(type: unknown): boolean {

@@ -3,11 +3,16 @@ const CASED_WORDS = 4;
 
 /** A text as it may stand in another: as it is, in JSON, in JSON within JSON, in JSON of ASCII alone, in a quoted cell, and in an address of the web. */
 export function writtenForms(text: string): string[] {
-  const inJson = JSON.stringify(text).slice(1, -1);
+  const inJson = escapedInJson(text);
+  const inCell = text.replaceAll('"', '""');
   const inAddress = encodeURIComponent(text.toWellFormed());
   const inAscii = inJson.replace(/[\u0080-\uffff]/g, (unit) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, "0")}`);
-  const forms = [text, inJson, JSON.stringify(inJson).slice(1, -1), inAscii, text.replaceAll('"', '""')];
+  const forms = [text, inJson, escapedInJson(inJson), inAscii, inCell, escapedInJson(inCell)];
   return [...new Set([...forms, inAddress, inAddress.replaceAll("%20", "+")])];
+}
+
+function escapedInJson(text: string): string {
+  return JSON.stringify(text).slice(1, -1);
 }
 
 /** A text with its letters put together and taken apart: `ë` is one sign, or an `e` and its dots. */
@@ -31,7 +36,7 @@ export function inLowerCase(text: string): string {
   return text.replace(/[A-Z]/g, (letter) => letter.toLowerCase());
 }
 
-/** A text whose letters are not written as `\u00eb` any more. */
+/** A text whose letters are not written as `\u00eb` any more, also where that stands in JSON again. */
 export function unescaped(text: string): string {
-  return text.replace(/\\u([0-9a-f]{4})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
+  return text.replace(/\\+u([0-9a-f]{4})/gi, (_, code: string) => String.fromCharCode(Number.parseInt(code, 16)));
 }

@@ -108,7 +108,7 @@ function resultWithout(text: string, { format, dataset, operation }: Batch, trac
   const rows: string[][] = parse(text, { relax_column_count: true });
   const left = drops
     ? rows.filter(([id]) => !traces.isTheirs(id)).map((cells) => contactCells(cells, traces))
-    : rows.map((cells) => cells.map((cell, at) => traces.rewrite(operation === "reconcile" && at === 1 ? "key" : "cell", cell)));
+    : rows.map((cells) => (operation === "export" ? factCells(cells, traces) : findingCells(cells, traces)));
   const same = left.length === rows.length && left.every((cells, row) => cells.every((cell, at) => cell === rows[row]?.[at]));
   return same ? text : toCsv(left, "keep");
 }
@@ -124,6 +124,16 @@ function contactLine(line: string, traces: Traces): string {
 /** The same of a row, whose fourth cell is the contact's properties. */
 function contactCells([id = "", email = "", name = "", properties = "", ...more]: string[], traces: Traces): string[] {
   return [id, email, name, properties.startsWith("{") ? textWithoutPerson(properties, traces) : properties, ...more];
+}
+
+/** The same of a fact: its third cell says its type, and its sixth is its payload. */
+function factCells(cells: string[], traces: Traces): string[] {
+  return cells.map((cell, at) => (at === 5 ? traces.rewritePayload(cells[2], cell) : traces.rewrite("cell", cell)));
+}
+
+/** The same of a finding, whose second cell is a contact's id, or names a fact. */
+function findingCells(cells: string[], traces: Traces): string[] {
+  return cells.map((cell, at) => traces.rewrite(at === 1 ? "key" : "cell", cell));
 }
 
 function lines(text: string, change: (line: string) => string): string {

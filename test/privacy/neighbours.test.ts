@@ -1,17 +1,18 @@
 import { env } from "cloudflare:workers";
+import { parse } from "csv-parse/sync";
 import { expect, it } from "vitest";
 import { type Caller, callerWith, fresh, type Json, reaches } from "../api/client.ts";
 import { settled } from "../app/other-tenant.ts";
 import { batchIn, completed, problemsOf } from "../batches/batch.ts";
 import { contactOf, linkOf, recordsOf, synced } from "../crm/crm.ts";
-import { ledger, state } from "../facts/facts.ts";
+import { ledger, projected, state } from "../facts/facts.ts";
 import { placesOf } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
-async function exported(caller: Caller, format: string): Promise<string> {
-  const asked = { operation: "export", dataset: "contacts", format, batch_id: `all-${format}` };
+async function exported(caller: Caller, dataset: string, format: string, id: string): Promise<void> {
+  const asked = { operation: "export", dataset, format, batch_id: id };
   expect((await caller.post("/v1/batches", asked)).status).toBe(202);
-  return (await batchIn(caller, asked.batch_id, "complete")).batch_id;
+  await batchIn(caller, id, "complete");
 }
 
 async function forgotten(caller: Caller, contactId: string): Promise<Json> {
@@ -40,7 +41,7 @@ it("contacts whose ids, addresses and names only hold those of a forgotten perso
   const refused = await completed(caller, `contact_id,email,name\n${junior},bad,Jr\n${id},bad,Ann\n`, { id: "refused" });
   await synced(caller);
   const formats = ["csv", "jsonl"];
-  for (const format of formats) await exported(caller, format);
+  for (const format of formats) await exported(caller, "contacts", format, `all-${format}`);
   const fact = (fact_id: string, payload: Json, type = "outcome") => {
     const occurred_at = "2026-10-01T09:30:00.000Z";
     return { fact_id, entity: `order/${word}`, type, occurred_at, payload };
@@ -97,18 +98,21 @@ it("forgetting a contact called 7 leaves every other 7 where it is, and a name i
   await completed(caller, `contact_id,email,name\n${rows.join("\n")}\n`, { id: "refused" });
   const occurred_at = "2026-10-01T09:30:00.000Z";
   const other = { account: "shop", value_cents: 7, after: "7", from: "7", into: "9", key: "7" };
-  const facts = [other, { account: "shop", value_cents: 1, contact: "7", note: `LOÉ BÄR${word.toUpperCase()} called` }].map(
-    (payload, index) => ({ fact_id: `f${index}`, entity: "order/7", type: "outcome", occurred_at, payload }),
-  );
+  const facts = [
+    other,
+    { account: "shop", value_cents: 1, contact: "7", brand: `Loé Bär${word}`, note: `LOÉ BÄR${word.toUpperCase()} called` },
+  ].map((payload, index) => ({ fact_id: `f${index}`, entity: "order/7", type: "outcome", occurred_at, payload }));
   await state(caller, facts);
   await settled(caller.tenantId);
+  await exported(caller, "facts", "csv", "facts");
 
   const { person } = await forgotten(caller, "7");
+  const kept = [other, { account: "shop", value_cents: 1, contact: person, brand: "[forgotten]", note: "[forgotten] called" }];
   const { items } = await ledger(caller, "order/7");
-  expect(items.map(({ payload }: Json) => payload)).toEqual([
-    other,
-    { account: "shop", value_cents: 1, contact: person, note: "[forgotten] called" },
-  ]);
+  expect(items.map(({ payload }: Json) => payload)).toEqual(kept);
+  expect((await projected(caller.tenantId, "order/7")).map(({ payload }) => JSON.parse(payload))).toEqual(kept);
+  const exportedRows = (await caller.get("/v1/batches/facts/result")).body;
+  expect(parse(exportedRows, { columns: true }).map(({ payload }: Json) => JSON.parse(payload))).toEqual(kept);
   expect((await problemsOf(caller, "refused")).map(({ raw }) => raw)).toEqual([rows[0], rows[1], "[forgotten]"]);
   const file = ["contact_id,email,name", ...rows, "c-10,bad,flat 7", ""].join("\n");
   const { batch_id } = await completed(caller, file);
