@@ -158,15 +158,16 @@ export class Traces {
     }
     if (typeof value === "number") return this.#numbers.has(String(value)) && !field.endsWith("_cents") ? GONE : value;
     if (typeof value !== "object" || value === null || RAW.isRawJSON(value)) return value;
-    return this.#object(value as Record<string, unknown>, where);
+    return this.#object(value as Record<string, unknown>, where, type);
   }
 
-  #object(value: Record<string, unknown>, where: Where): object {
-    const isFact = where === "ours" && "occurred_at" in value && "payload" in value;
+  #object(value: Record<string, unknown>, where: Where, type?: unknown): object {
+    const isFact = where === "ours" && ("occurred_at" in value || "recorded_at" in value) && "payload" in value;
     const isEnvelope = isFact || (where === "ours" && "message_type" in value);
-    const own = value.message_type;
+    // What a webhook brings says its type one level above its fact.
+    const own = value.message_type ?? ("data" in value ? value.type : undefined);
     const within = (name: string): Where => {
-      if (isFact && name === "payload") return payloadOf(value.type);
+      if (isFact && name === "payload") return payloadOf(value.type ?? type);
       return where === "ours" && name !== "properties" ? "ours" : "said";
     };
     const entries = Object.entries(value).map(([name, inner]) => {

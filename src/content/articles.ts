@@ -78,11 +78,14 @@ export function markUnpublished({ tenant_id, content_id, revision }: ArticleChan
     UPDATE articles SET status = 'unpublished', revision = ${revision}, store = NULL WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
-/** Somebody said no, or nobody said yes, to an article whose page is not up. */
+/**
+ * Somebody said no, or nobody said yes, to a draft. Of one that was published since it was read nothing is written, nor what is written with
+ * this: the column refuses NULL.
+ */
 export function markRejected({ tenant_id, content_id, revision }: ArticleChange): Statement {
   return sql`
-    UPDATE articles SET status = 'rejected', revision = ${revision}
-    WHERE id = ${content_id} AND tenant_id = ${tenant_id} AND status <> 'published'`;
+    UPDATE articles SET status = iif(status = 'draft', 'rejected', NULL), revision = ${revision}
+    WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
 
 /** Changes nothing, and one row if the article is still as it was read: what the audit of an action about it goes by. */

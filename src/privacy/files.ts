@@ -102,13 +102,13 @@ async function ofBatch({ env, tenantId, traces, apply }: Search, key: string): P
 }
 
 /** A part of a result: an export of contacts loses the person's rows, every other part what it says of them. */
-function resultWithout(text: string, { format, dataset, operation }: Batch, traces: Traces): string {
+function resultWithout(text: string, { format, dataset, operation, formulas }: Batch, traces: Traces): string {
   const drops = dataset === "contacts" && operation === "export";
   if (format === "jsonl") return lines(text, (line) => (drops ? contactLine(line, traces) : traces.rewrite("line", line)));
   const rows: string[][] = parse(text, { relax_column_count: true });
   const left = drops
-    ? rows.filter(([id]) => !traces.isTheirs(id)).map((cells) => contactCells(cells, traces))
-    : rows.map((cells) => (operation === "export" ? factCells(cells, traces) : findingCells(cells, traces)));
+    ? rows.filter(([id = ""]) => !traces.isTheirs(written(id, formulas))).map((cells) => contactCells(cells, traces))
+    : rows.map((cells) => (operation === "export" ? factCells(cells, traces) : findingCells(cells, traces, formulas)));
   const same = left.length === rows.length && left.every((cells, row) => cells.every((cell, at) => cell === rows[row]?.[at]));
   return same ? text : toCsv(left, "keep");
 }
@@ -132,8 +132,18 @@ function factCells(cells: string[], traces: Traces): string[] {
 }
 
 /** The same of a finding, whose second cell is a contact's id, or names a fact. */
-function findingCells(cells: string[], traces: Traces): string[] {
-  return cells.map((cell, at) => traces.rewrite(at === 1 ? "key" : "cell", cell));
+function findingCells(cells: string[], traces: Traces, formulas: Batch["formulas"]): string[] {
+  return cells.map((cell, at) => {
+    if (at !== 1) return traces.rewrite("cell", cell);
+    const key = written(cell, formulas);
+    const rewritten = traces.rewrite("key", key);
+    return rewritten === key ? cell : rewritten;
+  });
+}
+
+/** A cell as it was before a spreadsheet was kept from running it. */
+function written(cell: string, formulas: Batch["formulas"]): string {
+  return formulas === "escape" ? cell.replace(/^'(?=[=+\-@\t\r＝＋－＠])/, "") : cell;
 }
 
 function lines(text: string, change: (line: string) => string): string {

@@ -20,7 +20,7 @@ export const publishArticle = defineWorkflow({
       return step.commit("mark rejected", async () => {
         const found = await loadArticle(env.DB, article);
         // Asked twice, and the other answer was yes: a page that is up is taken down by `unpublish`, not by a no to putting it up.
-        if (found.status === "published") return { output: "It is published already." };
+        if (found.status !== "draft") return { output: `It is ${found.status} already.` };
         const rejected = nextChange(found);
         return { statements: [markRejected(rejected)], emit: [ContentRejected.from(rejected)] };
       });

@@ -120,6 +120,19 @@ it("forgetting a contact called 7 leaves every other 7 where it is, and a name i
   expect(await placesOf([`Bär${word}`])).toEqual([]);
 });
 
+it("a contact that a spreadsheet would take for a formula is out of the exports too, and out of what a reconciliation found", async () => {
+  const caller = await callerWith();
+  const id = "+46771815x";
+  await completed(caller, `contact_id,email\n${id},ada@formula.test\nother,other@formula.test\n`);
+  await exported(caller, "contacts", "csv", "escaped");
+  await completed(caller, "contact_id,email\nother,other@formula.test\n", { id: "compared", operation: "reconcile" });
+  const result = async (name: string) => String((await caller.get(`/v1/batches/${name}/result`)).body);
+  expect(await result("escaped")).toContain(`'${id}`);
+  await forgotten(caller, id);
+  expect(await result("escaped")).toContain("other@formula.test");
+  for (const name of ["escaped", "compared"]) expect(await result(name), name).not.toContain("46771815");
+});
+
 it("a stopped batch whose upload names the person is waited for, until its operator has settled it, and no other batch is", async () => {
   const caller = await callerWith();
   const word = fresh("q").replaceAll("-", "");

@@ -85,6 +85,15 @@ it("what a fact's payload says is rewritten whatever its fields are called, but 
   expect(JSON.parse(ada.rewrite("envelope", JSON.stringify(envelope)))).toEqual({ ...envelope, payload_inline: { source: AS } });
 });
 
+it("what a webhook brings is rewritten as its fact is, which says its type one level above", () => {
+  const body = (payload: object) => ({ type: "outcome", timestamp: "2026-11-23T00:00:00Z", data: { recorded_at: "2026", payload } });
+  const rewritten = (payload: object) => JSON.parse(ada.rewrite("body", JSON.stringify(body(payload))));
+  expect(rewritten({ brand: "Ann Lee", tenant_id: "ada-1815", account: "ada-1815" })).toEqual(
+    body({ brand: "[forgotten]", tenant_id: AS, account: "ada-1815" }),
+  );
+  expect(rewritten({ key: "7", from: "7" })).toEqual(body({ key: "7", from: "7" }));
+});
+
 it("a row that was refused is the person's by a word or a whole cell, not by a digit or a part of a word", () => {
   const raw = (traces: Traces, row: string) => {
     const line = JSON.stringify({ row: 7, problem: "p", raw: row });

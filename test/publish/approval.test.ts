@@ -116,6 +116,23 @@ describe("An article of a brand that wants a person's yes", () => {
     expect(await emitted(caller, body.instance_id)).toEqual([]);
   });
 
+  it("asked about twice, and taken down after a yes, is not rejected by a no to the other question", async () => {
+    const caller = await callerWith();
+    const { article, approval } = await asked(caller);
+    const again = { type: "content.publish", payload: { content_id: article.id, brand: "careful" } };
+    const { body } = await caller.post("/v1/commands", again, { "idempotency-key": fresh("again") });
+    await reaches(caller, body.instance_id, "waiting");
+    const { items } = (await caller.get("/v1/approvals?state=pending")).body;
+    const other = items.find(({ instance_id }: Json) => instance_id === body.instance_id);
+    await caller.post(`${approval}/approve`, { reason: "Good." });
+    await becomes(caller, article, "published");
+    expect((await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "Not now." })).status).toBe(202);
+    await becomes(caller, article, "unpublished");
+    await caller.post(`/v1/approvals/${other.id}/reject`, { reason: "Late." });
+    await reaches(caller, body.instance_id, "complete");
+    expect((await caller.get(`/v1/articles/${article.id}`)).body.status).toBe("unpublished");
+  });
+
   it("goes on waiting when the brand changes its mind meanwhile", async () => {
     const caller = await callerWith();
     const { article, instance, approval } = await asked(caller);
