@@ -141,7 +141,9 @@ function compare(
     return;
   }
   const isGone = link?.state === "cut" || record.state === "gone" || isLost;
-  if (isGone && !revive) {
+  // What an attempt before this one sent may have made it again, of what had changed alone: it is completed.
+  const isHalf = before.some((sent) => Object.keys(sent).length > 0);
+  if (isGone && !revive && !isHalf) {
     cut.push({ contactId: id, revision });
     return;
   }

@@ -18,7 +18,6 @@ export {
   CRM_BATCH,
   CRM_FRESH_MS,
   type Crm,
-  type CrmAsRead,
   type CrmFound,
   type CrmOutcome,
   type CrmReading,

@@ -11,7 +11,8 @@ const ROOT = join(import.meta.dirname, "../..");
 it("the demo shows the brand's decisions, the kill, the refused page, the retry and the proof", async () => {
   const out = await tellDemo([]);
   expect(out).toMatch(/kill -9 after [\d.]+ s, and started again [\d.]+ s later/);
-  expect(out).toContain("errored: “put page” failed once");
+  // The kill may meet the page on its way: then it is tried, and refused, again.
+  expect(out).toMatch(/errored: “put page” failed (once|\d times)/);
   expect(out).toContain("11 of 12 instances are complete");
   for (const line of [
     "1  brand.cycle",

@@ -145,6 +145,24 @@ it("a record that a person deletes just before a chunk's upsert is made again an
   await isWhole(caller);
 });
 
+it("so it is where the answer of that upsert is lost: the next attempt completes what it finds, and does not take it for deleted", async () => {
+  const { caller, id, change } = await inStep();
+  await change({ phone: "2" });
+  await theCrm().setFaults([{ match: `${caller.tenantId}/c0100`, status: 503, remaining: 1, afterEffect: true }]);
+  let isDeleted = false;
+  const attempt = attemptsOf(
+    caller,
+    upserting(async () => {
+      if (!isDeleted) await theCrm().edit(id, null);
+      isDeleted = true;
+    }),
+  );
+  await expect(attempt()).rejects.toThrow();
+  expect((await recordsOf(caller)).get("c0100")?.properties).not.toHaveProperty("firstname");
+  await batch(env.DB, (await attempt()).statements ?? []);
+  await isWhole(caller);
+});
+
 it("a part of a name that a person changes in the CRM, and the other part that changes here meanwhile, both count", async () => {
   const { caller, rows, id, change } = await inStep();
   await change({ phone: "2" });
