@@ -296,6 +296,8 @@ describe("The keeper", () => {
       state.go = true;
     });
     await platformReaches(instanceId, "running");
+    // What its own first pass writes must be there before anybody looks.
+    await reaches(instanceId, "running");
     const look = async (sleptMs: number) => {
       await run("UPDATE instances SET check_at = 0, seen = 1, updated_at = ?2 WHERE id = ?1", instanceId, Date.now() - sleptMs);
       await roundOverSleepers();
