@@ -1,7 +1,8 @@
 import * as z from "zod";
 import { fragment, now, query, type Statement, sql } from "../engine/index.ts";
 
-/** Characters of a property's text, and of a name. */
+/** Characters of a contact's id, of a property's text, and of a name. */
+export const MAX_ID_CHARACTERS = 200;
 export const MAX_VALUE_CHARACTERS = 2000;
 export const MAX_NAME_CHARACTERS = 200;
 /** Properties of a contact, of all that wrote it. A row of a file may name as many: what was exported is imported. */
@@ -13,7 +14,7 @@ export const emailSchema = z.email().max(254);
 
 /** A contact as a file has it. What it does not name stays as it is. */
 export const contactRowSchema = z.strictObject({
-  contact_id: z.string().min(1).max(200),
+  contact_id: z.string().min(1).max(MAX_ID_CHARACTERS),
   email: emailSchema,
   name: z.string().max(MAX_NAME_CHARACTERS).optional(),
   properties: z

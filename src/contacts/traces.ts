@@ -1,4 +1,4 @@
-import { casedForms, composedForms, inLowerCase, unescaped, writtenForms } from "./written.ts";
+import { capitalForms, casedForms, composedForms, inLowerCase, unescaped, writtenForms } from "./written.ts";
 
 /** What identifies a person, and what stands for it afterwards. */
 export interface Person {
@@ -48,9 +48,9 @@ const HOLDS_A_ROW = new Set(["raw"]);
 /** Digits of a telephone number that is looked for without its signs and spaces too: a shorter one could be any number. */
 const LEAST_DIGITS = 9;
 
-/** A word is letters and digits, and a single one of these marks between two of them. */
+/** A word is letters with their accents, and digits, and a single one of these marks between two of them. */
 const MARK = "[-_.@+]";
-const LETTER = "[\\p{L}\\p{N}]";
+const LETTER = "[\\p{L}\\p{M}\\p{N}]";
 /** An escape of JSON or of a web address before a word is none of its letters. */
 const BEGINS = `(?:(?<!${LETTER}${MARK}?)|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))`;
 const ENDS = `(?!${MARK}?${LETTER})`;
@@ -89,8 +89,7 @@ export class Traces {
     this.#numbers = new Set(digits);
     const others = [...emails, ...names, ...phones, ...digits].filter((text) => text !== "").flatMap(composedForms);
     this.#idWords = anyOf([...this.#written.keys()], "gu");
-    // In capitals a letter may be two: ß.
-    this.#otherWords = anyOf(others.flatMap((text) => [text, text.toUpperCase()]).flatMap(writtenForms), "giu");
+    this.#otherWords = anyOf(others.flatMap((text) => [text, ...capitalForms(text)]).flatMap(writtenForms), "giu");
     const [short, long] = [ids.filter(({ id }) => !isDistinct(id)), others.flatMap(casedForms).concat(distinct.map(({ id }) => id))];
     const mentioned = (texts: readonly string[]) => [...new Set(texts.flatMap(writtenForms).map(inLowerCase))];
     this.mentions = mentioned([...long, ...short.map(({ id }) => id)]);

@@ -20,13 +20,20 @@ export function composedForms(text: string): string[] {
   return [...new Set([text, text.normalize("NFC"), text.normalize("NFD")])];
 }
 
+/** A text in capitals and in small letters, as they are written anywhere: ß is SS or ẞ, and in Turkish i is İ. */
+export function capitalForms(text: string): string[] {
+  const capitals = [text.toUpperCase(), text.replaceAll("ß", "ẞ").toUpperCase(), text.toLocaleUpperCase("tr")];
+  return [...new Set([...capitals, text.toLocaleLowerCase("tr")])];
+}
+
 /** A text in the letter cases that people write names in: SQLite's `lower` knows those of ASCII alone. */
 export function casedForms(text: string): string[] {
   const words = text.split(/(?<=\s)/);
   const cased = (words.length <= CASED_WORDS ? words : [text]).map((word) => {
     const [first = "", ...rest] = word;
     const small = word.toLowerCase();
-    return [...new Set([word, small, word.toUpperCase(), first.toUpperCase() + rest.join("").toLowerCase()].map(inLowerCase))];
+    const forms = [word, small, ...capitalForms(word), first.toUpperCase() + rest.join("").toLowerCase()];
+    return [...new Set(forms.map(inLowerCase))];
   });
   return cased.reduce((done, forms) => done.flatMap((begun) => forms.map((form) => begun + form)), [""]);
 }

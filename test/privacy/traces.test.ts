@@ -119,6 +119,23 @@ describe("a name is found in whichever letters", () => {
   );
 });
 
+it("a name is found in Turkish letters and with a capital ß", () => {
+  const [turk, german] = ["İrem Şahin", "Jörg Strauß"].map((name) => new Traces({ ids: [], emails: [], names: [name], phones: [] }));
+  for (const [who, names] of [
+    [turk, ["İREM ŞAHİN", "irem şahin", "İrem şahin"]],
+    [german, ["JÖRG STRAUẞ", "JÖRG STRAUSS", "jörg strauß"]],
+  ] as const)
+    for (const name of names) {
+      expect(who?.areIn(`${name} called`), name).toBe(true);
+      expect(who?.rewriteProperty("note", `${name} called`)).toBe("[forgotten] called");
+    }
+});
+
+it("an accent is a part of its letter: a name that is another one's without it is another name", () => {
+  const le = new Traces({ ids: [], emails: ["ada@ex.com"], names: ["Ann Le"], phones: [] });
+  for (const text of ["Ann Lé".normalize("NFD"), "ada@ex.com\u0301"]) expect(le.rewriteProperty("note", text)).toBe(text);
+});
+
 it("what is written for a machine is found: in JSON that stands within a text, in quoted cells, in addresses of the web", () => {
   const said = [
     'see {"x":"hi\\nada@ex.com"}',

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
 import { type Known, type KnownMessage, type KnownQueue, type KnownWorkflow, type Look, placeIn } from "./known.ts";
-// What most of the sources use, loaded while they are still being bundled.
+// What most of the sources use, loaded ahead of them.
 import "@hono/zod-openapi";
 
 /** The platform's modules, as far as sources need them to be loaded. */
