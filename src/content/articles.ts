@@ -64,10 +64,13 @@ export function nextChange({ tenantId, id, brand, keyword, revision }: Article):
   return { tenant_id: tenantId, content_id: id, brand, keyword, revision: revision + 1 };
 }
 
-/** The page is up. The time of its first publication is kept. */
+/**
+ * The page is up. The time of its first publication is kept. Of an article that was rejected since it was read nothing is written, nor what is
+ * written with this: the column refuses NULL.
+ */
 export function markPublished({ tenant_id, content_id, revision, url, store }: ArticleChange & { url: string; store: string }): Statement {
   return sql`
-    UPDATE articles SET status = 'published', revision = ${revision}, url = ${url}, store = ${store},
+    UPDATE articles SET status = iif(status = 'rejected', NULL, 'published'), revision = ${revision}, url = ${url}, store = ${store},
       published_at = coalesce(published_at, ${now})
     WHERE id = ${content_id} AND tenant_id = ${tenant_id}`;
 }
@@ -122,8 +125,14 @@ export async function loadArticleOf(db: D1Database, { brand, ...key }: ArticleKe
 /** The same, if it may be published at all. Errors: `not_retryable` for one that was rejected. */
 export async function loadPublishable(db: D1Database, key: ArticleKey & { brand: string }): Promise<Article> {
   const article = await loadArticleOf(db, key);
-  if (article.status !== "rejected") return article;
-  throw notRetryable(`The article ${key.id} was rejected, for good: have another one written about “${article.keyword}”.`);
+  assertPublishable(article);
+  return article;
+}
+
+/** Errors: `not_retryable` for an article that was rejected. */
+export function assertPublishable({ id, status, keyword }: Article): void {
+  if (status !== "rejected") return;
+  throw notRetryable(`The article ${id} was rejected, for good: have another one written about “${keyword}”.`);
 }
 
 /** Where an article's page lives below the page store's root. Two tenants may have a brand of one name: the tenant's comes first. */

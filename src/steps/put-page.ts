@@ -1,4 +1,4 @@
-import { type ArticleKey, loadArticleOf, loadPublishable } from "../content/articles.ts";
+import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from "../content/articles.ts";
 import { type LivePage, livePage, pageOf } from "../content/page.ts";
 import { storeOf, takeDown } from "../content/page-store.ts";
 import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall } from "../engine/index.ts";
@@ -17,8 +17,10 @@ const put = defineStep({
   effect: "natural",
   // Tried again soon, because somebody may be watching, and for four minutes in all: a store that is away for one is nobody's trouble.
   retries: { limit: 7, delay: "2 seconds", backoff: "exponential" },
-  async run({ input, key, signal, trace, env }: EffectCall<BrandArticle>) {
-    const article = await loadPublishable(env.DB, input);
+  async run(call: EffectCall<BrandArticle>) {
+    const { key, signal, trace, env } = call;
+    const article = await currentArticle(call);
+    assertPublishable(article);
     const store = storeOf(env, article);
     return livePage(article, await store.put(pageOf(article, env), { key, signal, trace }), store);
   },
@@ -31,8 +33,9 @@ const putUnlessFound = defineStep({
   effect: "lookup",
   retries: DEFAULT_RETRIES,
   timeout: "1 minute",
-  async lookup({ input, key, signal, trace, env }: EffectCall<BrandArticle>) {
-    const article = await loadArticleOf(env.DB, input);
+  async lookup(call: EffectCall<BrandArticle>) {
+    const { key, signal, trace, env } = call;
+    const article = await currentArticle(call);
     const store = storeOf(env, article);
     const found = await store.find(pageOf(article, env), { key, signal, trace });
     return found && livePage(article, found, store);
@@ -41,6 +44,15 @@ const putUnlessFound = defineStep({
 
 /** Puts an article's page up; undone, takes it down. Where putting it twice would make two pages, the store is asked for the first. */
 export const putPage = (env: Cloudflare.Env) => (isRepeatable(env) ? put : putUnlessFound);
+
+/** The article as it is now. The page of one that was rejected while an attempt of ours put it up is taken down: it is nobody else's. */
+async function currentArticle({ input, key, signal, trace, env }: EffectCall<BrandArticle>): Promise<Article> {
+  const article = await loadArticleOf(env.DB, input);
+  if (article.status !== "rejected") return article;
+  const page = pageOf(article, env);
+  if (await storeOf(env, article).find(page, { key, signal, trace })) await takeDown(env, page, { key, signal, trace });
+  return article;
+}
 
 function isRepeatable(env: Cloudflare.Env): boolean {
   try {

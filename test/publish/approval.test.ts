@@ -1,5 +1,6 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { pagePath } from "../../src/content/articles.ts";
 import { keeperOf } from "../../src/engine/index.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../api/client.ts";
 import { ledger } from "../providers/embedded.ts";
@@ -20,6 +21,37 @@ async function asked(caller: Caller) {
   );
   expect(body.approval_id).toEqual(expect.any(String));
   return { article, instance, approval: `/v1/approvals/${body.approval_id}`, shown: body };
+}
+
+/** The same, once a second question about it is asked. */
+async function askedTwice(caller: Caller) {
+  const { article, instance, approval } = await asked(caller);
+  const again = { type: "content.publish", payload: { content_id: article.id, brand: "careful" } };
+  const { body } = await caller.post("/v1/commands", again, { "idempotency-key": fresh("again") });
+  expect(body.instance_id).not.toBe(instance);
+  await reaches(caller, body.instance_id, "waiting");
+  const { items } = (await caller.get("/v1/approvals?state=pending")).body;
+  const other = items.find(({ instance_id }: Json) => instance_id === body.instance_id);
+  return { article, instance, approval, again: body.instance_id, other: `/v1/approvals/${other.id}` };
+}
+
+/** Holds every answer of the store about a page whose path has this in it, once it is up, until it is released. */
+function holdPut(slug: string): { isHeld: () => boolean; release: () => void } {
+  const prototype = Object.getPrototypeOf(env.PAGES);
+  const { put } = prototype;
+  let [isHeld, isReleased] = [false, false];
+  onTestFinished(() => {
+    prototype.put = put;
+    isReleased = true;
+  });
+  prototype.put = async function (path: string, ...rest: unknown[]) {
+    const stored = await put.call(this, path, ...rest);
+    isHeld ||= path.includes(slug);
+    // It polls, because a promise must not cross from one request into another.
+    while (path.includes(slug) && !isReleased) await scheduler.wait(10);
+    return stored;
+  };
+  return { isHeld: () => isHeld, release: () => (isReleased = true) };
 }
 
 async function emitted(caller: Caller, instance: string): Promise<Json[]> {
@@ -98,39 +130,70 @@ describe("An article of a brand that wants a person's yes", () => {
     ["reject", "approve", "rejected", "errored"],
   ] as const)("asked about twice, goes by the first answer: after %s, a later %s changes nothing", async (first, second, status, end) => {
     const caller = await callerWith();
-    const { article, instance, approval } = await asked(caller);
-    const again = { type: "content.publish", payload: { content_id: article.id, brand: "careful" } };
-    const { body } = await caller.post("/v1/commands", again, { "idempotency-key": fresh("again") });
-    expect(body.instance_id).not.toBe(instance);
-    await reaches(caller, body.instance_id, "waiting");
-    const { items } = (await caller.get("/v1/approvals?state=pending")).body;
-    const other = items.find(({ instance_id }: Json) => instance_id === body.instance_id);
+    const { article, approval, again, other } = await askedTwice(caller);
 
     expect((await caller.post(`${approval}/${first}`, { reason: "First." })).status).toBe(202);
     const settled = await becomes(caller, article, status);
-    expect((await caller.post(`/v1/approvals/${other.id}/${second}`, { reason: "Second." })).status).toBe(202);
-    await reaches(caller, body.instance_id, end);
+    expect((await caller.post(`${other}/${second}`, { reason: "Second." })).status).toBe(202);
+    await reaches(caller, again, end);
     const { status: left, revision, url } = (await caller.get(`/v1/articles/${article.id}`)).body;
     expect({ status: left, revision, url }).toEqual({ status, revision: settled.revision, url: settled.url });
     expect(await putUp(article.slug)).toEqual(status === "published" ? ["created"] : []);
-    expect(await emitted(caller, body.instance_id)).toEqual([]);
+    expect(await emitted(caller, again)).toEqual([]);
   });
 
   it("asked about twice, and taken down after a yes, is not rejected by a no to the other question", async () => {
     const caller = await callerWith();
-    const { article, approval } = await asked(caller);
-    const again = { type: "content.publish", payload: { content_id: article.id, brand: "careful" } };
-    const { body } = await caller.post("/v1/commands", again, { "idempotency-key": fresh("again") });
-    await reaches(caller, body.instance_id, "waiting");
-    const { items } = (await caller.get("/v1/approvals?state=pending")).body;
-    const other = items.find(({ instance_id }: Json) => instance_id === body.instance_id);
+    const { article, approval, again, other } = await askedTwice(caller);
     await caller.post(`${approval}/approve`, { reason: "Good." });
     await becomes(caller, article, "published");
     expect((await caller.post(`/v1/articles/${article.id}/unpublish`, { reason: "Not now." })).status).toBe(202);
     await becomes(caller, article, "unpublished");
-    await caller.post(`/v1/approvals/${other.id}/reject`, { reason: "Late." });
-    await reaches(caller, body.instance_id, "complete");
+    await caller.post(`${other}/reject`, { reason: "Late." });
+    await reaches(caller, again, "complete");
     expect((await caller.get(`/v1/articles/${article.id}`)).body.status).toBe("unpublished");
+  });
+
+  it("asked about twice, is rejected by a no that comes while its page is put up: the page is taken down, and only the no is told", async () => {
+    const caller = await callerWith();
+    const { article, instance, approval, again, other } = await askedTwice(caller);
+    const { isHeld, release } = holdPut(article.slug);
+    await caller.post(`${approval}/approve`, { reason: "Good." });
+    await until(async () => isHeld(), Boolean);
+    await caller.post(`${other}/reject`, { reason: "Tea again?" });
+    await reaches(caller, again, "complete");
+    release();
+    const { error } = await reaches(caller, instance, "errored");
+    expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining("was rejected, for good") });
+    const left = (await caller.get(`/v1/articles/${article.id}`)).body;
+    expect(left).toMatchObject({ status: "rejected", revision: 2, url: null, published_at: null });
+    expect(await emitted(caller, instance)).toEqual([]);
+    expect(await emitted(caller, again)).toMatchObject([{ type: "content.rejected" }]);
+    expect(await putUp(article.slug)).toEqual(["created", "removed"]);
+    expect((await send(`/pages/${pagePath(article)}`)).status).toBe(404);
+  });
+
+  it.each([
+    ["approve", "reject"],
+    ["reject", "approve"],
+  ])("asked about twice, and answered %s and %s in one moment, is one of both, and tells one", async (first, second) => {
+    const caller = await callerWith();
+    const { article, instance, approval, again, other } = await askedTwice(caller);
+    await Promise.all([
+      caller.post(`${approval}/${first}`, { reason: "First." }),
+      caller.post(`${other}/${second}`, { reason: "Second." }),
+    ]);
+    for (const id of [instance, again]) {
+      await until(
+        () => caller.get(`/v1/instances/${id}`),
+        ({ body }) => ["complete", "errored"].includes(body.status),
+      );
+    }
+    const { status } = (await caller.get(`/v1/articles/${article.id}`)).body;
+    expect(["published", "rejected"]).toContain(status);
+    const told = [...(await emitted(caller, instance)), ...(await emitted(caller, again))];
+    expect(told.map(({ type }) => type)).toEqual([`content.${status}`]);
+    expect((await send(`/pages/${pagePath(article)}`)).status).toBe(status === "published" ? 200 : 404);
   });
 
   it("goes on waiting when the brand changes its mind meanwhile", async () => {

@@ -1,8 +1,10 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { newTrace } from "../../src/engine/index.ts";
+import { markPublished, markRejected, nextChange } from "../../src/content/articles.ts";
+import { batch, newTrace } from "../../src/engine/index.ts";
 import { putPage } from "../../src/steps/put-page.ts";
 import { callerWith, send } from "../api/client.ts";
+import { siteOf } from "../wordpress/site.ts";
 import { draft, pathOf, publish } from "./article.ts";
 
 const TEXT = "# Green tea\n\nIt is a **plant** & a [drink](https://shop.example.com).\n\n## How\n\nWith water.";
@@ -51,6 +53,28 @@ describe("An article's page", () => {
       env: broken,
     };
     await expect(run(call)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("PAGES_TOKEN") });
+  });
+
+  it("on WordPress too, is not found but taken down by the next attempt where the article was rejected while it was put up", async () => {
+    const site = siteOf("rejected-meanwhile");
+    const article = await draft(await callerWith());
+    const step = putPage({ ...env, ...site.vars });
+    if (step.effect !== "lookup") throw new Error("WordPress is to be looked at first.");
+    const call = {
+      input: article,
+      key: "k",
+      signal: AbortSignal.timeout(10_000),
+      trace: { traceparent: newTrace() },
+      fetch,
+      env: { ...env, ...site.vars },
+    };
+    const live = await step.run(call);
+    await batch(env.DB, [markRejected(nextChange(article))]);
+    await expect(batch(env.DB, [markPublished(live)])).rejects.toThrow("NOT NULL constraint failed: articles.status");
+    expect(await step.lookup(call)).toBeUndefined();
+    expect(await site.posts()).toMatchObject([{ status: "trash" }]);
+    await expect(step.run(call)).rejects.toMatchObject({ code: "not_retryable" });
+    expect(await site.posts()).toMatchObject([{ status: "trash" }]);
   });
 
   it("has an address that is bearable, whatever the keyword", async () => {

@@ -10,9 +10,11 @@ const PASSWORD = "abcd EFGH 1234";
 export function siteOf(name: string, { user = USER, password = PASSWORD } = {}) {
   const url = `${inject("wordpressUrl")}/${name}`;
   const control = async (init?: RequestInit) => (await fetch(`${url}/control`, init)).json<{ posts: StoredPost[]; asked: Asked[] }>();
+  const vars = { PAGES_PROVIDER: "wordpress", PAGES_URL: url, PAGES_USER: user, PAGES_TOKEN: password };
   return {
     url,
-    pages: pages({ PAGES_PROVIDER: "wordpress", PAGES_URL: url, PAGES_USER: user, PAGES_TOKEN: password }) satisfies Pages,
+    vars,
+    pages: pages(vars) satisfies Pages,
     behave: (behaviour: Behaviour) => control({ method: "POST", body: JSON.stringify(behaviour) }),
     posts: async () => (await control()).posts,
     asked: async () => (await control()).asked,
