@@ -1,6 +1,6 @@
 import { createContact } from "../contacts/contact.ts";
 import { forgottenAmong, pseudonymOf } from "../contacts/forgotten.ts";
-import { beginning, type Commit, type Envelope, type Statement } from "../engine/index.ts";
+import { batch, beginning, type Commit, type Envelope, type Statement } from "../engine/index.ts";
 import { ContactSync, type CrmContactChanged } from "../messages/crm.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { type CrmFound, crm } from "../providers/index.ts";
@@ -22,7 +22,7 @@ import { freeIdFor, idOfMade, ofSameAddress } from "./made-there.ts";
 import { knownAs } from "./prepare.ts";
 import { asPatch, isChange, isTakeable, type Properties, propertyNames, toProperties } from "./properties.ts";
 import { foreign, readRecords } from "./records.ts";
-import { type Busy, busyWith, inTurn, refuseIfChanged } from "./sends.ts";
+import { type Busy, beginSend, busyWith, inTurn, letGo, refuseIfChanged, type SendKey } from "./sends.ts";
 import { settle } from "./settle.ts";
 
 type Notice = (typeof CrmContactChanged)["payload"]["_output"];
@@ -51,7 +51,15 @@ export interface Change {
  * changed again. What was taken is known to be there in the same write, so no sync sends it back; what we wrote ourselves is not new.
  */
 export function takeChange(call: ChangeCall): Promise<Commit<Change>> {
-  return inTurn(() => look(call));
+  return inTurn(async () => {
+    const change = await look(call);
+    return "busyUntil" in change || change.statements ? change : { ...change, statements: letGo(keyOf(call)) };
+  });
+}
+
+/** By what a look has contacts on record, while it gives their records our names. */
+function keyOf({ envelope, instanceId }: ChangeCall): SendKey {
+  return { tenantId: envelope.tenant_id, sendId: instanceId };
 }
 
 /** Links are read before the record is: what a sync writes in between is seen when this is written, and refuses it. */
@@ -59,9 +67,9 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
   const { linked, account } = await contactsLinkedTo(env, tenantId, [notice.crm_id, ...notice.merged]);
-  const unlessChanged = (seen: readonly Seen[], change: Commit<Change>) => fenced(tenantId, account, seen, change);
+  const unlessChanged = (seen: readonly Seen[], change: Commit<Change>) => fenced(keyOf(call), account, seen, change);
   const ids = [...new Set([...linked.values(), ...named])];
-  const busy = ids.length > 0 && (await busyWith(env.DB, tenantId, ids));
+  const busy = ids.length > 0 && (await busyWith(env.DB, tenantId, ids, call.instanceId));
   if (busy) return busy;
   const candidates = await candidatesByIds(env.DB, tenantId, ids);
   const upstream = crm(env, tenantId);
@@ -75,7 +83,8 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
   const own = found && (name ?? idOfMade(env, found.crmId));
   if (own !== undefined && (await forgottenAmong(env, tenantId, [own])).has(own)) return { output: { did: "forgotten", contact_id: null } };
   const owner = linked.get(notice.crm_id);
-  if (found && owner !== undefined && found.key !== contactKey(tenantId, owner)) return isForeign(tenantId, owner, notice.crm_id);
+  if (found && owner !== undefined && found.key !== contactKey(tenantId, owner))
+    return unlessChanged([], isForeign(tenantId, owner, notice.crm_id));
   if (found?.key && name === undefined) return left();
   // Of records that were merged in the CRM, the first that is one of ours stays; the others are that contact from now on.
   const ours = [...new Set([notice.crm_id, ...notice.merged].flatMap((id) => linked.get(id) ?? []))];
@@ -85,7 +94,7 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
 
   if (!found) return self?.link?.crmId === notice.crm_id ? unlessChanged([self], cutLoose(tenantId, self)) : left();
   const gone = candidates.filter(({ contact }) => lost.includes(contact.contact_id));
-  const taken = self ? await takeFrom(call, self, found) : await create(call, found, name, unlessChanged);
+  const taken = self ? await takeFrom(call, account, self, found) : await create(call, account, found, name, unlessChanged);
   if (!self || "busyUntil" in taken) return taken;
   if (lost.length === 0) return unlessChanged([self], taken);
   return unlessChanged([self, ...gone], {
@@ -108,27 +117,34 @@ type Fence = (seen: readonly Seen[], change: Commit<Change>) => Commit<Change>;
 /** A contact as it was read, or its id alone where there was none. */
 type Seen = Candidate | string;
 
-function fenced(tenantId: string, account: Account, seen: readonly Seen[], change: Commit<Change>): Commit<Change> {
-  const { statements = [] } = change;
-  if (statements.length === 0) return change;
+function fenced(key: SendKey, account: Account, seen: readonly Seen[], change: Commit<Change>): Commit<Change> {
+  const { statements } = change;
+  if (!statements) return change;
   const versions = seen.map((one) =>
     typeof one === "string" ? { id: one, version: 0 } : { id: one.contact.contact_id, version: one.link?.version ?? 0 },
   );
-  return { ...change, statements: [...noteAccount(tenantId, account), refuseIfChanged(tenantId, account, versions), ...statements] };
+  const unlessChanged = [...noteAccount(key.tenantId, account), refuseIfChanged(key, account, versions)];
+  return { ...change, statements: [...unlessChanged, ...letGo(key), ...statements] };
 }
 
 /**
  * Takes over what differs from what the CRM was known to have. Where a record becomes that of a contact which is known as another, a sync of
  * the contact's own merges it into the other's.
  */
-async function takeFrom(call: ChangeCall, self: Candidate, found: CrmFound): Promise<Commit<Change>> {
+async function takeFrom(call: ChangeCall, account: Account, self: Candidate, found: CrmFound): Promise<Commit<Change> | Busy> {
   const { env, envelope, notice } = call;
   const { contact } = self;
   const tenantId = envelope.tenant_id;
   const { contact_id: id, revision } = contact;
   const key = contactKey(tenantId, id);
   // A record that was merged, or made by a person, does not bear our name: without it, the next sync would make a second one.
-  if (found.key !== key) await nameRecord(call, found.crmId, key);
+  if (found.key !== key) {
+    // From now on it is there under our name, whatever becomes of this look: no push writes to it before its link says so.
+    const contact = { id, version: self.link?.version ?? 0, sent: [{}] };
+    const busy = await beginSend(env.DB, keyOf(call), account, [contact]);
+    if (busy) return busy;
+    await nameRecord(call, found.crmId, key);
+  }
   const link = await linkTo(call, self, found);
   const known = link?.known ?? {};
   const ours = toProperties(env, contact, known);
@@ -166,13 +182,22 @@ async function linkTo({ env, envelope, instanceId, notice }: ChangeCall, self: C
 }
 
 /** A contact that was made in the CRM: ours of the same address, if it has no record there; otherwise a new one. */
-async function create(call: ChangeCall, found: CrmFound, named: string | undefined, unlessChanged: Fence): Promise<Commit<Change> | Busy> {
+async function create(
+  call: ChangeCall,
+  account: Account,
+  found: CrmFound,
+  named: string | undefined,
+  unlessChanged: Fence,
+): Promise<Commit<Change> | Busy> {
   const { env, envelope, instanceId } = call;
   const tenantId = envelope.tenant_id;
   const email = found.properties.email?.trim() ?? "";
   if (!isTakeable("email", email)) return left();
   const same = await ofSameAddress({ env, tenantId, key: instanceId, trace: envelope }, email);
-  if (same) return unlessChanged(same.seen, await takeFrom(call, same.ours, found));
+  if (same) {
+    const taken = await takeFrom(call, account, same.ours, found);
+    return "busyUntil" in taken ? taken : unlessChanged(same.seen, taken);
+  }
 
   // An attempt before this one may have named it already.
   const contactId = named ?? (await freeIdFor(env, tenantId, found.crmId));
@@ -195,16 +220,22 @@ async function create(call: ChangeCall, found: CrmFound, named: string | undefin
   return unlessChanged([contactId], { statements, output: { did: "created", contact_id: contactId } });
 }
 
-/** Its record was deleted: our contact stays, and no sync of many brings the record back. */
-function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision } }: Candidate): Commit<Change> {
-  return { statements: closeLinks(tenantId, "cut", [{ contactId, revision }]), output: { did: "cut", contact_id: contactId } };
+/** Its record was deleted: our contact stays, and no sync of many brings the record back. What may be there of it is another. */
+function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision }, link }: Candidate): Commit<Change> {
+  return {
+    statements: closeLinks(tenantId, "cut", [{ contactId, revision, maybe: link?.maybe ?? [] }]),
+    output: { did: "cut", contact_id: contactId },
+  };
 }
 
 /** Gives a record our name. Errors: as `asStopped` where the CRM refuses it. */
-async function nameRecord({ env, envelope, instanceId }: Omit<ChangeCall, "notice">, crmId: string, key: string): Promise<void> {
+async function nameRecord(call: ChangeCall, crmId: string, key: string): Promise<void> {
+  const { env, envelope, instanceId } = call;
   const refused = await crm(env, envelope.tenant_id).name([{ crmId, key }], { key: instanceId, trace: envelope });
   const why = refused.get(crmId);
-  if (why) throw asStopped(`The CRM refused to give the record ${crmId} the name ${key}`, why);
+  if (!why) return;
+  await batch(env.DB, letGo(keyOf(call)));
+  throw asStopped(`The CRM refused to give the record ${crmId} the name ${key}`, why);
 }
 
 /** The record that a link names is not the contact's: nothing is taken from it, and the link says why. */

@@ -149,16 +149,19 @@ export function writeLinks(tenantId: string, links: readonly LinkWrite[]): State
 export interface Closed {
   contactId: string;
   revision: number;
+  /** What may be there all the same. Default: nothing. */
+  maybe?: readonly Properties[];
 }
 
 /** Notes that contacts have no record of their own any more: nothing is known of it from then on. */
 export function closeLinks(tenantId: string, state: "merged" | "cut" | "none", links: readonly Closed[]): Statement[] {
   return rowChunks(links).map(
     (rows) => sql`
-      INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)
-      SELECT ${tenantId}, value->>'contactId', NULL, ${state}, value->>'revision', '{}', ${now} FROM json_each(${rows}) WHERE true
+      INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, maybe, updated_at)
+      SELECT ${tenantId}, value->>'contactId', NULL, ${state}, value->>'revision', '{}', coalesce(value->'maybe', '[]'), ${now}
+      FROM json_each(${rows}) WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
-        crm_id = NULL, state = excluded.state, revision = excluded.revision, known = '{}', maybe = '[]',
+        crm_id = NULL, state = excluded.state, revision = excluded.revision, known = '{}', maybe = excluded.maybe,
         version = crm_links.version + 1, error = NULL, updated_at = excluded.updated_at`,
   );
 }

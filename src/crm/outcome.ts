@@ -21,7 +21,7 @@ export function outcomeOf(
   const skipped = cut.filter(({ contactId }) => there.has(contactId)).length;
   const pushed: Pushed = { links: [], takes: [], merged: [], cut, anew: [], refused: [...refused], synced: [], skipped };
   const records = new Map<string, string>();
-  for (const { id, revision, crmId, readAt, settled, patch, takes } of work) {
+  for (const { id, revision, crmId, isAnother, readAt, settled, patch, takes } of work) {
     const sending = sendings.get(id);
     if (sending?.state === "failed") {
       pushed.refused.push({ contactId: id, ...sending.why });
@@ -34,7 +34,7 @@ export function outcomeOf(
     const unfinished = sending?.unconnected ?? (sending?.isAnew ? DELETED_MEANWHILE : undefined);
     const known = sending?.isAnew ? settled.send : { ...settled.seen, ...settled.send };
     const { company: _, ...unemployed } = known;
-    if (sending?.isAnew) pushed.anew.push({ contactId: id, revision: 0 });
+    if (sending?.isAnew || isAnother) pushed.anew.push({ contactId: id, revision: 0 });
     pushed.links.push({
       contactId: id,
       crmId: record,

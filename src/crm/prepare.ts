@@ -5,7 +5,7 @@ import { type Candidate, candidatesByIds } from "./links.ts";
 import type { Prepared } from "./prepared.ts";
 import { asPatch, isChange, missingHere, type Properties, toProperties } from "./properties.ts";
 import type { Lost } from "./pushed.ts";
-import { isForeign, type RecordThere, readRecords } from "./records.ts";
+import { isForeign, type RecordThere, readByName, readRecords } from "./records.ts";
 import { type Busy, beginSend, type SentContact, sentBefore } from "./sends.ts";
 import { settle } from "./settle.ts";
 
@@ -80,7 +80,7 @@ export async function prepare(
 
   const kept = [...own, ...others];
   const isKept = new Set(missing);
-  const recordOf = await readRecords(call, upstream, [
+  const linked = await readRecords(call, upstream, [
     ...kept.filter(
       (one) =>
         how.compare ||
@@ -90,6 +90,11 @@ export async function prepare(
     ),
     ...away,
   ]);
+  // What a push that died, or an attempt of this one, may have left there bears our name.
+  const mayBeThere = ({ contact, link }: Candidate) => Boolean(link?.maybe.length || before.get(contact.contact_id)?.length);
+  const unnamed = kept.filter((one) => mayBeThere(one) && (!one.link?.crmId || linked(one).state === "gone"));
+  const named = await readByName(call, upstream, unnamed);
+  const recordOf = (one: Candidate) => named.get(one.contact.contact_id) ?? linked(one);
   const lost = !how.mayCut && !how.revive && lostAmong(kept, recordOf);
   if (lost) return { lost };
   const prepared: Prepared = { lookedAt: Date.now(), work: [], away: [], asked: [...there], cut: [], refused: [] };
@@ -140,15 +145,14 @@ function compare(
     refused.push({ contactId: id, ...record.why });
     return;
   }
-  const isGone = link?.state === "cut" || record.state === "gone" || isLost;
-  // What an attempt before this one sent may have made it again, of what had changed alone: it is completed.
-  const isHalf = before.some((sent) => Object.keys(sent).length > 0);
-  if (isGone && !revive && !isHalf) {
+  const theirs = record.state === "found" ? record.found : undefined;
+  const isGone = !theirs && (link?.state === "cut" || record.state === "gone" || isLost);
+  if (isGone && !revive) {
     cut.push({ contactId: id, revision });
     return;
   }
-  const known = isGone ? {} : (link?.known ?? {});
-  const theirs = record.state === "found" ? record.found : undefined;
+  const isAnother = record.state === "found" && record.isAnother;
+  const known = isGone || isAnother ? {} : (link?.known ?? {});
   const maybe = [...(link?.maybe ?? []), ...before];
   const settled = settle(toProperties(env, contact, known), known, theirs?.properties ?? null, maybe);
   // What only the CRM has is nobody's change, and still what the contact lacks.
@@ -157,5 +161,6 @@ function compare(
   const readAt = theirs ? Date.parse(theirs.updatedAt) : null;
   const takes = readAt !== null && Object.keys(settled.take).length > 0;
   const patch = takes ? asPatch(contact, settled.take, { ...toProperties(env, contact, link?.known), ...settled.take }) : null;
-  work.push({ id, revision, crmId, readAt, settled, patch, takes: patch && isChange(contact, patch) ? 1 : 0, maybe });
+  const change = { readAt, settled, patch, takes: patch && isChange(contact, patch) ? 1 : 0 } as const;
+  work.push({ id, revision, crmId, ...(isAnother && { isAnother }), ...change, maybe });
 }

@@ -8,6 +8,8 @@ export interface Work {
   id: string;
   revision: number;
   crmId: string | null;
+  /** Its record is not the one that its link names: what is known of that does not count. */
+  isAnother?: true;
   readAt: number | null;
   settled: Settled;
   /** What it takes over; null where that is nothing. */

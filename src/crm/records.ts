@@ -7,7 +7,11 @@ import { propertyNames } from "./properties.ts";
 /** How a contact's record was found in the CRM. */
 export type RecordThere =
   /** Nobody looked, or it has none. */
-  { state: "unread" } | { state: "found"; found: CrmFound } | { state: "gone" } | { state: "refused"; why: CrmRefusal };
+  | { state: "unread" }
+  | { state: "gone" }
+  | { state: "refused"; why: CrmRefusal }
+  /** `isAnother`: it is not the one that the link names, and bears the contact's name. */
+  | { state: "found"; found: CrmFound; isAnother?: true };
 
 /** Whose records are read, and by what. */
 interface RecordsCall {
@@ -55,6 +59,28 @@ export async function readRecords(
   };
 }
 
+/**
+ * Reads by our names for them the records of contacts of which something may be there that their links do not name. Answers by contact; nothing
+ * for one without any.
+ */
+export async function readByName(
+  { env, tenantId, key, trace }: RecordsCall,
+  upstream: Crm,
+  candidates: readonly Candidate[],
+): Promise<Map<string, RecordThere>> {
+  const names = new Map(candidates.map(({ contact: { contact_id: id } }) => [contactKey(tenantId, id), id]));
+  const read = (part: readonly string[]) => upstream.read(part, { key, trace }, propertyNames(env), "name");
+  const { found, refused } = await inCalls([...names.keys()], read);
+  const byName = new Map(found.flatMap((one) => (one.archived ? [] : [[one.key, one]])));
+  return new Map(
+    [...names].flatMap(([name, id]): [string, RecordThere][] => {
+      const [theirs, why] = [byName.get(name), refused.get(name)];
+      if (why) return [[id, { state: "refused", why }]];
+      return theirs ? [[id, { state: "found", found: theirs, isAnother: true }]] : [];
+    }),
+  );
+}
+
 const FOREIGN = "FOREIGN_RECORD";
 
 export function isForeign({ category }: CrmRefusal): boolean {
@@ -72,9 +98,9 @@ export function foreign(crmId: string, name: string): CrmRefusal {
 }
 
 /** A chunk's contacts with those they are known as may be more than one call takes. */
-async function inCalls(crmIds: readonly string[], read: (part: readonly string[]) => Promise<CrmReading>): Promise<CrmReading> {
-  const parts = Array.from({ length: Math.ceil(crmIds.length / CRM_BATCH) }, (_, index) =>
-    crmIds.slice(index * CRM_BATCH, (index + 1) * CRM_BATCH),
+async function inCalls(ids: readonly string[], read: (part: readonly string[]) => Promise<CrmReading>): Promise<CrmReading> {
+  const parts = Array.from({ length: Math.ceil(ids.length / CRM_BATCH) }, (_, index) =>
+    ids.slice(index * CRM_BATCH, (index + 1) * CRM_BATCH),
   );
   const readings = await Promise.all(parts.map(read));
   return { found: readings.flatMap(({ found }) => found), refused: new Map(readings.flatMap(({ refused }) => [...refused])) };

@@ -52,9 +52,12 @@ export async function sendContacts({ upstream, tenantId, options }: SendCall, wo
 async function asRead({ upstream, tenantId, options }: SendCall, work: readonly Work[], keys: ReadonlySet<string>): Promise<Set<string>> {
   const meant = work.map((one) => ({ ...one, key: contactKey(tenantId, one.id) })).filter(({ key }) => keys.has(key));
   const crmIds = meant.flatMap(({ crmId }) => crmId ?? []);
-  const { found } = await upstream.read(crmIds, options, []);
-  const changedAt = new Map(found.flatMap((one) => (one.archived ? [] : [[one.crmId, Date.parse(one.updatedAt)]])));
-  const same = meant.filter(({ crmId, readAt }) => crmId === null || changedAt.get(crmId) === readAt);
+  // Of one that had no record when it was looked for, an attempt before may have made one since.
+  const names = meant.flatMap(({ crmId, maybe, key }) => (crmId === null && maybe.length > 0 ? [key] : []));
+  const [byId, byName] = await Promise.all([upstream.read(crmIds, options, []), upstream.read(names, options, [], "name")]);
+  const changedAt = new Map(byId.found.flatMap((one) => (one.archived ? [] : [[one.crmId, Date.parse(one.updatedAt)]])));
+  const isNew = ({ key }: { key: string }) => !byName.refused.has(key) && !byName.found.some((one) => one.key === key);
+  const same = meant.filter((one) => (one.crmId === null ? isNew(one) : changedAt.get(one.crmId) === one.readAt));
   return new Set(same.map(({ key }) => key));
 }
 

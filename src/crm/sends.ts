@@ -100,13 +100,13 @@ function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
       AND EXISTS (SELECT 1 FROM json_each(s.contacts) o WHERE o.value->>'id' IN (SELECT value->>'id' FROM json_each(${rows})))`;
 }
 
-/** Until when somebody pushes one of these contacts; nothing where nobody does. What a push left that died is known to the links then. */
-export async function busyWith(db: D1Database, tenantId: string, ids: readonly string[]): Promise<Busy | undefined> {
+/** Until when somebody but `mine` pushes one of these contacts; nothing where nobody does. What a push left that died is known to the links then. */
+export async function busyWith(db: D1Database, tenantId: string, ids: readonly string[], mine = ""): Promise<Busy | undefined> {
   const rows = JSON.stringify(ids.map((id) => ({ id })));
   const look = () =>
     query<{ until: number; expired: number }>(
       db,
-      sql`SELECT until, until <= ${now} AS expired FROM (${othersOf({ tenantId, sendId: "" }, rows)})`,
+      sql`SELECT until, until <= ${now} AS expired FROM (${othersOf({ tenantId, sendId: mine }, rows)})`,
     );
   let found = await look();
   if (found.some(({ expired }) => expired)) {
@@ -141,22 +141,29 @@ export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[
   ];
 }
 
-/** Refuses a write of contacts whose links were written since these versions of them were read, that somebody pushes, or that are of another account. */
-export function refuseIfChanged(tenantId: string, account: Account, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
-  return refuseIf(tenantId, sql`${isOtherAccount(tenantId, account)} OR ${isPushedOrChanged(tenantId, contacts)}`);
+/** Lets go of what somebody has on record, where that is anything: of all that it sent it is unknown what is there. Before their links are written. */
+export function letGo({ tenantId, sendId }: SendKey): Statement[] {
+  const mine = sql`s.tenant_id = ${tenantId} AND s.send_id = ${sendId}`;
+  return [adopt(tenantId, mine), sql`DELETE FROM crm_sends AS s WHERE ${mine}`];
 }
 
-function isPushedOrChanged(tenantId: string, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
+/** Refuses a write of contacts whose links were written since these versions of them were read, that somebody else pushes, or that are of another account. */
+export function refuseIfChanged(key: SendKey, account: Account, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
+  return refuseIf(key.tenantId, sql`${isOtherAccount(key.tenantId, account)} OR ${isPushedOrChanged(key, contacts)}`);
+}
+
+function isPushedOrChanged(key: SendKey, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
+  const { tenantId } = key;
   const rows = JSON.stringify(contacts);
   return sql`
-    EXISTS (${othersOf({ tenantId, sendId: "" }, rows)})
+    EXISTS (${othersOf(key, rows)})
     OR EXISTS (SELECT 1 FROM json_each(${rows}) c LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
       WHERE coalesce(l.version, 0) <> c.value->>'version')`;
 }
 
 /** The same of whatever account they are: for contacts that are being forgotten. */
 export function refuseIfPushed(tenantId: string, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
-  return refuseIf(tenantId, isPushedOrChanged(tenantId, contacts));
+  return refuseIf(tenantId, isPushedOrChanged({ tenantId, sendId: "" }, contacts));
 }
 
 /** Whether a write was refused by `refuseIfPushed` or its like: who made it looks again. */

@@ -32,9 +32,13 @@ export interface CrmFound {
   archived: boolean;
 }
 
+/** By what records are asked for: the CRM's ids, or our names for them. */
+export type CrmReadBy = "id" | "name";
+
 /** What came of a look at some records. One that was asked for and is in neither is gone. */
 export interface CrmReading {
   found: CrmFound[];
+  /** By what they were asked for. */
   refused: CrmRefusals;
 }
 
@@ -64,8 +68,11 @@ export interface Crm {
   upsert(object: CrmObject, records: readonly CrmRecord[], options: CallOptions, asRead?: CrmAsRead): Promise<CrmOutcome[]>;
   /** Connects contacts with companies, both by the CRM's ids, a contact with one company. One that is connected already stays so. */
   associate(pairs: readonly { contact: string; company: string }[], options: CallOptions): Promise<CrmRefusals>;
-  /** Contacts by the CRM's ids, with these properties (default: the usual ones). One that was merged answers under its result's id. */
-  read(crmIds: readonly string[], options: CallOptions, properties?: readonly string[]): Promise<CrmReading>;
+  /**
+   * Contacts by the CRM's ids (default), or by our names for them, with these properties (default: the usual ones). One that was merged answers
+   * under its result's id.
+   */
+  read(ids: readonly string[], options: CallOptions, properties?: readonly string[], by?: CrmReadBy): Promise<CrmReading>;
   /** Gives contacts that were made in the CRM our names, by the CRM's ids. */
   name(records: readonly { crmId: string; key: string }[], options: CallOptions): Promise<CrmRefusals>;
   /** Merges one contact's record into another's, by the CRM's ids. */

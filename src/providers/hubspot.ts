@@ -1,6 +1,6 @@
 import type * as z from "zod";
 import { type Limit, MillraceError, messageOf, notRetryable } from "../engine/index.ts";
-import { CRM_BATCH, type Crm, type CrmFound, type CrmReading } from "./crm.ts";
+import { CRM_BATCH, type Crm, type CrmFound, type CrmReadBy, type CrmReading } from "./crm.ts";
 import { missingProperties, type Sent, traceOf, upsertBatch } from "./hubspot-batch.ts";
 import { inHalves } from "./hubspot-halves.ts";
 import { asRefusal, batchFault, GONE, hubspotRefusal } from "./hubspot-refusal.ts";
@@ -33,14 +33,20 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit)
     }
   }
 
-  async function read(crmIds: readonly string[], options: CallOptions, names: readonly string[] = CONTACT_PROPERTIES): Promise<CrmReading> {
-    atMost(crmIds);
+  async function read(
+    ids: readonly string[],
+    options: CallOptions,
+    names: readonly string[] = CONTACT_PROPERTIES,
+    by: CrmReadBy = "id",
+  ): Promise<CrmReading> {
+    atMost(ids);
     const properties = [idProperty, ...names];
     const found = new Map<string, CrmFound>();
-    const asked = [...new Set(crmIds)].map((crmId) => ({ crmId }));
+    const asked = [...new Set(ids)].map((crmId) => ({ crmId }));
     const refused = await inHalves(upstream, asked, async (part) => {
       const inputs = part.map(({ crmId }) => ({ id: crmId }));
-      const answer = await post("/crm/v3/objects/contacts/batch/read", { inputs, properties, propertiesWithHistory: [] }, Read, options);
+      const body = { ...(by === "name" && { idProperty }), inputs, properties, propertiesWithHistory: [] };
+      const answer = await post("/crm/v3/objects/contacts/batch/read", body, Read, options).catch(withoutIdProperty);
       for (const { id, properties: values, updatedAt, archived } of answer.results) {
         // HubSpot may leave out what is empty; for us an empty property is a fact as well.
         const known = Object.fromEntries(names.map((name) => [name, values[name] || null]));

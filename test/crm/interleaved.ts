@@ -16,22 +16,28 @@ class MemoryCrm {
   readonly records = new Map<string, { key: string; properties: Record<string, string>; updatedAt: number }>();
 
   async answer(request: Request): Promise<Response> {
-    const { inputs } = (await request.json()) as {
+    const { idProperty, inputs } = (await request.json()) as {
+      idProperty?: string;
       inputs: { id: string; objectWriteTraceId?: string; properties: Record<string, string> }[];
     };
     if (request.url.endsWith("/read")) {
-      const results = inputs.flatMap(({ id }) => {
+      const results = inputs.flatMap(({ id: asked }) => {
+        const id = idProperty === undefined ? asked : (this.#named(asked) ?? "");
         const record = this.records.get(id);
         return record ? [{ id, properties: { ...record.properties }, updatedAt: new Date(record.updatedAt).toISOString() }] : [];
       });
       return Response.json({ results });
     }
     const results = inputs.map(({ id: key, objectWriteTraceId, properties }) => {
-      const found = [...this.records].find(([, record]) => record.key === key)?.[0] ?? String(++ids);
+      const found = this.#named(key) ?? String(++ids);
       this.write(found, properties, key);
       return { id: found, new: false, objectWriteTraceId, properties };
     });
     return Response.json({ results });
+  }
+
+  #named(key: string): string | undefined {
+    return [...this.records].find(([, record]) => record.key === key)?.[0];
   }
 
   write(id: string, properties: Record<string, string>, key?: string): void {

@@ -163,6 +163,53 @@ it("so it is where the answer of that upsert is lost: the next attempt completes
   await isWhole(caller);
 });
 
+it("what a person writes to a record that a lost upsert of ours made counts, and what they leave alone is still ours", async () => {
+  const lost = (caller: Caller) =>
+    theCrm().setFaults([{ match: `"${caller.tenantId}/c0100"`, status: 503, remaining: 1, afterEffect: true }]);
+  const edited = async (caller: Caller) => {
+    const record = (await recordsOf(caller)).get("c0100");
+    await theCrm().edit(record?.id ?? "", { phone: "theirs" });
+  };
+  const begun = async () => {
+    const caller = await callerWith();
+    const change = (city: string) =>
+      bring(
+        caller,
+        people(caller, 1, 100).map((row) => ({ ...row, properties: { phone: "ours", city } })),
+      );
+    await change("Rome");
+    await lost(caller);
+    return { caller, change };
+  };
+  const isRight = async (caller: Caller) => {
+    expect(await sides(caller, "c0100", "phone")).toEqual(["theirs", "theirs"]);
+    expect(await sides(caller, "c0100", "city")).toEqual(["Oslo", "Oslo"]);
+    expect(await linkOf(caller, "c0100")).toMatchObject({ state: "linked", pending: false });
+  };
+  const many = await begun();
+  const attempt = attemptsOf(many.caller);
+  await expect(attempt()).rejects.toThrow();
+  await edited(many.caller);
+  await many.change("Oslo");
+  await batch(env.DB, (await attempt()).statements ?? []);
+  await isRight(many.caller);
+
+  const one = await begun();
+  await syncOne(one.caller, env, async () => {
+    await edited(one.caller);
+    await one.change("Oslo");
+  });
+  await isRight(one.caller);
+
+  const dead = await begun();
+  await expect(attemptsOf(dead.caller)()).rejects.toThrow();
+  await env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(dead.caller.tenantId).run();
+  await edited(dead.caller);
+  await dead.change("Oslo");
+  expect((await synced(dead.caller)).contacts).toMatchObject({ done: 1, taken: 1, failed: 0 });
+  await isRight(dead.caller);
+});
+
 it("a part of a name that a person changes in the CRM, and the other part that changes here meanwhile, both count", async () => {
   const { caller, rows, id, change } = await inStep();
   await change({ phone: "2" });

@@ -1,13 +1,18 @@
 import { env } from "cloudflare:workers";
-import { expect, it } from "vitest";
+import { afterEach, expect, it } from "vitest";
 import { takeChange } from "../../src/crm/change.ts";
-import type { Envelope } from "../../src/engine/index.ts";
-import { callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
+import { batch, type Envelope } from "../../src/engine/index.ts";
+import { type Caller, callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
 import { adopt, moves } from "./accounts.ts";
-import { bring, command, contactOf, event, linkOf, looked, merge, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
+import { bring, command, contactOf, ended, event, linkOf, looked, merge, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
 
 const CREATION = { subscriptionType: "contact.creation", propertyName: undefined };
 const DELETION = { subscriptionType: "contact.deletion", propertyName: undefined };
+
+afterEach(() => theCrm().setFaults([]));
+
+/** Whoever has contacts of the tenant on record is not heard of any more. */
+const dies = ({ tenantId }: Caller) => env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(tenantId).run();
 
 const made = (properties: Record<string, string>) => theCrm().edit(null, properties) as Promise<Json>;
 
@@ -88,7 +93,10 @@ it("a record that is deleted and made again at once is the same contact's, which
     if (first !== "deletion") notices.reverse();
     const notice = { crm_id: again.id, event_id: fresh("e"), occurred_at: new Date().toISOString(), merged: [] };
     const call = { env, envelope: { tenant_id: caller.tenantId } as Envelope, instanceId: fresh("look"), notice };
-    if (first.endsWith("lost")) await takeChange(call);
+    if (first.endsWith("lost")) {
+      await takeChange(call);
+      await dies(caller);
+    }
     for (const [index, notice] of notices.entries()) {
       await notify(caller.tenantId, [notice]);
       await looked(caller, index + 1);
@@ -100,6 +108,83 @@ it("a record that is deleted and made again at once is the same contact's, which
     expect((await recordsOf(caller)).get("c0000"), first).toMatchObject({ id: again.id, properties: { phone: "5" } });
     expect((await caller.get("/v1/contacts")).body.items, first).toHaveLength(1);
   }
+});
+
+/** A contact whose record a person deleted, and made again with another value; and a look that named it, and whose answer was lost. */
+async function namedAndLost(wasThere: boolean) {
+  const caller = await callerWith();
+  const tenantId = caller.tenantId;
+  await bring(
+    caller,
+    people(caller, 1).map((row) => ({ ...row, properties: { jobtitle: "ours" } })),
+  );
+  if (wasThere) {
+    await synced(caller);
+    const old = (await recordsOf(caller)).get("c0000") as Json;
+    await theCrm().edit(old.id, null);
+    await notify(tenantId, [event(old.id, DELETION)]);
+    await looked(caller, 1);
+  }
+  const again = await made({ email: `c0000@${tenantId}.example.com`, jobtitle: "theirs" });
+  await theCrm().setFaults([{ match: `${tenantId}/c0000`, status: 503, remaining: 1, afterEffect: true }]);
+  const notice = { crm_id: again.id, event_id: fresh("e"), occurred_at: new Date().toISOString(), merged: [] };
+  const call = { env, envelope: { tenant_id: tenantId } as Envelope, instanceId: fresh("look"), notice };
+  await expect(takeChange(call)).rejects.toThrow();
+  expect((await recordsOf(caller)).get("c0000")).toMatchObject({ id: again.id, properties: { jobtitle: "theirs" } });
+  const sides = async () => [
+    (await contactOf(caller, "c0000")).properties.jobtitle,
+    (await recordsOf(caller)).get("c0000")?.properties.jobtitle,
+  ];
+  return { caller, again, call, sides };
+}
+
+it("a record that a look gave our name, and whose answer was lost, is not written to before the look has taken what a person wrote there", async () => {
+  for (const wasThere of [true, false]) {
+    const { caller, again, call, sides } = await namedAndLost(wasThere);
+    const waits = await command(caller, "contact.sync", { contact_id: "c0000", occasion: fresh("o") });
+    await scheduler.wait(300);
+    expect(await sides()).toEqual(["ours", "theirs"]);
+    const { statements = [], output } = await takeChange(call);
+    expect(output).toMatchObject({ did: "took", properties: ["jobtitle"] });
+    await batch(env.DB, statements);
+    await ended(caller, waits);
+    expect(await sides()).toEqual(["theirs", "theirs"]);
+    expect(await linkOf(caller, "c0000")).toMatchObject({ state: "linked", crm_id: again.id, pending: false });
+  }
+});
+
+it("where that look dies, whoever brings the contact next finds the record by our name, and takes what a person wrote there", async () => {
+  for (const wasThere of [true, false]) {
+    const { caller, again, sides } = await namedAndLost(wasThere);
+    await dies(caller);
+    await ended(caller, await command(caller, "contact.sync", { contact_id: "c0000", occasion: fresh("o") }));
+    expect(await sides()).toEqual(["theirs", "theirs"]);
+    expect(await linkOf(caller, "c0000")).toMatchObject({ state: "linked", crm_id: again.id, pending: false });
+  }
+});
+
+it("a look that may not give a record our name holds nobody up, and neither does one that finds it gone", async () => {
+  const { caller, again, call } = await namedAndLost(false);
+  await theCrm().edit(again.id, null);
+  const { statements = [], output } = await takeChange(call);
+  expect(output).toMatchObject({ did: "left" });
+  await batch(env.DB, statements);
+  expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0 });
+
+  const other = await callerWith();
+  await bring(other, people(other, 1));
+  const record = await made({ email: `c0000@${other.tenantId}.example.com` });
+  await theCrm().setFaults([{ match: `${other.tenantId}/c0000`, status: 400, remaining: 1 }]);
+  const instanceId = fresh("look");
+  const refused = takeChange({
+    ...call,
+    instanceId,
+    envelope: { tenant_id: other.tenantId } as Envelope,
+    notice: { ...call.notice, crm_id: record.id },
+  });
+  await expect(refused).rejects.toThrow("refused to give the record");
+  await theCrm().edit(record.id, null);
+  expect((await synced(other)).contacts).toMatchObject({ done: 1, failed: 0 });
 });
 
 it("a record whose name is no contact's id is left", async () => {

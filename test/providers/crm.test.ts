@@ -44,6 +44,17 @@ describe("crm", () => {
     ]);
   });
 
+  it("reads records by our names for them, and finds none of those that are not there", async () => {
+    const [one, gone] = [person(), person()];
+    const [first, second] = await real().upsert("contacts", [one, gone], options);
+    await crmEdit(idOf(second), null);
+    const { found, refused } = await real().read([one.key, gone.key, idOf(first)], options, ["email"], "name");
+    expect(found).toMatchObject([{ crmId: idOf(first), key: one.key, properties: { email: one.properties.email } }]);
+    expect(refused).toEqual(new Map());
+    const unmade = crm({ ...env, CRM_ID_PROPERTY: "phone" }, "acme").read([one.key], options, [], "name");
+    await expect(unmade).rejects.toThrow("Create the property phone with unique values");
+  });
+
   it("takes 100 records in one call, and no more", async () => {
     const batch = people(100);
     const { total: before } = await crmCalls();

@@ -79,6 +79,7 @@ describe("The connector and the embedded CRM speak as HubSpot publishes it", () 
     await crmEdit(three, { phone: "42" });
     await watched().read([one, two, three], options);
     await watched().read([one, "999999"], options);
+    await watched().read([`${key}-1`, "nobody"], options, [], "name");
     await watched().merge(one, two, options);
     await watched().merge(one, two, options);
     await watched().erase(three, options);

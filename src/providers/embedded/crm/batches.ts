@@ -44,10 +44,7 @@ export function upsert(desk: Desk, object: CrmObjectName, body: unknown): CrmAns
   const { idProperty, faults } = desk;
   requireDistinct(inputs.map(({ id }) => id));
   for (const { idProperty: named = "hs_object_id", properties } of inputs) {
-    if (named !== idProperty) {
-      const message = `Unable to perform update/upsert by non-unique ${TYPE_IDS[object]} property ${named} in portal ID ${PORTAL_ID}`;
-      throw new Refused(400, "VALIDATION_ERROR", message);
-    }
+    if (named !== idProperty) throw notUnique(object, named);
     const unknown = unknownProperties(object, idProperty, properties);
     if (unknown.length > 0) throw doesNotExist(unknown);
   }
@@ -92,11 +89,11 @@ export function read(desk: Desk, object: CrmObjectName, body: unknown): CrmAnswe
   const startedAt = Date.now();
   const { idProperty, inputs, properties } = parse(ReadBody, body);
   requireDistinct(inputs.map(({ id }) => id));
-  if (idProperty !== undefined) throw new Refused(400, "VALIDATION_ERROR", "The embedded CRM reads by record id only.");
+  if (idProperty !== undefined && idProperty !== desk.idProperty) throw notUnique(object, idProperty);
   const found = new Map<number, RecordRow>();
   const missing: string[] = [];
   for (const { id } of inputs) {
-    const row = desk.records.find(object, id);
+    const row = idProperty === undefined ? desk.records.find(object, id) : desk.records.named(object, id);
     if (row) found.set(row.id, row);
     else missing.push(id);
   }
@@ -156,6 +153,11 @@ function parse<T>(schema: z.ZodType<T>, body: unknown): T {
     throw new Refused(400, "VALIDATION_ERROR", `The batch has ${inputs.length} inputs; it must have 1 to ${MAX_INPUTS}.`);
   }
   return parsed.data;
+}
+
+function notUnique(object: CrmObjectName, property: string): Refused {
+  const message = `Unable to perform update/upsert by non-unique ${TYPE_IDS[object]} property ${property} in portal ID ${PORTAL_ID}`;
+  return new Refused(400, "VALIDATION_ERROR", message);
 }
 
 function requireDistinct(ids: readonly string[]): void {

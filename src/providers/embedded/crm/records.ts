@@ -29,7 +29,7 @@ export class Records {
   /** Creates a record, or changes what differs in the one with this key. */
   upsert(object: CrmObjectName, key: string, properties: Record<string, string>): { row: RecordRow; created: boolean } {
     checkValues(properties);
-    const found = this.#one("SELECT * FROM records WHERE object = ? AND key = ? AND archived = 0", object, key);
+    const found = this.named(object, key);
     if (found) return { row: this.change(found, properties, "INTEGRATION"), created: false };
     return { row: this.create(object, { ...properties, [this.#idProperty]: key }, "INTEGRATION"), created: true };
   }
@@ -78,6 +78,11 @@ export class Records {
     let row = this.#one("SELECT * FROM records WHERE object = ? AND id = ?", object, Number(id));
     while (row?.merged_into != null) row = this.#one("SELECT * FROM records WHERE id = ?", row.merged_into);
     return row?.archived === 0 ? row : undefined;
+  }
+
+  /** The live record with this value of the unique id property. */
+  named(object: CrmObjectName, key: string): RecordRow | undefined {
+    return this.#one("SELECT * FROM records WHERE object = ? AND key = ? AND archived = 0", object, key);
   }
 
   /** Two contacts become a third, as in HubSpot since 2025: both old ids answer for it. The primary's values win. */
