@@ -81,6 +81,15 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
     WHERE id = ${id} AND tenant_id = ${tenantId} AND tried = ${attempt.attempt - 1}`;
 }
 
+/**
+ * A delivery's state for people. One that is pending, though its newest instance has ended, is made by nobody any more and is skipped: an
+ * operator has terminated it, or skipped the dead letter of its command. If that instance is retried, it is pending again.
+ */
+const STATE = fragment(`
+  iif(d.state = 'pending' AND EXISTS (SELECT 1 FROM instances i
+    WHERE i.id = coalesce(d.instance_id, d.id) AND i.tenant_id = d.tenant_id AND i.status IN ('complete', 'terminated', 'skipped')),
+  'skipped', d.state)`);
+
 /** The states from which a delivery can be made again. One that failed is retried as its instance, and a pending one is under way. */
 export const REPEATABLE = ["skipped", "gone", "sent"] as const satisfies DeliveryState[];
 type Repeatable = (typeof REPEATABLE)[number];
@@ -100,11 +109,11 @@ export interface Asking {
 export function selectRepeated({ tenantId, endpointId, request }: Asking, which: Repeated, limit: number): Statement {
   const chosen =
     "id" in which
-      ? sql`id = ${which.id} AND (state IN ('skipped', 'gone', 'sent') OR ${hasHad(request)})`
-      : sql`state = ${which.state} AND matched_at >= ${which.since ?? 0} AND matched_at < ${which.until ?? Number.MAX_SAFE_INTEGER}
+      ? sql`id = ${which.id} AND (${STATE} IN ('skipped', 'gone', 'sent') OR ${hasHad(request)})`
+      : sql`${STATE} = ${which.state} AND matched_at >= ${which.since ?? 0} AND matched_at < ${which.until ?? Number.MAX_SAFE_INTEGER}
           AND NOT ${hasHad(request)}`;
   return sql`
-    SELECT ${LOGGED} FROM webhook_deliveries WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND ${chosen}
+    SELECT ${LOGGED} FROM webhook_deliveries d WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND ${chosen}
     ORDER BY matched_at, id LIMIT ${limit}`;
 }
 
@@ -114,7 +123,7 @@ export function selectRepeated({ tenantId, endpointId, request }: Asking, which:
  */
 export function repeatDeliveries({ tenantId, request }: Asking, instances: Readonly<Record<string, string>>): Statement {
   return sql`
-    UPDATE webhook_deliveries AS d SET state = iif(d.state IN ('skipped', 'gone', 'sent'), 'pending', NULL),
+    UPDATE webhook_deliveries AS d SET state = iif(${STATE} IN ('skipped', 'gone', 'sent'), 'pending', NULL),
       redelivery = coalesce(redelivery || ' ', '') || ${request}, instance_id = again.value
     FROM json_each(${JSON.stringify(instances)}) again
     WHERE d.id = again.key AND d.tenant_id = ${tenantId} AND NOT ${hasHad(request)}`;
@@ -199,9 +208,7 @@ export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id, ins
   return { ...target, isSkipped: skipped > 0, generations: JSON.parse(generations) as number[] };
 }
 
-const LOGGED = fragment(
-  "id, coalesce(instance_id, id) AS instance_id, config_version, entity, fact_id, fact_type, state, matched_at, tried",
-);
+const LOGGED = sql`id, coalesce(instance_id, id) AS instance_id, config_version, entity, fact_id, fact_type, ${STATE} AS state, matched_at, tried`;
 
 /** An endpoint's deliveries before a position, newest first, without their attempts. */
 export function listDeliveries(
@@ -213,8 +220,8 @@ export function listDeliveries(
   return query<Omit<LoggedDelivery, "attempts">>(
     db,
     sql`
-      SELECT ${LOGGED} FROM webhook_deliveries
-      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} ${state === undefined ? sql`` : sql`AND state = ${state}`}
+      SELECT ${LOGGED} FROM webhook_deliveries d
+      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} ${state === undefined ? sql`` : sql`AND ${STATE} = ${state}`}
         AND (matched_at, id) < (${before.at}, ${before.id})
       ORDER BY matched_at DESC, id DESC LIMIT ${limit}`,
   );
@@ -223,7 +230,7 @@ export function listDeliveries(
 export async function getDelivery(db: D1Database, tenantId: string, endpointId: string, id: string): Promise<LoggedDelivery | undefined> {
   const [row] = await query<Omit<LoggedDelivery, "attempts"> & { attempts: string }>(
     db,
-    sql`SELECT ${LOGGED}, attempts FROM webhook_deliveries WHERE id = ${id} AND tenant_id = ${tenantId} AND endpoint_id = ${endpointId}`,
+    sql`SELECT ${LOGGED}, attempts FROM webhook_deliveries d WHERE id = ${id} AND tenant_id = ${tenantId} AND endpoint_id = ${endpointId}`,
   );
   return row && { ...row, attempts: JSON.parse(row.attempts) as Attempt[] };
 }

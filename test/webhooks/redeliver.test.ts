@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { type Caller, callerWith, type Json, reaches, until } from "../api/client.ts";
+import { seedLetter } from "../api/seed.ts";
 import { endpoint, hurried, ledger, outcome, received, tell } from "./hook.ts";
 
 const REASON = { reason: "the shop has lost it" };
@@ -29,6 +30,16 @@ async function several(caller: Caller, state: string, count: number) {
   const ids = (await until(items, (found) => found.length === count)).map(({ id }) => id as string).toReversed();
   await env.DB.prepare("UPDATE webhook_deliveries SET state = ?2 WHERE endpoint_id = ?1").bind(one.id, state).run();
   return { ...one, ids, all: `${one.path}/redeliver`, items };
+}
+
+/** As if the command of an instance had died before it started. Answers its dead letter. */
+async function deadLetterOf({ tenantId }: Caller, instance: string): Promise<string> {
+  const row = await env.DB.prepare("UPDATE instances SET status = 'dead', check_at = NULL WHERE id = ?1 RETURNING envelope")
+    .bind(instance)
+    .first();
+  const id = await seedLetter(tenantId, { queue: "webhooks", body: JSON.parse(String(row?.envelope)) });
+  await env.DB.prepare("UPDATE dead_letters SET instance_id = ?2 WHERE id = ?1").bind(id, instance).run();
+  return id;
 }
 
 describe("A delivery that was sent", () => {
@@ -148,6 +159,27 @@ describe("A delivery", () => {
     await switchOn();
     await Promise.all([reaches(caller, id, "complete"), reaches(caller, instance_id, "complete")]);
     expect(await delivery("sent")).toMatchObject({ id, instance_id, tried: 2 });
+    expect(await received(hook)).toHaveLength(2);
+  });
+
+  it("whose command's dead letter is skipped is skipped with it, and can be made again", async () => {
+    const caller = await callerWith();
+    const { hook, path, delivered, again, delivery } = await sent(caller);
+    const switchOn = await off(caller, path);
+    const { instance_id } = (await caller.post(again, REASON)).body;
+    await reaches(caller, instance_id, "waiting");
+    const letter = await deadLetterOf(caller, instance_id);
+    expect(await delivery("pending")).toMatchObject({ instance_id });
+    expect((await caller.post(again, REASON)).body).toMatchObject({ code: "invalid_transition", from: "pending" });
+
+    expect((await caller.post(`/v1/dead-letters/${letter}/skip`, REASON)).body).toMatchObject({ skipped: true });
+    expect(await delivery("skipped")).toMatchObject({ id: delivered, instance_id, tried: 1 });
+    const listed = async (state: string) => (await caller.get(`${path}/deliveries?state=${state}`)).body.items;
+    expect([await listed("pending"), await listed("skipped")]).toMatchObject([[], [{ id: delivered }]]);
+    expect((await caller.post(`${path}/redeliver`, { ...REASON, state: "skipped" })).body).toEqual({ redelivered: 1, more: false });
+    expect((await delivery("pending")).instance_id).not.toBe(instance_id);
+    await switchOn();
+    expect(await delivery("sent")).toMatchObject({ id: delivered, tried: 2 });
     expect(await received(hook)).toHaveLength(2);
   });
 
