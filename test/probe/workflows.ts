@@ -48,14 +48,16 @@ export const probe = defineWorkflow({
   },
 });
 
+/** Whoever waits for a follower waits for seconds: by a step's own back-off, five refusals would hold it for minutes. */
+const SOON = { retries: { limit: 8, delay: "1 second", backoff: "constant" } } as const;
+
 /** Follows every `probe.done`: a row per event, written exactly once. */
 export const countDone = defineWorkflow({
   name: "count-done",
   on: ProbeDone,
   async run({ payload, step, instanceId }) {
-    await step.commit("count", () => ({
-      statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'event', ${payload.name})`],
-    }));
+    const row = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'event', ${payload.name})`;
+    await step.commit("count", () => ({ statements: [row] }), SOON);
   },
 });
 
@@ -64,9 +66,8 @@ export const followProbe = defineWorkflow({
   name: "follow-probe",
   on: ProbeFollow,
   async run({ payload, step, instanceId }) {
-    await step.commit("follow", () => ({
-      statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'command', ${payload.name})`],
-    }));
+    const row = sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, 'command', ${payload.name})`;
+    await step.commit("follow", () => ({ statements: [row] }), SOON);
   },
 });
 
