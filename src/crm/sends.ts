@@ -1,4 +1,4 @@
-import { batch, messageOf, now, query, retryAfter, type Statement, sql } from "../engine/index.ts";
+import { batch, MillraceError, messageOf, now, query, type Statement, sql } from "../engine/index.ts";
 import { type Account, type AccountEnv, isOtherAccount, noteAccount, readOf } from "./account.ts";
 import type { Prepared } from "./prepared.ts";
 import type { Properties } from "./properties.ts";
@@ -68,7 +68,7 @@ export async function beginSend(
       RETURNING 1`,
   ]);
   if (answers.at(-1)?.length) return undefined;
-  await adoptExpired(db, tenantId);
+  await clearWay(db, key, rows);
   const [living] = await query<{ until: number }>(db, sql`SELECT coalesce(max(until), 0) AS until FROM (${othersOf(key, rows)})`);
   return { busyUntil: living?.until ?? 0 };
 }
@@ -102,17 +102,13 @@ function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
 
 /** Until when somebody but `mine` pushes one of these contacts; nothing where nobody does. What a push left that died is known to the links then. */
 export async function busyWith(db: D1Database, tenantId: string, ids: readonly string[], mine = ""): Promise<Busy | undefined> {
+  const key = { tenantId, sendId: mine };
   const rows = JSON.stringify(ids.map((id) => ({ id })));
   const look = () =>
-    query<{ until: number; expired: number }>(
-      db,
-      sql`SELECT until, until <= ${now} AS expired FROM (${othersOf({ tenantId, sendId: mine }, rows)})`,
-    );
+    query<{ until: number; expired: number }>(db, sql`SELECT until, until <= ${now} AS expired FROM (${othersOf(key, rows)})`);
   let found = await look();
-  if (found.some(({ expired }) => expired)) {
-    await adoptExpired(db, tenantId);
-    found = await look();
-  }
+  if (found.length > 0) await clearWay(db, key, rows);
+  if (found.some(({ expired }) => expired)) found = await look();
   return found.length > 0 ? { busyUntil: Math.max(...found.map(({ until }) => until)) } : undefined;
 }
 
@@ -124,8 +120,16 @@ export async function isOnItsWay(db: D1Database, tenantId: string, id: string): 
 
 /** Pushes whose holder died: their contacts' links know from now on what may be there of them, and are to be synced. */
 export async function adoptExpired(db: D1Database, tenantId: string): Promise<void> {
-  const expired = sql`s.tenant_id = ${tenantId} AND s.until <= ${now}`;
-  await batch(db, [adopt(tenantId, expired), sql`DELETE FROM crm_sends AS s WHERE ${expired}`]);
+  await batch(db, release(tenantId, sql`s.until <= ${now}`));
+}
+
+/**
+ * Makes way before these contacts are waited for. Of two pushes that each keep one which the other needs, the one with the greater id gives its
+ * own up: in any circle there is one that waits for a smaller.
+ */
+async function clearWay(db: D1Database, { tenantId, sendId }: SendKey, rows: string): Promise<void> {
+  const isBehind = sql`EXISTS (${othersOf({ tenantId, sendId }, rows)} AND s.send_id < ${sendId})`;
+  await batch(db, [...release(tenantId, sql`s.until <= ${now}`), ...release(tenantId, sql`s.send_id = ${sendId} AND ${isBehind}`)]);
 }
 
 /**
@@ -143,8 +147,12 @@ export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[
 
 /** Lets go of what somebody has on record, where that is anything: of all that it sent it is unknown what is there. Before their links are written. */
 export function letGo({ tenantId, sendId }: SendKey): Statement[] {
-  const mine = sql`s.tenant_id = ${tenantId} AND s.send_id = ${sendId}`;
-  return [adopt(tenantId, mine), sql`DELETE FROM crm_sends AS s WHERE ${mine}`];
+  return release(tenantId, sql`s.send_id = ${sendId}`);
+}
+
+function release(tenantId: string, which: Statement): Statement[] {
+  const those = sql`s.tenant_id = ${tenantId} AND ${which}`;
+  return [adopt(tenantId, those), sql`DELETE FROM crm_sends AS s WHERE ${those}`];
 }
 
 /** Refuses a write of contacts whose links were written since these versions of them were read, that somebody else pushes, or that are of another account. */
@@ -196,15 +204,16 @@ function adopt(tenantId: string, which: Statement): Statement {
       revision = 0, version = crm_links.version + 1, updated_at = excluded.updated_at`;
 }
 
-/** Does what is not to be done while somebody pushes one of its contacts: again and again, for a while. Errors: `retry_after`. */
+/**
+ * Does what is not to be done while somebody pushes one of its contacts: again and again, for a while. Errors: `retry_after`, without a time: a hold
+ * mostly ends long before it would expire, so the step comes back by its own pauses, which grow with what it has waited.
+ */
 export async function inTurn<Done extends object>(work: () => Promise<Done | Busy>): Promise<Done> {
   const endsAt = Date.now() + PATIENCE_MS;
   for (let pauseMs = LOOK_AGAIN_MS.least; ; pauseMs = Math.min(pauseMs * 2, LOOK_AGAIN_MS.most)) {
     const done = await work();
     if (!("busyUntil" in done)) return done;
-    const { busyUntil } = done;
-    if (Date.now() > endsAt)
-      throw retryAfter(Math.max(1000, busyUntil - Date.now() + 1000), "Another sync has one of these contacts: this one comes after it.");
-    await scheduler.wait(busyUntil > 0 ? pauseMs : 1);
+    if (Date.now() > endsAt) throw new MillraceError("retry_after", "Another sync has one of these contacts: this one comes after it.");
+    await scheduler.wait(done.busyUntil > 0 ? pauseMs : 1);
   }
 }

@@ -1,4 +1,4 @@
-import { type Duration, defineWorkflow, notRetryable } from "../engine/index.ts";
+import { type Duration, defineWorkflow, notRetryable, type StepOptions } from "../engine/index.ts";
 import { ContactForget } from "../messages/crm.ts";
 import { finish, searchOn, takeOff } from "../privacy/forget.ts";
 import { eraseRecords } from "../steps/erase-records.ts";
@@ -16,6 +16,9 @@ const PAUSES: readonly Duration[] = [
 /** A pass of so many stretches is a mistake of ours. */
 const MAX_STRETCHES = 5000;
 
+/** As pushes may have the contact for 6 minutes each, more than once: three quarters of an hour. */
+const PATIENCE: StepOptions = { retries: { limit: 8, delay: "10 seconds", backoff: "exponential" }, timeout: "2 minutes" };
+
 /**
  * Forgets a person: first out of all that works with contacts, then in the CRM, then everywhere else, pass after pass, until one finds nothing more
  * and nothing is under way that could say the name again. Its steps answer numbers: they are kept too. Behind the last pause, a search that finds something
@@ -27,7 +30,7 @@ export const forgetContact = defineWorkflow({
   async run({ payload: { person }, step, env, envelope, instanceId }) {
     const tenantId = envelope.tenant_id;
     const call = { env: env as Env, tenantId, instanceId, person, trace: envelope };
-    const taken = await step.commit("take off", () => takeOff(call), { timeout: "2 minutes" });
+    const taken = await step.commit("take off", () => takeOff(call), PATIENCE);
     if (taken.others) return { removed: {} };
     await step.effect("erase in the CRM", eraseRecords, { tenantId, person });
     for (let pass = 0, stretch = 0; ; stretch++) {

@@ -2,7 +2,8 @@ import { connectCompany, lookAtOne, mergeRecordsOfOne, upsertCompany, upsertCont
 import { defineWorkflow, notRetryable, type StepOptions } from "../engine/index.ts";
 import { ContactSync } from "../messages/crm.ts";
 
-const PATIENCE: StepOptions = { retries: { limit: 6, delay: "5 seconds", backoff: "exponential" }, timeout: "2 minutes" };
+/** As others may have the contact for 6 minutes each, more than once: three quarters of an hour. */
+const PATIENCE: StepOptions = { retries: { limit: 9, delay: "5 seconds", backoff: "exponential" }, timeout: "2 minutes" };
 
 /** As often as others may take the contact over, while a call waits to be made again. */
 const MOST_ROUNDS = 20;

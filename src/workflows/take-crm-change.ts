@@ -7,7 +7,8 @@ export const takeCrmChange = defineWorkflow({
   name: "take-crm-change",
   on: CrmContactChanged,
   async run({ payload: notice, step, env, envelope, instanceId }) {
-    const retries = { limit: 8, delay: "5 seconds", backoff: "exponential" } as const;
+    // As others may have the contact for 6 minutes each, more than once: an hour and a half.
+    const retries = { limit: 10, delay: "5 seconds", backoff: "exponential" } as const;
     return step.commit("take change", () => takeChange({ env, envelope, instanceId, notice }), { retries, timeout: "2 minutes" });
   },
 });

@@ -1,8 +1,14 @@
 import { env } from "cloudflare:workers";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { takeChange } from "../../src/crm/change.ts";
 import { syncChunk } from "../../src/crm/chunk.ts";
-import { batch, type Envelope } from "../../src/engine/index.ts";
+import { candidatesByIds } from "../../src/crm/links.ts";
+import { beginSend, endSend, type SendKey, sentBefore } from "../../src/crm/sends.ts";
+import { batch, type Envelope, type StepOptions } from "../../src/engine/index.ts";
+import { forgetContact } from "../../src/workflows/forget-contact.ts";
+import { syncContact } from "../../src/workflows/sync-contact.ts";
+import { syncContacts } from "../../src/workflows/sync-contacts.ts";
+import { takeCrmChange } from "../../src/workflows/take-crm-change.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../api/client.ts";
 import { bring, command, contactOf, ended, event, linkOf, looked, merge, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
 
@@ -137,4 +143,65 @@ it("what another app changed in the CRM is news", async () => {
   const other = event(id, { propertyName: "city", propertyValue: "Oslo", changeSource: "INTEGRATION", sourceId: "999", appId: 1160452 });
   expect((await notify(caller.tenantId, [other])).body).toMatchObject({ accepted: 1 });
   expect(await looked(caller, 1)).toMatchObject([{ did: "took", properties: ["city"] }]);
+});
+
+it("of two pushes that each keep a contact which the other needs, one gives its own up, and both come on, one after the other", async () => {
+  const { caller, change } = await inStep();
+  await bring(caller, people(caller, 2).slice(1));
+  await change({ phone: "+1" });
+  const { tenantId } = caller;
+  const [first, second] = ["a", "b"].map((name) => ({ tenantId, sendId: `${name}${fresh("push")}` })) as [SendKey, SendKey];
+  const { account } = await sentBefore(env, first);
+  const asks = async (key: SendKey, ...ids: string[]) => {
+    const found = await candidatesByIds(env.DB, tenantId, ids);
+    const contacts = found.map(({ contact, link }) => ({
+      id: contact.contact_id,
+      version: link?.version ?? 0,
+      sent: [{ phone: key.sendId }],
+    }));
+    return (await beginSend(env.DB, key, account, contacts)) ? "waits" : "has them";
+  };
+  // Both were put off, keep what they may have sent, and bring another contact with it now.
+  expect([await asks(first, "c0000"), await asks(second, "c0001")]).toEqual(["has them", "has them"]);
+  expect(await asks(first, "c0000", "c0001")).toBe("waits");
+  expect(await asks(second, "c0001", "c0000")).toBe("waits");
+  expect(await asks(first, "c0000", "c0001")).toBe("has them");
+  const [kept] = await candidatesByIds(env.DB, tenantId, ["c0001"]);
+  expect(kept?.link).toMatchObject({ maybe: [{ phone: second.sendId }], revision: 0 });
+  expect(await asks(second, "c0001", "c0000")).toBe("waits");
+  await batch(env.DB, endSend(first, []));
+  expect(await asks(second, "c0001", "c0000")).toBe("has them");
+});
+
+it("whoever waits for a contact comes back by growing pauses, not only when the hold on it would expire, and waits as long altogether", async () => {
+  const { caller, id, change } = await inStep();
+  await change({ phone: "+1" });
+  await chunkOf(caller);
+  const clock = vi.spyOn(Date, "now");
+  onTestFinished(() => clock.mockRestore());
+  const begun = Date.now();
+  clock.mockImplementation(() => begun + 15_000 * clock.mock.calls.length);
+  const refusal = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) }).catch((error: unknown) => error);
+  expect(refusal).toMatchObject({ code: "retry_after", detail: {} });
+  expect(refusal).not.toHaveProperty("detail.delayMs");
+  for (const [workflow, holds] of [
+    [takeCrmChange, 8],
+    [syncContact, 6],
+    [syncContacts, 10],
+    [forgetContact, 5],
+  ] as const) {
+    const asked = Promise.withResolvers<StepOptions>();
+    const commit = async (_name: string, _make: unknown, options: StepOptions) => {
+      asked.resolve(options);
+      throw new Error("Enough.");
+    };
+    const run = { payload: {}, step: { commit }, env, envelope: of(caller).envelope, instanceId: fresh("i") };
+    await (workflow.run as (call: unknown) => Promise<unknown>)(run).catch(() => undefined);
+    const { limit = 0, delay = 0 } = (await asked.promise).retries ?? {};
+    const pauses = Array.from({ length: limit }, (_, attempt) => Math.min(Number.parseInt(String(delay), 10) * 2 ** attempt, 3600));
+    expect(
+      pauses.reduce((sum, pause) => sum + pause, 0),
+      workflow.name,
+    ).toBeGreaterThan(holds * 6 * 60);
+  }
 });
