@@ -21,7 +21,7 @@ export function outcomeOf(
   const skipped = cut.filter(({ contactId }) => there.has(contactId)).length;
   const pushed: Pushed = { links: [], takes: [], merged: [], cut, anew: [], refused: [...refused], synced: [], skipped };
   const records = new Map<string, string>();
-  for (const { id, revision, crmId, isAnother, readAt, settled, patch, takes } of work) {
+  for (const { id, revision, crmId, isAnother, readAt, settled, patch, takes, maybe } of work) {
     const sending = sendings.get(id);
     if (sending?.state === "failed") {
       pushed.refused.push({ contactId: id, ...sending.why });
@@ -43,9 +43,11 @@ export function outcomeOf(
       ...newlyKnown(unfinished ? unemployed : known, settled.take, patch),
       readAt,
     });
+    // What the CRM has of a call whose answer was lost was brought there all the same.
+    const hasArrived = maybe.length > 0 && Object.keys(settled.seen).some((property) => !(property in settled.take));
     if (patch && readAt !== null) pushed.takes.push({ contactId: id, readAt, ...patch });
     if (unfinished) pushed.refused.push({ contactId: id, ...unfinished });
-    else if (sending) pushed.synced.push({ contact_id: id, crm_id: record, revision });
+    else if (sending || hasArrived) pushed.synced.push({ contact_id: id, crm_id: record, revision });
     else if (there.has(id)) pushed.skipped++;
   }
   return { pushed, records };

@@ -24,7 +24,8 @@ it("restarted in the middle, and after its end, it brings no contact twice and a
   const id = fresh("s");
   const instance = await command(caller, "contacts.sync", { sync_id: id });
   const beganAt = Date.now();
-  for (const asked of [3, 5]) {
+  // What the lost call brought is found there by our names: the third chunk is not sent again.
+  for (const asked of [3, 4]) {
     expect(
       await until(
         () => upserts(before),
@@ -38,7 +39,7 @@ it("restarted in the middle, and after its end, it brings no contact twice and a
   }
   const sync = await syncIn(caller, id, "complete");
   expect(sync.contacts).toMatchObject({ done: 450, failed: 0, skipped: 0 });
-  expect(await upserts(before)).toEqual([...Array(6).fill("batch/upsert 100"), "batch/upsert 50"]);
+  expect(await upserts(before)).toEqual([...Array(5).fill("batch/upsert 100"), "batch/upsert 50"]);
   expect((await recordsOf(caller)).size).toBe(450);
 
   await until(
