@@ -261,3 +261,25 @@ it("what a person changes or deletes while a chunk is searched for a record at f
   expect(await linkOf(caller, gone)).toMatchObject({ state: "cut" });
   expect((await recordsOf(caller)).has(gone)).toBe(false);
 });
+
+it("a record that a call of ours made only after it was looked for is looked at before the search for one at fault writes there again", async () => {
+  const caller = await callerWith();
+  const rows = people(caller, 2, 100).map((row) => ({ ...row, properties: { phone: "ours" } }));
+  await bring(caller, rows);
+  await theCrm().setFaults([{ match: `${caller.tenantId}/c0100`, status: 503, remaining: 1 }]);
+  let calls = 0;
+  const { tenantId } = caller;
+  const slow = upserting(async () => {
+    if (++calls !== 2) return;
+    await theCrm().edit(null, { email: `c0100@${tenantId}.example.com`, phone: "theirs", millrace_id: `${tenantId}/c0100` });
+    await scheduler.wait(CRM_FRESH_MS + 100);
+  });
+  const attempt = attemptsOf(caller, slow);
+  await expect(attempt()).rejects.toThrow();
+  await theCrm().setFaults([{ match: "", key: `${tenantId}/c0101`, whole: true, status: 400, remaining: null }]);
+  await batch(env.DB, (await attempt()).statements ?? []);
+  expect(await sides(caller, "c0100", "phone")).toEqual(["ours", "theirs"]);
+  await theCrm().setFaults([]);
+  expect((await synced(caller)).contacts).toMatchObject({ taken: 1, failed: 0 });
+  expect(await sides(caller, "c0100", "phone")).toEqual(["theirs", "theirs"]);
+});
