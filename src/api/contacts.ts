@@ -4,7 +4,8 @@ import { pseudonymOf } from "../contacts/forgotten.ts";
 import { type Catalog, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
-import { askToForget, previewOf } from "../privacy/forget.ts";
+import { askToForget, FIRST } from "../privacy/ask-to-forget.ts";
+import { previewOf } from "../privacy/forget.ts";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
@@ -66,7 +67,7 @@ const show = createRoute({
 
 const forgetSchema = reasoned.extend({
   contact_id: chosenName(200),
-  request: chosenName(100).default("first").meta({
+  request: chosenName(100).default(FIRST).meta({
     description:
       "Names the occasion: asked for again under the same name, it is the same search; under another one, everything is searched once more.",
   }),

@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { commandsFrom, deliverySchema, deliveryShape, eventsIn, forgottenBy } from "../crm/notices.ts";
 import { type Catalog, enqueue, MillraceError, parseBounded } from "../engine/index.ts";
-import { askToForget } from "../privacy/forget.ts";
+import { askToForget, FIRST } from "../privacy/ask-to-forget.ts";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
 import { crmWebhookSecret, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
 import { jsonBody, parseWith, readText } from "./body.ts";
@@ -78,7 +78,7 @@ export function crmHooks(catalog: Catalog) {
     const changed = commands.length === 0 ? [] : await enqueue(env, catalog, by, commands);
     const wishes = (await forgottenBy(env, tenantId, events)).map(({ contactId, event }) => ({
       contactId,
-      request: "first",
+      request: FIRST,
       reason: `The CRM says that its record was deleted for privacy (${event}).`,
     }));
     const accepted = wishes.length === 0 ? changed : [...changed, ...(await askToForget(env, catalog, by, wishes))];

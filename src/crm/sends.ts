@@ -174,6 +174,17 @@ export function refuseIfPushed(tenantId: string, contacts: readonly Pick<SentCon
   return refuseIf(tenantId, isPushedOrChanged({ tenantId, sendId: "" }, contacts));
 }
 
+/** Refuses a write where one of these contacts was written since it was read in this revision; 0 where there was none. */
+export function refuseIfWritten(tenantId: string, contacts: readonly { id: string; revision: number }[]): Statement {
+  return refuseIf(
+    tenantId,
+    sql`
+      EXISTS (SELECT 1 FROM json_each(${JSON.stringify(contacts)}) r
+        LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'id'
+        WHERE coalesce(c.revision, 0) <> r.value->>'revision')`,
+  );
+}
+
 /** Whether a write was refused by `refuseIfPushed` or its like: who made it looks again. */
 export function wasRefused(error: unknown): boolean {
   return messageOf(error).includes("contact_changed_meanwhile");

@@ -1,28 +1,21 @@
 import { removeContacts } from "../contacts/contact.ts";
-import { isForgotten, markForgotten, pseudonymOf } from "../contacts/forgotten.ts";
+import { isForgotten, markForgotten } from "../contacts/forgotten.ts";
 import { Traces } from "../contacts/traces.ts";
 import { emptyLinks, removeLinks } from "../crm/links.ts";
-import { busyWith, inTurn, refuseIfPushed } from "../crm/sends.ts";
+import { busyWith, inTurn, refuseIfPushed, refuseIfWritten } from "../crm/sends.ts";
 import {
-  type Accepted,
   audit,
   batch,
-  type Catalog,
   type Commit,
   digest,
-  enqueue,
-  instanceId,
   MillraceError,
   notRetryable,
-  now,
   query,
-  type Requester,
   type Statement,
   sql,
   type TraceContext,
 } from "../engine/index.ts";
-import { ContactForget } from "../messages/crm.ts";
-import { type Known, together, whoIs } from "./person.ts";
+import { idsOf, type Known, together, whoIs } from "./person.ts";
 import { type Ended, endPutOff } from "./put-off.ts";
 import { BEGINNING, type Counts, isBeginning, isOver, type Progress, search } from "./sweep.ts";
 
@@ -56,49 +49,8 @@ interface Whose {
 
 const OTHERS = { others: true } as const;
 
-/** Whom to forget, and why. */
-export interface Wish {
-  contactId: string;
-  /** Names the occasion; the same one is the same command. */
-  request: string;
-  reason: string;
-}
-
 /** How long one step searches, and one dry run. */
 const SEARCH_MS = 15_000;
-
-/**
- * Accepts the commands that forget people. Who is meant is written in one place, which goes with the last of what is found; the commands say pseudonyms.
- * Asked again, a wish is known. Errors, by place: as `enqueue`.
- */
-export function askToForget(
-  env: Env,
-  catalog: Catalog,
-  by: Requester & { actor: string },
-  wishes: readonly Wish[],
-): Promise<(Accepted | MillraceError)[]> {
-  const { tenantId, actor } = by;
-  const workflow = catalog.performer(ContactForget.type).name;
-  const asked = wishes.map(({ contactId, request, reason }) => {
-    const payload = { person: pseudonymOf(env, tenantId, contactId), request };
-    const id = instanceId(tenantId, workflow, ContactForget.key(payload));
-    // One that has been done is not begun again: its row would stay for ever. Of one that is under way, or gave up, the newest command takes over.
-    const row = sql`
-      INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at, instance_id)
-      SELECT ${tenantId}, ${payload.person}, ${contactId}, ${actor}, ${reason}, ${now}, ${id}
-      WHERE NOT EXISTS (SELECT 1 FROM instances WHERE id = ${id}) AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}))
-      ON CONFLICT (tenant_id, pseudonym) DO UPDATE SET
-        asked_by = excluded.asked_by, reason = excluded.reason, asked_at = excluded.asked_at, instance_id = excluded.instance_id`;
-    return { request: { type: ContactForget.type, payload }, row };
-  });
-  return enqueue(
-    env,
-    catalog,
-    by,
-    asked.map(({ request }) => request),
-    asked.map(({ row }) => row),
-  );
-}
 
 /** What would go if a person were forgotten now, by place. */
 export async function previewOf(
@@ -115,8 +67,8 @@ export async function previewOf(
 
 /**
  * Takes a person out of everything that works with contacts, in one write: from then on nothing brings them back. Waits until no push has one of
- * their contacts; what was read before this write and is written after it is refused. What a command before this one knew of them, and did not bring to
- * an end, is known to this one.
+ * their contacts; what was read before this write and is written after it is refused, and so is this write where a contact was written since it was
+ * read: it is looked at again. What a command before this one knew of them, and did not bring to an end, is known to this one.
  */
 export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } & Whose>> {
   const { env, tenantId, person: pseudonym } = call;
@@ -128,11 +80,16 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } &
     const busy = await busyWith(env.DB, tenantId, ids);
     if (busy) return busy;
     const versions = candidates.map(({ contact, link }) => ({ id: contact.contact_id, version: link?.version ?? 0 }));
+    const revisions = new Map(candidates.map(({ contact }) => [contact.contact_id, contact.revision]));
+    const asRead = ids.map((id) => ({ id, revision: revisions.get(id) ?? 0 }));
     const before = row.progress === null ? {} : (JSON.parse(row.progress) as Progress).removed;
     const removed = sumOf(before, await rowsOf(env, tenantId, known, candidates.length));
+    // Merged with somebody meanwhile: they are the same person.
+    if ((await idsOf(env, tenantId, row.contact_id)).some((id) => !ids.includes(id))) return { busyUntil: 0 };
     return {
       statements: [
         refuseIfPushed(tenantId, versions),
+        refuseIfWritten(tenantId, asRead),
         markForgotten(
           tenantId,
           known.ids.map(({ as }) => as),

@@ -29,10 +29,15 @@ export function together(one: Known, other: Known): Known {
   };
 }
 
-/** Everybody whom a contact is known as, and all that identifies them: what the contacts say themselves and what the CRM is known to have. */
-export async function whoIs(env: Env, tenantId: string, contactId: string): Promise<{ known: Known; candidates: Candidate[] }> {
+/** Everybody whom a contact is known as. */
+export async function idsOf(env: Env, tenantId: string, contactId: string): Promise<string[]> {
   const { canonical_id, merged } = await contactBookOf(env, tenantId).contact(contactId);
-  const ids = [...new Set([contactId, canonical_id, ...merged])];
+  return [...new Set([contactId, canonical_id, ...merged])];
+}
+
+/** The same, and all that identifies them: what the contacts say themselves and what the CRM is known to have. */
+export async function whoIs(env: Env, tenantId: string, contactId: string): Promise<{ known: Known; candidates: Candidate[] }> {
+  const ids = await idsOf(env, tenantId, contactId);
   const candidates = await candidatesByIds(env.DB, tenantId, ids);
   const said = candidates.flatMap(({ contact: { email, name, properties }, link }) => [
     { email, name, ...properties },

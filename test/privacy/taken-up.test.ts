@@ -61,3 +61,17 @@ it("a forgetting that gave up goes on where it is retried, and comes to an end o
   await reaches(caller, instance_id, "complete");
   expect(await placesOf(words)).toEqual([]);
 });
+
+it("a forgetting whose request says who the person is does not wait for itself, and is known by that request", {
+  timeout: 120_000,
+}, async () => {
+  await unhurried("FORGET_CONTACT");
+  const { caller, person, running, words } = await named();
+  await end(running);
+  const request = `ticket 7 of ${person.email}, ${person.name}`;
+  const first = await ask(caller, person.contact_id, request);
+  await reaches(caller, first.instance_id, "complete");
+  expect(await placesOf(words)).toEqual([]);
+  expect(await ask(caller, person.contact_id, request)).toMatchObject({ replayed: true, instance_id: first.instance_id });
+  expect(await placesOf(words)).toEqual([]);
+});
