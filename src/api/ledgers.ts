@@ -14,6 +14,9 @@ const LedgerFactSchema = z
     ...factShape,
     traceparent: z.string().optional().openapi({ description: "The W3C trace context that it was stated in." }),
     tracestate: z.string().optional(),
+    derived: z.object({ charge: z.string(), payout: z.string() }).optional().openapi({
+      description: "The names of what follows from it, where its own said somebody who was forgotten and is another one by now.",
+    }),
   })
   .openapi("LedgerFact");
 

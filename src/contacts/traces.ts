@@ -1,3 +1,4 @@
+import { derivedNames } from "../facts/fact.ts";
 import { capitalForms, casedForms, composedForms, inLowerCase, unescaped, writtenForms } from "./written.ts";
 
 /** What identifies a person, and what stands for it afterwards. */
@@ -36,11 +37,19 @@ const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
   said: new Set(),
 };
 
-/** The same of a message and a fact, beside their payload. */
-const OF_ENVELOPES = new Set([
-  ...[...NAMES_ANOTHER.ours, "message_type", "kind", "type", "queue", "source", "actor", "outbox", "traceparent", "tracestate", "trace_id"],
-  ...["payload_ref", "event_type", "fact_type", "status", "state"],
-]);
+/** Fields of a message and a fact, beside their payload, that hold a word of ours or a reference: where they have its form, they are left. */
+const WORD = /^[a-z]+(?:[._-][a-z]+)*$/;
+const OF_ENVELOPES: Readonly<Record<string, RegExp>> = {
+  ...Object.fromEntries(
+    ["message_type", "kind", "type", "queue", "outbox", "event_type", "fact_type", "status", "state"].map((name) => [name, WORD]),
+  ),
+  traceparent: /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/,
+  trace_id: /^[0-9a-f]{32}$/,
+  payload_ref: /^r2:\/\//,
+};
+
+/** Fields that name a fact. */
+const NAMES_A_FACT = new Set(["fact_id", "outcome_id"]);
 
 /** Fields that hold a row as somebody sent it. */
 const HOLDS_A_ROW = new Set(["raw"]);
@@ -54,6 +63,9 @@ const LETTER = "[\\p{L}\\p{M}\\p{N}]";
 /** An escape of JSON or of a web address before a word is none of its letters. */
 const BEGINS = `(?:(?<!${LETTER}${MARK}?)|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))`;
 const ENDS = `(?!${MARK}?${LETTER})`;
+/** In the dotted path of a wrong field, as our sentences say it, a field's name is a word of its own. */
+const BEGINS_IN_PATH = "(?<=\\b(?:payload|properties)\\.(?:[^\\s.]+\\.)*)";
+const ENDS_IN_PATH = `(?![-_@+]?${LETTER})`;
 
 /** An id that is looked for within other texts: a shorter one, or one of digits alone, is too often something else. */
 export function isDistinct(id: string): boolean {
@@ -80,8 +92,11 @@ export class Traces {
   readonly #numbers: ReadonlySet<string>;
   readonly #idWords: RegExp;
   readonly #otherWords: RegExp;
+  readonly #factName: ((name: string) => string) | undefined;
 
-  constructor({ ids, emails, names, phones }: Person) {
+  /** `factName`: what a fact is called whose name says who it is about; left out, such a name is rewritten as any text is. */
+  constructor({ ids, emails, names, phones }: Person, factName?: (name: string) => string) {
+    this.#factName = factName;
     this.#ids = new Map(ids.map(({ id, as }) => [id, as]));
     const distinct = ids.filter(({ id }) => isDistinct(id));
     this.#written = new Map(distinct.flatMap(({ id, as }) => writtenForms(id).map((form) => [form, as])));
@@ -111,6 +126,21 @@ export class Traces {
     return this.#text("payload", text, payloadOf(type));
   }
 
+  /** What fields are called: several that become the same are numbered, because each holds something of its own. */
+  renamed(names: readonly string[]): Map<string, string> {
+    const taken = new Set(names);
+    return new Map(
+      names.map((name) => {
+        const rewritten = this.#inWords(name);
+        if (rewritten === name) return [name, name];
+        let free = rewritten;
+        for (let nth = 2; taken.has(free); nth++) free = `${rewritten} ${nth}`;
+        taken.add(free);
+        return [name, free];
+      }),
+    );
+  }
+
   /** Whether a contact is the person. */
   isTheirs(contactId: unknown): boolean {
     return typeof contactId === "string" && this.#ids.has(contactId);
@@ -130,6 +160,12 @@ export class Traces {
   }
 
   #text(field: string, text: string, where: Where, type?: unknown): string {
+    const rewritten = this.#rewritten(field, text, where, type);
+    const isFactsName = rewritten !== text && where !== "said" && NAMES_A_FACT.has(field);
+    return (isFactsName && this.#factName?.(text)) || rewritten;
+  }
+
+  #rewritten(field: string, text: string, where: Where, type?: unknown): string {
     if (NAMES_ANOTHER[where].has(field)) return text;
     const id = this.#ids.get(text);
     const namesContact = NAMES_A_CONTACT[where].has(field) || (field === "subject" && isContacts(type));
@@ -155,8 +191,12 @@ export class Traces {
       const items = value.map((item) => this.#value(field, item, where, type));
       return items.some((item, index) => item !== value[index]) ? items : value;
     }
-    if (typeof value === "number") return this.#numbers.has(String(value)) && !field.endsWith("_cents") ? GONE : value;
-    if (typeof value !== "object" || value === null || RAW.isRawJSON(value)) return value;
+    if (typeof value === "number" || RAW.isRawJSON(value)) {
+      const digits = RAW.isRawJSON(value) ? value.rawJSON : String(value);
+      if (NAMES_A_CONTACT[where].has(field)) return this.#ids.get(digits) ?? value;
+      return this.#numbers.has(digits) && !field.endsWith("_cents") ? GONE : value;
+    }
+    if (typeof value !== "object" || value === null) return value;
     return this.#object(value as Record<string, unknown>, where, type);
   }
 
@@ -170,27 +210,16 @@ export class Traces {
       return where === "ours" && name !== "properties" ? "ours" : "said";
     };
     const entries = Object.entries(value).map(([name, inner]) => {
-      if (isEnvelope && OF_ENVELOPES.has(name)) return [name, inner] as const;
+      if (isEnvelope && typeof inner === "string" && OF_ENVELOPES[name]?.test(inner)) return [name, inner] as const;
       return [name, this.#value(name, inner, typeof inner === "object" ? within(name) : where, own)] as const;
     });
-    const renamed = this.#names(Object.keys(value));
+    const renamed = this.renamed(Object.keys(value));
     const isSame = entries.every(([name, inner]) => renamed.get(name) === name && inner === value[name]);
-    return isSame ? value : Object.fromEntries(entries.map(([name, inner]) => [renamed.get(name), inner]));
-  }
-
-  /** What fields are called: several that become the same are numbered, because each holds something of its own. */
-  #names(names: readonly string[]): Map<string, string> {
-    const taken = new Set(names);
-    return new Map(
-      names.map((name) => {
-        const rewritten = this.#inWords(name);
-        if (rewritten === name) return [name, name];
-        let free = rewritten;
-        for (let nth = 2; taken.has(free); nth++) free = `${rewritten} ${nth}`;
-        taken.add(free);
-        return [name, free];
-      }),
-    );
+    if (isSame) return value;
+    const rewritten = Object.fromEntries(entries.map(([name, inner]) => [renamed.get(name), inner]));
+    // Of whose state it is a part we know nothing, and without it a trace is whole.
+    if (isEnvelope && rewritten.tracestate !== value.tracestate) delete rewritten.tracestate;
+    return isFact && isOutcome(value) && rewritten.fact_id !== value.fact_id ? { derived: derivedNames(value), ...rewritten } : rewritten;
   }
 
   #inWords(text: string): string {
@@ -202,10 +231,17 @@ export class Traces {
   }
 }
 
+/** An outcome as its ledger holds it: what follows from it is named after the name that it has there. */
+function isOutcome(value: Record<string, unknown>): value is Record<string, unknown> & { entity: string; fact_id: string } {
+  const { type, sequence, entity, fact_id } = value;
+  return type === "outcome" && typeof sequence === "number" && typeof entity === "string" && typeof fact_id === "string";
+}
+
 /** Any of these texts as words, the longest first. */
 function anyOf(texts: readonly string[], flags: string): RegExp {
   const longest = [...new Set(texts)].sort((one, other) => other.length - one.length);
-  return new RegExp(longest.length > 0 ? `${BEGINS}(?:${longest.map(escaped).join("|")})${ENDS}` : "(?!)", flags);
+  const any = `(?:${longest.map(escaped).join("|")})`;
+  return new RegExp(longest.length > 0 ? `${BEGINS}${any}${ENDS}|${BEGINS_IN_PATH}${any}${ENDS_IN_PATH}` : "(?!)", flags);
 }
 
 function payloadOf(factType: unknown): Where {
@@ -223,7 +259,7 @@ function quoted(text: string): string[] {
 }
 
 /** A number that JavaScript would write otherwise is kept as it is written. */
-const RAW = JSON as unknown as { rawJSON(source: string): unknown; isRawJSON(value: unknown): boolean };
+const RAW = JSON as unknown as { rawJSON(source: string): unknown; isRawJSON(value: unknown): value is { rawJSON: string } };
 
 function parsed(text: string): unknown {
   const asWritten = (_: string, value: unknown, context?: { source?: string }) => {

@@ -1,6 +1,6 @@
 import { type Person, Traces } from "../contacts/traces.ts";
 import { fingerprintOf, signed } from "../engine/index.ts";
-import { derivedNames, type RecordedFact, type StatedFact } from "../facts/fact.ts";
+import type { RecordedFact, StatedFact } from "../facts/fact.ts";
 
 /** What became of a fact: taken, known already, or its name belongs to a fact that says something else. */
 export interface Appended {
@@ -33,7 +33,7 @@ export function lookUp(
   const { fact_id } = fact;
   const fingerprint = fingerprintOfFact(fact);
   const [known] = sql.exec<{ sequence: number; fingerprint: string }>(
-    "SELECT sequence, fingerprint FROM facts WHERE fact_id = ?1 UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id IN (?1, ?2)",
+    "SELECT sequence, fingerprint FROM facts WHERE fact_id IN (?1, ?2) UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id IN (?1, ?2)",
     fact_id,
     secret,
   );
@@ -65,7 +65,7 @@ export function forgetFacts(storage: DurableObjectStorage, person: Person, searc
 }
 
 function forgetIn(sql: SqlStorage, person: Person, { open, nameOf, apply }: Search): Found {
-  const traces = new Traces(person);
+  const traces = new Traces(person, nameOf);
   const mentions = JSON.stringify(traces.mentions);
   const says = (column: string) => `EXISTS (SELECT 1 FROM json_each(?) m WHERE instr(lower(${column}), m.value) > 0)`;
   const found = { changed: 0, waiting: 0 };
@@ -74,7 +74,7 @@ function forgetIn(sql: SqlStorage, person: Person, { open, nameOf, apply }: Sear
     const rewritten = traces.rewrite("body", body);
     if (rewritten === body) continue;
     found[open.has(sequence) ? "waiting" : "changed"]++;
-    if (!open.has(sequence) && apply) replace(sql, sequence, JSON.parse(body), JSON.parse(rewritten), nameOf);
+    if (!open.has(sequence) && apply) replace(sql, sequence, rewritten);
   }
   const names = sql.exec<{ fact_id: string }>(`SELECT fact_id FROM pruned WHERE ${says("fact_id")}`, mentions);
   for (const { fact_id } of names.toArray()) {
@@ -85,20 +85,13 @@ function forgetIn(sql: SqlStorage, person: Person, { open, nameOf, apply }: Sear
   return found;
 }
 
-function replace(sql: SqlStorage, sequence: number, was: RecordedFact, is: RecordedFact, nameOf: (factId: string) => string): void {
-  const isRenamed = was.fact_id !== is.fact_id;
-  const body = isRenamed ? { ...is, derived: was.derived ?? derivedNames(was) } : is;
+function replace(sql: SqlStorage, sequence: number, body: string): void {
+  const is = JSON.parse(body) as RecordedFact;
   sql.exec(
     "UPDATE facts SET fact_id = ?, body = ?, fingerprint = fingerprint || ? WHERE sequence = ?",
     is.fact_id,
-    JSON.stringify(body),
+    body,
     ` ${fingerprintOfFact(is)}`,
-    sequence,
-  );
-  if (!isRenamed) return;
-  sql.exec(
-    "INSERT OR REPLACE INTO pruned (fact_id, sequence, fingerprint) SELECT ?, sequence, fingerprint FROM facts WHERE sequence = ?",
-    nameOf(was.fact_id),
     sequence,
   );
 }

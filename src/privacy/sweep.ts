@@ -3,6 +3,7 @@ import { query, type Rewritten, rewriteRows, sql, unsentSaying } from "../engine
 import { brandAgentOf } from "../objects/brand-agents.ts";
 import { budgetOf } from "../objects/budgets.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
+import { secretName } from "../objects/forgotten-facts.ts";
 import { ledgerOf } from "../objects/ledgers.ts";
 import type { CallOptions } from "../providers/index.ts";
 import { FOLDERS, rewriteFiles } from "./files.ts";
@@ -86,7 +87,7 @@ export async function search(
 ): Promise<Progress> {
   const stopAt = Date.now() + forMs;
   const now = { ...progress, removed: { ...progress.removed } };
-  const traces = new Traces(person);
+  const traces = new Traces(person, (name) => secretName(env, tenantId, name));
   for (let place = PLACES[now.at]; place && Date.now() < stopAt; place = PLACES[now.at]) {
     const { changed, waiting, next } = await place.look({ env, tenantId, person, traces, apply, asker, waiting: now.waiting }, now.from);
     if (changed > 0) now.removed[place.name] = (now.removed[place.name] ?? 0) + changed;

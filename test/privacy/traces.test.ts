@@ -81,8 +81,33 @@ it("what a fact's payload says is rewritten whatever its fields are called, but 
   const places = { account: "ada-1815", partner: "Ann Lee" };
   expect(payloadOf(ada, places)).toEqual(places);
   expect(ada.rewriteProperty("partner", "Ann Lee")).toBe("[forgotten]");
-  const envelope = { message_type: "fact.outcome", source: "ada-1815", kind: "event", payload_inline: { source: "ada-1815" } };
-  expect(JSON.parse(ada.rewrite("envelope", JSON.stringify(envelope)))).toEqual({ ...envelope, payload_inline: { source: AS } });
+});
+
+it("beside a message's payload what is a word of ours stays, and whatever else somebody wrote there is rewritten", () => {
+  const ours = { message_type: "contact.sync", kind: "command", type: "ada.lovelace", payload_ref: "r2://payloads/ada-1815/x" };
+  const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "crm=ada-1815" };
+  const theirs = { source: "schedule:ada-1815", actor: "Ann Lee", status: { mail: "ada@ex.com" }, state: ["ada-1815"] };
+  const { tracestate: _, ...left } = { ...ours, ...trace, source: `schedule:${AS}`, actor: "[forgotten]" };
+  const becomes = { ...left, status: { mail: "[forgotten]" }, state: [AS] };
+  expect(JSON.parse(ada.rewrite("body", JSON.stringify({ ...ours, ...trace, ...theirs })))).toEqual(becomes);
+  const others = { ...ours, ...trace, tracestate: "crm=ada-1815-jr" };
+  expect(JSON.parse(ada.rewrite("body", JSON.stringify(others)))).toEqual(others);
+  const numbered = { message_type: "contact.sync", payload_inline: { contact_id: 7, count: 7 } };
+  expect(JSON.parse(seven.rewrite("body", JSON.stringify(numbered)))).toEqual({
+    ...numbered,
+    payload_inline: { contact_id: AS, count: 7 },
+  });
+});
+
+it("what a sentence of ours says of a wrong field is rewritten, name by name", () => {
+  for (const [said, becomes] of [
+    ["properties.ada@ex.com: must be a text", "properties.[forgotten]: must be a text"],
+    ["facts.0.payload.shares.Ann Lee.cents: is missing", "facts.0.payload.shares.[forgotten].cents: is missing"],
+    ["payload.ada-1815", `payload.${AS}`],
+    ["properties.mary-ada@ex.com: no", "properties.mary-ada@ex.com: no"],
+    ["payload.ada-1815-jr: no", "payload.ada-1815-jr: no"],
+  ] as const)
+    expect(ada.rewrite("problem", said)).toBe(becomes);
 });
 
 it("what a webhook brings is rewritten as its fact is, which says its type one level above", () => {
