@@ -15,9 +15,17 @@ export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>
   return entries.every(([name, value]) => value === properties[name]) ? properties : Object.fromEntries(entries);
 }
 
-/** The same of properties that are kept as text: the text itself where nothing in it is meant. */
-export function textWithoutPerson(text: string, traces: Traces): string {
-  const properties = JSON.parse(text) as Record<string, unknown>;
+/** The same of what we keep of a contact ourselves: what its properties are called may name somebody too. Those of the CRM are called so for everybody. */
+export function renamedWithoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const rewritten = withoutPerson(properties, traces);
+  const names = traces.renamed(Object.keys(properties));
+  const isSame = [...names].every(([name, now]) => name === now);
+  return isSame ? rewritten : Object.fromEntries(Object.entries(rewritten).map(([name, value]) => [names.get(name), value]));
+}
+
+/** The same of properties that are kept as text: the text itself where nothing in it is meant. */
+export function textWithoutPerson(text: string, traces: Traces, without = withoutPerson<unknown>): string {
+  const properties = JSON.parse(text) as Record<string, unknown>;
+  const rewritten = without(properties, traces);
   return rewritten === properties ? text : JSON.stringify(rewritten);
 }

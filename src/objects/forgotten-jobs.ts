@@ -1,16 +1,21 @@
 import { type Person, Traces } from "../contacts/traces.ts";
 import type { Rewritten } from "../engine/index.ts";
 
-/** Columns of an agent's tables that may say what a job is called, with what tells a row from the others. Cycles and keywords name work, and stay. */
+/** Columns of an agent's tables that may say what a job or a cycle is called, with what tells a row from the others. Keywords name work, and stay. */
 const TEXTS = [
   ["requests", "place", "correlation_id"],
   ["requests", "place", "causation_id"],
+  ["requests", "place", "cycle"],
+  ["decisions", "place", "cycle"],
   ["decisions", "place", "reason"],
   ["cycles", "instance_id", "answer"],
+  ["audits", "instance_id", "answer"],
+  ["trace_states", "instance_id", "tracestate"],
 ] as const;
 
 /**
- * Puts pseudonyms in the place of a person in what an agent keeps of the jobs that asked it. A request that is being sent waits: its command says the same.
+ * Puts pseudonyms in the place of a person in what an agent keeps of the jobs that asked it. A request that is being sent waits: its command says the same; so
+ * does one that is held back whose cycle says it, because its command is named by that.
  * `apply: false` only counts.
  */
 export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): Rewritten {
@@ -26,9 +31,11 @@ export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): 
     for (const { key: of, text, state } of said.toArray()) {
       const rewritten = traces.rewrite(column, text);
       if (rewritten === text) continue;
-      const isSent = state !== "to_send";
-      found[isSent ? "changed" : "waiting"]++;
-      if (apply && isSent) sql.exec(`UPDATE ${table} SET ${column} = ? WHERE ${key} = ?`, rewritten, of);
+      const isFree = state !== "to_send" && (state !== "held" || column !== "cycle");
+      found[isFree ? "changed" : "waiting"]++;
+      if (!apply || !isFree) continue;
+      if (table === "trace_states") sql.exec("DELETE FROM trace_states WHERE instance_id = ?", of);
+      else sql.exec(`UPDATE ${table} SET ${column} = ? WHERE ${key} = ?`, rewritten, of);
     }
   }
   return found;

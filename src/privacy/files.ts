@@ -2,7 +2,7 @@ import { parse } from "csv-parse/sync";
 import { type Batch, findBatch } from "../batches/batch.ts";
 import { toCsv } from "../batches/csv.ts";
 import { hasEnded } from "../batches/follow.ts";
-import { textWithoutPerson, withoutPerson } from "../contacts/properties.ts";
+import { renamedWithoutPerson, textWithoutPerson } from "../contacts/properties.ts";
 import type { Traces } from "../contacts/traces.ts";
 import { query, type Rewritten, sql } from "../engine/index.ts";
 import { linesOf, putArchive } from "../facts/archive.ts";
@@ -108,7 +108,7 @@ function resultWithout(text: string, { format, dataset, operation, formulas }: B
   const rows: string[][] = parse(text, { relax_column_count: true });
   const left = drops
     ? rows.filter(([id = ""]) => !traces.isTheirs(written(id, formulas))).map((cells) => contactCells(cells, traces))
-    : rows.map((cells) => (operation === "export" ? factCells(cells, traces) : findingCells(cells, traces, formulas)));
+    : rows.map((cells) => (operation === "export" ? factCells(cells, traces, formulas) : findingCells(cells, traces, formulas)));
   const same = left.length === rows.length && left.every((cells, row) => cells.every((cell, at) => cell === rows[row]?.[at]));
   return same ? text : toCsv(left, "keep");
 }
@@ -117,28 +117,32 @@ function resultWithout(text: string, { format, dataset, operation, formulas }: B
 function contactLine(line: string, traces: Traces): string {
   const { contact_id, email, properties = {}, ...more } = JSON.parse(line) as Record<string, unknown> & { properties?: object };
   if (traces.isTheirs(contact_id)) return "";
-  const rewritten = withoutPerson(properties as Record<string, unknown>, traces);
+  const rewritten = renamedWithoutPerson(properties as Record<string, unknown>, traces);
   return rewritten === properties ? line : JSON.stringify({ contact_id, email, ...more, properties: rewritten });
 }
 
 /** The same of a row, whose fourth cell is the contact's properties. */
 function contactCells([id = "", email = "", name = "", properties = "", ...more]: string[], traces: Traces): string[] {
-  return [id, email, name, properties.startsWith("{") ? textWithoutPerson(properties, traces) : properties, ...more];
+  return [id, email, name, properties.startsWith("{") ? textWithoutPerson(properties, traces, renamedWithoutPerson) : properties, ...more];
 }
 
-/** The same of a fact: its third cell says its type, and its sixth is its payload. */
-function factCells(cells: string[], traces: Traces): string[] {
-  return cells.map((cell, at) => (at === 5 ? traces.rewritePayload(cells[2], cell) : traces.rewrite("cell", cell)));
+/** The same of a fact: its first cell is its name, its third says its type, and its sixth is its payload. */
+function factCells(cells: string[], traces: Traces, formulas: Batch["formulas"]): string[] {
+  return cells.map((cell, at) => {
+    if (at === 0) return rewrittenCell("fact_id", cell, traces, formulas);
+    return at === 5 ? traces.rewritePayload(cells[2], cell) : traces.rewrite("cell", cell);
+  });
 }
 
 /** The same of a finding, whose second cell is a contact's id, or names a fact. */
 function findingCells(cells: string[], traces: Traces, formulas: Batch["formulas"]): string[] {
-  return cells.map((cell, at) => {
-    if (at !== 1) return traces.rewrite("cell", cell);
-    const key = written(cell, formulas);
-    const rewritten = traces.rewrite("key", key);
-    return rewritten === key ? cell : rewritten;
-  });
+  return cells.map((cell, at) => (at === 1 ? rewrittenCell("key", cell, traces, formulas) : traces.rewrite("cell", cell)));
+}
+
+function rewrittenCell(field: string, cell: string, traces: Traces, formulas: Batch["formulas"]): string {
+  const text = written(cell, formulas);
+  const rewritten = traces.rewrite(field, text);
+  return rewritten === text ? cell : rewritten;
 }
 
 /** A cell as it was before a spreadsheet was kept from running it. */

@@ -1,5 +1,5 @@
 import { rewriteProperties } from "../contacts/contact.ts";
-import { textWithoutPerson, withoutPerson } from "../contacts/properties.ts";
+import { renamedWithoutPerson, textWithoutPerson, withoutPerson } from "../contacts/properties.ts";
 import type { Traces } from "../contacts/traces.ts";
 import { readOf } from "../crm/account.ts";
 import { contactKey } from "../crm/keys.ts";
@@ -78,7 +78,7 @@ function rewriteOf(env: object, row: Row, traces: Traces): Rewrite | undefined {
   const values = JSON.parse(maybe) as Properties[];
   const rewritten = values.map((one) => withoutPerson(one, traces));
   const now = {
-    properties: textWithoutPerson(row.properties, traces),
+    properties: textWithoutPerson(row.properties, traces, renamedWithoutPerson),
     known: textWithoutPerson(known, traces),
     maybe: rewritten.every((one, index) => one === values[index]) ? maybe : JSON.stringify(rewritten),
     error: row.error && traces.rewrite("error", row.error),
