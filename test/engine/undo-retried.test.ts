@@ -129,6 +129,27 @@ describe("An undo", () => {
     expect(world).toEqual(["hold", "hold back"]);
   });
 
+  it("W25 I15 of a run that failed of a read which had answered before takes back what was done behind that", async () => {
+    const world: string[] = [];
+    const list = { gone: false, complete: false };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.read("look", async () => {
+        if (list.gone) throw notRetryable("The list is gone.");
+      });
+      await step.effect("van", van(world), null);
+      if (!list.complete) throw new Error("A setting is missing.");
+    });
+    expect(await ended(instanceId)).toBe("errored");
+    Object.assign(list, { gone: true, complete: true });
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "look" });
+    list.gone = false;
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(world).toEqual(["van", "van back"]);
+  });
+
   it("W18 I13 that is over, and that the platform makes anew, takes back nothing that a retry has done again since", async () => {
     const world: string[] = [];
     let over = false;

@@ -135,13 +135,17 @@ export class History {
     for (const { label, state } of newest) if (state === "done") order.add(label);
     this.order = [...order];
     const happened = [...this.#generations.values()].filter(mayHaveHappened).toSorted(inOrderOfRuns(entries));
+    const failedFor = new Set<string>();
     for (const { caught, settled } of this.#behind(happened)) {
       for (const [failed, error] of Object.entries(caught)) (error.forgotten ? this.#forgotten : this.#caught).set(failed, error);
+      for (const failed of Object.keys(caught)) failedFor.add(failed);
       for (const { label, failed } of settled) if (!failed) this.#over.add(label);
     }
     for (const { settled } of this.#behind(newest.filter(({ state }) => HAPPENED.has(state)))) {
       for (const { label, failed } of settled) if (!failed) this.#builtOn.add(label);
     }
+    // A run that ended with a step's failure says nothing against what another pass of it, or a run before, did behind that step.
+    for (const label of this.#builtOn) if (label in left && !failedFor.has(label)) this.#caught.delete(label);
   }
 
   /**
