@@ -13,8 +13,11 @@ import { answers } from "./responses.ts";
 
 const deleteSchema = reasoned.extend({
   tenant: z.string().max(64).meta({ description: "The name of the token's own tenant, once more." }),
-  request: chosenName(100).default("first").meta({ description: "Names the occasion: the same one is the same deletion." }),
-  dry_run: z.boolean().default(false).meta({ description: "True only counts what would go." }),
+  request: chosenName(100).default("first").meta({
+    description:
+      "Names the occasion: asked for again under the same name, by the same caller and with the same reason, it is the same deletion.",
+  }),
+  dry_run: z.boolean().default(false).meta({ description: "True only counts what would go; of files at most 1,000 a folder." }),
 });
 
 const remove = createRoute({

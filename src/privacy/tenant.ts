@@ -88,8 +88,25 @@ export async function endTokens(env: Env, by: Operator, reason: string): Promise
   while ((await removeRows(env, by.tenantId, "tokens", ["id"])) > 0);
 }
 
-/** Removes for a while. Answers what went, and whether everything was looked at: a pass that finds nothing is the last. */
-export async function removeOn(call: DeleteCall, forMs: number): Promise<{ removed: Counts; over: boolean }> {
+/** Another command that deletes the tenant, was accepted before this one and is under way: it goes on. Were each to end the other, nobody would. */
+async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<string | undefined> {
+  const [older] = await query<{ id: string }>(
+    env.DB,
+    sql`
+      SELECT o.id FROM instances i JOIN instances o ON o.tenant_id = i.tenant_id AND o.workflow = i.workflow
+        AND (o.accepted_at, o.id) < (i.accepted_at, i.id) AND o.status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')
+      WHERE i.id = ${instanceId} AND i.tenant_id = ${tenantId} ORDER BY o.accepted_at LIMIT 1`,
+  );
+  return older?.id;
+}
+
+/**
+ * Removes for a while. Answers what went, and whether everything was looked at: a pass that finds nothing is the last. Nothing where another command goes
+ * on: its instance is `older`.
+ */
+export async function removeOn(call: DeleteCall, forMs: number): Promise<{ removed: Counts; over: boolean; older?: string }> {
+  const older = await olderThan(call);
+  if (older !== undefined) return { removed: {}, over: true, older };
   const stopAt = Date.now() + forMs;
   const removed: Counts = {};
   for (const { name, remove } of PLACES) {

@@ -11,7 +11,7 @@ const MAX_STRETCHES = 5000;
 
 /**
  * Deletes a tenant: its tokens and schedules first, so that nobody says anything new, then what runs, then its objects, rows and files. Pass after pass, until one
- * that came a while after the last finds nothing. What stays is this instance, for its 30 days, and the audit's row.
+ * that came a while after the last finds nothing. What stays is this instance, for its 30 days, and the audit's row. Of two, the older goes on.
  */
 export const deleteTenant = defineWorkflow({
   name: "delete-tenant",
@@ -24,10 +24,11 @@ export const deleteTenant = defineWorkflow({
     for (let pass = 0, stretch = 0; ; stretch++) {
       if (stretch > MAX_STRETCHES)
         throw notRetryable("The tenant's rows do not come to an end: somebody still writes them. Stop that, then retry.");
-      const { removed, over } = await step.commit("remove", async () => ({ output: await removeOn(call, STRETCH_MS) }), {
+      const { removed, over, older } = await step.commit("remove", async () => ({ output: await removeOn(call, STRETCH_MS) }), {
         key: String(stretch),
         timeout: "2 minutes",
       });
+      if (older !== undefined) return { removed: {}, goes_on: older };
       for (const [place, count] of Object.entries(removed)) total[place] = (total[place] ?? 0) + count;
       found += Object.keys(removed).length;
       if (!over) continue;

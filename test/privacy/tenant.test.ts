@@ -3,6 +3,7 @@ import { expect, it } from "vitest";
 import { callerWith, expectProblem, fresh, type Json, until } from "../api/client.ts";
 import { seedInstance } from "../api/seed.ts";
 import { everythingOf, otherTenant } from "../app/other-tenant.ts";
+import { bring } from "../crm/crm.ts";
 import { everything } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
@@ -44,6 +45,29 @@ it("a tenant who is deleted leaves nothing in tables, buckets and objects but th
   expect(items).toMatchObject([{ verb: "delete_tenant", actor: "ada", target: caller.tenantId, reason: asked.reason, result: "applied" }]);
   expect(items[0].detail.removed).toMatchObject({ contacts: 3, "archive files": 1 });
   expect(await everythingOf(stays)).toEqual(before);
+});
+
+it("of two deletions that are asked for at one moment the older goes on, and the other ends", { timeout: 120_000 }, async () => {
+  await unhurried("DELETE_TENANT");
+  const caller = await callerWith();
+  const { tenantId } = caller;
+  const colleague = await callerWith(["operate"], tenantId);
+  await bring(caller, [{ contact_id: fresh("c"), email: "ada@example.com" }]);
+  const asked = { tenant: tenantId, reason: "the contract has ended" };
+  const answers = await Promise.all(
+    [caller, colleague].map((one, index) => one.post("/v1/tenant/delete", { ...asked, request: `r${index}` })),
+  );
+  expect(answers.map(({ status }) => status)).toEqual([202, 202]);
+  const rows = async () =>
+    (await env.DB.prepare("SELECT id, status, accepted_at FROM instances WHERE tenant_id = ?1").bind(tenantId).all<Json>()).results;
+  const [left, ...others] = await until(rows, (found) =>
+    found.every(({ status }) => ["complete", "errored", "terminated"].includes(status)),
+  );
+  expect(others).toEqual([]);
+  expect(left).toMatchObject({ status: "complete" });
+  const audited = await env.DB.prepare("SELECT instance_id, detail FROM actions WHERE tenant_id = ?1").bind(tenantId).all<Json>();
+  expect(audited.results).toMatchObject([{ instance_id: left?.id, detail: expect.stringContaining('"contacts":1') }]);
+  expect(await env.DB.prepare("SELECT 1 FROM contacts WHERE tenant_id = ?1").bind(tenantId).first()).toBeNull();
 });
 
 it("only an operator deletes a tenant", async () => {
