@@ -81,7 +81,7 @@ function cut(env: object, { candidates, more }: Chunk, canonical: ReadonlyMap<st
   let calls = 0;
   for (const [index, candidate] of candidates.entries()) {
     const { contact, link } = candidate;
-    if (canonical.get(contact.contact_id) !== contact.contact_id) calls += link?.crmId ? 2 : 0;
+    if (canonical.get(contact.contact_id) !== contact.contact_id) calls += link?.crmId || link?.maybe.length ? 2 : 0;
     else if (scope === "all" || Object.keys(changesOf(env, candidate)).length > 0) calls++;
     if (calls > CRM_BATCH) return { candidates: candidates.slice(0, index), more: true };
   }

@@ -17,7 +17,7 @@ interface MergeCall {
  */
 export async function mergeRecords(call: MergeCall, away: readonly Away[], records: Map<string, string>, pushed: Pushed): Promise<void> {
   for (const one of away) {
-    const why = one.crmId ? await mergeOne(call, one, one.crmId, records, pushed) : undefined;
+    const why = await mergeOne(call, one, records, pushed);
     if (why) pushed.refused.push({ contactId: one.id, ...why });
     else pushed.merged.push({ contactId: one.id, revision: one.revision });
   }
@@ -28,11 +28,11 @@ export async function mergeRecords(call: MergeCall, away: readonly Away[], recor
 /** Merges one record into that of the contact it is known as. Answers why not. */
 async function mergeOne(
   { upstream, options, revive }: MergeCall,
-  { into, record }: Away,
-  crmId: string,
+  { into, crmId, record }: Away,
   records: Map<string, string>,
   pushed: Pushed,
 ): Promise<CrmRefusal | undefined> {
+  if (record.state === "unread") return undefined;
   const kept = records.get(into);
   if (kept === undefined) {
     const why = pushed.refused.find(({ contactId }) => contactId === into);
@@ -42,10 +42,10 @@ async function mergeOne(
   if (record.state === "refused") {
     if (isForeign(record.why)) return revive ? undefined : record.why;
     // Merged with another in the CRM, or by an attempt of this step whose write was lost: alone it says with which.
-    const [now] = (await upstream.read([crmId], options)).found;
+    const [now] = crmId === null ? [] : (await upstream.read([crmId], options)).found;
     return now?.crmId === kept ? undefined : record.why;
   }
-  const merged = await upstream.merge(kept, record.state === "found" ? record.found.crmId : crmId, options);
+  const merged = await upstream.merge(kept, record.found.crmId, options);
   if (merged.state === "failed") return merged;
   records.set(into, merged.crmId);
   return undefined;

@@ -156,6 +156,6 @@ async function refuse({ env, envelope, instanceId }: OneCall, what: string, why:
   throw asStopped(what, why);
 }
 
-function hasToMerge({ crmId, record }: Away): boolean {
-  return crmId !== null && record.state !== "gone" && !(record.state === "refused" && isForeign(record.why));
+function hasToMerge({ record }: Away): boolean {
+  return record.state === "found" || (record.state === "refused" && !isForeign(record.why));
 }

@@ -68,15 +68,17 @@ export async function prepare(
   const knownOf = (id: string) => canonical.get(id) ?? id;
   const away = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) !== id);
   const own = asked.filter(({ contact: { contact_id: id } }) => knownOf(id) === id);
+  const { before, account } = await sentBefore(env, { tenantId, sendId: call.key });
+  // What a push that died, or an attempt of this one, may have left there bears our name.
+  const mayBeThere = ({ contact, link }: Candidate) => Boolean(link?.maybe.length || before.get(contact.contact_id)?.length);
   // A merged contact's own record can only be merged into one that is there.
-  const missing = away.filter(({ link }) => link?.crmId).map(({ contact }) => knownOf(contact.contact_id));
+  const missing = away.filter((one) => one.link?.crmId || mayBeThere(one)).map(({ contact }) => knownOf(contact.contact_id));
   const there = new Set(own.map(({ contact }) => contact.contact_id));
   const others = await candidatesByIds(
     env.DB,
     tenantId,
     [...new Set(missing)].filter((id) => !there.has(id)),
   );
-  const { before, account } = await sentBefore(env, { tenantId, sendId: call.key });
 
   const kept = [...own, ...others];
   const isKept = new Set(missing);
@@ -90,9 +92,7 @@ export async function prepare(
     ),
     ...away,
   ]);
-  // What a push that died, or an attempt of this one, may have left there bears our name.
-  const mayBeThere = ({ contact, link }: Candidate) => Boolean(link?.maybe.length || before.get(contact.contact_id)?.length);
-  const unnamed = kept.filter((one) => mayBeThere(one) && (!one.link?.crmId || linked(one).state === "gone"));
+  const unnamed = [...kept, ...away].filter((one) => mayBeThere(one) && (!one.link?.crmId || linked(one).state === "gone"));
   const named = await readByName(call, upstream, unnamed);
   const recordOf = (one: Candidate) => named.get(one.contact.contact_id) ?? linked(one);
   const lost = !how.mayCut && !how.revive && lostAmong(kept, recordOf);

@@ -1,5 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
+import { syncChunk } from "../../src/crm/chunk.ts";
+import { batch, type Envelope } from "../../src/engine/index.ts";
 import { crm } from "../../src/providers/index.ts";
 import { callerWith, fresh, until } from "../api/client.ts";
 import { bring, command, ended, event, known, linkOf, looked, merge, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
@@ -83,4 +85,39 @@ it("a merge that a person made in the CRM becomes a fact here, however often we 
   expect(await linkOf(caller, "c0001")).toMatchObject({ state: "linked", crm_id: result });
   expect((await synced(caller)).contacts).toMatchObject({ done: 0, failed: 0 });
   expect((await recordsOf(caller)).get("c0001")).toMatchObject({ id: result });
+});
+
+/** A tenant whose first contact has a record that an upsert made whose answer was lost, and nobody knows of; and the attempts of that push. */
+async function madeAndLost() {
+  const caller = await callerWith();
+  const { tenantId } = caller;
+  await bring(caller, people(caller, 1));
+  const instanceId = crypto.randomUUID().replaceAll("-", "");
+  const call = { env, envelope: { tenant_id: tenantId } as Envelope, instanceId, syncId: instanceId, scope: "changed" } as const;
+  const attempt = () => syncChunk(call, { after: "", waiting: 0, mayCut: false });
+  await theCrm().setFaults([{ match: `"${tenantId}/c0000"`, status: 503, remaining: 1, afterEffect: true }]);
+  await expect(attempt()).rejects.toThrow();
+  expect([...(await recordsOf(caller)).keys()]).toEqual(["c0000"]);
+  await bring(caller, people(caller, 1, 1));
+  const isOne = async () => {
+    expect([...(await recordsOf(caller)).keys()]).toEqual(["c0001"]);
+    expect(await linkOf(caller, "c0001")).toMatchObject({ state: "linked", crm_id: (await recordsOf(caller)).get("c0001")?.id });
+  };
+  return { caller, attempt, isOne };
+}
+
+it("a record that only a lost upsert made is looked for by our name where its contact is another by now, and merged into the other's", async () => {
+  const dead = await madeAndLost();
+  await env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(dead.caller.tenantId).run();
+  await merge(dead.caller, "c0000", "c0001");
+  await until(
+    () => linkOf(dead.caller, "c0000"),
+    ({ state }) => state === "merged",
+  );
+  await dead.isOne();
+
+  const living = await madeAndLost();
+  await merge(living.caller, "c0000", "c0001");
+  await batch(env.DB, (await living.attempt()).statements ?? []);
+  await living.isOne();
 });
