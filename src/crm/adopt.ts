@@ -1,6 +1,7 @@
 import { batch, type Commit, notRetryable, now, sql } from "../engine/index.ts";
 import { linkAccount } from "../providers/crm-account.ts";
 import { type AccountEnv, notedAccount } from "./account.ts";
+import { letGoOfAll } from "./sends.ts";
 
 /** Links that one step forgets. */
 const PAGE = 2000;
@@ -12,9 +13,9 @@ interface Adoption {
 }
 
 /**
- * Forgets a tenant's links behind a contact, some at a time, so that its contacts go to the deployment's account as if they had never been to
- * any. Nobody can push before the last is forgotten, and what was on its way is not written. Errors: `not_retryable` for an account that is
- * not the deployment's.
+ * Forgets a tenant's links behind a contact, some at a time. All that they say from then on is that a record of our name may be there: the
+ * deployment's account may have had the contacts before, so each is looked for there before anything is sent. Nobody can push before the last
+ * is forgotten, and what was on its way is not written. Errors: `not_retryable` for an account that is not the deployment's.
  */
 export async function adoptAccount(env: AccountEnv, tenantId: string, account: string, after: string): Promise<Commit<Adoption>> {
   const id = linkAccount(env);
@@ -32,8 +33,11 @@ export async function adoptAccount(env: AccountEnv, tenantId: string, account: s
       sql`
         INSERT INTO crm_accounts (tenant_id, account, updated_at) VALUES (${tenantId}, ${next === null ? id : null}, ${now})
         ON CONFLICT (tenant_id) DO UPDATE SET account = excluded.account, updated_at = excluded.updated_at`,
-      sql`DELETE FROM crm_sends WHERE tenant_id = ${tenantId}`,
-      next === null ? sql`DELETE FROM crm_links WHERE ${mine}` : sql`DELETE FROM crm_links WHERE ${mine} AND contact_id <= ${next}`,
+      ...letGoOfAll(tenantId),
+      sql`
+        UPDATE crm_links SET crm_id = NULL, state = 'none', revision = 0, known = '{}', maybe = '[{}]', version = version + 1, read_at = NULL,
+          error = NULL, updated_at = ${now}
+        WHERE ${mine} ${next === null ? sql`` : sql`AND contact_id <= ${next}`}`,
     ],
     output: { next },
   };

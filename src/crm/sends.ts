@@ -150,6 +150,11 @@ export function letGo({ tenantId, sendId }: SendKey): Statement[] {
   return release(tenantId, sql`s.send_id = ${sendId}`);
 }
 
+/** The same of all that a tenant's pushes have on record. */
+export function letGoOfAll(tenantId: string): Statement[] {
+  return release(tenantId, sql`true`);
+}
+
 function release(tenantId: string, which: Statement): Statement[] {
   const those = sql`s.tenant_id = ${tenantId} AND ${which}`;
   return [adopt(tenantId, those), sql`DELETE FROM crm_sends AS s WHERE ${those}`];

@@ -3,7 +3,7 @@ import { placeOf } from "../crm/keys.ts";
 import { defineWorkflow } from "../engine/index.ts";
 import { CrmAdoptAccount } from "../messages/crm.ts";
 
-/** Forgets a tenant's links to the records of one CRM account, so that its contacts go to another as if they had been to none. */
+/** Forgets a tenant's links to the records of one CRM account, so that its contacts go to another. */
 export const adoptCrmAccount = defineWorkflow({
   name: "adopt-crm-account",
   on: CrmAdoptAccount,

@@ -6,7 +6,23 @@ import { beginSend } from "../../src/crm/sends.ts";
 import { batch, type Envelope } from "../../src/engine/index.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../api/client.ts";
 import { adopt, moves, vars } from "./accounts.ts";
-import { bring, command, contactOf, ended, event, linkOf, looks, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
+import {
+  bring,
+  callsSince,
+  command,
+  contactOf,
+  ended,
+  event,
+  lastCall,
+  linkOf,
+  looks,
+  merge,
+  notify,
+  people,
+  recordsOf,
+  synced,
+  theCrm,
+} from "./crm.ts";
 
 /** A tenant with so many contacts that are in the CRM already. */
 async function inStep(count: number) {
@@ -59,6 +75,46 @@ it("a sync that meets another account than the links' sends nothing and says whi
   await reaches(caller, id, "complete");
   expect((await caller.get(`/v1/crm/syncs/${sync}`)).body.contacts).toMatchObject({ done: 3, failed: 0 });
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual(["c0000", "c0001", "c0002"]);
+});
+
+it("an account that has the contacts already is looked at by our names first: what a person wrote there counts, and what was merged is merged", async () => {
+  const { caller, change } = await inStep(2);
+  const before = await recordsOf(caller);
+  await theCrm().edit(before.get("c0000")?.id, { jobtitle: "theirs" });
+  await reaches(caller, await adopt(caller, await moves()), "complete");
+  await change({ jobtitle: "ours", city: "Oslo" });
+  await synced(caller);
+  await merge(caller, "c0001", "c0000");
+  await until(
+    () => linkOf(caller, "c0001"),
+    ({ state }) => state === "merged",
+  );
+
+  delete vars.CRM_ACCOUNT;
+  await reaches(caller, await adopt(caller, "embedded/4224001"), "complete");
+  expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: null, state: "none", synced_revision: 0, pending: true, error: null });
+  const since = await lastCall();
+  expect((await synced(caller)).contacts).toMatchObject({ done: 1, merged: 1, taken: 1, failed: 0 });
+  expect(await callsSince(since)).toEqual(["batch/read 2", "batch/upsert 1", "contacts/merge 0"]);
+  const after = await recordsOf(caller);
+  expect([...after.keys()]).toEqual(["c0000"]);
+  expect(after.get("c0000")?.properties).toMatchObject({ jobtitle: "theirs", city: "Oslo" });
+  expect(await contactOf(caller, "c0000")).toMatchObject({ properties: { jobtitle: "theirs", city: "Oslo" } });
+});
+
+it("what a push had on its way to an account before another was adopted is looked for there too, when it is the deployment's again", async () => {
+  const caller = await callerWith();
+  const { tenantId } = caller;
+  await bring(caller, people(caller, 1));
+  const instanceId = crypto.randomUUID().replaceAll("-", "");
+  const call = { env, envelope: { tenant_id: tenantId } as Envelope, instanceId, syncId: instanceId, scope: "changed" } as const;
+  await syncChunk(call, { after: "", waiting: 0, mayCut: false });
+  await theCrm().edit((await recordsOf(caller)).get("c0000")?.id, { firstname: "Theirs" });
+  await reaches(caller, await adopt(caller, await moves()), "complete");
+  delete vars.CRM_ACCOUNT;
+  await reaches(caller, await adopt(caller, "embedded/4224001"), "complete");
+  expect((await synced(caller)).contacts).toMatchObject({ taken: 1, failed: 0 });
+  expect((await contactOf(caller, "c0000")).name).toBe("Theirs c0000");
 });
 
 it("what another account says of a record is not taken by one of the same id, and is looked at once the account is adopted", async () => {
