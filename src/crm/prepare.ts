@@ -151,16 +151,17 @@ function compare(
     cut.push({ contactId: id, revision });
     return;
   }
-  const isAnother = record.state === "found" && record.isAnother;
-  const known = isGone || isAnother ? {} : (link?.known ?? {});
+  const isAnother = isGone || (record.state === "found" && record.isAnother);
+  const known = isAnother ? {} : (link?.known ?? {});
+  const ours = toProperties(env, contact, known);
   const maybe = [...(link?.maybe ?? []), ...before];
-  const settled = settle(toProperties(env, contact, known), known, theirs?.properties ?? null, maybe);
+  const settled = settle(ours, known, theirs?.properties ?? null, maybe);
   // What only the CRM has is nobody's change, and still what the contact lacks.
   if (compare && theirs) settled.take = { ...missingHere(env, contact, theirs.properties), ...settled.take };
   const crmId = isGone ? null : (theirs?.crmId ?? link?.crmId ?? null);
   const readAt = theirs ? Date.parse(theirs.updatedAt) : null;
   const takes = readAt !== null && Object.keys(settled.take).length > 0;
-  const patch = takes ? asPatch(contact, settled.take, { ...toProperties(env, contact, link?.known), ...settled.take }) : null;
+  const patch = takes ? asPatch(contact, settled.take, { ...ours, ...settled.take }) : null;
   const change = { readAt, settled, patch, takes: patch && isChange(contact, patch) ? 1 : 0 } as const;
   work.push({ id, revision, crmId, ...(isAnother && { isAnother }), ...change, maybe });
 }

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { callerWith, fresh, until } from "../api/client.ts";
-import { bring, callsSince, lastCall, linkOf, people, recordsOf, synced, theCrm } from "./crm.ts";
+import { bring, callsSince, command, ended, lastCall, linkOf, people, recordsOf, synced, theCrm } from "./crm.ts";
 
 it("brings every contact to the CRM once, with its company, a hundred in each call, and says so", async () => {
   const caller = await callerWith();
@@ -97,4 +97,21 @@ it("two commands of one name are one sync, and another command cannot take its n
   );
   expect(stopped.error.message).toContain("give each sync a name of its own");
   expect((await caller.get(`/v1/crm/syncs/${id}`)).body).toEqual(first);
+});
+
+it("a record that is made anew has nothing of the one before: what is emptied here with that, and then what it was again, is sent", async () => {
+  const caller = await callerWith();
+  const change = (name: string, phone: string) =>
+    bring(
+      caller,
+      people(caller, 1).map((row) => ({ ...row, name, properties: { phone } })),
+    );
+  await change("Ada King", "5");
+  await synced(caller);
+  await theCrm().edit((await recordsOf(caller)).get("c0000")?.id ?? "", null);
+  await change("Ada", "");
+  await ended(caller, await command(caller, "contact.sync", { contact_id: "c0000", occasion: "1" }));
+  await change("Ada King", "5");
+  await synced(caller);
+  expect((await recordsOf(caller)).get("c0000")?.properties).toMatchObject({ firstname: "Ada", lastname: "King", phone: "5" });
 });
