@@ -1,7 +1,7 @@
 import { digest } from "../src/engine/contract/ids.ts";
 import { type EngineEnv, query, sql } from "../src/engine/index.ts";
 import { recorderOf } from "../src/engine/recorder/client.ts";
-import type { Attempt } from "../src/engine/recorder/entry.ts";
+import type { Attempt } from "../src/engine/store/inbox/entry.ts";
 
 /** Steps that wait for their record at one moment. */
 const IN_FLIGHT = 500;

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { describeInstance, type Instance, listInstances } from "../engine/index.ts";
+import { describeInstance, INSTANCE_STATUSES, type Instance, listInstances } from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { FailureSchema, failureView } from "./failure.ts";
@@ -8,25 +8,11 @@ import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";
 
-const STATUSES = [
-  "accepted",
-  "queued",
-  "running",
-  "waiting",
-  "paused",
-  "in_doubt",
-  "complete",
-  "errored",
-  "terminated",
-  "dead",
-  "skipped",
-] as const;
-
 const InstanceSchema = z
   .object({
     id: z.string(),
     workflow: z.string(),
-    status: z.enum(STATUSES),
+    status: z.enum(INSTANCE_STATUSES),
     message_type: z.string(),
     idempotency_key: z.string(),
     correlation_id: z.string(),
@@ -77,7 +63,7 @@ const list = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      status: z.enum(STATUSES).optional(),
+      status: z.enum(INSTANCE_STATUSES).optional(),
       workflow: z.string().optional(),
       subject: z.string().optional(),
       correlation: z.string().optional(),
@@ -123,7 +109,7 @@ function instanceView(instance: Instance): z.infer<typeof InstanceSchema> {
   return {
     id: instance.id,
     workflow: instance.workflow,
-    status: instance.status as (typeof STATUSES)[number],
+    status: instance.status,
     message_type: instance.messageType,
     idempotency_key: instance.idempotencyKey,
     correlation_id: instance.correlationId,

@@ -11,7 +11,7 @@ import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";
 
-const OPEN = new Set(["accepted", "queued", "running", "waiting", "paused"]);
+const OPEN = new Set(["accepted", "queued", "running", "waiting"]);
 
 const ms = z.int().min(0);
 const ProjectionSchema = z

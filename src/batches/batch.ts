@@ -1,4 +1,15 @@
-import { fragment, keysetPage, now, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
+import {
+  fragment,
+  instanceOf,
+  keysetPage,
+  neverStarts,
+  now,
+  type Page,
+  type PageRequest,
+  query,
+  type Statement,
+  sql,
+} from "../engine/index.ts";
 import type { Format, Layout } from "./layout.ts";
 
 export const OPERATIONS = ["import", "export", "reconcile"] as const;
@@ -40,19 +51,18 @@ export interface Batch {
   endedAt: number | null;
 }
 
-/** Instances in these states do no more work unless a person moves them on. */
-const STOPPED = "('errored', 'dead', 'terminated', 'skipped')";
+const INSTANCE = instanceOf("b");
+const IS_STOPPED = `b.ended_at IS NULL AND ${INSTANCE.isStopped.fragment}`;
 
 const COLUMNS = fragment(`b.tenant_id AS tenantId, b.batch_id AS batchId, b.operation, b.dataset, b.format, b.formulas, b.fingerprint,
     b.instance_id AS instanceId,
     b.file_key AS fileKey, b.file_etag AS fileEtag, b.layout, b.total_bytes AS totalBytes,
-    iif(b.ended_at IS NULL AND i.status IN ${STOPPED}, 'errored', b.state) AS state,
+    iif(${IS_STOPPED}, 'errored', b.state) AS state,
     b.read_bytes AS readBytes, b.rows_done AS rowsDone, b.rows_failed AS rowsFailed, b.rows_skipped AS rowsSkipped,
     b.same, b.different, b.only_there AS onlyThere, b.only_here AS onlyHere, b.progress, b.cancel_reason AS cancelReason,
-    iif(b.ended_at IS NULL AND i.status IN ${STOPPED},
-      coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.')), NULL) AS error,
+    iif(${IS_STOPPED}, ${INSTANCE.error.fragment}, NULL) AS error,
     b.created_at AS createdAt, b.started_at AS startedAt, b.updated_at AS updatedAt, b.ended_at AS endedAt
-    FROM batches b LEFT JOIN instances i ON i.id = b.instance_id AND i.tenant_id = b.tenant_id`);
+    FROM batches b ${INSTANCE.join.fragment}`);
 
 /** One batch of the tenant. */
 export async function findBatch(db: D1Database, tenantId: string, batchId: string): Promise<Batch | undefined> {
@@ -132,10 +142,9 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
 
 /** Asks a batch to stop: at its next chunk, or at once where no chunk will come, because its command never started. */
 export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
-  const neverStarts = fragment(`EXISTS (SELECT 1 FROM instances i
-      WHERE i.id = batches.instance_id AND i.tenant_id = batches.tenant_id AND i.status IN ('dead', 'skipped'))`);
+  const willNot = neverStarts("batches");
   return sql`
-    UPDATE batches SET state = iif(${neverStarts}, 'cancelled', 'cancelling'), ended_at = iif(${neverStarts}, ${now}, NULL),
+    UPDATE batches SET state = iif(${willNot}, 'cancelled', 'cancelling'), ended_at = iif(${willNot}, ${now}, NULL),
       cancel_reason = ${reason}, progress = progress + 1, updated_at = ${now}
     WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND state IN ('accepted', 'running')`;
 }

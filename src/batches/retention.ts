@@ -1,4 +1,4 @@
-import { batch as atomic, now, query, type Retention, sql } from "../engine/index.ts";
+import { batch as atomic, hasInstance, now, query, type Retention, sql } from "../engine/index.ts";
 import { batchFolder } from "./file.ts";
 import { forgetSomeKeys } from "./seen.ts";
 
@@ -19,7 +19,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
     sql`
       SELECT tenant_id AS tenantId, batch_id AS batchId FROM batches
       WHERE updated_at <= ${now} - ${keepMs}
-        AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.id = batches.instance_id AND i.tenant_id = batches.tenant_id)
+        AND NOT ${hasInstance("batches")}
       LIMIT ${BATCHES}`,
   );
   let removed = 0;

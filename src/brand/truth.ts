@@ -1,4 +1,4 @@
-import { query, sql } from "../engine/index.ts";
+import { followersOf, query, sql, statusesOf } from "../engine/index.ts";
 import { FRESH_MS } from "./decide.ts";
 import type { ArticleState, KnownArticle } from "./state.ts";
 
@@ -65,25 +65,11 @@ export async function truthOf(db: D1Database, tenantId: string, brand: string, b
 /** What became of work under way: by the instances' own rows, which say how they ended. */
 export async function progressOf(db: D1Database, tenantId: string, open: readonly OpenWork[]): Promise<Progress> {
   if (open.length === 0) return { begun: [], ended: [] };
-  const ids = JSON.stringify(open.map(({ instance_id }) => instance_id));
-  const jobs = JSON.stringify([...new Set(open.flatMap(({ correlation_id }) => correlation_id ?? []))]);
-  const instances = await query<{ id: string; status: string }>(
-    db,
-    // By their ids: left to itself, the database would read all instances of the tenant.
-    sql`
-      SELECT i.id, i.status FROM json_each(${ids}) k
-      CROSS JOIN instances i ON i.id = k.value AND i.tenant_id = ${tenantId}`,
-  );
-  // An article's instance follows from the event that its research emitted: the event's cause is that instance and its step.
-  const begun = await query<Progress["begun"][number]>(
-    db,
-    sql`
-      SELECT substr(causation_id, 1, 32) AS request, id AS content_id, coalesce(envelope->>'$.payload_inline.keyword', subject) AS keyword
-      FROM instances
-      WHERE tenant_id = ${tenantId} AND correlation_id IN (SELECT value FROM json_each(${jobs}))
-        AND message_type = 'research.completed' AND substr(causation_id, 1, 32) IN (SELECT value FROM json_each(${ids}))`,
-  );
-  const status = new Map(instances.map((row) => [row.id, row.status]));
+  const causes = open.map(({ instance_id }) => instance_id);
+  const jobs = [...new Set(open.flatMap(({ correlation_id }) => correlation_id ?? []))];
+  const status = await statusesOf(db, tenantId, causes);
+  const followers = await followersOf(db, tenantId, { type: "research.completed", causes, jobs, field: "keyword" });
+  const begun = followers.map(({ cause, id, said }) => ({ request: cause, content_id: id, keyword: said }));
   const led = new Set(begun.map(({ request }) => request));
   const ended = open
     .filter(({ instance_id }) => !led.has(instance_id))

@@ -1,4 +1,4 @@
-import { batch as atomic, now, query, type Retention, sql } from "../engine/index.ts";
+import { batch as atomic, hasInstance, now, query, type Retention, sql } from "../engine/index.ts";
 
 /** Failures that one statement removes. */
 const ROWS = 500;
@@ -15,7 +15,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
     sql`
       SELECT tenant_id AS tenantId, sync_id AS syncId FROM crm_syncs
       WHERE updated_at <= ${now} - ${keepMs}
-        AND NOT EXISTS (SELECT 1 FROM instances i WHERE i.id = crm_syncs.instance_id AND i.tenant_id = crm_syncs.tenant_id)
+        AND NOT ${hasInstance("crm_syncs")}
       LIMIT 1`,
   );
   if (!old) return 0;

@@ -1,4 +1,16 @@
-import { fragment, instanceId, keysetPage, now, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
+import {
+  fateOf,
+  fragment,
+  instanceId,
+  instanceOf,
+  keysetPage,
+  now,
+  type Page,
+  type PageRequest,
+  query,
+  type Statement,
+  sql,
+} from "../engine/index.ts";
 
 export const SYNC_STATES = ["running", "complete", "errored"] as const;
 
@@ -27,17 +39,14 @@ export interface Sync {
   endedAt: number | null;
 }
 
-/** Instances in these states do no more work unless a person moves them on. */
-const STOPPED = "('errored', 'dead', 'terminated', 'skipped')";
+const INSTANCE = instanceOf("s");
+const IS_STOPPED = `s.ended_at IS NULL AND ${INSTANCE.isStopped.fragment}`;
 
-const ERROR = `coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.'))`;
-
-const SELECT =
-  fragment(`SELECT s.sync_id AS syncId, s.scope, s.instance_id AS instanceId, iif(s.ended_at IS NULL AND i.status IN ${STOPPED}, 'errored', s.state) AS state,
+const SELECT = fragment(`SELECT s.sync_id AS syncId, s.scope, s.instance_id AS instanceId, iif(${IS_STOPPED}, 'errored', s.state) AS state,
     s.done, s.failed, s.skipped, s.merged, s.taken, s.chunks, s.started_at AS startedAt, s.updated_at AS updatedAt, s.ended_at AS endedAt,
     (SELECT count(*) FROM crm_failures f WHERE f.tenant_id = s.tenant_id AND f.sync_id = s.sync_id AND f.state = 'waiting') AS waiting,
-    iif(s.ended_at IS NULL AND i.status IN ${STOPPED}, ${ERROR}, NULL) AS error
-    FROM crm_syncs s LEFT JOIN instances i ON i.id = s.instance_id AND i.tenant_id = s.tenant_id`);
+    iif(${IS_STOPPED}, ${INSTANCE.error.fragment}, NULL) AS error
+    FROM crm_syncs s ${INSTANCE.join.fragment}`);
 
 /** One sync of the tenant, from its first chunk on. */
 export async function findSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {
@@ -47,16 +56,14 @@ export async function findSync(db: D1Database, tenantId: string, syncId: string)
 
 /** A sync whose command is accepted, under the key that commands have by themselves, and of which no chunk is written yet. */
 export async function findAcceptedSync(db: D1Database, tenantId: string, syncId: string): Promise<Sync | undefined> {
-  const isStopped = fragment(`i.status IN ${STOPPED}`);
-  const [row] = await query(
-    db,
-    sql`
-      SELECT i.subject AS syncId, coalesce(i.envelope->'payload_inline'->>'scope', 'changed') AS scope, i.id AS instanceId,
-        iif(${isStopped}, 'errored', 'running') AS state, 0 AS done, 0 AS failed, 0 AS waiting, 0 AS skipped, 0 AS merged, 0 AS taken, 0 AS chunks,
-        iif(${isStopped}, ${fragment(ERROR)}, NULL) AS error, i.accepted_at AS startedAt, i.updated_at AS updatedAt, NULL AS endedAt
-      FROM instances i WHERE i.id = ${instanceId(tenantId, "sync-contacts", syncId)} AND i.tenant_id = ${tenantId} AND i.subject = ${syncId}`,
-  );
-  return row && asSync(row);
+  const id = instanceId(tenantId, "sync-contacts", syncId);
+  const fate = await fateOf(db, tenantId, id);
+  if (fate?.subject !== syncId) return undefined;
+  const { payload, isStopped, error, acceptedAt, updatedAt } = fate;
+  const { scope = "changed" } = (payload ?? {}) as Partial<Pick<Sync, "scope">>;
+  const nothing = { done: 0, failed: 0, waiting: 0, skipped: 0, merged: 0, taken: 0, chunks: 0 };
+  const state = isStopped ? "errored" : "running";
+  return { syncId, scope, instanceId: id, state, ...nothing, error, startedAt: acceptedAt, updatedAt, endedAt: null };
 }
 
 /** The tenant's syncs, newest first. */

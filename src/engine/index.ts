@@ -61,7 +61,6 @@ export { RateLimit } from "./limits/rate-limit.ts";
 export type { Window } from "./limits/windows.ts";
 export { type AuditRow, listActions, retriedSince } from "./operate/actions.ts";
 export { type ApprovalFilter, type ApprovalRow, decideApproval, getApproval, listApprovals } from "./operate/approvals.ts";
-export { applied, audit, type Operator, VERBS } from "./operate/audit.ts";
 export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
 export { pingDatabase } from "./operate/health.ts";
 export { historyOf, type NamedStep, stepsOf } from "./operate/history.ts";
@@ -98,15 +97,22 @@ export {
   type TokenRow,
 } from "./operate/tokens.ts";
 export { planUndo, type UndoPlan, type UndoVerdict, undoInstance } from "./operate/undo.ts";
-export type { Outgoing } from "./recorder/entry.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";
 export { deleteSchedule, ensureSchedule, pauseSchedule, putSchedule, resumeSchedule, type ScheduleRequest } from "./schedules/change.ts";
 export { COUNTED_TIMES } from "./schedules/cron.ts";
 export { runSchedule } from "./schedules/run-now.ts";
-export { getSchedule, listScheduleRuns, listSchedules, type Schedule, type ScheduleRun } from "./schedules/schedule.ts";
+export { getSchedule, listScheduleRuns, listSchedules, type Schedule } from "./schedules/schedule.ts";
 export type { Approval } from "./signals/approval.ts";
+export { applied, audit, type Operator, VERBS } from "./store/actions.ts";
+export { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, neverStarts, statusesOf } from "./store/instances/fate.ts";
+export { isKnown } from "./store/instances/keys.ts";
+export { touchInstance } from "./store/instances/remove.ts";
+export { INSTANCE_STATUSES } from "./store/instances/status.ts";
+export type { Outgoing } from "./store/outbox.ts";
 export { batch, query } from "./store/retry.ts";
+export type { ScheduleRun } from "./store/schedule-runs.ts";
+export { isPruned } from "./store/tombstones.ts";
 export { isTransient } from "./store/trouble.ts";
 export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";
 export {

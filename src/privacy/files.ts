@@ -4,7 +4,7 @@ import { toCsv } from "../batches/csv.ts";
 import { hasEnded } from "../batches/follow.ts";
 import { renamedWithoutPerson, textWithoutPerson } from "../contacts/properties.ts";
 import type { Traces } from "../contacts/traces.ts";
-import { query, type Rewritten, sql } from "../engine/index.ts";
+import { isUnderWay, type Rewritten } from "../engine/index.ts";
 import { linesOf, putArchive } from "../facts/archive.ts";
 
 /** What a tenant's folders in the bucket are called. Files that a tenant has put there itself, under `files/`, are its own to look through. */
@@ -60,7 +60,7 @@ async function ofEngine(search: Search, key: string): Promise<Fate> {
   const text = await textOf(env, key);
   const rewritten = traces.rewrite("payload", text);
   if (rewritten === text) return "nothing";
-  if (key.startsWith("outputs/") && (await isUnderWay(env, tenantId, key.split("/")[2] ?? ""))) return "waiting";
+  if (key.startsWith("outputs/") && (await isUnderWay(env.DB, tenantId, key.split("/")[2] ?? ""))) return "waiting";
   if (apply) await env.PAYLOADS.put(key, rewritten, { httpMetadata: { contentType: "application/json" } });
   return "changed";
 }
@@ -76,11 +76,6 @@ async function ofArchive({ env: { PAYLOADS }, traces, apply }: Search, key: stri
   if (said === entity && rewritten.every((line, index) => line === lines[index])) return "nothing";
   if (apply) await putArchive(PAYLOADS, key, rewritten, { entity: said });
   return "changed";
-}
-
-async function isUnderWay({ DB }: Cloudflare.Env, tenantId: string, instanceId: string): Promise<boolean> {
-  const open = sql`status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`;
-  return (await query(DB, sql`SELECT 1 FROM instances WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND ${open}`)).length > 0;
 }
 
 /** An upload, a part of a result or of what was refused. */

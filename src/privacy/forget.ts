@@ -151,7 +151,7 @@ function noteProgress({ tenantId, person, instanceId }: ForgetCall, progress: Pr
 
 function underWay(waiting: number): Error {
   return notRetryable(
-    `${waiting} rows of instances that are still under way, or messages that no queue takes, name the person who is to be forgotten: settle what GET /v1/instances lists as waiting, paused or in_doubt, and batches that are errored, then retry this, or ask for it again under another request: both go on with all that is known of the person.`,
+    `${waiting} rows of instances that are still under way, or messages that no queue takes, name the person who is to be forgotten: settle what GET /v1/instances lists as waiting or in_doubt, and batches that are errored, then retry this, or ask for it again under another request: both go on with all that is known of the person.`,
   );
 }
 

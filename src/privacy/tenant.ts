@@ -14,6 +14,7 @@ import {
   type Statement,
   sql,
   stopInstances,
+  touchInstance,
 } from "../engine/index.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";
 import { budgetOf } from "../objects/budgets.ts";
@@ -133,8 +134,7 @@ export function deleted(
     reason: by.reason,
     detail: { removed },
   } as const;
-  const mine: Statement = sql`UPDATE instances SET updated_at = updated_at WHERE id = ${instanceId} AND tenant_id = ${tenantId}`;
-  return { statements: [mine, audit({ tenantId, actor: by.actor }, action, false)], output: { removed } };
+  return { statements: [touchInstance(instanceId, tenantId), audit({ tenantId, actor: by.actor }, action, false)], output: { removed } };
 }
 
 function rowsIn(tables: readonly string[]): Place[] {

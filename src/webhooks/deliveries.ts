@@ -1,4 +1,15 @@
-import { fragment, messageOf, now, query, type RowStatement, type Sent, type Statement, sql } from "../engine/index.ts";
+import {
+  fragment,
+  instanceOf,
+  isPruned,
+  messageOf,
+  now,
+  query,
+  type RowStatement,
+  type Sent,
+  type Statement,
+  sql,
+} from "../engine/index.ts";
 import type { WebhookDelivery } from "../messages/webhooks.ts";
 
 export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";
@@ -71,7 +82,7 @@ const INSERT = `
   INSERT INTO webhook_deliveries (id, tenant_id, endpoint_id, config_version, entity, fact_id, fact_type, state, matched_at)
   SELECT value->>'id', value->>'tenant_id', value->>'endpoint_id', value->>'config_version', value->>'entity', value->>'fact_id',
     value->>'fact_type', 'pending', CAST(unixepoch(value->>'matched_at', 'subsec') * 1000 AS INTEGER)
-  FROM json_each(?1) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(value->>'id')) ON CONFLICT DO NOTHING`;
+  FROM json_each(?1) WHERE NOT ${isPruned(fragment("value->>'id'")).text} ON CONFLICT DO NOTHING`;
 
 /** An attempt's line. Written twice it is there once: it only goes behind the attempt before it. */
 export function logAttempt(tenantId: string, id: string, attempt: Attempt): Statement {
@@ -158,14 +169,15 @@ export interface PutOff {
 
 /** Deliveries that wait for endpoints that are off, and may say something: their facts' names, or the commands of their first instances. */
 export function selectPutOff(tenantId: string, mentions: readonly string[]): Statement {
+  const { join, envelope } = instanceOf("d", "id");
   return sql`
-    SELECT d.id, d.endpoint_id, v.version, d.fact_id, coalesce(i.envelope, '') AS envelope
+    SELECT d.id, d.endpoint_id, v.version, d.fact_id, coalesce(${envelope}, '') AS envelope
     FROM webhook_versions v
     CROSS JOIN webhook_deliveries d ON d.tenant_id = v.tenant_id AND d.endpoint_id = v.endpoint_id
-    LEFT JOIN instances i ON i.id = d.id AND i.tenant_id = d.tenant_id
+    ${join}
     WHERE v.tenant_id = ${tenantId} AND v.replaced_at IS NULL AND v.state = 'disabled' AND d.state = 'pending'
       AND EXISTS (SELECT 1 FROM json_each(${JSON.stringify(mentions)}) m
-        WHERE instr(lower(d.fact_id || char(10) || coalesce(i.envelope, '')), m.value) > 0)`;
+        WHERE instr(lower(d.fact_id || char(10) || coalesce(${envelope}, '')), m.value) > 0)`;
 }
 
 /** Those that still wait for an endpoint that is off are not made any more: their instances find that when they look again. */

@@ -4,7 +4,7 @@ import { attemptEffect } from "../../src/engine/guard/attempt.ts";
 import { Run } from "../../src/engine/guard/run.ts";
 import { defineStep, type EffectCall, historyOf, retryInstance, upstreamRefused } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
-import type { Attempt } from "../../src/engine/recorder/entry.ts";
+import type { Attempt } from "../../src/engine/store/inbox/entry.ts";
 import {
   behave,
   dieAt,

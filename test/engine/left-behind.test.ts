@@ -132,7 +132,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
     // What another process would write, where the platform does not end it with the run.
     const key = { instanceId, step: "mail", item: "", generation: 1 };
-    const { position, after, caught, token, epoch } = entry as never as import("../../src/engine/recorder/entry.ts").Seen;
+    const { position, after, caught, token, epoch } = entry as never as import("../../src/engine/store/inbox/entry.ts").Seen;
     const late = { key, position, after, caught, aloneAs: null, class: "once" as const, token, epoch, startsRun: false, undoable: false };
     const said = await recorderOf(probeEnv, instanceId).record(late, {
       output: "1",

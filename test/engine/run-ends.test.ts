@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import type { RowStatement } from "../../src/engine/contract/sql.ts";
 import { type Done, defineStep, effectsOf, resolveDoubt, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
-import { finishInstance, selectRun } from "../../src/engine/recorder/inbox.ts";
 import { GroupCommit } from "../../src/engine/store/group-commit.ts";
+import { finishInstance, selectRun } from "../../src/engine/store/instances/run.ts";
 import { operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";
 import { errorOf, held, outputOf, platformOf, platformReaches, restartLab, runLab } from "./lab.ts";
 import { effect, retry } from "./operating.ts";

@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { HEARTBEAT_MS } from "../../src/engine/guard/step.ts";
 import { type Done, defineStep, planRetry, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
-import type { End } from "../../src/engine/recorder/inbox.ts";
+import type { End } from "../../src/engine/store/instances/run.ts";
 import { deliver, envelopeOf, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
 import { errorOf, held, LAB, platformReaches, runLab } from "./lab.ts";
 

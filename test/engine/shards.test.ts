@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { digest } from "../../src/engine/index.ts";
 import { recorderName, recorderOf } from "../../src/engine/recorder/client.ts";
-import type { Attempt } from "../../src/engine/recorder/entry.ts";
+import type { Attempt } from "../../src/engine/store/inbox/entry.ts";
 import { fresh, probeEnv, rows } from "./harness.ts";
 
 const OUTCOME = { outputRef: null, statements: [], messages: [], error: null };

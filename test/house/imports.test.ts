@@ -11,7 +11,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/store": ["engine/contract"],
   "engine/recorder": ["engine/contract", "engine/store"],
   "engine/observe": ["engine/contract"],
-  "engine/guard": ["engine/contract", "engine/recorder", "engine/signals", "engine/observe"],
+  "engine/guard": ["engine/contract", "engine/store", "engine/recorder", "engine/signals", "engine/observe"],
   "engine/signals": ["engine/contract", "engine/store"],
   "engine/topology": ["engine/contract", "engine/guard"],
   "engine/intake": [

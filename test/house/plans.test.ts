@@ -8,11 +8,13 @@ const ROOT = join(import.meta.dirname, "../..");
 
 /** Statements that scan or sort more than one instance's rows, and why that does not grow with the years. Everything else reads what it answers from an index. */
 const READS_ALL: Record<string, string> = {
-  "keeper/prune-rows.ts removeFrom": "Tokens and the audit, once a day: an index would be a written row for each.",
-  "keeper/prune-rows.ts pruneScheduleRuns": "Once a day: an index would be a written row for each run.",
+  "store/actions.ts removeActions": "The audit, once a day: an index would be a written row for each.",
+  "store/tokens.ts removeExpired": "Tokens, once a day: an index would be a written row for each.",
+  "store/schedule-runs.ts removeRuns": "Once a day: an index would be a written row for each run.",
   "keeper/prune-objects.ts refsAmong": "An index that holds only messages whose payload is in R2, once a day.",
   "operate/instances.ts listEffects": "An index that holds only what is in doubt.",
-  "signals/assign.ts assignSignals": "Sorts the events and waits of the subjects that a batch is about.",
+  "store/outbox.ts removeUnsentOf": "The outbox, which holds only what is unconfirmed, when a tenant is deleted.",
+  "store/waits.ts assignEvents": "Sorts the events and waits of the subjects that a batch is about.",
   "operate/instances.ts listInstances":
     "What is open, from an index that holds nothing else; sorted, because the keeper's order is another.",
 };

@@ -104,6 +104,11 @@ function notBindable(value: object, text: string): MillraceError {
   );
 }
 
+/** A list of values for `IN`, however long, as one parameter: sql`id IN ${among(ids)}`. */
+export function among(values: readonly SqlValue[]): Statement {
+  return sql`(SELECT value FROM json_each(${JSON.stringify(values)}))`;
+}
+
 /** The condition `column = value`, or nothing when no value is asked for: so the database can use the column's index when there is one. */
 export function andEquals(column: Fragment, value: SqlValue | undefined): Statement {
   return value === undefined ? sql`` : sql`AND ${column} = ${value}`;

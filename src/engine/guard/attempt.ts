@@ -6,7 +6,7 @@ import { formatEntryKey, upstreamKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import { type TraceContext, traceHeaders } from "../contract/trace.ts";
 import { logAttempt } from "../observe/instances.ts";
-import type { Attempt, Entry } from "../recorder/entry.ts";
+import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import { advise, inDevelopment } from "./advice.ts";
 import { claim, underLease } from "./claim.ts";
 import { describeFailure } from "./failure.ts";

@@ -5,7 +5,7 @@ import { formatEntryKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import { logAttempt } from "../observe/instances.ts";
 import type { RecorderClient } from "../recorder/client.ts";
-import type { Attempt, Entry } from "../recorder/entry.ts";
+import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import { describeFailure } from "./failure.ts";
 import type { Place } from "./place.ts";
 import { type Settled, stored } from "./record.ts";

@@ -1,7 +1,7 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logEnd, loggedInstance } from "../observe/instances.ts";
-import type { End } from "../recorder/inbox.ts";
+import type { End } from "../store/instances/run.ts";
 import type { Failure } from "./failure.ts";
 import type { Platform } from "./platform.ts";
 import type { Run } from "./run.ts";

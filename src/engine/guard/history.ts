@@ -1,7 +1,7 @@
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
-import type { Seen } from "../recorder/entry.ts";
-import { UNDONE } from "../recorder/inbox.ts";
+import type { Seen } from "../store/inbox/entry.ts";
+import { UNDONE } from "../store/inbox/outcome.ts";
 
 /** The name on the platform of a step, or of one of its parallel calls. */
 export function labelOf(name: string, item: string): string {

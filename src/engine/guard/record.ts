@@ -1,7 +1,7 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { digest, formatEntryKey } from "../contract/ids.ts";
-import type { Attempt, Entry } from "../recorder/entry.ts";
+import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import { addressEmitted } from "./emit.ts";
 import { type PackedOutput, packOutput } from "./output.ts";
 import type { Place } from "./place.ts";

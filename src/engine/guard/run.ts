@@ -3,7 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
-import type { Attempt, Entry, RecordedClass, Seen } from "../recorder/entry.ts";
+import type { Attempt, Entry, RecordedClass, Seen } from "../store/inbox/entry.ts";
 import { Course, NAMING_MS } from "./course.ts";
 import type { Failure } from "./failure.ts";
 import { Failures } from "./failures.ts";

@@ -1,8 +1,8 @@
 import { MillraceError, messageOf } from "../contract/errors.ts";
-import type { Seen } from "../recorder/entry.ts";
-import { nextGeneration, takenBack, UNDONE } from "../recorder/inbox.ts";
 import { type Approval, knownAnswer } from "../signals/approval.ts";
 import { heldSignal } from "../signals/wait.ts";
+import type { Seen } from "../store/inbox/entry.ts";
+import { nextGeneration, takenBack, UNDONE } from "../store/inbox/outcome.ts";
 import { askerAt } from "./approve.ts";
 import { attemptCommit, attemptEffect } from "./attempt.ts";
 import { NAMING_MS } from "./course.ts";

@@ -2,16 +2,19 @@ import { workflowBinding } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { instanceId } from "../contract/ids.ts";
-import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
-import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
+import { rowChunks, sql } from "../contract/sql.ts";
 import { logDelivery } from "../observe/deliveries.ts";
+import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
+import { markDead } from "../store/instances/accept.ts";
+import type { Identity } from "../store/instances/keys.ts";
+import { watchAgain } from "../store/instances/look.ts";
+import type { InstanceStatus } from "../store/instances/status.ts";
+import { confirm } from "../store/outbox.ts";
 import { batch as atomic, query } from "../store/retry.ts";
-import { confirm, watchAgain } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
 import { isOfOneMessage } from "./hopeless.ts";
-import type { Identity } from "./identity.ts";
-import { type DeadLetter, deadLetter, envelopeIn, insertDeadLetters, letterId } from "./letter.ts";
+import { deadLetter, envelopeIn, letterId } from "./letter.ts";
 import { askPlatform } from "./platform.ts";
 import { keyReused } from "./reuse.ts";
 
@@ -96,11 +99,12 @@ async function store(intake: Intake, ends: readonly End[]): Promise<ReadonlyMap<
 async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<void> {
   const envelopes = ends.flatMap(({ envelope }) => envelope ?? []);
   const kept = ends.flatMap(({ kept: id }) => id ?? []);
+  const dead = ends.flatMap(({ dead, letter }) =>
+    dead && letter ? [{ id: dead.id, fingerprint: dead.fingerprint, letter: letter.id }] : [],
+  );
   await atomic(env.DB, [
     ...rowChunks(ends.flatMap(({ letter }) => letter ?? [])).map((chunk) => insertDeadLetters(chunk)),
-    ...markDead(
-      ends.flatMap(({ dead, letter }) => (dead && letter ? [{ id: dead.id, fingerprint: dead.fingerprint, letter: letter.id }] : [])),
-    ),
+    ...(dead.length > 0 ? [markDead(dead)] : []),
     ...(kept.length > 0 ? [watchAgain(kept)] : []),
     ...confirm(envelopes),
   ]);
@@ -111,7 +115,7 @@ async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<vo
 interface Owner extends Identity {
   letter: string;
   workflow: string;
-  status: string;
+  status: InstanceStatus | "pruned";
   queue: string | null;
 }
 
@@ -164,19 +168,4 @@ function isBound(env: object, workflow: string): boolean {
   } catch {
     return false;
   }
-}
-
-/**
- * Commands that cannot start as they are: the keeper leaves them to the operator from here on. Not those whose letter an operator has settled
- * before, because it was another copy's: with no open letter nobody could do anything about them.
- */
-function markDead(rows: readonly (Identity & { letter: string })[]): Statement[] {
-  if (rows.length === 0) return [];
-  return [
-    sql`
-      UPDATE instances SET status = 'dead', updated_at = ${now}, seen = 1, check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      FROM json_each(${JSON.stringify(rows)}) d
-      WHERE instances.id = d.value->>'id' AND instances.fingerprint = d.value->>'fingerprint' AND instances.status IN ('accepted', 'queued')
-        AND EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.id = d.value->>'letter' AND dead_letters.state = 'open')`,
-  ];
 }

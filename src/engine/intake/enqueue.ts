@@ -7,10 +7,13 @@ import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } fro
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
+import { type AcceptedRow, insertAccepted } from "../store/instances/accept.ts";
+import { type Identity, selectKnown } from "../store/instances/keys.ts";
+import type { InstanceStatus } from "../store/instances/status.ts";
 import { namedBatch } from "../store/named.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { type Acceptance, type AcceptedRow, acceptance, acceptanceChunks, insertAccepted, outgoing, selectKnown } from "./accept.ts";
-import { byIdentity, firstOf, type Identity, identityOf } from "./identity.ts";
+import { type Acceptance, acceptance, acceptanceChunks, outgoing } from "./accept.ts";
+import { byIdentity, firstOf, identityOf } from "./identity.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 
 /** A command as somebody asks for it. */
@@ -101,7 +104,7 @@ async function accept(
   const written = await namedBatch(env.DB, {
     also,
     fresh: acceptanceChunks(acceptances).map((rows) => insertAccepted(rows, provided)),
-    known: [selectKnown(acceptances.map(({ id }) => id))],
+    known: selectKnown(acceptances.map(({ id }) => id)),
   });
   const fresh = byIdentity(written.fresh as unknown as AcceptedRow[]);
   const rows = new Map((written.known as unknown as KnownRow[]).map((row) => [row.id, row]));
@@ -177,7 +180,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
 }
 
 interface KnownRow extends Identity {
-  status: string;
+  status: InstanceStatus | "pruned";
   correlation_id: string | null;
 }
 

@@ -1,8 +1,8 @@
 import type { QueueDefinition } from "../contract/queue.ts";
+import { expectLater } from "../store/outbox.ts";
 import { batch as atomic } from "../store/retry.ts";
 import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { expectLater } from "./accept.ts";
 import { handleBatch } from "./batch.ts";
 import type { Consumer, Intake } from "./consumer.ts";
 import { follow, memo } from "./follow.ts";

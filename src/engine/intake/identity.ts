@@ -1,12 +1,4 @@
-/**
- * What a message asks for under which name. The instance's id says who wants it, of whom, under which key; the fingerprint says what.
- * Two messages of one id may ask for different things: the row of that id decides which of them was accepted. So nothing in this room
- * is looked up by an id alone, but the row itself.
- */
-export interface Identity {
-  readonly id: string;
-  readonly fingerprint: string;
-}
+import type { Identity } from "../store/instances/keys.ts";
 
 /** An identity as one text. */
 export function identityOf({ id, fingerprint }: Identity): string {

@@ -1,28 +1,9 @@
 import { type Envelope, envelopeSchema } from "../contract/envelope.ts";
-import { codeOf, type Issue, MillraceError, messageOf } from "../contract/errors.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
 import { byteLength } from "../contract/limits.ts";
-import { now, type Statement, sql } from "../contract/sql.ts";
 import { beginning, shortened, textOf } from "../contract/text.ts";
-
-/** A message nobody will deliver again, with everything known about why. */
-export interface DeadLetter {
-  readonly id: string;
-  readonly queue: string;
-  /** The message as it came, as JSON text. */
-  readonly body: string;
-  /** Null when it names no tenant that there could be: operators who see what is unattributed see it. */
-  readonly tenantId: string | null;
-  readonly messageType: string | null;
-  readonly idempotencyKey: string | null;
-  readonly correlationId: string | null;
-  readonly reason: string;
-  readonly error: string;
-  readonly issues: readonly Issue[] | null;
-  readonly attempts: number;
-  readonly firstAt: number;
-  readonly instanceId: string | null;
-}
+import type { DeadLetter } from "../store/dead-letters.ts";
 
 /** What is known of a message when it is given up. */
 export interface GivenUp {
@@ -89,16 +70,6 @@ function saidBy({ acceptance: _proof, created_at: _when, traceparent: _hop, trac
 /** The envelope of a message that may be anything; undefined when it has none. */
 export function envelopeIn(body: unknown): Envelope | undefined {
   return isWritable(body) ? envelopeSchema.safeParse(body).data : undefined;
-}
-
-/** Stores dead letters; one that is stored already stays as it is, whatever became of it. */
-export function insertDeadLetters(rows: string, still: Statement = sql`true`): Statement {
-  return sql`
-    INSERT INTO dead_letters (id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, body, reason, issues, error, attempts, first_at, captured_at)
-    SELECT l.value->>'id', l.value->>'tenantId', l.value->>'queue', l.value->>'messageType', l.value->>'idempotencyKey', l.value->>'correlationId',
-      l.value->>'instanceId', l.value->>'body', l.value->>'reason', l.value->'issues', l.value->>'error', l.value->>'attempts', l.value->>'firstAt', ${now}
-    FROM json_each(${rows}) l WHERE ${still}
-    ON CONFLICT (id) DO NOTHING`;
 }
 
 /** Bytes of a message that are kept. A queue carries 128 KB, which may be several times as much once it is JSON; D1 takes less than 2 MB for a row. */

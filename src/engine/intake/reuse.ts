@@ -3,7 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { fingerprintOf } from "../contract/ids.ts";
 import { unpackPayload } from "../contract/payload.ts";
-import { sql } from "../contract/sql.ts";
+import { among, sql } from "../contract/sql.ts";
 import { query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { Acceptance } from "./accept.ts";
@@ -24,10 +24,9 @@ export function keyReused({ idempotency_key, message_type }: Pick<Envelope, "ide
  */
 export async function sameWork(env: EngineEnv, catalog: Catalog, asked: readonly Acceptance[]): Promise<ReadonlySet<Acceptance>> {
   if (asked.length === 0) return new Set();
-  const ids = JSON.stringify(asked.map(({ id }) => id));
   const rows = await query<{ id: string; envelope: string }>(
     env.DB,
-    sql`SELECT id, envelope FROM instances WHERE id IN (SELECT value FROM json_each(${ids}))`,
+    sql`SELECT id, envelope FROM instances WHERE id IN ${among(asked.map(({ id }) => id))}`,
   );
   const stored = new Map(rows.map(({ id, envelope }) => [id, envelope]));
   const same = await Promise.all(

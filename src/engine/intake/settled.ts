@@ -1,6 +1,6 @@
 import { sql } from "../contract/sql.ts";
+import { confirm } from "../store/outbox.ts";
 import { batch as atomic, query } from "../store/retry.ts";
-import { confirm } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
 import { envelopeIn, letterId, textField } from "./letter.ts";
 

@@ -6,10 +6,11 @@ import { assertKnownFields, decodePayload } from "../contract/message.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
 import { namedBatch } from "../store/named.ts";
+import { type KnownEvent, selectStated } from "../store/stated-events.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { asRefusal, type CommandRequest, type Requester } from "./enqueue.ts";
 import { keyReused } from "./reuse.ts";
-import { insertStated, isRepeat, type KnownEvent, type Statable, selectStated, statable, statedId } from "./stated.ts";
+import { insertStated, isRepeat, type Statable, statable, statedId } from "./stated.ts";
 
 /** An event as somebody outside states it. */
 export interface EventRequest extends Omit<CommandRequest, "delaySeconds" | "idempotencyKey"> {
@@ -44,7 +45,7 @@ export async function stateEvents(
   // Of equal keys in one request the first is taken, as it would be of two requests.
   const firsts = asked.filter((one, index) => asked.findIndex(({ id }) => id === one.id) === index);
   await crashPoint("A01 before an event commits");
-  const written = await namedBatch(env.DB, { ...insertStated(firsts), known: [selectStated(firsts.map(({ id }) => id))] });
+  const written = await namedBatch(env.DB, { ...insertStated(firsts), known: selectStated(firsts.map(({ id }) => id)) });
   const fresh = new Set(written.fresh.map(({ id }) => String(id)));
   const known = new Map((written.known as unknown as KnownEvent[]).map((row) => [row.id, row]));
   await crashPoint("A03 event committed, not sent");

@@ -1,9 +1,9 @@
 import type { Envelope } from "../contract/envelope.ts";
 import { digest, fingerprintOf, messageId } from "../contract/ids.ts";
-import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
 import { payloadFingerprint } from "../contract/payload.ts";
-import { now, rowChunks, type Statement, sql } from "../contract/sql.ts";
-import type { Outgoing } from "../recorder/entry.ts";
+import { rowChunks, type Statement } from "../contract/sql.ts";
+import { insertStatedMessages, type Outgoing } from "../store/outbox.ts";
+import { insertStatedEvents, type KnownEvent } from "../store/stated-events.ts";
 
 /** An event that is about to be taken from outside. */
 export interface Statable {
@@ -15,15 +15,6 @@ export interface Statable {
   readonly said: string;
   readonly envelope: Envelope;
   readonly message: Outgoing;
-}
-
-/** What is known of a key. */
-export interface KnownEvent {
-  id: string;
-  fingerprint: string;
-  said: string;
-  /** Null when the event began a job of its own, which has the event's name. */
-  correlation_id: string | null;
 }
 
 /** Names the event that somebody states under a key: 32 hex characters. What a step emits is never called so: its name has a dot (`eventKey`). */
@@ -67,28 +58,5 @@ export function insertStated(events: readonly Statable[]): { messages: Statement
       correlationId: correlation_id === id ? null : correlation_id,
     })),
   );
-  return {
-    messages: messages.map(
-      (rows) => sql`
-        INSERT INTO outbox (id, queue, body, due_at)
-        SELECT value->'message'->>'id', value->'message'->>'queue', value->'message'->>'body', ${now} + ${CONFIRM_WITHIN_MS}
-        FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM stated_events WHERE stated_events.id = unhex(value->>'id'))
-        ON CONFLICT (id) DO NOTHING`,
-    ),
-    fresh: keys.map(
-      (rows) => sql`
-        INSERT INTO stated_events (id, fingerprint, said, correlation_id, stated_at)
-        SELECT unhex(value->>'id'), unhex(value->>'fingerprint'), unhex(value->>'said'), value->>'correlationId', ${now}
-        FROM json_each(${rows}) WHERE true
-        ON CONFLICT (id) DO NOTHING
-        RETURNING lower(hex(id)) AS id`,
-    ),
-  };
-}
-
-/** What is known of these keys. */
-export function selectStated(ids: readonly string[]): Statement {
-  return sql`
-    SELECT lower(hex(id)) AS id, lower(hex(fingerprint)) AS fingerprint, lower(hex(said)) AS said, correlation_id
-    FROM stated_events WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
+  return { messages: messages.map(insertStatedMessages), fresh: keys.map(insertStatedEvents) };
 }

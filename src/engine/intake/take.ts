@@ -4,24 +4,20 @@ import type { Envelope } from "../contract/envelope.ts";
 import { signalId } from "../contract/ids.ts";
 import { mergeRows, type RowStatement, rowChunks } from "../contract/sql.ts";
 import { relay } from "../recorder/relay.ts";
-import { type Assigned, assignSignals, insertSignals, reusedAmong, wake } from "../signals/assign.ts";
+import { type Assigned, assignSignals, reusedAmong, wake } from "../signals/assign.ts";
+import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
+import { type AcceptedRow, insertAccepted, takeIn } from "../store/instances/accept.ts";
+import { selectKnown } from "../store/instances/keys.ts";
+import { watchAgain } from "../store/instances/look.ts";
 import { namedBatch } from "../store/named.ts";
+import { confirm } from "../store/outbox.ts";
 import { batch as atomic, query } from "../store/retry.ts";
-import {
-  type Acceptance,
-  type AcceptedRow,
-  acceptanceChunks,
-  confirm,
-  insertAccepted,
-  outgoing,
-  selectKnown,
-  takeIn,
-  watchAgain,
-} from "./accept.ts";
+import { insertSignals } from "../store/signals.ts";
+import { type Acceptance, acceptanceChunks, outgoing } from "./accept.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { isOfOneMessage, isRefusedRow } from "./hopeless.ts";
 import { byIdentity, firstOf, identityOf } from "./identity.ts";
-import { type DeadLetter, deadLetter, insertDeadLetters } from "./letter.ts";
+import { deadLetter } from "./letter.ts";
 import { keyReused, sameWork } from "./reuse.ts";
 import { startInTurn } from "./start.ts";
 

@@ -2,18 +2,20 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { platformId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
-import { now, type Statement, sql } from "../contract/sql.ts";
+import { among, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { within } from "../contract/within.ts";
-import { markStarted } from "../intake/accept.ts";
 import { askPlatform } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { type LoggedInstance, logEnd } from "../observe/instances.ts";
-import { type End, finishInstance, markRunning } from "../recorder/inbox.ts";
 import { tellAgain } from "../signals/assign.ts";
+import { markStarted } from "../store/instances/accept.ts";
+import { noteLooked } from "../store/instances/look.ts";
+import { type End, finishInstance, markRunning, revive } from "../store/instances/run.ts";
+import { UNDER_WAY } from "../store/instances/status.ts";
 import { batch, query } from "../store/retry.ts";
 import { oldestWaiting } from "./backlog.ts";
-import { dueInstances, noteLooked, type Open, pauseMs } from "./open-instances.ts";
+import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
 
 /** Instances looked at in one portion. */
 const ROWS = 200;
@@ -110,7 +112,8 @@ async function ask(env: EngineEnv, row: Open): Promise<Finding> {
     case "unreachable":
       return "leave";
     case "unknown":
-      return OPEN.has(row.status) ? "start" : "settled";
+      // What ended, or an operator has skipped, is never created anew.
+      return UNDER_WAY.has(row.status) ? "start" : "settled";
     case "complete":
       return { status: row.undo === null ? "complete" : "terminated", error: null };
     case "terminated":
@@ -125,9 +128,6 @@ async function ask(env: EngineEnv, row: Open): Promise<Finding> {
   }
 }
 
-/** What may be created anew when the platform has lost it. What ended, or an operator has skipped, never is. */
-const OPEN: ReadonlySet<string> = new Set(["accepted", "queued", "running", "waiting", "in_doubt", "paused"]);
-
 /** Its row says that it ended, as far as anybody knew: a last look shows whether the platform says so too. */
 function isOver({ status }: Open): boolean {
   return status === "errored" || status === "dead";
@@ -138,20 +138,12 @@ function failure({ status }: Open, message: string): Finding {
   return { status: "errored", error: JSON.stringify({ step: "", code: "step_failed", message, attempts: 0 }) };
 }
 
-/** The row took it for over, and it runs. */
-function revive({ id, run }: Open): Statement {
-  return sql`
-    UPDATE instances SET status = 'running', error = NULL, updated_at = ${now}
-    WHERE id = ${id} AND run = ${run} AND status IN ('errored', 'dead')`;
-}
-
 /** Creates instances on the platform. Answers the platform's word on those that it did not take. */
 async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap<string, string>> {
   if (rows.length === 0) return new Map();
-  const ids = JSON.stringify(rows.map(({ id }) => id));
   const kept = await query<{ id: string; envelope: string }>(
     env.DB,
-    sql`SELECT id, envelope FROM instances WHERE id IN (SELECT value FROM json_each(${ids}))`,
+    sql`SELECT id, envelope FROM instances WHERE id IN ${among(rows.map(({ id }) => id))}`,
   );
   const envelopes = new Map(kept.map(({ id, envelope }) => [id, JSON.parse(envelope) as Envelope]));
   const { failed } = await startInstances(

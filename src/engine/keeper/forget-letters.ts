@@ -1,12 +1,12 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { codeOf, messageOf } from "../contract/errors.ts";
-import { CONFIRM_WITHIN_MS } from "../contract/patience.ts";
 import { now, rowChunks, sql } from "../contract/sql.ts";
 import { nameIn } from "../intake/letter.ts";
 import { aboutLetter } from "../operate/about-letter.ts";
-import type { Outgoing } from "../recorder/entry.ts";
 import { relay } from "../recorder/relay.ts";
+import { removeOpenLetters } from "../store/dead-letters.ts";
 import { namedBatch } from "../store/named.ts";
+import { insertLastWords, type Outgoing } from "../store/outbox.ts";
 import { query } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 
@@ -31,7 +31,8 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
   const old = await query<OldLetter>(
     env.DB,
     sql`
-      SELECT id, tenant_id AS tenantId, queue, message_type AS messageType, idempotency_key AS idempotencyKey, correlation_id AS correlationId, reason
+      SELECT id, tenant_id AS tenantId, queue, message_type AS messageType, idempotency_key AS idempotencyKey,
+        correlation_id AS correlationId, reason
       FROM dead_letters WHERE state = 'open' AND captured_at <= ${now} - ${keepMs}
         AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.id = dead_letters.instance_id AND instances.status = 'dead')
       LIMIT ${LETTERS}`,
@@ -39,18 +40,11 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
   if (old.length === 0) return 0;
   const because = `Nobody looked after it for ${Math.round(keepMs / DAY_MS)} days.`;
   const said = (await Promise.all(old.map((letter) => saidOf(env, catalog, letter, because)))).filter((one) => one !== undefined);
-  const ids = JSON.stringify(said.map(({ id }) => id));
   const messages = said.flatMap(({ id, about }) => about.map((message) => ({ ...message, letter: id })));
   // Somebody may have replayed or skipped one since: it stays, and nothing is said of it.
-  const open = sql`EXISTS (SELECT 1 FROM dead_letters WHERE id = m.value->>'letter' AND state = 'open')`;
   const { gone } = await namedBatch(env.DB, {
-    said: rowChunks(messages).map(
-      (rows) => sql`
-        INSERT INTO outbox (id, queue, body, due_at)
-        SELECT m.value->>'id', m.value->>'queue', m.value->>'body', ${now} + ${CONFIRM_WITHIN_MS} FROM json_each(${rows}) m WHERE ${open}
-        ON CONFLICT (id) DO NOTHING`,
-    ),
-    gone: [sql`DELETE FROM dead_letters WHERE id IN (SELECT value FROM json_each(${ids})) AND state = 'open' RETURNING id`],
+    said: rowChunks(messages).map(insertLastWords),
+    gone: removeOpenLetters(said.map(({ id }) => id)),
   });
   const forgotten = new Set(gone.map(({ id }) => id));
   await relay(

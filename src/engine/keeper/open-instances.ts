@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { now, type Statement, sql } from "../contract/sql.ts";
+import { now, sql } from "../contract/sql.ts";
+import type { InstanceStatus } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 
 /** An instance that is due to be looked at. */
@@ -10,7 +11,7 @@ export interface Open {
   tenant_id: string;
   subject: string;
   correlation_id: string;
-  status: string;
+  status: InstanceStatus;
   queue: string | null;
   undo: string | null;
   run: number;
@@ -29,33 +30,12 @@ export function dueInstances(env: EngineEnv, line: "unseen" | "seen", limit: num
   return query<Open>(
     env.DB,
     sql`
-      SELECT id, workflow, tenant_id, subject, correlation_id, status, queue, undo, run, accepted_at, check_at, ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms,
+      SELECT id, workflow, tenant_id, subject, correlation_id, status, queue, undo, run, accepted_at, check_at,
+        ${now} - check_at AS overdue_ms, ${now} - accepted_at AS age_ms, ${now} - updated_at AS since_ms,
         EXISTS (SELECT 1 FROM actions WHERE applied_at IS NULL AND actions.instance_id = instances.id) AS promised
       FROM instances INDEXED BY instances_to_check
       WHERE seen = ${line === "seen" ? 1 : 0} AND check_at <= ${now} ORDER BY check_at LIMIT ${limit}`,
   );
-}
-
-/** When an instance is looked at next, and what this look has found out about it. */
-export interface Looked {
-  id: string;
-  /** The due time that the look went by: an instance that somebody has asked for since keeps its new one. */
-  check_at: number;
-  /** Null: never, unless something happens to it. */
-  pauseMs: number | null;
-  seen: boolean;
-  /** The platform says that it sleeps, or waits. */
-  hibernates: boolean;
-}
-
-/** Writes down that instances were looked at: one row each, and its place in the keeper's line. */
-export function noteLooked(looked: readonly Looked[]): Statement {
-  return sql`
-    UPDATE instances SET check_at = ${now} + (l.value->>'pauseMs'), seen = max(seen, l.value->>'seen'),
-      status = iif(l.value->>'hibernates' AND status IN ('accepted', 'queued', 'running'), 'waiting', status),
-      updated_at = iif(l.value->>'hibernates' AND status IN ('accepted', 'queued', 'running'), ${now}, updated_at)
-    FROM json_each(${JSON.stringify(looked)}) l
-    WHERE instances.id = l.value->>'id' AND check_at = l.value->>'check_at'`;
 }
 
 const DAY_MS = 86_400_000;

@@ -1,6 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { now, type Statement, sql } from "../contract/sql.ts";
+import { type Statement, sql } from "../contract/sql.ts";
 import { query } from "../store/retry.ts";
+import { removeStatedEvents } from "../store/stated-events.ts";
+import { removeTombstones } from "../store/tombstones.ts";
 import type { Slice } from "./rule.ts";
 
 /** Rows looked through in one slice: they are small. */
@@ -19,10 +21,7 @@ export function pruneTombstones(env: EngineEnv, keepMs: number, from: string | n
     walked: sql`
       SELECT lower(hex(max(id))) AS last, count(*) AS count
       FROM (SELECT id FROM tombstones WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
-    old: (last) => sql`
-      DELETE FROM tombstones
-      WHERE id > unhex(${from ?? ""}) AND id <= unhex(${last}) AND pruned_day < unixepoch() / 86400 - ${keepMs / DAY_MS}
-      RETURNING 1 AS gone`,
+    old: (last) => removeTombstones({ from: from ?? "", last }, keepMs / DAY_MS),
   });
 }
 
@@ -32,9 +31,7 @@ export function pruneStated(env: EngineEnv, keepMs: number, from: string | null)
     walked: sql`
       SELECT lower(hex(max(id))) AS last, count(*) AS count
       FROM (SELECT id FROM stated_events WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
-    old: (last) => sql`
-      DELETE FROM stated_events WHERE id > unhex(${from ?? ""}) AND id <= unhex(${last}) AND stated_at <= ${now} - ${keepMs}
-      RETURNING 1 AS gone`,
+    old: (last) => removeStatedEvents({ from: from ?? "", last }, keepMs),
   });
 }
 

@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { sql } from "../contract/sql.ts";
+import { among, sql } from "../contract/sql.ts";
 import { query } from "../store/retry.ts";
 import type { Slice } from "./rule.ts";
 
@@ -39,10 +39,7 @@ const refOf = (key: string) => `r2://${key}`;
 const instanceOf = (key: string) => key.split("/")[2] ?? "";
 
 async function instancesAmong(env: EngineEnv, ids: readonly string[]): Promise<Set<string>> {
-  const found = await query<{ id: string }>(
-    env.DB,
-    sql`SELECT id FROM instances WHERE id IN (SELECT value FROM json_each(${JSON.stringify([...new Set(ids)])}))`,
-  );
+  const found = await query<{ id: string }>(env.DB, sql`SELECT id FROM instances WHERE id IN ${among([...new Set(ids)])}`);
   return new Set(found.map(({ id }) => id));
 }
 

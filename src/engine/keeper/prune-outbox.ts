@@ -1,9 +1,10 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { now, rowChunks, sql } from "../contract/sql.ts";
-import { type DeadLetter, deadLetter, envelopeIn, insertDeadLetters } from "../intake/letter.ts";
+import { deadLetter, envelopeIn } from "../intake/letter.ts";
+import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
 import { namedBatch } from "../store/named.ts";
+import { isStuck, MAX_PAUSE_MS, removeStuck } from "../store/outbox.ts";
 import { query } from "../store/retry.ts";
-import { MAX_PAUSE_MS } from "./resend-outbox.ts";
 
 const ROWS = 100;
 /** Pauses of a row's first tries, shorter than the longest. */
@@ -18,18 +19,19 @@ export async function giveUpOutbox(env: EngineEnv, keepMs: number): Promise<numb
   const tries = Math.ceil(keepMs / MAX_PAUSE_MS) + SHORT_PAUSES;
   const stuck = await query<Stuck>(
     env.DB,
-    sql`SELECT id, queue, body, error, attempts, ${now} - ${keepMs} AS long_ago FROM outbox WHERE attempts >= ${tries} AND error IS NOT NULL LIMIT ${ROWS}`,
+    sql`SELECT id, queue, body, error, attempts, ${now} - ${keepMs} AS long_ago FROM outbox WHERE ${isStuck(tries)} LIMIT ${ROWS}`,
   );
   if (stuck.length === 0) return 0;
   // Its consumer may have confirmed one since: only rows that are still there become letters.
-  const still = sql`attempts >= ${tries} AND error IS NOT NULL`;
   const letters = stuck.map((row) => ({ ...letterOf(row), outboxId: row.id }));
-  const ids = JSON.stringify(stuck.map(({ id }) => id));
   const written = await namedBatch(env.DB, {
     letters: rowChunks(letters).map((chunk) =>
-      insertDeadLetters(chunk, sql`EXISTS (SELECT 1 FROM outbox WHERE outbox.id = l.value->>'outboxId' AND ${still})`),
+      insertDeadLetters(chunk, sql`EXISTS (SELECT 1 FROM outbox WHERE outbox.id = l.value->>'outboxId' AND ${isStuck(tries)})`),
     ),
-    gone: [sql`DELETE FROM outbox WHERE id IN (SELECT value FROM json_each(${ids})) AND ${still} RETURNING id`],
+    gone: removeStuck(
+      stuck.map(({ id }) => id),
+      tries,
+    ),
   });
   console.error(JSON.stringify({ log: "dead_letters", queue: "outbox", captured: written.gone.length }));
   return written.gone.length;

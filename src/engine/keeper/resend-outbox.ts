@@ -1,16 +1,14 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { CONFIRM_WITHIN_MS, type Portion } from "../contract/patience.ts";
-import { fragment, now, sql } from "../contract/sql.ts";
+import type { Portion } from "../contract/patience.ts";
+import { now, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import type { Outgoing } from "../recorder/entry.ts";
 import { relay } from "../recorder/relay.ts";
+import { noteResent, type Outgoing, SENT_AT } from "../store/outbox.ts";
 import { batch, query } from "../store/retry.ts";
 import { oldestWaiting } from "./backlog.ts";
 
 /** Rows of one round: bounded, so that a round ends; oldest first, so that none is forgotten. */
 const ROWS = 500;
-/** Longest pause between two sends of one message. */
-export const MAX_PAUSE_MS = 600_000;
 
 interface OutboxRow {
   id: string;
@@ -21,9 +19,6 @@ interface OutboxRow {
   /** Why it was not, the last time. */
   error: string | null;
 }
-
-/** A message that nobody has looked at was sent when it was committed. The time of a look says nothing of it. */
-const SENT_AT = fragment(`coalesce(sent_at, due_at - ${CONFIRM_WITHIN_MS})`);
 
 /**
  * Sends committed messages that no consumer has confirmed. Each row backs off by itself, so that one no queue will take holds
@@ -47,13 +42,6 @@ export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   );
   const errors = Object.fromEntries(failures.map(({ id, error }) => [id, beginning(error, 500)]));
   const sent = lost.map(({ id }) => id).filter((id) => !(id in errors));
-  await batch(env.DB, [
-    sql`
-      UPDATE outbox SET attempts = attempts + 1,
-        sent_at = iif(id IN (SELECT value FROM json_each(${JSON.stringify(sent)})), ${now}, ${SENT_AT}),
-        error = json_extract(${JSON.stringify(errors)}, '$."' || id || '"'),
-        due_at = ${now} + min(${CONFIRM_WITHIN_MS} * (1 << min(attempts, 6)), ${MAX_PAUSE_MS})
-      WHERE id IN (SELECT value FROM json_each(${JSON.stringify(rows.map((row) => row.id))}))`,
-  ]);
+  await batch(env.DB, [noteResent({ looked: rows.map(({ id }) => id), sent, errors })]);
   return { did: lost.length - failures.length, more: rows.length === ROWS };
 }

@@ -3,7 +3,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { messageId } from "../contract/ids.ts";
 import { shortened } from "../contract/text.ts";
 import { newTrace } from "../contract/trace.ts";
-import type { Outgoing } from "../recorder/entry.ts";
+import type { Outgoing } from "../store/outbox.ts";
 import type { Catalog, SkippedLetter } from "../topology/catalog.ts";
 
 /** A dead letter that is given up. */

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { sql } from "../contract/sql.ts";
+import type { Action, ActionResult, Operator } from "../store/actions.ts";
 import { query } from "../store/retry.ts";
-import type { Action, Operator } from "./audit.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /** One operator action, as people read it. */
@@ -15,7 +15,7 @@ export interface AuditRow {
   reason: string;
   detail: Record<string, unknown> | null;
   /** `no_change` when somebody else had been faster, or there was nothing to do; `failed` when the platform could not be told within a day. */
-  result: "applied" | "no_change" | "failed";
+  result: ActionResult;
   at: number;
   /** When the platform had heard of it too; null while the keeper still owes that. */
   appliedAt: number | null;

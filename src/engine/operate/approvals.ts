@@ -1,12 +1,15 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { andEquals, fragment, now, type Statement, sql } from "../contract/sql.ts";
-import { answerQuestion, askerOf, markAnswered, SOMEBODY_WAITS } from "../signals/approval.ts";
-import { batch, query } from "../store/retry.ts";
+import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import { askerOf } from "../signals/approval.ts";
+import { applied, audit, type Operator } from "../store/actions.ts";
+import { type ApprovalState, answerQuestion, SOMEBODY_WAITS } from "../store/approvals.ts";
+import { lookAfterAnswer } from "../store/instances/look.ts";
+import { markAnswered } from "../store/instances/wait.ts";
+import { namedBatch } from "../store/named.ts";
+import { query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
-import { applied, audit, type Operator } from "./audit.ts";
 import { getInstance, type Instance } from "./instances.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
@@ -18,7 +21,7 @@ export interface ApprovalRow {
   step: string;
   question: string;
   details: Record<string, unknown> | null;
-  state: "pending" | "approved" | "rejected";
+  state: ApprovalState;
   /** What becomes true if nobody answers until `dueAt`. */
   otherwise: "approve" | "reject";
   dueAt: number;
@@ -87,19 +90,16 @@ export async function decideApproval(
   const actionId = crypto.randomUUID();
   const approved = decision === "approve";
   const verb = approved ? "approve" : "reject_approval";
-  const results = await batch(env.DB, [
-    answerQuestion(by.tenantId, id, { approved, by: by.actor, reason }),
-    audit(by, { id: actionId, verb, target: id, instanceId, reason }, true),
-    markAnswered(by.tenantId, instanceId),
-    sql`
-      UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('running', 'waiting')
-        AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`,
-    selectApproval(by, id),
-    applied(actionId),
-  ]);
-  if (results.at(-1)?.[0]?.result !== "applied")
-    throw tooLate(found(results.at(-2) ?? []), await getInstance(env, by, instanceId), approved ? "approved" : "rejected");
+  const { tenantId } = by;
+  const { now, action } = await namedBatch(env.DB, {
+    answered: answerQuestion({ id, instanceId, tenantId, approved, by: by.actor, reason }),
+    audited: audit(by, { id: actionId, verb, target: id, instanceId, reason }, true),
+    goesOn: [markAnswered(tenantId, instanceId), lookAfterAnswer(tenantId, instanceId)],
+    now: selectApproval(by, id),
+    action: applied(actionId),
+  });
+  if (action[0]?.result !== "applied")
+    throw tooLate(found(now), await getInstance(env, by, instanceId), approved ? "approved" : "rejected");
   await crashPoint("answered, not told");
   await applyAction(env, actionId);
   return { actionId, instanceId };

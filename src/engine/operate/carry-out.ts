@@ -3,12 +3,13 @@ import { crashPoint } from "../contract/crash-points.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { platformId } from "../contract/ids.ts";
-import { now, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { doubtEventType } from "../guard/doubt.ts";
 import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { type Approval, answerEventType } from "../signals/approval.ts";
+import { noteRestarted } from "../store/actions.ts";
+import type { InstanceStatus } from "../store/instances/status.ts";
 import { batch } from "../store/retry.ts";
 import { tellHeld } from "./tell-held.ts";
 
@@ -30,7 +31,7 @@ export interface OpenAction {
   /** When this retry has restarted its run. */
   restarted_at: number | null;
   run: number;
-  status: string;
+  status: InstanceStatus;
   workflow: string;
   envelope: string;
   undo: string | null;
@@ -93,7 +94,7 @@ async function begin(env: EngineEnv, instance: WorkflowInstance, action: OpenAct
   const { from_step: name } = action;
   const begun = name ? instance.restart({ from: { name } }).catch(() => instance.restart()) : instance.restart();
   await within(begun);
-  await batch(env.DB, [sql`UPDATE actions SET restarted_at = ${now} WHERE id = ${action.id}`]);
+  await batch(env.DB, [noteRestarted(action.id)]);
   await crashPoint("restarted, not told");
 }
 

@@ -1,7 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Issue, MillraceError } from "../contract/errors.ts";
-import { andEquals, fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
+import type { LetterState } from "../store/dead-letters.ts";
 import { batch, query } from "../store/retry.ts";
 import type { Asker } from "./may-ask.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
@@ -21,7 +22,7 @@ export interface DeadLetterRow {
   attempts: number;
   firstAt: number;
   capturedAt: number;
-  state: "open" | "replayed" | "skipped";
+  state: LetterState;
   /** The message as it came; only when one letter is asked for. */
   body?: unknown;
 }
@@ -80,11 +81,6 @@ export async function getDeadLetter(env: EngineEnv, by: DeadLetterReader, id: st
   if (!row)
     throw new MillraceError("dead_letter_not_found", `There is no dead letter ${beginning(id, 64)}. List them with GET /v1/dead-letters.`);
   return { ...asRow(row), body: JSON.parse(String(row.body)) };
-}
-
-/** Moves an open letter on. Whether it changed a row decides the whole action: a second click finds it settled. */
-export function settleLetter(id: string, state: "replayed" | "skipped") {
-  return sql`UPDATE dead_letters SET state = ${state}, settled_at = ${now} WHERE id = ${id} AND state = 'open'`;
 }
 
 function asRow(row: Record<string, unknown>): DeadLetterRow {

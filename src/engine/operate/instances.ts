@@ -9,9 +9,11 @@ import { beginning } from "../contract/text.ts";
 import type { Failure } from "../guard/failure.ts";
 import { readResult } from "../guard/output.ts";
 import { askPlatform } from "../intake/platform.ts";
-import { UNDONE } from "../recorder/inbox.ts";
+import type { Operator } from "../store/actions.ts";
+import type { EntryState, RecordedClass } from "../store/inbox/entry.ts";
+import { UNDONE } from "../store/inbox/outcome.ts";
+import type { InstanceStatus } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
-import type { Operator } from "./audit.ts";
 import { keysetPage, type Page, type PageRequest, type Position } from "./paging.ts";
 import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";
 
@@ -19,7 +21,7 @@ import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";
 export interface Instance {
   id: string;
   workflow: string;
-  status: string;
+  status: InstanceStatus;
   messageType: string;
   idempotencyKey: string;
   correlationId: string;
@@ -101,7 +103,8 @@ async function endOfLook({ DB }: EngineEnv, by: Operator, { since = 0 }: Instanc
 
 /**
  * The index with the fewest rows: a job's own; of what stopped or waits for a person; of what is open, among all tenants'; or else the
- * tenant's by time. Conditions stand in it as text: a partial index serves none that is bound.
+ * tenant's by time. Conditions stand in it as text: a partial index serves none that is bound. The last one has its index's very words, with a
+ * status that no row has.
  */
 function whereTheyAre({ correlation, status }: InstanceFilter): Statement {
   if (correlation !== undefined) return sql`INDEXED BY instances_by_correlation WHERE correlation_id = ${correlation}`;
@@ -174,8 +177,8 @@ export interface Effect {
   step: string;
   item: string;
   generation: number;
-  class: string;
-  state: string;
+  class: RecordedClass;
+  state: EntryState;
   /** What it is to an undo: an effect that the code, as it was then, could take back; one that stays; or one that took another back. */
   undo: "can" | "stays" | "is";
   /** True for one that was taken back; another that is superseded was done once more, and may have happened. */
@@ -251,7 +254,7 @@ function asInstance(row: Record<string, unknown>): Instance {
   return {
     id: String(row.id),
     workflow: String(row.workflow),
-    status: String(row.status),
+    status: row.status as InstanceStatus,
     messageType: String(row.message_type),
     idempotencyKey: String(row.idempotency_key),
     correlationId: String(row.correlation_id),
@@ -273,8 +276,8 @@ function asEffect(row: Record<string, unknown>): Effect {
   return {
     key: formatEntryKey(key),
     ...key,
-    class: String(row.class),
-    state: String(row.state),
+    class: row.class as RecordedClass,
+    state: row.state as EntryState,
     undo: Number(row.position) < 0 ? "is" : row.undoable === 1 ? "can" : "stays",
     takenBack: row.state === "superseded" && row.token === UNDONE,
     epoch: Number(row.epoch),

@@ -1,7 +1,7 @@
 import { MillraceError } from "../contract/errors.ts";
 import { type Door, type MessageDefinition, OPEN } from "../contract/message.ts";
+import type { Operator } from "../store/actions.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import type { Operator } from "./audit.ts";
 import type { Scope } from "./tokens.ts";
 
 /** Somebody outside: a person or a program behind a token. */

@@ -1,6 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { now, type SqlValue, type Statement, sql } from "../contract/sql.ts";
+import { among, type SqlValue, type Statement, sql } from "../contract/sql.ts";
+import { removeQuestions } from "../store/approvals.ts";
+import { removeEntries } from "../store/inbox/remove.ts";
+import { deleteInstances, isOpenOf, terminateInstances } from "../store/instances/remove.ts";
+import { removeUnsentOf } from "../store/outbox.ts";
 import { batch, query } from "../store/retry.ts";
+import { removeWaits } from "../store/waits.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
 /** The engine's tables that name the tenant of each row, with what tells a row from the tenant's others. Instances go by themselves, with what belongs to them. */
@@ -20,19 +25,13 @@ const ROWS = 1000;
 
 /** Ends some of a tenant's instances that are under way, but for one: nobody starts or retries them again. Answers how many. */
 export async function stopInstances(env: EngineEnv, tenantId: string, except: string): Promise<number> {
-  const open = sql`tenant_id = ${tenantId} AND id <> ${except} AND status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`;
   const found = await query<PlatformInstance & Record<string, unknown>>(
     env.DB,
-    sql`SELECT id, workflow, undo FROM instances WHERE ${open} LIMIT ${INSTANCES}`,
+    sql`SELECT id, workflow, undo FROM instances WHERE ${isOpenOf(tenantId, except)} LIMIT ${INSTANCES}`,
   );
   if (found.length === 0) return 0;
-  const ids = JSON.stringify(found.map(({ id }) => id));
-  await query(
-    env.DB,
-    sql`
-      UPDATE instances SET status = 'terminated', check_at = NULL, run = run + 1, updated_at = ${now}
-      WHERE ${open} AND id IN (SELECT value FROM json_each(${ids}))`,
-  );
+  const ids = found.map(({ id }) => id);
+  await query(env.DB, terminateInstances(ids, tenantId, except));
   for (const instance of found) await deleteOnPlatform(env, instance);
   return found.length;
 }
@@ -45,19 +44,19 @@ export async function removeInstances(env: EngineEnv, tenantId: string, except: 
   );
   if (found.length === 0) return 0;
   for (const instance of found) await deleteOnPlatform(env, instance);
-  const among = sql`(SELECT value FROM json_each(${JSON.stringify(found.map(({ id }) => id))}))`;
+  const ids = found.map(({ id }) => id);
   await batch(env.DB, [
-    sql`DELETE FROM inbox WHERE instance_id IN ${among}`,
-    sql`DELETE FROM waits WHERE instance_id IN ${among}`,
-    sql`DELETE FROM approvals WHERE instance_id IN ${among}`,
-    sql`DELETE FROM instances WHERE id IN ${among} AND tenant_id = ${tenantId}`,
+    removeEntries(sql`instance_id IN ${among(ids)}`),
+    removeWaits(sql`instance_id IN ${among(ids)}`),
+    removeQuestions(sql`instance_id IN ${among(ids)}`),
+    deleteInstances(ids, tenantId),
   ]);
   return found.length;
 }
 
 /** Removes a tenant's messages that nobody has confirmed. Reads the outbox, which holds only such. */
 export async function removeUnsent(env: EngineEnv, tenantId: string): Promise<number> {
-  return removed(env, ["DELETE FROM outbox WHERE body->>'tenant_id' = ?1 RETURNING 1 AS gone"], [tenantId]);
+  return (await query(env.DB, removeUnsentOf(tenantId))).length;
 }
 
 /** Removes some of a tenant's rows of a table that names it. Answers how many. The statement is put together from a list: it begins with the tenant. */

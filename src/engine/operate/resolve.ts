@@ -2,13 +2,15 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
-import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { fragment, now, type Statement, sql } from "../contract/sql.ts";
-import { type PackedOutput, packOutput } from "../guard/output.ts";
-import { nextGeneration } from "../recorder/inbox.ts";
-import { batch } from "../store/retry.ts";
+import { sql } from "../contract/sql.ts";
+import { packOutput } from "../guard/output.ts";
+import { applied, audit, type Operator } from "../store/actions.ts";
+import { settleDoubt } from "../store/inbox/doubts.ts";
+import { nextGeneration } from "../store/inbox/outcome.ts";
+import { resumeResolved } from "../store/instances/wait.ts";
+import { namedBatch } from "../store/named.ts";
+import { query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
-import { applied, audit, type Operator } from "./audit.ts";
 
 /**
  * A person's answer to a doubt.
@@ -35,28 +37,25 @@ export async function resolveDoubt(
   // As the engine writes it, because the run waits under that: base64 and JSON let one key be spelled in several ways.
   const target = formatEntryKey(key);
   const actionId = crypto.randomUUID();
-  const found = await batch(env.DB, [
+  const [before] = await query(
+    env.DB,
     sql`
       SELECT e.state, iif(i.undo IS NULL, i.status, 'being undone') AS status FROM inbox e JOIN instances i ON i.id = e.instance_id
       WHERE e.instance_id = ${instanceId} AND e.step = ${step} AND e.item = ${item} AND e.generation = ${generation}
         AND i.tenant_id = ${by.tenantId}`,
-  ]);
-  const [before] = found[0] ?? [];
+  );
   if (before === undefined) throw notFound();
 
   const path = `${by.tenantId}/${instanceId}/${digest("operator", actionId)}`;
   const output = await packOutput(env.PAYLOADS, path, resolution.verb === "confirm" ? resolution.output : undefined);
-  const results = await batch(env.DB, [
-    settle(key, resolution, output),
-    audit(by, { id: actionId, verb: resolution.verb, target, instanceId, reason }, true),
-    ...(resolution.verb === "retry_anyway" ? [nextGeneration(key)] : []),
-    sql`
-      UPDATE instances SET status = 'running', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE id = ${instanceId} AND status = 'in_doubt'
-        AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`,
-    applied(actionId),
-  ]);
-  if (results.at(-1)?.[0]?.result !== "applied") {
+  const { action } = await namedBatch(env.DB, {
+    settled: settleDoubt(key, resolution.verb, output),
+    audited: audit(by, { id: actionId, verb: resolution.verb, target, instanceId, reason }, true),
+    again: resolution.verb === "retry_anyway" ? nextGeneration(key) : [],
+    resumed: resumeResolved(instanceId),
+    action: applied(actionId),
+  });
+  if (action[0]?.result !== "applied") {
     throw nothingToResolve(String(before.state), String(before.status), resolution);
   }
   await crashPoint("resolved, not told");
@@ -71,35 +70,6 @@ function nothingToResolve(state: string, status: string, { verb }: Resolution): 
       : `The effect is ${state}, not in doubt: there is nothing to resolve.`;
   return new MillraceError("invalid_transition", why, { from: state, to: verb });
 }
-
-type Key = NonNullable<ReturnType<typeof parseEntryKey>>;
-
-/**
- * Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its
- * step's next attempt, together with the rows and messages that belong to it; where those were written with what a person had said before,
- * they stay.
- */
-function settle({ instanceId, step, item, generation }: Key, resolution: Resolution, { output, outputRef }: PackedOutput): Statement {
-  const state = resolution.verb === "confirm" ? "confirmed" : resolution.verb === "reject" ? "failed" : "superseded";
-  return sql`
-    UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef}, error = NULL,
-      epoch = epoch + 1, token = 'operator', lease_until = NULL, updated_at = ${now}
-    WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}
-      AND ((state = 'in_doubt' AND (${resolution.verb} <> 'retry_anyway' OR NOT ${OVER}))
-        OR (${resolution.verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${ENDED}))))`;
-}
-
-const OUTPUT_LOST = fragment("(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)");
-const WRITTEN_AS_GIVEN = fragment("(state = 'done' AND token = 'operator')");
-const GIVEN = fragment(`(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})`);
-/** While its instance runs, the first answer holds: a second click changes nothing. */
-const ENDED = fragment(
-  "EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ('errored', 'terminated'))",
-);
-
-/** Nobody would run an effect of it again: no operator's retry can begin another run, or it is being undone. */
-const OVER = fragment(`EXISTS (SELECT 1 FROM instances i
-    WHERE i.id = inbox.instance_id AND (i.status IN ('complete', 'skipped') OR (i.undo IS NOT NULL AND inbox.position >= 0)))`);
 
 function notFound(): MillraceError {
   return new MillraceError("effect_not_found", "There is no such effect. List those in doubt with GET /v1/effects?state=in_doubt.");

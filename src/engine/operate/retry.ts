@@ -1,17 +1,19 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { now, sql } from "../contract/sql.ts";
+import { sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
 import { FRESH_MS } from "../guard/fresh.ts";
 import { labelOf } from "../guard/history.ts";
-import { forgetFailure, wentOnFrom } from "../recorder/caught.ts";
-import { leaveDoubts, markInDoubt } from "../recorder/doubts.ts";
-import { forgetTold, reopenWait } from "../signals/wait.ts";
-import { batch, query } from "../store/retry.ts";
+import { applied, audit, type Operator } from "../store/actions.ts";
+import { forgetFailure, wentOnFrom } from "../store/inbox/caught.ts";
+import { leaveDoubts } from "../store/inbox/doubts.ts";
+import { beginRetry } from "../store/instances/run.ts";
+import { markInDoubt } from "../store/instances/wait.ts";
+import { namedBatch } from "../store/named.ts";
+import { query } from "../store/retry.ts";
+import { forgetTold, reopenWait } from "../store/waits.ts";
 import { applyAction } from "./apply.ts";
-import { applied, audit, type Operator } from "./audit.ts";
 import { historyOf } from "./history.ts";
 import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
 import { leftBehind, triedAnew, wentOnTo } from "./left.ts";
@@ -102,13 +104,18 @@ export async function retryInstance(
   const actionId = crypto.randomUUID();
   // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
   const told = triedAnew(left, run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
-  const results = await batch(env.DB, [
-    sql`
-      UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${isUndone(instance) ? null : JSON.stringify(told)},
-        undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('errored', 'terminated') AND run < ${run}
-        AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,
-    audit(
+  const begin = {
+    id: instanceId,
+    tenantId: by.tenantId,
+    run,
+    left: isUndone(instance) ? null : JSON.stringify(told),
+    named,
+    wentOn,
+    again,
+  };
+  const { action } = await namedBatch(env.DB, {
+    begun: beginRetry(begin),
+    audited: audit(
       by,
       {
         id: actionId,
@@ -121,15 +128,15 @@ export async function retryInstance(
       true,
     ),
     // An undo finds what there was by what the code had caught.
-    ...(failed === null || isBeingUndone(instance)
-      ? []
-      : [forgetFailure(instanceId, failed, actionId), reopenWait(instanceId, failed, actionId)]),
-    forgetTold(instanceId, actionId),
-    leaveDoubts(instanceId, actionId),
-    markInDoubt(instanceId),
-    applied(actionId),
-  ]);
-  if (results.at(-1)?.[0]?.result !== "applied") throw await refusal(env, instance, named, wentOn, again);
+    anew:
+      failed === null || isBeingUndone(instance)
+        ? []
+        : [forgetFailure(instanceId, failed, actionId), reopenWait(instanceId, failed, actionId)],
+    told: forgetTold(instanceId, actionId),
+    doubts: [leaveDoubts(instanceId, actionId), markInDoubt(instanceId)],
+    action: applied(actionId),
+  });
+  if (action[0]?.result !== "applied") throw await refusal(env, instance, named, wentOn, again);
   await crashPoint("retry promised, not applied");
   await applyAction(env, actionId);
   return { actionId, from };

@@ -1,5 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { SqlValue, Statement } from "../contract/sql.ts";
+import { OVER } from "../store/instances/status.ts";
 import { batch } from "../store/retry.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
@@ -63,7 +64,6 @@ export interface Rewritten {
 const ROWS = 500;
 /** Updates committed together. */
 const UPDATES = 50;
-const OVER: ReadonlySet<unknown> = new Set(["complete", "terminated", "skipped", "errored", "dead"]);
 
 interface Walk {
   tenantId: string;

@@ -3,22 +3,25 @@ import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { outboxId } from "../contract/ids.ts";
 import { assertKnownFields } from "../contract/message.ts";
-import { CONFIRM_WITHIN_MS, KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { payloadFingerprint, unpackPayload } from "../contract/payload.ts";
-import { now, type Statement, sql } from "../contract/sql.ts";
+import { sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
-import { type Acceptance, acceptance, selectKnown } from "../intake/accept.ts";
+import { type Acceptance, acceptance } from "../intake/accept.ts";
 import { envelopeIn, nameIn, textField } from "../intake/letter.ts";
 import { readMessage } from "../intake/read.ts";
 import { keyReused, sameWork } from "../intake/reuse.ts";
-import type { Outgoing } from "../recorder/entry.ts";
 import { relay } from "../recorder/relay.ts";
+import { applied, audit } from "../store/actions.ts";
+import { settleLetter } from "../store/dead-letters.ts";
+import { acceptAgain, skipInstance } from "../store/instances/accept.ts";
+import { selectKnown } from "../store/instances/keys.ts";
+import { namedBatch } from "../store/named.ts";
+import { dropOutgoing, type Outgoing, sendBehind } from "../store/outbox.ts";
 import { batch, query } from "../store/retry.ts";
 import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { aboutLetter } from "./about-letter.ts";
-import { applied, audit } from "./audit.ts";
-import { type DeadLetterReader, type DeadLetterRow, getDeadLetter, settleLetter } from "./dead-letters.ts";
+import { type DeadLetterReader, type DeadLetterRow, getDeadLetter } from "./dead-letters.ts";
 import { assertMaySay } from "./may-ask.ts";
 
 /** What a replay did: sent the message again, or found nothing left to do. */
@@ -71,9 +74,9 @@ export async function replayDeadLetter(
   const before = original ? payloadFingerprint(original) : null;
   if (command) await assertKeyIsFree(env, catalog, command, before);
   const outgoing: Outgoing = { id: outboxId(envelope), queue: letter.queue, delaySeconds: 0, body: JSON.stringify(envelope) };
-  const results = await batch(env.DB, [
-    settleLetter(id, "replayed"),
-    audit(
+  const { row, action } = await namedBatch(env.DB, {
+    settled: settleLetter(id, "replayed"),
+    audited: audit(
       by,
       {
         id: actionId,
@@ -85,13 +88,13 @@ export async function replayDeadLetter(
       },
       false,
     ),
-    ...(command ? acceptAgain(command, before, actionId) : [sendAgain(outgoing, actionId)]),
-    ...(command ? [sql`SELECT status FROM instances WHERE id = ${command.id}`] : []),
-    applied(actionId),
-  ]);
-  const won = results.at(-1)?.[0]?.result === "applied";
+    again: command ? acceptAgain(command, before, actionId) : sendBehind(outgoing, actionId),
+    row: command ? sql`SELECT status FROM instances WHERE id = ${command.id}` : [],
+    action: applied(actionId),
+  });
+  const won = action[0]?.result === "applied";
   // A key without a row is a pruned one: its tombstone lets nothing run under it again.
-  const status = command ? String(results.at(-2)?.[0]?.status ?? "pruned") : "accepted";
+  const status = command ? String(row[0]?.status ?? "pruned") : "accepted";
   const sent = won && status === "accepted";
   if (sent) await relay(env, [outgoing]);
   return {
@@ -122,14 +125,14 @@ export async function skipDeadLetter(
   const message = envelopeIn(letter.body);
   const known = { ...letter, tenantId: by.tenantId, correlationId: nameIn(letter.body, "correlation_id") };
   const said = await aboutLetter(env, catalog, known, { because: reason, actor: by.actor, source: "operator" });
-  const results = await batch(env.DB, [
-    settleLetter(id, "skipped"),
-    audit(by, { id: actionId, verb: "skip", target: id, instanceId: letter.instanceId, reason }, false),
-    ...(message ? [skipInstance(letter, message, actionId), forget(message, actionId)] : []),
-    ...said.map((message) => sendAgain(message, actionId)),
-    applied(actionId),
-  ]);
-  const skipped = results.at(-1)?.[0]?.result === "applied";
+  const { action } = await namedBatch(env.DB, {
+    settled: settleLetter(id, "skipped"),
+    audited: audit(by, { id: actionId, verb: "skip", target: id, instanceId: letter.instanceId, reason }, false),
+    given: message ? [skipInstance(letter.instanceId, payloadFingerprint(message), actionId), dropOutgoing(message, actionId)] : [],
+    said: said.map((message) => sendBehind(message, actionId)),
+    action: applied(actionId),
+  });
+  const skipped = action[0]?.result === "applied";
   if (skipped) await relay(env, said);
   return { actionId, skipped };
 }
@@ -206,45 +209,4 @@ async function payloadOf(env: EngineEnv, { definition, envelope, payload }: Read
     const issues = [{ path: "payload_ref", message: "names nothing that is kept for this tenant" }];
     throw new MillraceError("invalid_envelope", messageOf(error), { issues });
   });
-}
-
-/** A command that never started is given up with its letter, unless the row is that of another message. */
-function skipInstance(letter: DeadLetterRow, message: Envelope, actionId: string): Statement {
-  return sql`
-    UPDATE instances SET status = 'skipped', updated_at = ${now}, check_at = NULL
-    WHERE id = ${letter.instanceId} AND status = 'dead' AND fingerprint = ${payloadFingerprint(message)}
-      AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
-}
-
-/** Nothing sends it again. */
-function forget(message: Envelope, actionId: string): Statement {
-  return sql`
-    DELETE FROM outbox WHERE id = ${outboxId(message)} AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
-}
-
-/** Accepts the command once more: a new row for one that never had any, and its own row for one that died before it started. */
-function acceptAgain({ id, workflow, envelope, fingerprint, queue }: Acceptance, before: string | null, actionId: string): Statement[] {
-  return [
-    sql`
-      INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
-        envelope, queue, status, accepted_at, updated_at, check_at)
-      SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key},
-        ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${JSON.stringify(envelope)}, ${queue},
-        'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')
-        AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}))
-      ON CONFLICT (id) DO UPDATE SET
-        status = 'accepted', correlation_id = excluded.correlation_id, causation_id = excluded.causation_id, subject = excluded.subject,
-        envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at,
-        check_at = excluded.check_at
-      WHERE instances.status = 'dead' AND instances.fingerprint IN (excluded.fingerprint, ${before})`,
-  ];
-}
-
-function sendAgain(message: Outgoing, actionId: string): Statement {
-  return sql`
-    INSERT INTO outbox (id, queue, body, due_at)
-    SELECT ${message.id}, ${message.queue}, ${message.body}, ${now} + ${CONFIRM_WITHIN_MS}
-    WHERE EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')
-    ON CONFLICT (id) DO NOTHING`;
 }

@@ -1,9 +1,11 @@
 import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { type Statement, sql } from "../contract/sql.ts";
+import { type Action, audit, type Operator } from "../store/actions.ts";
+import { namedBatch } from "../store/named.ts";
 import { batch, query } from "../store/retry.ts";
-import { type Action, audit, type Operator } from "./audit.ts";
+import { insertToken, removeToken, SHOWN } from "../store/tokens.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /**
@@ -96,8 +98,8 @@ export async function issueToken(
   }
   const { id, text, insert } = newToken(grant);
   const done = action("mint", id, reason, { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString() });
-  const [rows = []] = await batch(env.DB, [insert, audit(by, done, false)]);
-  const [row] = rows as unknown as StoredGrant[];
+  const { minted } = await namedBatch(env.DB, { minted: insert, audited: audit(by, done, false) });
+  const [row] = minted as unknown as StoredGrant[];
   if (!row) throw tooMany();
   return { text, token: asTokenRow(row) };
 }
@@ -130,8 +132,7 @@ export async function revokeToken(env: Pick<EngineEnv, "DB">, by: Operator, id: 
   const [found] = await query<StoredGrant>(env.DB, selectTokens(sql`tenant_id = ${by.tenantId} AND id = ${id}`));
   if (!found) return false;
   const done = action("revoke", id, reason, { actor: found.actor });
-  const remove = sql`DELETE FROM tokens WHERE tenant_id = ${by.tenantId} AND id = ${id}`;
-  await batch(env.DB, [remove, audit(by, done, false)]);
+  await batch(env.DB, [removeToken(by.tenantId, id), audit(by, done, false)]);
   cache.delete(id);
   return true;
 }
@@ -139,13 +140,8 @@ export async function revokeToken(env: Pick<EngineEnv, "DB">, by: Operator, id: 
 function newToken({ tenantId, actor, scopes, expiresAt }: Grant): { id: string; text: string; insert: Statement } {
   const id = randomBytes(8).toString("hex");
   const secret = randomBytes(32).toString("base64url");
-  // The insert may be repeated over a blip of the database: finding its own row there is success.
-  const insert = sql`
-    INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at)
-    SELECT ${id}, ${hashOf(secret).toString("hex")}, ${tenantId}, ${actor}, ${scopes.join(" ")}, ${now}, ${expiresAt ?? null}
-    WHERE (SELECT count(*) FROM tokens WHERE tenant_id = ${tenantId}) < ${MAX_TOKENS} OR EXISTS (SELECT 1 FROM tokens WHERE id = ${id})
-    ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE tokens.hash = excluded.hash
-    RETURNING ${COLUMNS}`;
+  const row = { id, hash: hashOf(secret).toString("hex"), tenantId, actor, scopes, expiresAt: expiresAt ?? null };
+  const insert = insertToken(row, MAX_TOKENS);
   return { id, text: `mr_${id}_${secret}`, insert };
 }
 
@@ -193,10 +189,8 @@ async function read(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Pr
   return row;
 }
 
-const COLUMNS = fragment("id, actor, scopes, created_at, expires_at");
-
 function selectTokens(where: Statement): Statement {
-  return sql`SELECT ${COLUMNS} FROM tokens WHERE ${where}`;
+  return sql`SELECT ${SHOWN} FROM tokens WHERE ${where}`;
 }
 
 function asTokenRow({ id, actor, scopes, created_at, expires_at }: StoredGrant): TokenRow {

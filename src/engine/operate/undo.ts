@@ -1,12 +1,14 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
-import { now, type Statement, sql } from "../contract/sql.ts";
+import { sql } from "../contract/sql.ts";
 import { labelOf } from "../guard/history.ts";
-import { batch, query } from "../store/retry.ts";
+import { applied, audit, type Operator } from "../store/actions.ts";
+import { canBeTakenBack } from "../store/inbox/read.ts";
+import { beginUndo } from "../store/instances/run.ts";
+import { namedBatch } from "../store/named.ts";
+import { query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
-import { applied, audit, type Operator } from "./audit.ts";
 import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
 import { leftBehind, withItsEnd } from "./left.ts";
 
@@ -63,28 +65,18 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   const actionId = crypto.randomUUID();
   const run = instance.run + 1;
   const left = JSON.stringify(withItsEnd(await leftBehind(env, instanceId), instance));
-  const results = await batch(env.DB, [
-    sql`
-      UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left}, undo = ${actionId}, updated_at = ${now},
-        check_at = ${now} + ${KEEPER_PATIENCE_MS}
-      WHERE id = ${instanceId} AND tenant_id = ${by.tenantId} AND status IN ('complete', 'errored', 'terminated') AND undo IS NULL AND run < ${run}
-        AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')
-        AND EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(instanceId)})`,
-    audit(by, { id: actionId, verb: "undo", target: instanceId, instanceId, reason, detail: { run } }, true),
-    applied(actionId),
-  ]);
-  if (results.at(-1)?.[0]?.result !== "applied") {
+  const { action } = await namedBatch(env.DB, {
+    begun: beginUndo({ id: instanceId, tenantId: by.tenantId, run, left }, actionId),
+    audited: audit(by, { id: actionId, verb: "undo", target: instanceId, instanceId, reason, detail: { run } }, true),
+    action: applied(actionId),
+  });
+  if (action[0]?.result !== "applied") {
     const why = (await whyRefused(env, instance)) ?? "Somebody else was faster: look at it again.";
     throw new MillraceError("invalid_transition", why, { from: instance.status, to: "running" });
   }
   await crashPoint("undo promised, not applied");
   await applyAction(env, actionId);
   return { actionId };
-}
-
-/** Effects that happened, or may have, and that the code which did them can take back. */
-function canBeTakenBack(instanceId: string): Statement {
-  return sql`instance_id = ${instanceId} AND undoable = 1 AND position >= 0 AND state IN ('done', 'claimed', 'confirmed')`;
 }
 
 async function whyRefused(env: EngineEnv, { id, status, undo }: Instance): Promise<string | null> {

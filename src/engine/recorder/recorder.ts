@@ -4,11 +4,16 @@ import { crashPoint } from "../contract/crash-points.ts";
 import type { EntryKey } from "../contract/ids.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
+import { rememberFailure } from "../store/inbox/caught.ts";
+import { claim, extendLease, giveUpClaim } from "../store/inbox/claim.ts";
+import { doubtOpen } from "../store/inbox/doubts.ts";
+import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
+import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
+import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts";
+import { type End, finishInstance, markAwake, markRunning, selectLeft, selectRun } from "../store/instances/run.ts";
+import { markInDoubt, markResolved } from "../store/instances/wait.ts";
+import { insertOutgoing, type Outgoing } from "../store/outbox.ts";
 import type { Row } from "../store/retry.ts";
-import { rememberFailure, selectLeft } from "./caught.ts";
-import { doubtOpen, markInDoubt, markResolved } from "./doubts.ts";
-import type { Attempt, Entry, Outgoing, Seen } from "./entry.ts";
-import * as inbox from "./inbox.ts";
 import { relay } from "./relay.ts";
 
 /** What one attempt wants written, all of it or nothing. */
@@ -45,7 +50,7 @@ export class Recorder extends DurableObject<EngineEnv> {
    */
   history(instanceId: string): Promise<{ entries: Seen[]; left: string | null }> {
     return this.#commits.commit({
-      statements: [inbox.selectEntries(instanceId), selectLeft(instanceId)],
+      statements: [selectEntries(instanceId), selectLeft(instanceId)],
       read: ([entries, left]) => ({ entries: entries as unknown as Seen[], left: (left?.[0]?.caught as string | undefined) ?? null }),
     });
   }
@@ -53,7 +58,7 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** The output of one entry, as JSON; null when it has none, or one that is kept in R2. */
   output(key: EntryKey): Promise<string | null> {
     return this.#commits.commit({
-      statements: [inbox.selectOutput(key)],
+      statements: [selectOutput(key)],
       read: ([rows]) => (rows?.[0]?.output as string | undefined) ?? null,
     });
   }
@@ -61,7 +66,7 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** Takes a key before its effect runs, if it may be taken. */
   async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
     const doubt = attempt.class === "once" ? [markInDoubt(attempt.key.instanceId)] : [];
-    const statements = [inbox.claim(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, inbox.selectEntry(attempt.key)];
+    const statements = [claim(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, selectEntry(attempt.key)];
     try {
       return await this.#commits.commit({
         statements: [...statements, ...this.#whichRun(attempt)],
@@ -75,7 +80,7 @@ export class Recorder extends DurableObject<EngineEnv> {
         },
       });
     } catch (error) {
-      if (!inbox.isFenceRefusal(error)) throw error;
+      if (!isFenceRefusal(error)) throw error;
       return { mine: false, entry: null };
     }
   }
@@ -83,7 +88,7 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** Keeps a claim while its effect runs. False when somebody else has taken over. */
   extend(attempt: Attempt, leaseMs: number): Promise<boolean> {
     return this.#commits.commit({
-      statements: [inbox.extendLease(attempt, leaseMs)],
+      statements: [extendLease(attempt, leaseMs)],
       read: ([rows]) => rows !== undefined && rows.length > 0,
     });
   }
@@ -91,13 +96,13 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** Ends a claim whose effect threw. */
   giveUp(attempt: Attempt, ending: "failed" | "in_doubt" | "expired", error: string): Promise<void> {
     const doubt = ending === "in_doubt" ? [markInDoubt(attempt.key.instanceId)] : [];
-    return this.#commits.commit({ statements: [inbox.giveUpClaim(attempt, ending, error), ...doubt], read: () => undefined });
+    return this.#commits.commit({ statements: [giveUpClaim(attempt, ending, error), ...doubt], read: () => undefined });
   }
 
   /** The last attempt at a commit was given up. Answers what it has written all the same, before nothing of it can be written any more. */
   fence(attempt: Attempt): Promise<Entry | null> {
     return this.#commits.commit({
-      statements: [inbox.fenceCommit(attempt), inbox.selectEntry(attempt.key)],
+      statements: [fenceCommit(attempt), selectEntry(attempt.key)],
       read: ([, rows]) => onlyEntry(rows),
     });
   }
@@ -110,13 +115,13 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** Commits an outcome with its rows and messages, then relays the messages. When another attempt was first, answers with what that one stored. */
   async record(attempt: Attempt, outcome: Outcome): Promise<Answer> {
     const statements = [
-      inbox.recordOutcome(attempt, outcome),
+      recordOutcome(attempt, outcome),
       ...outcome.statements,
-      ...outcome.messages.map(inbox.insertOutgoing),
+      ...outcome.messages.map(insertOutgoing),
       ...this.#running(attempt),
       ...(attempt.class === "once" ? [markResolved(attempt.key.instanceId)] : []),
     ];
-    const already = { look: inbox.selectEntry(attempt.key), read: (rows: Row[]) => recorded(attempt, onlyEntry(rows)) };
+    const already = { look: selectEntry(attempt.key), read: (rows: Row[]) => recorded(attempt, onlyEntry(rows)) };
     let run: number | undefined;
     try {
       const answer = await this.#commits.commit<Answer | { run: number | undefined }>({
@@ -129,7 +134,7 @@ export class Recorder extends DurableObject<EngineEnv> {
       if ("mine" in answer) return answer;
       run = answer.run;
     } catch (error) {
-      if (!inbox.isFenceRefusal(error)) throw error;
+      if (!isFenceRefusal(error)) throw error;
       return this.#readBack(attempt);
     }
     await crashPoint("O01 committed, not relayed", attempt.key.instanceId);
@@ -141,7 +146,7 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** Which run an instance is in, 0 when it has no row; the action by which it is undone, or being undone; and whether it is complete. */
   runOf(instanceId: string): Promise<{ number: number; undo: string | null; complete: boolean }> {
     return this.#commits.commit({
-      statements: [inbox.selectRun(instanceId)],
+      statements: [selectRun(instanceId)],
       read: ([rows]) => {
         const row = rows?.find(({ id }) => id === instanceId);
         return { number: Number(row?.run ?? 0), undo: (row?.undo as string | undefined) ?? null, complete: row?.complete === 1 };
@@ -155,24 +160,24 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /** Notes that a run ended. Answered before it is committed, unless it must be `certain`: if it is lost, the keeper asks the platform and writes it again. */
-  async finish(end: inbox.End, certain = false): Promise<void> {
-    const committed = this.#commits.commit({ statements: [inbox.finishInstance(end)], read: () => undefined });
+  async finish(end: End, certain = false): Promise<void> {
+    const committed = this.#commits.commit({ statements: [finishInstance(end)], read: () => undefined });
     if (certain) return committed;
     this.ctx.waitUntil(committed.catch(() => undefined));
   }
 
   async #readBack(attempt: Attempt): Promise<Answer> {
-    const entry = await this.#commits.commit({ statements: [inbox.selectEntry(attempt.key)], read: ([rows]) => onlyEntry(rows) });
+    const entry = await this.#commits.commit({ statements: [selectEntry(attempt.key)], read: ([rows]) => onlyEntry(rows) });
     return recorded(attempt, entry) ?? { mine: false, entry };
   }
 
   #running(attempt: Attempt): RowStatement[] {
     const { instanceId } = attempt.key;
-    return attempt.startsRun ? [inbox.markRunning(instanceId), inbox.markAwake(instanceId)] : [];
+    return attempt.startsRun ? [markRunning(instanceId), markAwake(instanceId)] : [];
   }
 
   #whichRun({ startsRun, key }: Attempt): RowStatement[] {
-    return startsRun ? [inbox.selectRun(key.instanceId)] : [];
+    return startsRun ? [selectRun(key.instanceId)] : [];
   }
 }
 

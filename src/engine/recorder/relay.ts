@@ -2,8 +2,8 @@ import { queueBinding } from "../contract/bindings.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
 import { within } from "../contract/within.ts";
+import type { Outgoing } from "../store/outbox.ts";
 import { troubleOf } from "../store/trouble.ts";
-import type { Outgoing } from "./entry.ts";
 
 /** A queue takes at most 100 messages or 256 KB in one call; a little is left for what the platform adds. */
 const MAX_SEND_MESSAGES = 100;

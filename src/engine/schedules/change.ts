@@ -5,12 +5,15 @@ import { byteLength } from "../contract/limits.ts";
 import { assertKnownFields, type Draft, decodePayload } from "../contract/message.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { newTrace } from "../contract/trace.ts";
-import { type Action, applied, audit, type Operator } from "../operate/audit.ts";
 import { type Asker, assertMayAsk } from "../operate/may-ask.ts";
+import { type Action, applied, audit, type Operator } from "../store/actions.ts";
+import { namedBatch } from "../store/named.ts";
 import { batch, query } from "../store/retry.ts";
+import { insertRun } from "../store/schedule-runs.ts";
+import { ensureScheduled, hasRoom, isUnmoved, moveSchedule, type NewSchedule, removeSchedule, writeSchedule } from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { checkTiming, nextAfter, passedSince } from "./cron.ts";
-import { getSchedule, insertRun, isUnmoved, type Schedule, selectSchedules } from "./schedule.ts";
+import { getSchedule, type Schedule, selectSchedules } from "./schedule.ts";
 
 /** A schedule as somebody wants it. */
 export type ScheduleRequest = Pick<Schedule, "cron" | "timeZone" | "command" | "payload" | "lateMs">;
@@ -44,7 +47,7 @@ export async function putSchedule(
   await assertSendable(env, by, definition.from(payload), name);
   for (let tries = 1; tries <= TRIES; tries++) {
     const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
-    if (await writeSchedule(env, by, name, { ...request, payload }, reason, before)) return getSchedule(env, by, name);
+    if (await replace(env, by, name, { ...request, payload }, reason, before)) return getSchedule(env, by, name);
     if (before === undefined) await assertRoom(env, by);
   }
   throw new MillraceError(
@@ -54,7 +57,7 @@ export async function putSchedule(
 }
 
 /** Writes it over what was read. False where that is no longer so, or a new one has no room. */
-async function writeSchedule(
+async function replace(
   env: EngineEnv,
   by: Operator,
   name: string,
@@ -66,20 +69,13 @@ async function writeSchedule(
   const at = Date.now();
   const next = nextAfter(request, Math.max(at, takenUntil(before)));
   const done = { ...action("schedule", name, reason), detail: { cron, time_zone: timeZone, command } };
-  const results = await batch(env.DB, [
-    ...(before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : []),
-    sql`
-      ${insertSchedule(by, name, request, { at, next })} WHERE ${before ? isUnmoved(before) : hasRoom(by)}
-      ON CONFLICT (tenant_id, name) DO UPDATE SET
-        cron = excluded.cron, time_zone = excluded.time_zone, command = excluded.command, payload = excluded.payload,
-        late_ms = excluded.late_ms,
-        next_at = iif(schedules.state = 'active', excluded.next_at, NULL), revision = schedules.revision + 1,
-        changed_at = excluded.changed_at, changed_by = excluded.changed_by
-      WHERE ${before ? sql`true` : sql`false`}`,
-    audit(by, done, false),
-    applied(done.id),
-  ]);
-  return results.at(-1)?.[0]?.result === "applied";
+  const written = await namedBatch(env.DB, {
+    passed: before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : [],
+    schedule: writeSchedule(asRow(by, name, request, at, next), before, MAX_SCHEDULES),
+    audited: audit(by, done, false),
+    action: applied(done.id),
+  });
+  return written.action[0]?.result === "applied";
 }
 
 /** The last time of which something is noted: by another clock than this one it may still be to come, and it is not due again. */
@@ -102,14 +98,9 @@ function assertSmall(payload: unknown): void {
   );
 }
 
-/** The condition that a tenant may have one more. */
-function hasRoom({ tenantId }: Operator): Statement {
-  return sql`(SELECT count(*) FROM schedules WHERE tenant_id = ${tenantId}) < ${MAX_SCHEDULES}`;
-}
-
 /** Says why a new one was not written, if that is why: the bound itself stands in the write. */
 async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
-  const [found] = await query<{ room: number }>(env.DB, sql`SELECT ${hasRoom(by)} AS room`);
+  const [found] = await query<{ room: number }>(env.DB, sql`SELECT ${hasRoom(by.tenantId, MAX_SCHEDULES)} AS room`);
   if (found?.room === 1) return;
   throw new MillraceError("invalid_transition", `A tenant has at most ${MAX_SCHEDULES} schedules: end one that nobody needs first.`);
 }
@@ -117,22 +108,11 @@ async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
 /** A schedule that comes with something else, in the same write, also beyond what people may make. One of this name stays as they have it. */
 export function ensureSchedule(by: Operator, name: string, request: ScheduleRequest): Statement {
   const at = Date.now();
-  return sql`
-    ${insertSchedule(by, name, request, { at, next: nextAfter(request, at) })} WHERE true
-    ON CONFLICT (tenant_id, name) DO NOTHING`;
+  return ensureScheduled(asRow(by, name, request, at, nextAfter(request, at)));
 }
 
-function insertSchedule(
-  { tenantId, actor }: Operator,
-  name: string,
-  request: ScheduleRequest,
-  { at, next }: { at: number; next: number | null },
-): Statement {
-  const { cron, timeZone, command, payload, lateMs } = request;
-  return sql`
-    INSERT INTO schedules (tenant_id, name, cron, time_zone, command, payload, late_ms, state, next_at, changed_at, changed_by)
-    SELECT ${tenantId}, ${name}, ${cron}, ${timeZone}, ${command}, ${JSON.stringify(payload)}, ${lateMs},
-      'active', ${next}, ${at}, ${actor}`;
+function asRow({ tenantId, actor }: Operator, name: string, request: ScheduleRequest, at: number, nextAt: number | null): NewSchedule {
+  return { tenantId, name, ...request, nextAt, changedAt: at, changedBy: actor };
 }
 
 /** Nothing is due until it is resumed. Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
@@ -141,7 +121,7 @@ export async function pauseSchedule(env: EngineEnv, by: Operator, name: string, 
   const at = Date.now();
   await move(env, by, before, action("pause", name, reason), [
     ...notePassed(before, `${by.actor} paused it before it was started.`, at),
-    change(before, by, "paused", null, at),
+    moveSchedule(before, { state: "paused", nextAt: null, at, by: by.actor }),
   ]);
   return getSchedule(env, by, name);
 }
@@ -156,7 +136,7 @@ export async function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker
   const at = Date.now();
   await move(env, by, before, action("resume", name, reason), [
     ...notePassed(before, `${by.actor} resumed it.`, at),
-    change(before, by, "active", nextAfter(before, Math.max(at, takenUntil(before))), at),
+    moveSchedule(before, { state: "active", nextAt: nextAfter(before, Math.max(at, takenUntil(before))), at, by: by.actor }),
   ]);
   return getSchedule(env, by, name);
 }
@@ -166,33 +146,20 @@ export async function deleteSchedule(env: EngineEnv, by: Operator, name: string,
   const before = await getSchedule(env, by, name);
   await batch(env.DB, [
     ...notePassed(before, `${by.actor} ended it before it was started.`, Date.now()),
-    sql`DELETE FROM schedules WHERE tenant_id = ${by.tenantId} AND name = ${name}`,
+    removeSchedule(by.tenantId, name),
     audit(by, action("unschedule", name, reason), false),
   ]);
 }
 
 /** The last statement is the one whose row the action is about: the audit stands right behind it. */
 async function move(env: EngineEnv, by: Operator, before: Schedule, done: Action, statements: Statement[]): Promise<void> {
-  const results = await batch(env.DB, [...statements, audit(by, done, false), applied(done.id)]);
-  if (results.at(-1)?.[0]?.result === "applied") return;
+  const moved = await namedBatch(env.DB, { statements, audited: audit(by, done, false), action: applied(done.id) });
+  if (moved.action[0]?.result === "applied") return;
   const to = done.verb === "pause" ? "paused" : "active";
   throw new MillraceError("invalid_transition", `The schedule is ${before.state}, or somebody else has just changed it: read it again.`, {
     from: before.state,
     to,
   });
-}
-
-function change(
-  { tenantId, name, revision }: Schedule,
-  by: Operator,
-  state: Schedule["state"],
-  next: number | null,
-  at: number,
-): Statement {
-  const from = state === "paused" ? "active" : "paused";
-  return sql`
-    UPDATE schedules SET state = ${state}, next_at = ${next}, revision = revision + 1, changed_at = ${at}, changed_by = ${by.actor}
-    WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND state = ${from}`;
 }
 
 /**

@@ -2,13 +2,15 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { isTaken } from "../intake/accept.ts";
 import { enqueueIf } from "../intake/enqueue.ts";
 import { assertMaySay } from "../operate/may-ask.ts";
+import { isTaken } from "../store/instances/keys.ts";
 import { batch } from "../store/retry.ts";
+import { insertRun, isStarted } from "../store/schedule-runs.ts";
+import { isUnmoved, takeTime } from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { nextAfter, type Passed, passedSince } from "./cron.ts";
-import { insertRun, isStarted, isUnmoved, type Schedule, selectSchedules } from "./schedule.ts";
+import { type Schedule, selectSchedules } from "./schedule.ts";
 
 /** Schedules of one look. */
 const LOOK = 100;
@@ -60,7 +62,7 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at
   const late = at - passed.last > schedule.lateMs;
   const others = noteMissed(schedule, passed, late, at);
   if (late) {
-    await batch(env.DB, [...others, moveOn(schedule, at)]);
+    await batch(env.DB, [...others, takeTime(schedule, nextAfter(schedule, at))]);
     return false;
   }
 
@@ -80,13 +82,17 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at
         note("started", command.id, null, sql`${unmoved} AND NOT ${isTaken(command)}`),
         note("refused", null, KEY_TAKEN, sql`${unmoved} AND NOT ${started}`),
         ...others,
-        moveOn(schedule, at),
+        takeTime(schedule, nextAfter(schedule, at)),
       ],
       provided: started,
     })));
   if (accepted === undefined || codeOf(accepted) === "idempotency_key_reused") return false;
   if (!(accepted instanceof MillraceError)) return !accepted.replayed;
-  await batch(env.DB, [note("refused", null, beginning(accepted.message, 500), unmoved), ...others, moveOn(schedule, at)]);
+  await batch(env.DB, [
+    note("refused", null, beginning(accepted.message, 500), unmoved),
+    ...others,
+    takeTime(schedule, nextAfter(schedule, at)),
+  ]);
   return false;
 }
 
@@ -109,11 +115,4 @@ function noteMissed(schedule: Schedule, { last, earlier }: Passed, late: boolean
   const reason = late ? "Nobody was there to start it in time." : "Nobody was there to start it before a later time came.";
   const run = { dueAt: schedule.nextAt, untilAt: missed.until, times: missed.count, instanceId: null, reason };
   return [insertRun(schedule, { ...run, state: "missed" }, at, isUnmoved(schedule))];
-}
-
-/** Takes the time: the next one is due. The last of the notes, because they ask whether the schedule is still as it was read. */
-function moveOn(schedule: Schedule, at: number): Statement {
-  return sql`
-    UPDATE schedules SET next_at = ${nextAfter(schedule, at)}
-    WHERE tenant_id = ${schedule.tenantId} AND name = ${schedule.name} AND revision = ${schedule.revision} AND next_at = ${schedule.nextAt}`;
 }

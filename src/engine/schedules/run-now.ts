@@ -3,12 +3,13 @@ import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import type { SaidTrace } from "../contract/trace.ts";
-import { isKnown } from "../intake/accept.ts";
 import { type Accepted, enqueueIf } from "../intake/enqueue.ts";
-import { audit } from "../operate/audit.ts";
 import { type Asker, assertMayAsk } from "../operate/may-ask.ts";
+import { audit } from "../store/actions.ts";
+import { isKnown } from "../store/instances/keys.ts";
+import { insertHandRun, isHandRun } from "../store/schedule-runs.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { findHandRun, getSchedule, insertHandRun, isHandRun } from "./schedule.ts";
+import { findHandRun, getSchedule } from "./schedule.ts";
 
 /** A run as it is answered: which instance, and whether it was there before. */
 type Run = Pick<Accepted, "instanceId" | "replayed">;

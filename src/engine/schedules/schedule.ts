@@ -2,9 +2,11 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import type { Operator } from "../operate/audit.ts";
 import { keysetPage, type Page, type PageRequest } from "../operate/paging.ts";
+import type { Operator } from "../store/actions.ts";
 import { query } from "../store/retry.ts";
+import type { Named, ScheduleRun } from "../store/schedule-runs.ts";
+import type { ScheduleState } from "../store/schedules.ts";
 
 /** A command that is due by the clock. */
 export interface Schedule {
@@ -16,29 +18,13 @@ export interface Schedule {
   payload: unknown;
   /** Milliseconds: a run that would begin later than this is missed. */
   lateMs: number;
-  state: "active" | "paused";
+  state: ScheduleState;
   /** Null while it is paused, and when its pattern has no more times. */
   nextAt: number | null;
   revision: number;
   changedAt: number;
   changedBy: string;
   lastRun: ScheduleRun | null;
-}
-
-/**
- * What became of a time that was due. `started`: its command was accepted · `by_hand`: somebody ran it · `refused`: the command is not
- * valid (any more) · `missed`: nothing ran then · `paused`: nothing was to run then.
- */
-export interface ScheduleRun {
-  dueAt: number;
-  state: "started" | "by_hand" | "refused" | "missed" | "paused";
-  /** The last of the times it tells of; the same as `dueAt` where it is one. */
-  untilAt: number;
-  /** How many times it tells of. */
-  times: number;
-  instanceId: string | null;
-  reason: string | null;
-  notedAt: number;
 }
 
 const RUN = fragment(
@@ -91,58 +77,6 @@ export function listScheduleRuns(env: EngineEnv, by: Operator, name: string, req
       return rows.map(({ run }) => JSON.parse(run) as ScheduleRun);
     },
   );
-}
-
-/** Whose schedule, by name. */
-type Named = Pick<Schedule, "tenantId" | "name">;
-
-/** Notes what became of one time, or of several, if this is so when it is written. A repeat changes nothing. */
-export function insertRun({ tenantId, name }: Named, run: Omit<ScheduleRun, "notedAt">, at: number, so: Statement): Statement {
-  const { dueAt, state, untilAt, times, instanceId, reason } = run;
-  return sql`
-    INSERT INTO schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at)
-    SELECT ${tenantId}, ${name}, ${dueAt}, ${state}, ${untilAt}, ${times}, ${instanceId}, ${reason}, ${at} WHERE ${so}
-    ON CONFLICT (tenant_id, name, due_at, state) DO NOTHING`;
-}
-
-/** The condition that a schedule is as it was read: neither changed, nor ended, nor its next time taken. */
-export function isUnmoved({ tenantId, name, revision, nextAt }: Schedule): Statement {
-  return sql`
-    EXISTS (SELECT 1 FROM schedules s WHERE s.tenant_id = ${tenantId} AND s.name = ${name} AND s.revision = ${revision} AND s.next_at IS ${nextAt})`;
-}
-
-/** The condition that a time is noted as started. */
-export function isStarted({ tenantId, name }: Named, dueAt: number): Statement {
-  return sql`
-    EXISTS (SELECT 1 FROM schedule_runs r WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at = ${dueAt} AND r.state = 'started')`;
-}
-
-/** A run that somebody asked for. */
-export interface HandRun {
-  instanceId: string;
-  reason: string;
-  /** Names the wish: one of it is one run. */
-  occasion: string;
-}
-
-/**
- * Notes a run by hand if this is so when it is written, and its wish is not noted yet. Where several come in one millisecond, each has a
- * millisecond of its own.
- */
-export function insertHandRun({ tenantId, name }: Named, { instanceId, reason, occasion }: HandRun, at: number, so: Statement): Statement {
-  return sql`
-    INSERT INTO schedule_runs (tenant_id, name, due_at, state, until_at, times, instance_id, reason, noted_at, occasion)
-    SELECT ${tenantId}, ${name}, free, 'by_hand', free, 1, ${instanceId}, ${reason}, ${at}, ${occasion}
-    FROM (SELECT max(${at}, coalesce((SELECT max(due_at) + 1 FROM schedule_runs r
-      WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at >= ${at} AND r.state = 'by_hand'), 0)) AS free)
-    WHERE ${so} ON CONFLICT (tenant_id, name, occasion) WHERE occasion IS NOT NULL DO NOTHING`;
-}
-
-/** The condition that a wish has become this run, and no other. */
-export function isHandRun({ tenantId, name }: Named, { instanceId, occasion }: HandRun): Statement {
-  return sql`
-    EXISTS (SELECT 1 FROM schedule_runs r
-      WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.occasion = ${occasion} AND r.instance_id = ${instanceId})`;
 }
 
 /** The run that a wish has become; undefined where it is none yet, or its note is pruned. */

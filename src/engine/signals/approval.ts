@@ -1,8 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
-import { fragment, now, type Statement, sql } from "../contract/sql.ts";
-import { batch } from "../store/retry.ts";
+import { now, type Statement, sql } from "../contract/sql.ts";
+import { type ApprovalState, insertQuestion, settleOverdue } from "../store/approvals.ts";
+import { markAnswered, waitForAnswer } from "../store/instances/wait.ts";
+import { namedBatch } from "../store/named.ts";
+import { query } from "../store/retry.ts";
 
 /** Names a question: its instance, and which of its steps asks. */
 export function approvalId(instanceId: string, label: string): string {
@@ -71,19 +74,13 @@ export type Standing = Approval | Left;
  */
 export async function askQuestion(asker: Asker, asked: Question): Promise<Standing> {
   const { env, tenantId, instanceId, label } = asker;
-  const results = await batch(env.DB, [
-    sql`
-      INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, details, otherwise, due_at, asked_at)
-      VALUES (${instanceId}, ${label}, ${approvalId(instanceId, label)}, ${tenantId}, ${asked.workflow}, ${asked.question}, ${asked.details},
-        ${asked.otherwise}, ${now} + ${asked.timeoutMs}, ${now})
-      ON CONFLICT (instance_id, step) DO NOTHING`,
-    settleOverdue(asker, 0),
-    sql`
-      UPDATE instances SET status = 'waiting', updated_at = ${now}
-      WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ('accepted', 'queued', 'running') AND ${UNANSWERED}`,
-    selectQuestion(asker),
-  ]);
-  return standing(results.at(-1)?.[0]);
+  const { question } = await namedBatch(env.DB, {
+    asked: insertQuestion({ ...asked, id: approvalId(instanceId, label), instanceId, step: label, tenantId }),
+    overdue: settleOverdue(asker, 0),
+    status: waitForAnswer(tenantId, instanceId),
+    question: selectQuestion(asker),
+  });
+  return standing(question[0]);
 }
 
 /** How much earlier than the database's clock the platform's timer may say that the time is over. */
@@ -91,47 +88,19 @@ export const TIMER_SKEW_MS = 1000;
 
 /** The wait for an answer has ended without one: if the time is over, that settles the question. A person who was faster has won. */
 export async function settleQuestion(asker: Asker): Promise<Standing> {
-  const results = await batch(asker.env.DB, [
-    settleOverdue(asker, TIMER_SKEW_MS),
-    markAnswered(asker.tenantId, asker.instanceId),
-    selectQuestion(asker),
-  ]);
-  return standing(results.at(-1)?.[0]);
+  const { question } = await namedBatch(asker.env.DB, {
+    overdue: settleOverdue(asker, TIMER_SKEW_MS),
+    status: markAnswered(asker.tenantId, asker.instanceId),
+    question: selectQuestion(asker),
+  });
+  return standing(question[0]);
 }
 
 /** What was answered before, without asking; undefined when nothing was. */
 export async function knownAnswer(asker: Asker): Promise<Approval | undefined> {
-  const [rows] = await batch(asker.env.DB, [selectQuestion(asker)]);
-  const found = rows?.[0] && standing(rows[0]);
+  const [row] = await query(asker.env.DB, selectQuestion(asker));
+  const found = row && standing(row);
   return found && "approved" in found ? found : undefined;
-}
-
-/** The run that asked could still go on with an answer: it is neither over nor taken back. */
-export const SOMEBODY_WAITS = fragment(`EXISTS (SELECT 1 FROM instances i
-    WHERE i.id = approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ('complete', 'terminated', 'skipped'))`);
-
-/** A person's answer, if the question is still open, its time is not over, and its run could still go on. */
-export function answerQuestion(tenantId: string, id: string, { approved, by, reason }: Approval): Statement {
-  return sql`
-    UPDATE approvals SET state = ${approved ? "approved" : "rejected"}, decided_by = ${by}, reason = ${reason}, decided_at = ${now}
-    WHERE tenant_id = ${tenantId} AND instance_id = ${askerOf(id)} AND id = ${id} AND state = 'pending' AND due_at > ${now}
-      AND ${SOMEBODY_WAITS}`;
-}
-
-/** The instance goes on, unless it waits for something else as well. */
-export function markAnswered(tenantId: string, instanceId: string): Statement {
-  return sql`
-    UPDATE instances SET status = 'running', updated_at = ${now}
-    WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status = 'waiting' AND NOT ${UNANSWERED}
-      AND NOT EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL)`;
-}
-
-const UNANSWERED = fragment(`EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending')`);
-
-function settleOverdue({ tenantId, instanceId, label }: Asker, skewMs: number): Statement {
-  return sql`
-    UPDATE approvals SET state = iif(otherwise = 'approve', 'approved', 'rejected'), decided_at = ${now}
-    WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND step = ${label} AND state = 'pending' AND due_at <= ${now} + ${skewMs}`;
 }
 
 function selectQuestion({ tenantId, instanceId, label }: Asker): Statement {
@@ -148,7 +117,7 @@ export function selectAnswered(instanceId: string): Statement {
 /** A question with its answer, as its row says. */
 export interface Answered {
   id: string;
-  state: string;
+  state: ApprovalState;
   decided_by: string | null;
   reason: string | null;
 }

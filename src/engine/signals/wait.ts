@@ -2,9 +2,11 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { digest } from "../contract/ids.ts";
 import { now, type Statement, sql } from "../contract/sql.ts";
-import { batch } from "../store/retry.ts";
-import { answerEventType, type Left, markAnswered, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
-import { OLDEST_FITTING } from "./assign.ts";
+import { markAnswered, waitForEvent } from "../store/instances/wait.ts";
+import { namedBatch } from "../store/named.ts";
+import { query } from "../store/retry.ts";
+import { askForEvent, closeOverdue, takeEarly } from "../store/waits.ts";
+import { answerEventType, type Left, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
 
 /** The platform's event type for one wait: every wait has its own, because a consumed event can be delivered again to a later wait of the same type. */
 export function waitEventType(instanceId: string, label: string): string {
@@ -33,22 +35,14 @@ type WaitStanding = WaitEnd | Left;
 export async function registerWait(run: Waiter, label: string, type: string, subject: string, timeoutMs: number): Promise<WaitStanding> {
   const { instanceId } = run;
   const { tenant_id } = run.envelope;
-  const results = await batch(run.env.DB, [
-    sql`
-      INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, due_at)
-      VALUES (${instanceId}, ${label}, ${run.workflow}, ${tenant_id}, ${type}, ${subject}, ${waitEventType(instanceId, label)}, ${now}, ${now},
-        ${now} + ${timeoutMs})
-      ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at, due_at = since_at + ${timeoutMs}`,
-    sql`
-      UPDATE waits SET signal_id = ${OLDEST_FITTING}
-      WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL`,
-    sql`
-      UPDATE instances SET status = 'waiting', updated_at = ${now}
-      WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running')
-        AND EXISTS (SELECT 1 FROM waits WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL)`,
-    selectWait(instanceId, label, timeoutMs),
-  ]);
-  return standing(results.at(-1)?.[0], timeoutMs);
+  const eventType = waitEventType(instanceId, label);
+  const { wait } = await namedBatch(run.env.DB, {
+    asked: askForEvent({ instanceId, name: label, workflow: run.workflow, tenantId: tenant_id, type, subject, eventType, timeoutMs }),
+    taken: takeEarly(instanceId, label),
+    status: waitForEvent(instanceId, label),
+    wait: selectWait(instanceId, label, timeoutMs),
+  });
+  return standing(wait[0], timeoutMs);
 }
 
 /**
@@ -57,36 +51,18 @@ export async function registerWait(run: Waiter, label: string, type: string, sub
  */
 export async function closeWait(run: Waiter, label: string, timeoutMs: number): Promise<WaitStanding> {
   const { instanceId } = run;
-  const results = await batch(run.env.DB, [
-    sql`
-      UPDATE waits SET over_at = ${now}
-      WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL
-        AND since_at + ${timeoutMs} <= ${now} + ${TIMER_SKEW_MS}`,
-    markAnswered(run.envelope.tenant_id, instanceId),
-    selectWait(instanceId, label, timeoutMs),
-  ]);
-  return standing(results.at(-1)?.[0], timeoutMs);
-}
-
-/** An operator wants a wait that was over tried anew. Behind the statement that carries the action out. */
-export function reopenWait(instanceId: string, label: string | null, actionId: string): Statement {
-  return sql`
-    UPDATE waits SET over_at = NULL, since_at = ${now}, due_at = due_at - since_at + ${now}
-    WHERE instance_id = ${instanceId} AND name = ${label} AND over_at IS NOT NULL
-      AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
-}
-
-/** A restart makes the platform forget what it was told: the events that waits hold are told again. Behind the statement that carries the action out. */
-export function forgetTold(instanceId: string, actionId: string): Statement {
-  return sql`
-    UPDATE waits SET told_at = NULL
-    WHERE instance_id = ${instanceId} AND told_at IS NOT NULL AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
+  const { wait } = await namedBatch(run.env.DB, {
+    closed: closeOverdue(instanceId, label, timeoutMs, TIMER_SKEW_MS),
+    status: markAnswered(run.envelope.tenant_id, instanceId),
+    wait: selectWait(instanceId, label, timeoutMs),
+  });
+  return standing(wait[0], timeoutMs);
 }
 
 /** The event that a wait took, as JSON; undefined when none came. */
 export async function heldSignal({ env, instanceId }: Waiter, label: string): Promise<string | undefined> {
-  const [rows] = await batch(env.DB, [selectWait(instanceId, label, 0)]);
-  const envelope = rows?.[0]?.envelope;
+  const [row] = await query(env.DB, selectWait(instanceId, label, 0));
+  const envelope = row?.envelope;
   return typeof envelope === "string" ? envelope : undefined;
 }
 
@@ -116,10 +92,10 @@ export interface AwaitedStep {
 
 /** Steps that wait, as the code names them: the platform knows each by an event type of its own. */
 export async function awaitedSteps(DB: D1Database, instanceId: string): Promise<ReadonlyMap<string, AwaitedStep>> {
-  const [waits = [], questions = []] = await batch(DB, [
-    sql`SELECT name, type, subject, event_type FROM waits WHERE instance_id = ${instanceId}`,
-    sql`SELECT step, id FROM approvals WHERE instance_id = ${instanceId}`,
-  ]);
+  const { waits, questions } = await namedBatch(DB, {
+    waits: sql`SELECT name, type, subject, event_type FROM waits WHERE instance_id = ${instanceId}`,
+    questions: sql`SELECT step, id FROM approvals WHERE instance_id = ${instanceId}`,
+  });
   return new Map([
     ...waits.map((row): [string, AwaitedStep] => {
       const { name, type, subject, event_type } = row as Record<"name" | "type" | "subject" | "event_type", string>;

@@ -1,12 +1,17 @@
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { batch, type Row } from "./retry.ts";
 
-/** Runs lists of statements as one atomic batch, in their order, and answers each list's rows under its name. */
+type One = Statement | RowStatement;
+
+/** Runs statements as one atomic batch, in their order, and answers the rows of each under its name, or of each list. */
 export async function namedBatch<Name extends string>(
   db: D1Database,
-  lists: Readonly<Record<Name, readonly (Statement | RowStatement)[]>>,
+  parts: Readonly<Record<Name, One | readonly One[]>>,
 ): Promise<Record<Name, Row[]>> {
-  const named = Object.entries(lists) as [Name, readonly (Statement | RowStatement)[]][];
+  const named = (Object.entries(parts) as [Name, One | readonly One[]][]).map(([name, part]): [Name, readonly One[]] => [
+    name,
+    "text" in part ? [part] : part,
+  ]);
   const answers = await batch(
     db,
     named.flatMap(([, statements]) => statements),

@@ -85,7 +85,6 @@ function isOver(status: InstanceDetail["status"]): boolean {
     case "queued":
     case "running":
     case "waiting":
-    case "paused":
     case "in_doubt":
       return false;
     default:

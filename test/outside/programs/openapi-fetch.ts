@@ -73,7 +73,7 @@ function good<Data>({ data, error }: { data?: Data; error?: Problem }): Data {
 }
 
 function isOver(status: InstanceDetail["status"]): boolean {
-  return !["accepted", "queued", "running", "waiting", "paused", "in_doubt"].includes(status);
+  return !["accepted", "queued", "running", "waiting", "in_doubt"].includes(status);
 }
 
 function fieldsOf(problem: Problem): string[] {

@@ -2,6 +2,7 @@
 import { mutantsOf } from "./mutant.ts";
 
 const TAKE = "src/engine/intake/take.ts";
+const OUTBOX = "src/engine/store/outbox.ts";
 const STATED = "src/engine/intake/stated.ts";
 const STATED_TEST = "test/engine/stated.test.ts";
 
@@ -56,13 +57,13 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: "test/engine/keys.test.ts",
   },
   "an event from outside is answered for, and not in the outbox": {
-    file: STATED,
+    file: OUTBOX,
     find: "FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM stated_events",
     put: "FROM json_each(${rows}) WHERE false AND NOT EXISTS (SELECT 1 FROM stated_events",
     killedBy: STATED_TEST,
   },
   "each repeat of an event from outside is sent": {
-    file: STATED,
+    file: OUTBOX,
     find: "FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM stated_events WHERE stated_events.id = unhex(value->>'id'))",
     put: "FROM json_each(${rows}) WHERE true",
     killedBy: STATED_TEST,
@@ -86,7 +87,7 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: STATED_TEST,
   },
   "the key of an event from outside is forgotten with what followed": {
-    file: "src/engine/keeper/prune-hashes.ts",
+    file: "src/engine/store/stated-events.ts",
     find: "stated_at <= ${now} - ${keepMs}",
     put: "stated_at <= ${now} - ${keepMs / 10}",
     killedBy: STATED_TEST,

@@ -13,7 +13,7 @@ export const KEEPER = mutantsOf("keeper", {
   },
   "what the platform has lost is not created again": {
     file: CHECK,
-    find: 'return OPEN.has(row.status) ? "start" : "settled";',
+    find: 'return UNDER_WAY.has(row.status) ? "start" : "settled";',
     put: 'return "settled";',
     killedBy: "test/engine/intake.test.ts",
   },

@@ -6,7 +6,7 @@ const RECORDER = "src/engine/recorder/recorder.ts";
 export const MESSAGES = mutantsOf("messages", {
   "messages are not written with the outcome": {
     file: RECORDER,
-    find: "...outcome.messages.map(inbox.insertOutgoing),",
+    find: "...outcome.messages.map(insertOutgoing),",
     put: "",
     killedBy: "random",
   },
@@ -18,7 +18,7 @@ export const MESSAGES = mutantsOf("messages", {
     killedBy: "random",
   },
   "a message that was taken is not confirmed": {
-    file: "src/engine/intake/accept.ts",
+    file: "src/engine/store/outbox.ts",
     find: "return ids.length === 0 ? [] :",
     put: "return ids.length >= 0 ? [] :",
     killedBy: "random",

@@ -2,8 +2,8 @@
 import { mutantsOf } from "./mutant.ts";
 
 const UNDO = "src/engine/guard/undo.ts";
-const RESOLVE = "src/engine/operate/resolve.ts";
-const RETRY = "src/engine/operate/retry.ts";
+const DOUBTS = "src/engine/store/inbox/doubts.ts";
+const RUN = "src/engine/store/instances/run.ts";
 
 /** What people on call ask for, and what becomes of it: undo, retry, doubts, letters. */
 export const OPERATORS = mutantsOf("operators", {
@@ -27,45 +27,45 @@ export const OPERATORS = mutantsOf("operators", {
     killedBy: "test/engine/undo.test.ts",
   },
   "an undo takes back what is in doubt": {
-    file: "src/engine/operate/undo.ts",
-    find: "\n        AND NOT EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')",
+    file: RUN,
+    find: "\n      AND NOT ${hasDoubt(id)}",
     put: "",
     killedBy: "test/engine/undo.test.ts",
   },
   "what a person confirmed is done all the same": {
-    file: RESOLVE,
-    find: 'resolution.verb === "confirm" ? "confirmed" :',
-    put: 'resolution.verb === "confirm" ? "failed" :',
+    file: DOUBTS,
+    find: 'verb === "confirm" ? "confirmed" :',
+    put: 'verb === "confirm" ? "failed" :',
     killedBy: "random",
   },
   "what a person rejected counts as done": {
-    file: RESOLVE,
-    find: 'resolution.verb === "reject" ? "failed" :',
-    put: 'resolution.verb === "reject" ? "confirmed" :',
+    file: DOUBTS,
+    find: 'verb === "reject" ? "failed" :',
+    put: 'verb === "reject" ? "confirmed" :',
     killedBy: "random",
   },
   "a retry tries a step anew on whose failure others built": {
-    file: RETRY,
+    file: RUN,
     // The row and the record each know it: one of them without the other still refuses.
-    find: "${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(instanceId, named)})`,",
-    put: "${again === null ? 1 : 0}`,",
+    find: "${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;",
+    put: "${again === null ? 1 : 0}`;",
     killedBy: "test/engine/caught.test.ts",
   },
   "a retry begins a run beside one that lives": {
-    file: RETRY,
+    file: RUN,
     find: "AND status IN ('errored', 'terminated') AND run < ${run}",
     put: "AND run < ${run}",
     killedBy: "random",
   },
   "a retried run is not told again what had come for it": {
-    file: RETRY,
-    find: "    forgetTold(instanceId, actionId),\n",
+    file: "src/engine/operate/retry.ts",
+    find: "    told: forgetTold(instanceId, actionId),\n",
     put: "",
     // It takes an event that came while the run had failed, and was told into the void.
     killedBy: "test/engine/waits.test.ts",
   },
   "two clicks are two replays of a letter": {
-    file: "src/engine/operate/dead-letters.ts",
+    file: "src/engine/store/dead-letters.ts",
     find: "WHERE id = ${id} AND state = 'open'`;",
     put: "WHERE id = ${id}`;",
     killedBy: "test/engine/intake.test.ts",

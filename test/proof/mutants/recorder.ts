@@ -1,52 +1,54 @@
 import { mutantsOf } from "./mutant.ts";
 
-const INBOX = "src/engine/recorder/inbox.ts";
+const OUTCOME = "src/engine/store/inbox/outcome.ts";
+const CLAIM = "src/engine/store/inbox/claim.ts";
+const RUN = "src/engine/store/instances/run.ts";
 
 /** The fence around what is recorded. */
 export const RECORDER = mutantsOf("recorder", {
   "an outcome is recorded over another": {
-    file: INBOX,
+    file: OUTCOME,
     find: "WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'",
     put: "WHEN true THEN 'done'",
     // Random programs rarely meet just this write made twice, and a sample of the single faults seldom does.
     killedBy: "test/proof/cases.test.ts",
   },
   "an outcome is recorded whatever its token": {
-    file: INBOX,
+    file: OUTCOME,
     find: " AND inbox.token = excluded.token",
     put: "",
     killedBy: "test/engine/guard.test.ts",
     masked: "an outcome is recorded whatever its epoch",
   },
   "an outcome is recorded whatever its epoch": {
-    file: INBOX,
+    file: OUTCOME,
     find: " AND inbox.epoch = excluded.epoch THEN",
     put: " THEN",
     killedBy: "test/engine/guard.test.ts",
     masked: "an outcome is recorded whatever its token",
   },
   "a pass that believes to be alone records beside another": {
-    file: INBOX,
+    file: OUTCOME,
     find: "WHERE other.instance_id = r.value->>'instanceId' AND substr(other.token, 1, 8) <> r.value->>'aloneAs'), NULL, 'done'),",
     put: "WHERE false), NULL, 'done'),",
     // The programs have a second pass beside the first that lives, but in the same process: it knows of the first, and looks.
     killedBy: "test/engine/shards.test.ts",
   },
   "an outcome is taken for recorded because of the generation before": {
-    file: INBOX,
+    file: "src/engine/store/inbox/read.ts",
     find: "AND generation >= $",
     put: "AND generation + 1 >= $",
     // Over killed processes a random program came by it once in thousands: an effect undone, done again, undone again, beside a refused write.
     killedBy: "test/engine/undo-retried.test.ts",
   },
   "a once claim that ran out is taken over": {
-    file: INBOX,
+    file: CLAIM,
     find: "state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),",
     put: "state = 'claimed',",
     killedBy: "test/engine/doubt.test.ts",
   },
   "a takeover does not remember that the upstream may have been reached": {
-    file: INBOX,
+    file: CLAIM,
     find: "repeats = max(inbox.repeats, inbox.state = 'claimed'),",
     put: "repeats = 0,",
     killedBy: "random",
@@ -58,13 +60,13 @@ export const RECORDER = mutantsOf("recorder", {
     killedBy: "test/engine/guard.test.ts",
   },
   "an end is written over an ended instance": {
-    file: INBOX,
-    find: "\n    AND (instances.status IN ('accepted', 'queued', 'running', 'waiting', 'paused', 'in_doubt', 'dead', 'skipped')\n      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))",
+    file: RUN,
+    find: "\n    AND (instances.status IN ('accepted', 'queued', 'running', 'waiting', 'in_doubt', 'dead', 'skipped')\n      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))",
     put: "",
     killedBy: "test/engine/runs.test.ts",
   },
   "a late word of an earlier run is believed": {
-    file: INBOX,
+    file: RUN,
     find: "WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'",
     put: "WHERE instances.id = r.value->>'id'",
     killedBy: "test/engine/runs.test.ts",

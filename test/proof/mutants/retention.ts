@@ -1,31 +1,31 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const INSTANCES = "src/engine/keeper/prune-instances.ts";
+const REMOVE = "src/engine/store/instances/remove.ts";
 const TEST = "test/engine/retention.test.ts";
 
 /** What is forgotten too early, or not remembered to have been. */
 export const RETENTION = mutantsOf("retention", {
   "a pruned key runs again": {
-    file: "src/engine/intake/accept.ts",
-    find: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM json_each(${rows}) WHERE NOT EXISTS (SELECT 1 FROM tombstones WHERE tombstones.id = unhex(value->>'id'))",
+    file: "src/engine/store/instances/accept.ts",
+    find: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM json_each(${rows}) WHERE NOT ${isPruned(ID)}",
     put: "'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}\n    FROM json_each(${rows}) WHERE true",
     killedBy: TEST,
   },
   "an instance leaves no tombstone": {
-    file: INSTANCES,
-    find: "FROM instances WHERE id IN ${ids} AND ${over}\n      ON CONFLICT",
-    put: "FROM instances WHERE id IN ${ids} AND ${over} AND false\n      ON CONFLICT",
+    file: "src/engine/store/tombstones.ts",
+    find: "FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)}\n    ON CONFLICT",
+    put: "FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)} AND false\n    ON CONFLICT",
     killedBy: TEST,
   },
   "what was moved since it was looked at is removed": {
-    file: INSTANCES,
-    find: "DELETE FROM instances WHERE id IN ${ids} AND ${over} RETURNING id",
-    put: "DELETE FROM instances WHERE id IN ${ids} RETURNING id",
+    file: REMOVE,
+    find: "DELETE FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id",
+    put: "DELETE FROM instances WHERE id IN ${among(ids)} RETURNING id",
     killedBy: TEST,
   },
   "an effect in doubt leaves with its instance": {
-    file: INSTANCES,
+    file: REMOVE,
     find: "\n    AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'))`",
     put: ")`",
     killedBy: TEST,
@@ -37,7 +37,7 @@ export const RETENTION = mutantsOf("retention", {
     killedBy: "test/facts/forgotten-letters.test.ts",
   },
   "an event leaves that a wait holds": {
-    file: "src/engine/keeper/prune-rows.ts",
+    file: "src/engine/store/signals.ts",
     find: "\n      OR EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = i.id AND waits.signal_id = signals.id)",
     put: "",
     killedBy: TEST,

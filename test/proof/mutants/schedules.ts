@@ -2,6 +2,7 @@
 import { mutantsOf } from "./mutant.ts";
 
 const CHANGE = "src/engine/schedules/change.ts";
+const TABLE = "src/engine/store/schedules.ts";
 const DUE = "src/engine/schedules/due.ts";
 const RACES = "test/schedules/races.test.ts";
 
@@ -20,8 +21,8 @@ export const SCHEDULES = mutantsOf("schedules", {
     killedBy: RACES,
   },
   "the keeper overwrites a schedule that was changed": {
-    file: DUE,
-    find: " AND revision = ${schedule.revision} AND next_at = ${schedule.nextAt}`",
+    file: TABLE,
+    find: " AND revision = ${revision} AND next_at = ${nextAt}`",
     put: "`",
     killedBy: RACES,
   },
@@ -32,9 +33,9 @@ export const SCHEDULES = mutantsOf("schedules", {
     killedBy: RACES,
   },
   "a change is written over a time that was taken meanwhile": {
-    file: CHANGE,
-    find: "WHERE ${before ? isUnmoved(before) : hasRoom(by)}",
-    put: "WHERE ${before ? sql`true` : hasRoom(by)}",
+    file: TABLE,
+    find: "WHERE ${before ? isUnmoved(before) : hasRoom(schedule.tenantId, most)}",
+    put: "WHERE ${before ? sql`true` : hasRoom(schedule.tenantId, most)}",
     killedBy: RACES,
   },
   "a wish is another run once its schedule has another command": {
@@ -44,14 +45,14 @@ export const SCHEDULES = mutantsOf("schedules", {
     killedBy: RACES,
   },
   "runs of one millisecond share a note": {
-    file: "src/engine/schedules/schedule.ts",
+    file: "src/engine/store/schedule-runs.ts",
     find: "SELECT max(due_at) + 1 FROM schedule_runs",
     put: "SELECT max(due_at) FROM schedule_runs",
     killedBy: RACES,
   },
   "tenants have more schedules than they may": {
-    file: CHANGE,
-    find: "WHERE tenant_id = ${tenantId}) < ${MAX_SCHEDULES}`",
+    file: TABLE,
+    find: "WHERE tenant_id = ${tenantId}) < ${most}`",
     put: "WHERE tenant_id = ${tenantId}) >= 0`",
     killedBy: RACES,
   },

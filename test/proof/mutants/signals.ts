@@ -7,7 +7,7 @@ const WAIT = "src/engine/signals/wait.ts";
 /** Events and answers that nobody hears, or that are heard twice. */
 export const SIGNALS = mutantsOf("signals", {
   "an event that came early is lost": {
-    file: WAIT,
+    file: "src/engine/store/waits.ts",
     find: "UPDATE waits SET signal_id = ${OLDEST_FITTING}",
     put: "UPDATE waits SET signal_id = NULL",
     killedBy: "random",
@@ -19,7 +19,7 @@ export const SIGNALS = mutantsOf("signals", {
     killedBy: "random",
   },
   "one event serves two waits of a run": {
-    file: ASSIGN,
+    file: "src/engine/store/signals.ts",
     find: "\n      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)",
     put: "",
     killedBy: "test/engine/events.test.ts",
@@ -43,7 +43,7 @@ export const SIGNALS = mutantsOf("signals", {
     killedBy: "random",
   },
   "a second answer overrules the first": {
-    file: "src/engine/signals/approval.ts",
+    file: "src/engine/store/approvals.ts",
     find: "AND id = ${id} AND state = 'pending' AND due_at > ${now}",
     put: "AND id = ${id} AND due_at > ${now}",
     killedBy: "test/engine/approve.test.ts",

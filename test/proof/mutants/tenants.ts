@@ -10,7 +10,7 @@ export const TENANTS = mutantsOf("tenants", {
     killedBy: "test/api/commands.test.ts",
   },
   "a wait takes another tenant's event": {
-    file: "src/engine/signals/assign.ts",
+    file: "src/engine/store/signals.ts",
     find: "s.tenant_id = waits.tenant_id AND s.type = waits.type",
     put: "s.type = waits.type",
     killedBy: "test/engine/waits.test.ts",

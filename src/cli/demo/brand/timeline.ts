@@ -3,7 +3,7 @@ import { column, paint } from "../../terminal.ts";
 import { MESSAGES, WORKFLOWS } from "./job.ts";
 
 const WIDTH = { time: 9, type: widest(Object.keys(MESSAGES)), about: 16, workflow: widest(WORKFLOWS) };
-const STILL = new Set<string>(["accepted", "queued", "running", "waiting", "paused"]);
+const STILL = new Set<string>(["accepted", "queued", "running", "waiting"]);
 
 /** Something that happened, as one line. */
 interface Moment {

@@ -1,5 +1,6 @@
-import { fragment, type Statement, sql } from "../contract/sql.ts";
-import { UNDONE } from "./inbox.ts";
+import { fragment, type Statement, sql } from "../../contract/sql.ts";
+import { wasApplied } from "../actions.ts";
+import { UNDONE } from "./outcome.ts";
 
 /** The label of the entry that an entry builds on (see `packBefore`), and its generation. */
 const BASE_LABEL = fragment("iif(json_type(told.after, '$[0]') = 'array', told.after->>'$[0][0]', told.after->>'$[0]')");
@@ -34,7 +35,7 @@ export function forgetFailure(instanceId: string, label: string, actionId: strin
   return sql`
     UPDATE inbox SET caught = ${caughtWith(label, sql`json_set(failure.value, '$.forgotten', json('true'))`)}
     WHERE instance_id = ${instanceId} AND EXISTS (SELECT 1 FROM json_each(inbox.caught) WHERE key = ${label})
-      AND EXISTS (SELECT 1 FROM actions WHERE id = ${actionId} AND result = 'applied')`;
+      AND ${wasApplied(actionId)}`;
 }
 
 /** Tried anew, the step failed as it had before: what the code did about that stands for the same reason. */
@@ -48,9 +49,4 @@ export function rememberFailure(instanceId: string, label: string): Statement {
 /** What an entry remembers, but for one step. */
 function caughtWith(label: string, value: Statement): Statement {
   return sql`(SELECT json_group_object(failure.key, json(iif(failure.key = ${label}, ${value}, failure.value))) FROM json_each(inbox.caught) failure)`;
-}
-
-/** What the runs of an instance have left, by the end of the last one or the retry that began the present one. */
-export function selectLeft(instanceId: string): Statement {
-  return sql`SELECT caught FROM instances WHERE id = ${instanceId}`;
 }

@@ -1,4 +1,5 @@
-import type { EntryKey } from "../contract/ids.ts";
+import type { EntryKey } from "../../contract/ids.ts";
+import { type Statement, sql } from "../../contract/sql.ts";
 
 /** The effect classes that write an inbox row. `read` writes none. See the guarantees table in README.md. */
 export type RecordedClass = "commit" | "keyed" | "lookup" | "natural" | "once";
@@ -13,7 +14,7 @@ export type RecordedClass = "commit" | "keyed" | "lookup" | "natural" | "once";
  * in_doubt → superseded retried anyway by a person, as the next generation
  * done → superseded     taken back; the next generation is free to be claimed
  */
-type EntryState = "claimed" | "failed" | "in_doubt" | "confirmed" | "done" | "superseded";
+export type EntryState = "claimed" | "failed" | "in_doubt" | "confirmed" | "done" | "superseded";
 
 /** One inbox row, as the guard reads it. */
 export interface Entry {
@@ -47,16 +48,6 @@ export interface Seen extends Omit<Entry, "output"> {
   updated_at: number;
 }
 
-/** A message on its way: what the outbox holds and the relay sends. */
-export interface Outgoing {
-  /** The message's own id: a consumer's confirmation names it. */
-  id: string;
-  queue: string;
-  delaySeconds: number;
-  /** The envelope as JSON. */
-  body: string;
-}
-
 /** Whose attempt it is that asks. */
 export interface Attempt {
   key: EntryKey;
@@ -72,4 +63,9 @@ export interface Attempt {
   startsRun: boolean;
   /** Whether the code could take the effect back: what a dry run of that says. */
   undoable?: boolean;
+}
+
+/** The condition that a row of `inbox` is this entry. */
+export function isEntry({ instanceId, step, item, generation }: EntryKey): Statement {
+  return sql`instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation = ${generation}`;
 }

@@ -1,0 +1,71 @@
+import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+
+/** The states of a question. A pending one is answered by a person, or by its time, once. */
+export type ApprovalState = "pending" | "approved" | "rejected";
+
+/** A question as it is asked first. */
+export interface NewQuestion {
+  readonly id: string;
+  readonly instanceId: string;
+  /** The step, as the platform names it. */
+  readonly step: string;
+  readonly tenantId: string;
+  readonly workflow: string;
+  readonly question: string;
+  /** JSON. */
+  readonly details: string | null;
+  /** What becomes true if nobody answers in time. */
+  readonly otherwise: "approve" | "reject";
+  readonly timeoutMs: number;
+}
+
+/** Asks a question. One that was asked before stands as it stands. */
+export function insertQuestion(asked: NewQuestion): Statement {
+  return sql`
+    INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, details, otherwise, due_at, asked_at)
+    VALUES (${asked.instanceId}, ${asked.step}, ${asked.id}, ${asked.tenantId}, ${asked.workflow}, ${asked.question}, ${asked.details},
+      ${asked.otherwise}, ${now} + ${asked.timeoutMs}, ${now})
+    ON CONFLICT (instance_id, step) DO NOTHING`;
+}
+
+/** Which question it is. */
+interface Asked {
+  readonly tenantId: string;
+  readonly instanceId: string;
+  /** The step, as the platform names it. */
+  readonly label: string;
+}
+
+/** Answers a question as it says for nobody's answer, if its time is over: by so much as the platform's timer may be early. */
+export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: number): Statement {
+  return sql`
+    UPDATE approvals SET state = iif(otherwise = 'approve', 'approved', 'rejected'), decided_at = ${now}
+    WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND step = ${label} AND state = 'pending' AND due_at <= ${now} + ${skewMs}`;
+}
+
+/** The run that asked could still go on with an answer: it is neither over nor taken back. */
+export const SOMEBODY_WAITS = fragment(`EXISTS (SELECT 1 FROM instances i
+    WHERE i.id = approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ('complete', 'terminated', 'skipped'))`);
+
+/** Which question a person answers, and how. */
+interface Answer {
+  readonly id: string;
+  readonly instanceId: string;
+  readonly tenantId: string;
+  readonly approved: boolean;
+  readonly by: string;
+  readonly reason: string;
+}
+
+/** A person's answer, if the question is still open, its time is not over, and its run could still go on. */
+export function answerQuestion({ id, instanceId, tenantId, approved, by, reason }: Answer): Statement {
+  return sql`
+    UPDATE approvals SET state = ${approved ? "approved" : "rejected"}, decided_by = ${by}, reason = ${reason}, decided_at = ${now}
+    WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND id = ${id} AND state = 'pending' AND due_at > ${now}
+      AND ${SOMEBODY_WAITS}`;
+}
+
+/** Removes questions with their instances. */
+export function removeQuestions(whose: Statement): Statement {
+  return sql`DELETE FROM approvals WHERE ${whose}`;
+}

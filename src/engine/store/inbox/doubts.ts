@@ -1,0 +1,58 @@
+import type { EntryKey } from "../../contract/ids.ts";
+import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
+import { wasApplied } from "../actions.ts";
+import { isEntry } from "./entry.ts";
+
+/**
+ * The last attempt at a `once` effect hangs, and nobody waits for it: what comes of it is unknown. Its token stays, so that it may still say
+ * so itself, before a person does.
+ */
+export function doubtOpen(key: Omit<EntryKey, "generation">, error: string): Statement {
+  return sql`
+    UPDATE inbox SET state = 'in_doubt', error = ${error}, updated_at = ${now}
+    WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND class = 'once' AND state = 'claimed'`;
+}
+
+/**
+ * The next run waits for a person where a doubt is left: from now on the attempt that hangs cannot say so itself any more, because nobody
+ * would tell that run. Behind the statement that carries the action out.
+ */
+export function leaveDoubts(instanceId: string, actionId: string): Statement {
+  return sql`
+    UPDATE inbox SET epoch = epoch + 1
+    WHERE instance_id = ${instanceId} AND state = 'in_doubt' AND ${wasApplied(actionId)}`;
+}
+
+/** What a person says of an effect in doubt, or of one whose output could not be kept. */
+type DoubtAnswer = "confirm" | "reject" | "retry_anyway";
+
+/**
+ * Moves the entry out of doubt. The epoch grows, so that an attempt which wakes up late is refused. A confirmed one is recorded by its
+ * step's next attempt, together with the rows and messages that belong to it; where those were written with what a person had said before,
+ * they stay.
+ */
+export function settleDoubt(
+  key: EntryKey,
+  verb: DoubtAnswer,
+  { output, outputRef }: { output: string | null; outputRef: string | null },
+): Statement {
+  const state = verb === "confirm" ? "confirmed" : verb === "reject" ? "failed" : "superseded";
+  return sql`
+    UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef}, error = NULL,
+      epoch = epoch + 1, token = 'operator', lease_until = NULL, updated_at = ${now}
+    WHERE ${isEntry(key)}
+      AND ((state = 'in_doubt' AND (${verb} <> 'retry_anyway' OR NOT ${OVER}))
+        OR (${verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${ENDED}))))`;
+}
+
+const OUTPUT_LOST = fragment("(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)");
+const WRITTEN_AS_GIVEN = fragment("(state = 'done' AND token = 'operator')");
+const GIVEN = fragment(`(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})`);
+/** While its instance runs, the first answer holds: a second click changes nothing. */
+const ENDED = fragment(
+  "EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ('errored', 'terminated'))",
+);
+
+/** Nobody would run an effect of it again: no operator's retry can begin another run, or it is being undone. */
+const OVER = fragment(`EXISTS (SELECT 1 FROM instances i
+    WHERE i.id = inbox.instance_id AND (i.status IN ('complete', 'skipped') OR (i.undo IS NOT NULL AND inbox.position >= 0)))`);

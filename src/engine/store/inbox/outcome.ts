@@ -1,0 +1,120 @@
+import type { EntryKey } from "../../contract/ids.ts";
+import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import type { Outgoing } from "../outbox.ts";
+import { type Attempt, isEntry } from "./entry.ts";
+
+/**
+ * The platform has given a commit up, and its code goes on without: whatever still writes it, with the epoch it has, comes too late. One
+ * that is written stays.
+ */
+export function fenceCommit({ key, position, after, caught, token, undoable }: Attempt): Statement {
+  return sql`
+    INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, undoable, updated_at)
+    VALUES (${key.instanceId}, ${key.step}, ${key.item}, ${key.generation}, ${position}, ${after}, ${caught}, 'commit', 'failed', 2,
+      ${token}, ${undoable ? 1 : 0}, ${now})
+    ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET epoch = inbox.epoch + 1, updated_at = excluded.updated_at
+    WHERE inbox.state <> 'done'`;
+}
+
+/**
+ * Records an outcome. The one fence of every class: a fresh key is inserted; a claimed, confirmed or doubted one moves to done only for the
+ * holder of its token and epoch; one that is free again, or was claimed by a `lookup` before a deployment made it another class, for the
+ * first who records; in every other case `state` becomes NULL, which its NOT NULL refuses, and the whole batch (the app's statements and
+ * the messages with it) is undone. The same refusal meets a pass that believes to be the first and finds what another pass has written: it
+ * must look first. So a repeat of an ambiguous commit is safe too: it is refused, and reading the row back shows our own token.
+ */
+export function recordOutcome(attempt: Attempt, outcome: Recorded): RowStatement {
+  const messages = outcome.messages.length > 0 ? copies(outcome.messages) : null;
+  const { key, position, after, caught, aloneAs, class: effectClass, epoch, token } = attempt;
+  const { output, outputRef, error } = outcome;
+  return {
+    text: RECORD,
+    row: {
+      ...key,
+      position,
+      after,
+      caught,
+      aloneAs,
+      class: effectClass,
+      epoch,
+      token,
+      output,
+      outputRef,
+      messages,
+      error,
+      undoable: attempt.undoable ? 1 : 0,
+    },
+  };
+}
+
+/**
+ * Characters of the messages that an entry keeps a copy of, for people to read; of larger ones it keeps the envelopes, as many as that
+ * takes. The outbox holds each whole.
+ */
+const MAX_COPIED_CHARACTERS = 250_000;
+
+function copies(messages: readonly Outgoing[]): string {
+  const bodies = messages.map(({ body }) => body);
+  const small = bodies.reduce((sum, body) => sum + body.length, 0) <= MAX_COPIED_CHARACTERS;
+  if (small) return `[${bodies.join(",")}]`;
+  const envelopes = bodies.map(withoutPayload);
+  const most = Math.max(...envelopes.map(({ length }) => length));
+  return `[${envelopes.slice(0, Math.floor(MAX_COPIED_CHARACTERS / most)).join(",")}]`;
+}
+
+function withoutPayload(body: string): string {
+  const { payload_inline: _, ...envelope } = JSON.parse(body) as Record<string, unknown>;
+  return JSON.stringify(envelope);
+}
+
+/** An outcome as its row keeps it. */
+interface Recorded {
+  output: string | null;
+  outputRef: string | null;
+  messages: readonly Outgoing[];
+  error: string | null;
+}
+
+const RECORD = `
+  INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, output, output_ref,
+    messages, error, undoable, updated_at)
+  SELECT r.value->>'instanceId', r.value->>'step', r.value->>'item', r.value->>'generation', r.value->>'position', r.value->>'after',
+    r.value->>'caught', r.value->>'class',
+    iif(EXISTS (SELECT 1 FROM inbox other
+      WHERE other.instance_id = r.value->>'instanceId' AND substr(other.token, 1, 8) <> r.value->>'aloneAs'), NULL, 'done'),
+    r.value->>'epoch', r.value->>'token', r.value->>'output', r.value->>'outputRef', r.value->>'messages', r.value->>'error',
+    r.value->>'undoable', ${now.fragment}
+  FROM json_each(?1) r WHERE true
+  ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
+    state = CASE
+      WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
+      WHEN excluded.class IN ('commit', 'keyed', 'natural') AND (excluded.class <> 'commit' OR inbox.epoch <= excluded.epoch)
+        AND (inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class = 'lookup' AND inbox.lease_until <= ${now.fragment}))
+      THEN 'done' END,
+    class = excluded.class, position = excluded.position, after = excluded.after, caught = excluded.caught,
+    token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages,
+    error = excluded.error, undoable = excluded.undoable, lease_until = NULL, updated_at = excluded.updated_at`;
+
+/** Whose attempt wrote an entry that was superseded because its effect was taken back. */
+export const UNDONE = "undone";
+
+/** An effect was taken back: its output stays to be read, and is nobody's any more. */
+export function takenBack(key: EntryKey): Statement {
+  return sql`
+    UPDATE inbox SET state = 'superseded', token = ${UNDONE}, epoch = epoch + 1, updated_at = ${now}
+    WHERE ${isEntry(key)} AND state = 'done'`;
+}
+
+/** The same effect once more, under a new key: free to be claimed. */
+export function nextGeneration(key: EntryKey): Statement {
+  return sql`
+    INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, input, undoable, updated_at)
+    SELECT instance_id, step, item, generation + 1, position, class, 'failed', 1, 'operator', input, undoable, ${now}
+    FROM inbox WHERE ${isEntry(key)} AND state = 'superseded'
+    ON CONFLICT DO NOTHING`;
+}
+
+/** True for the refusal that `claim` and `recordOutcome` provoke. */
+export function isFenceRefusal(error: unknown): boolean {
+  return error instanceof Error && error.message.includes("NOT NULL constraint failed: inbox.state");
+}

@@ -1,0 +1,49 @@
+import type { EntryKey } from "../../contract/ids.ts";
+import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
+import { type EntryState, isEntry } from "./entry.ts";
+
+const SEEN = fragment(`step, item, generation, position, after, caught, state, epoch, token, repeats, undoable,
+    lease_until - ${now.fragment} AS lease_left_ms, output_ref, error`);
+
+/** An entry of which a person has said what became of its effect. */
+export interface ResolvedEntry {
+  step: string;
+  item: string;
+  generation: number;
+  state: EntryState;
+}
+
+/** What people have said of an instance's effects, as far as no attempt has taken the entry since. */
+export function selectResolved(instanceId: string): Statement {
+  return sql`SELECT step, item, generation, state FROM inbox WHERE instance_id = ${instanceId} AND token = 'operator'`;
+}
+
+/** All entries of an instance, newest generation last, without their outputs. */
+export function selectEntries(instanceId: string): Statement {
+  return sql`
+    SELECT ${SEEN}, updated_at
+    FROM inbox WHERE instance_id = ${instanceId} ORDER BY generation`;
+}
+
+/** What one entry put out. */
+export function selectOutput(key: EntryKey): Statement {
+  return sql`SELECT output FROM inbox WHERE ${isEntry(key)}`;
+}
+
+/** The truth about one key: its newest generation, from this one on. One before says nothing of it: what is done again was done then too. */
+export function selectEntry({ instanceId, step, item, generation }: EntryKey): Statement {
+  return sql`
+    SELECT ${SEEN}, output
+    FROM inbox WHERE instance_id = ${instanceId} AND step = ${step} AND item = ${item} AND generation >= ${generation}
+    ORDER BY generation DESC LIMIT 1`;
+}
+
+/** The condition that an effect of this instance may have happened, or not, and that a person has to say which. */
+export function hasDoubt(instanceId: string): Statement {
+  return sql`EXISTS (SELECT 1 FROM inbox WHERE instance_id = ${instanceId} AND state = 'in_doubt')`;
+}
+
+/** The condition of entries whose effects happened, or may have, and that the code which did them can take back. */
+export function canBeTakenBack(instanceId: string): Statement {
+  return sql`instance_id = ${instanceId} AND undoable = 1 AND position >= 0 AND state IN ('done', 'claimed', 'confirmed')`;
+}

@@ -1,0 +1,6 @@
+import { type Statement, sql } from "../../contract/sql.ts";
+
+/** Removes entries with their instances. */
+export function removeEntries(whose: Statement): Statement {
+  return sql`DELETE FROM inbox WHERE ${whose}`;
+}

@@ -1,0 +1,116 @@
+import type { Envelope } from "../../contract/envelope.ts";
+import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
+import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts";
+import { wasApplied } from "../actions.ts";
+import { isPruned } from "../tombstones.ts";
+import type { Identity } from "./keys.ts";
+import type { InstanceStatus } from "./status.ts";
+
+/** An instance as it is written first. */
+export interface NewInstance extends Identity {
+  readonly workflow: string;
+  readonly envelope: Envelope;
+  /** The command queue it goes through; null when the instance is started at once. */
+  readonly queue: string | null;
+}
+
+/** What the row of an acceptance says now: whose it is, too. */
+export interface AcceptedRow extends Identity {
+  status: InstanceStatus;
+  deliveries: number;
+  /** 1 for one that the keeper does not look at: it was believed dead. */
+  unwatched?: number;
+}
+
+/** The id of an acceptance as `json_each` hands it over. */
+const ID = fragment("value->>'id'");
+
+/** Columns of an acceptance as `json_each` hands it over. */
+const ROWS = fragment(`value->>'id', value->'envelope'->>'tenant_id', value->>'workflow', value->'envelope'->>'message_type',
+    value->'envelope'->>'idempotency_key', value->'envelope'->>'correlation_id', value->'envelope'->>'causation_id',
+    value->'envelope'->>'subject', value->>'fingerprint', value->'envelope', value->>'queue'`);
+
+const COLUMNS =
+  fragment(`id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue,
+      status, deliveries, accepted_at, updated_at, check_at`);
+
+/**
+ * Commits commands before their messages are sent, counting the delivery that each will have: all of them, or none if what is to be so is
+ * not. Answers the rows that are new; known and pruned keys change nothing.
+ */
+export function insertAccepted(rows: string, provided?: Statement): Statement {
+  return sql`
+    INSERT INTO instances (${COLUMNS})
+    SELECT ${ROWS}, 'accepted', 1, ${now}, ${now}, ${now} + (value->>'delaySeconds') * 1000 + ${KEEPER_PATIENCE_MS}
+    FROM json_each(${rows}) WHERE NOT ${isPruned(ID)}
+      ${provided === undefined ? sql`` : sql`AND ${provided}`}
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id, fingerprint, status, deliveries`;
+}
+
+/**
+ * Takes delivered messages in: new ones become rows, accepted ones become queued, and every delivery is counted. One that is dead, because
+ * a copy of its message was refused, is queued too: this copy is not.
+ * Answers each row once per delivery; keys that were pruned, or whose payload differs, are not answered.
+ */
+export function takeIn(rows: string): Statement {
+  return sql`
+    INSERT INTO instances (${COLUMNS})
+    SELECT ${ROWS}, 'queued', 1, ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
+    FROM json_each(${rows}) WHERE NOT ${isPruned(ID)}
+    ON CONFLICT (id) DO UPDATE SET
+      deliveries = instances.deliveries + 1, updated_at = excluded.updated_at,
+      status = iif(instances.status IN ('accepted', 'dead'), 'queued', instances.status)
+    WHERE instances.fingerprint = excluded.fingerprint
+    RETURNING id, fingerprint, status, deliveries, check_at IS NULL AS unwatched`;
+}
+
+/**
+ * Commands that were started past their queue: from the next look on the platform is asked how they fare. One that stayed
+ * `accepted` would only ever be created again, and an end that nobody wrote down would never be found.
+ */
+export function markStarted(ids: readonly string[]): Statement {
+  return sql`UPDATE instances SET status = 'queued', updated_at = ${now} WHERE status = 'accepted' AND id IN ${among(ids)}`;
+}
+
+/**
+ * Commands that cannot start as they are: the keeper leaves them to the operator from here on. Not those whose letter an operator has settled
+ * before, because it was another copy's: with no open letter nobody could do anything about them.
+ */
+export function markDead(rows: readonly (Identity & { letter: string })[]): Statement {
+  return sql`
+    UPDATE instances SET status = 'dead', updated_at = ${now}, seen = 1, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    FROM json_each(${JSON.stringify(rows)}) d
+    WHERE instances.id = d.value->>'id' AND instances.fingerprint = d.value->>'fingerprint' AND instances.status IN ('accepted', 'queued')
+      AND EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.id = d.value->>'letter' AND dead_letters.state = 'open')`;
+}
+
+/**
+ * Accepts a command once more, behind the replay of its dead letter: a new row for one that never had any, and its own row for one that died
+ * before it started. `before` is the fingerprint of the message as it was captured.
+ */
+export function acceptAgain(
+  { id, workflow, envelope, fingerprint, queue }: NewInstance,
+  before: string | null,
+  actionId: string,
+): Statement {
+  return sql`
+    INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
+      envelope, queue, status, accepted_at, updated_at, check_at)
+    SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key},
+      ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${JSON.stringify(envelope)}, ${queue},
+      'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
+    WHERE ${wasApplied(actionId)} AND NOT ${isPruned(id)}
+    ON CONFLICT (id) DO UPDATE SET
+      status = 'accepted', correlation_id = excluded.correlation_id, causation_id = excluded.causation_id, subject = excluded.subject,
+      envelope = excluded.envelope, fingerprint = excluded.fingerprint, updated_at = excluded.updated_at,
+      check_at = excluded.check_at
+    WHERE instances.status = 'dead' AND instances.fingerprint IN (excluded.fingerprint, ${before})`;
+}
+
+/** Gives a command up with its dead letter, unless its row is that of another message. Behind the action that says so. */
+export function skipInstance(id: string | null, fingerprint: string, actionId: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'skipped', updated_at = ${now}, check_at = NULL
+    WHERE id = ${id} AND status = 'dead' AND fingerprint = ${fingerprint} AND ${wasApplied(actionId)}`;
+}

@@ -1,0 +1,33 @@
+import { among, type Statement, sql } from "../../contract/sql.ts";
+import { isPruned } from "../tombstones.ts";
+
+/**
+ * What a message asks for under which name. The instance's id says who wants it, of whom, under which key; the fingerprint says what.
+ * Two messages of one id may ask for different things: the row of that id decides which of them was accepted. So nothing is looked up by an
+ * id alone where messages are taken in, but the row itself.
+ */
+export interface Identity {
+  readonly id: string;
+  readonly fingerprint: string;
+}
+
+/** The condition that a key is known, also a pruned one's: what is accepted under it is a repeat, or refused. */
+export function isKnown({ id }: Pick<Identity, "id">): Statement {
+  return sql`(EXISTS (SELECT 1 FROM instances WHERE id = ${id}) OR ${isPruned(id)})`;
+}
+
+/** The condition that a key has gone to other work. */
+export function isTaken({ id, fingerprint }: Identity): Statement {
+  return sql`
+    (EXISTS (SELECT 1 FROM instances WHERE id = ${id} AND fingerprint <> ${fingerprint})
+      OR EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}) AND fingerprint <> unhex(${fingerprint})))`;
+}
+
+/** The state of keys, also of pruned ones. */
+export function selectKnown(ids: readonly string[]): Statement {
+  return sql`
+    SELECT id, fingerprint, status, correlation_id FROM instances WHERE id IN ${among(ids)}
+    UNION ALL
+    SELECT lower(hex(id)), lower(hex(fingerprint)), 'pruned', NULL FROM tombstones
+    WHERE id IN (SELECT unhex(value) FROM json_each(${JSON.stringify(ids)}))`;
+}

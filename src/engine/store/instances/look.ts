@@ -1,0 +1,50 @@
+import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
+import { among, now, type Statement, sql } from "../../contract/sql.ts";
+
+/** When an instance is looked at next, and what this look has found out about it. */
+export interface Looked {
+  id: string;
+  /** The due time that the look went by: an instance that somebody has asked for since keeps its new one. */
+  check_at: number;
+  /** Null: never, unless something happens to it. */
+  pauseMs: number | null;
+  seen: boolean;
+  /** The platform says that it sleeps, or waits. */
+  hibernates: boolean;
+}
+
+/** Writes down that instances were looked at: one row each, and its place in the keeper's line. */
+export function noteLooked(looked: readonly Looked[]): Statement {
+  return sql`
+    UPDATE instances SET check_at = ${now} + (l.value->>'pauseMs'), seen = max(seen, l.value->>'seen'),
+      status = iif(l.value->>'hibernates' AND status IN ('accepted', 'queued', 'running'), 'waiting', status),
+      updated_at = iif(l.value->>'hibernates' AND status IN ('accepted', 'queued', 'running'), ${now}, updated_at)
+    FROM json_each(${JSON.stringify(looked)}) l
+    WHERE instances.id = l.value->>'id' AND check_at = l.value->>'check_at'`;
+}
+
+/**
+ * What was believed dead is looked at by the keeper again. A statement of its own, because it is rare: a changed time of the next look is
+ * one written row more, and every repeat would pay for it.
+ */
+export function watchAgain(ids: readonly string[]): Statement {
+  return sql`
+    UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    WHERE status = 'queued' AND check_at IS NULL AND id IN ${among(ids)}`;
+}
+
+/** The keeper looks soon at an instance whose question was answered, in case it cannot be told now. */
+export function lookAfterAnswer(tenantId: string, instanceId: string): Statement {
+  return sql`
+    UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ('running', 'waiting')
+      AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`;
+}
+
+/** The keeper looks soon at instances whose waits hold these events, in case they cannot be told now. */
+export function lookAfterEvents(signalIds: readonly string[]): Statement {
+  return sql`
+    UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    WHERE check_at > ${now} + ${KEEPER_PATIENCE_MS}
+      AND id IN (SELECT instance_id FROM waits WHERE signal_id IN ${among(signalIds)})`;
+}

@@ -1,0 +1,51 @@
+import { among, now, type Statement, sql } from "../../contract/sql.ts";
+import { type InstanceStatus, IS_UNDER_WAY } from "./status.ts";
+
+/** Which instances retention is about: of these statuses, and moved by nobody for so long. */
+export interface Old {
+  readonly statuses: readonly InstanceStatus[];
+  readonly keepMs: number;
+}
+
+/**
+ * The condition that an instance has long ended, and nobody is about to move it. One with an action that the platform has not heard of yet,
+ * or with an effect that nobody knows the outcome of, has not.
+ */
+export function isOver({ statuses, keepMs }: Old): Statement {
+  return sql`(
+    status IN ${among(statuses)} AND updated_at <= ${now} - ${keepMs}
+    AND NOT EXISTS (SELECT 1 FROM actions WHERE actions.applied_at IS NULL AND actions.instance_id = instances.id)
+    AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'))`;
+}
+
+/** Removes those that are still over: an operator may have moved one since it was looked at. Answers their ids. */
+export function removeOver(ids: readonly string[], old: Old): Statement {
+  return sql`DELETE FROM instances WHERE id IN ${among(ids)} AND ${isOver(old)} RETURNING id`;
+}
+
+/** The condition that a row belongs to one of these instances, and that it is gone. */
+export function ofGone(ids: readonly string[]): Statement {
+  return sql`instance_id IN ${among(ids)} AND NOT EXISTS (SELECT 1 FROM instances WHERE instances.id = instance_id)`;
+}
+
+/** The condition that an instance is a tenant's, under way, and not this one. */
+export function isOpenOf(tenantId: string, except: string): Statement {
+  return sql`tenant_id = ${tenantId} AND id <> ${except} AND ${IS_UNDER_WAY}`;
+}
+
+/** Ends instances of a tenant that is deleted, as far as they are under way: nobody starts or retries them again. */
+export function terminateInstances(ids: readonly string[], tenantId: string, except: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'terminated', check_at = NULL, run = run + 1, updated_at = ${now}
+    WHERE ${isOpenOf(tenantId, except)} AND id IN ${among(ids)}`;
+}
+
+/** Removes instances of a tenant that is deleted, behind what belongs to them. */
+export function deleteInstances(ids: readonly string[], tenantId: string): Statement {
+  return sql`DELETE FROM instances WHERE id IN ${among(ids)} AND tenant_id = ${tenantId}`;
+}
+
+/** Changes nothing of an instance: an audit behind it is of an action that was carried out there. */
+export function touchInstance(id: string, tenantId: string): Statement {
+  return sql`UPDATE instances SET updated_at = updated_at WHERE id = ${id} AND tenant_id = ${tenantId}`;
+}

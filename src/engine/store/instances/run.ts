@@ -1,0 +1,141 @@
+import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
+import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { wentOnFrom } from "../inbox/caught.ts";
+import { canBeTakenBack, hasDoubt } from "../inbox/read.ts";
+import type { InstanceStatus } from "./status.ts";
+
+/**
+ * The instance is at work (again). One in doubt stays so, whatever its other steps do: only the operator's answer ends that. One that
+ * was believed dead, because its message was exhausted, lives. What wakes up is looked at soon: while it slept, nobody came by.
+ */
+export function markRunning(id: string): RowStatement {
+  return { text: MARK_RUNNING, row: { id } };
+}
+
+const MARK_RUNNING = `
+  UPDATE instances SET status = 'running', updated_at = ${now.fragment}
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('accepted', 'queued')`;
+
+/**
+ * The same for one that waited, or was believed dead or over; also where an operator gave its message up while it was being started: the row
+ * says what happens. A statement of its own: a changed time of the next look is one written row more.
+ */
+export function markAwake(id: string): RowStatement {
+  return { text: MARK_AWAKE, row: { id } };
+}
+
+const MARK_AWAKE = `
+  UPDATE instances SET status = 'running', error = NULL, updated_at = ${now.fragment}, seen = 1,
+    check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('waiting', 'dead', 'skipped', 'errored')`;
+
+/** The row took a run for over, and the platform says that it runs. */
+export function revive({ id, run }: { id: string; run: number }): Statement {
+  return sql`
+    UPDATE instances SET status = 'running', error = NULL, updated_at = ${now}
+    WHERE id = ${id} AND run = ${run} AND status IN ('errored', 'dead')`;
+}
+
+/** How a run of an instance ended. */
+export interface End {
+  readonly id: string;
+  /** Which of the instance's runs: an operator's retry or undo begins the next one. */
+  readonly run: number;
+  readonly status: Extract<InstanceStatus, "complete" | "errored" | "terminated">;
+  /** Why, as JSON; null unless it errored. */
+  readonly error: string | null;
+  /** What it leaves to the next run (see `LeftBehind`), as JSON; nothing where nobody knows, and what it was told itself still holds. */
+  readonly left?: string | null;
+}
+
+/**
+ * A run ended. Told by any run but the present one, it is no news: an operator has begun another since. Within a run what succeeded
+ * replaces what failed (a pass that was given up may be followed by one that went through), never the other way. The keeper looks once more
+ * at what errored.
+ */
+export function finishInstance(end: End): RowStatement {
+  return { text: FINISH, row: { ...end } };
+}
+
+const FINISH = `
+  UPDATE instances SET status = r.value->>'status', error = r.value->>'error', caught = coalesce(r.value->>'left', caught),
+    updated_at = ${now.fragment}, seen = 1,
+    check_at = iif(r.value->>'status' = 'errored', ${now.fragment} + ${KEEPER_PATIENCE_MS}, NULL)
+  FROM json_each(?1) r
+  WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'
+    AND (r.value->>'status' <> 'errored' OR NOT EXISTS (SELECT 1 FROM json_each(?1) other
+      WHERE other.value->>'id' = r.value->>'id' AND other.value->>'run' = r.value->>'run' AND other.value->>'status' <> 'errored'))
+    AND (instances.status IN ('accepted', 'queued', 'running', 'waiting', 'in_doubt', 'dead', 'skipped')
+      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
+    AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
+
+/** Which run an instance is in, which action has had it undone, and whether it is complete, asked for many instances at once: each row says whose it is. */
+export function selectRun(id: string): RowStatement {
+  return { text: SELECT_RUN, row: { id } };
+}
+
+const SELECT_RUN = `
+  SELECT id, run, undo, status = 'complete' AS complete FROM instances WHERE id IN (SELECT value->>'id' FROM json_each(?1))`;
+
+/** What the runs of an instance have left, by the end of the last one or the retry that began the present one. */
+export function selectLeft(instanceId: string): Statement {
+  return sql`SELECT caught FROM instances WHERE id = ${instanceId}`;
+}
+
+/** A run that an operator begins. */
+interface NextRun {
+  readonly id: string;
+  readonly tenantId: string;
+  /** Its number: one more than that of the run that was read. */
+  readonly run: number;
+  /** What it is told of the runs before it (see `LeftBehind`), as JSON. */
+  readonly left: string | null;
+}
+
+/** A retry, and what stands against it. */
+interface Retry extends NextRun {
+  /** The step on whose failure nothing may depend that was done; null when none has to be free. */
+  readonly named: string | null;
+  /** What may have happened because that step failed, though nothing recorded says so. */
+  readonly wentOn: string | undefined;
+  /** Why it would fail of the same again; null when it need not. */
+  readonly again: string | null;
+}
+
+/** An operator's retry begins the next run; of one that is undone, from its beginning. */
+export function beginRetry({ id, tenantId, run, left, named, wentOn, again }: Retry): Statement {
+  return sql`
+    UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left},
+      undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ('errored', 'terminated') AND run < ${run}
+      AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;
+}
+
+/** An operator's undo begins the run that takes back what the others did. */
+export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left}, undo = ${actionId}, updated_at = ${now},
+      check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ('complete', 'errored', 'terminated') AND undo IS NULL AND run < ${run}
+      AND NOT ${hasDoubt(id)}
+      AND EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)})`;
+}
+
+/** A retry or an undo that could not be carried out. */
+export interface GivenUpRun {
+  /** The action's id. */
+  readonly id: string;
+  readonly instance: string;
+  /** The run that it began. */
+  readonly run: number | null;
+  readonly failure: object;
+}
+
+/** The instances of retries and undos that were given up: they do not run, and their rows say so. Behind the statement that gives those up. */
+export function giveUpRuns(given: readonly GivenUpRun[]): Statement {
+  return sql`
+    UPDATE instances SET status = 'errored', error = f.value->'failure', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    FROM json_each(${JSON.stringify(given)}) f
+    WHERE instances.id = f.value->>'instance' AND status = 'running' AND run = f.value->>'run'
+      AND EXISTS (SELECT 1 FROM actions WHERE actions.id = f.value->>'id' AND result = 'failed')`;
+}

@@ -1,0 +1,52 @@
+import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
+import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { hasDoubt } from "../inbox/read.ts";
+
+/** The instance waits for an event, unless the wait has its event, or its time is over. Behind the wait's own row. */
+export function waitForEvent(instanceId: string, label: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'waiting', updated_at = ${now}
+    WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running')
+      AND EXISTS (SELECT 1 FROM waits WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL)`;
+}
+
+/** The instance waits for a person, while one of its questions is open. Behind the question's own row. */
+export function waitForAnswer(tenantId: string, instanceId: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'waiting', updated_at = ${now}
+    WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ('accepted', 'queued', 'running') AND ${UNANSWERED}`;
+}
+
+/** The instance goes on, unless it waits for something else as well. */
+export function markAnswered(tenantId: string, instanceId: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'running', updated_at = ${now}
+    WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status = 'waiting' AND NOT ${UNANSWERED}
+      AND NOT EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = instances.id AND signal_id IS NULL AND over_at IS NULL)`;
+}
+
+const UNANSWERED = fragment(`EXISTS (SELECT 1 FROM approvals WHERE approvals.instance_id = instances.id AND state = 'pending')`);
+
+/** The instance waits for a person, if one of its effects is in doubt. */
+export function markInDoubt(instanceId: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'in_doubt', updated_at = ${now}
+    WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running', 'waiting') AND ${hasDoubt(instanceId)}`;
+}
+
+/** The instance waits for nobody any more, if none of its effects is in doubt. */
+export function markResolved(id: string): RowStatement {
+  return { text: MARK_RESOLVED, row: { id } };
+}
+
+const MARK_RESOLVED = `
+  UPDATE instances SET status = 'running', updated_at = ${now.fragment}
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status = 'in_doubt'
+    AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt')`;
+
+/** The same by a person's answer: the platform must still hear of it, so that the keeper looks soon. */
+export function resumeResolved(instanceId: string): Statement {
+  return sql`
+    UPDATE instances SET status = 'running', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
+    WHERE id = ${instanceId} AND status = 'in_doubt' AND NOT ${hasDoubt(instanceId)}`;
+}

@@ -1,0 +1,51 @@
+import type { Envelope } from "../contract/envelope.ts";
+import { signalId } from "../contract/ids.ts";
+import { among, fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
+
+/**
+ * Keeps events for the instances that wait for them, now or later: one statement, or a few when the events are large. Answers the ids of
+ * those that are new.
+ */
+export function insertSignals(envelopes: readonly Envelope[]): Statement[] {
+  return rowChunks(envelopes.map((envelope) => ({ id: signalId(envelope), envelope }))).map(
+    (rows) => sql`
+    INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at)
+    SELECT value->>'id', value->'envelope'->>'tenant_id', value->'envelope'->>'message_type', value->'envelope'->>'subject',
+      value->'envelope', ${now}
+    FROM json_each(${rows}) WHERE true
+    ON CONFLICT (id) DO NOTHING
+    RETURNING id`,
+  );
+}
+
+/** The events of these ids, each with its envelope. */
+export function selectSignals(ids: readonly string[]): Statement {
+  return sql`SELECT id, envelope FROM signals WHERE id IN ${among(ids)}`;
+}
+
+/** An event and a wait that may take it: about its subject, not older than its instance, not taken by another wait of the same instance. */
+export const FITS = fragment(`s.tenant_id = waits.tenant_id AND s.type = waits.type AND s.subject = waits.subject
+      AND s.received_at >= (SELECT accepted_at FROM instances WHERE id = waits.instance_id)
+      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)`);
+
+/** The event a wait may take now. */
+export const OLDEST_FITTING = fragment(`(SELECT s.id FROM signals s WHERE ${FITS.fragment} ORDER BY s.received_at, s.id LIMIT 1)`);
+
+/** A run in doubt or asleep may come to wait for an event of long ago; one that is open for longer than this takes no event from before. */
+const LONGEST_KEPT_DAYS = 400;
+
+/**
+ * The condition that an event is old, and that no instance could still take it, now or after a retry: any of the tenant's that is older than
+ * the event and not over; and that no wait holds it, because a restarted run is answered with it again. Instances that old are few.
+ */
+export function isFree(keepMs: number): Statement {
+  return sql`received_at <= ${now} - ${keepMs} AND NOT EXISTS (
+    SELECT 1 FROM instances i WHERE i.tenant_id = signals.tenant_id AND i.accepted_at <= signals.received_at AND (
+      (i.status NOT IN ('complete', 'skipped') AND signals.received_at > ${now} - ${LONGEST_KEPT_DAYS * 86_400_000})
+      OR EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = i.id AND waits.signal_id = signals.id)))`;
+}
+
+/** Removes events that are still free. Answers a row for each. */
+export function removeFree(ids: readonly string[], keepMs: number): Statement {
+  return sql`DELETE FROM signals WHERE id IN ${among(ids)} AND ${isFree(keepMs)} RETURNING 1 AS gone`;
+}

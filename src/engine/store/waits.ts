@@ -1,0 +1,90 @@
+import { now, type Statement, sql } from "../contract/sql.ts";
+import { wasApplied } from "./actions.ts";
+import { FITS, OLDEST_FITTING } from "./signals.ts";
+
+/** A wait as it is asked for. */
+export interface NewWait {
+  readonly instanceId: string;
+  /** The step, as the platform names it. */
+  readonly name: string;
+  readonly workflow: string;
+  readonly tenantId: string;
+  /** The event's own type. */
+  readonly type: string;
+  readonly subject: string;
+  /** The platform's event type for it. */
+  readonly eventType: string;
+  readonly timeoutMs: number;
+}
+
+/** Asks for an event, or again: its time runs from the first asking. */
+export function askForEvent(wait: NewWait): Statement {
+  const { instanceId, name, workflow, tenantId, type, subject, eventType, timeoutMs } = wait;
+  return sql`
+    INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at, asked_at, due_at)
+    VALUES (${instanceId}, ${name}, ${workflow}, ${tenantId}, ${type}, ${subject}, ${eventType}, ${now}, ${now},
+      ${now} + ${timeoutMs})
+    ON CONFLICT (instance_id, name) DO UPDATE SET asked_at = excluded.asked_at, due_at = since_at + ${timeoutMs}`;
+}
+
+/** A wait takes an event that came early, if there is one. */
+export function takeEarly(instanceId: string, name: string): Statement {
+  return sql`
+    UPDATE waits SET signal_id = ${OLDEST_FITTING}
+    WHERE instance_id = ${instanceId} AND name = ${name} AND signal_id IS NULL AND over_at IS NULL`;
+}
+
+/**
+ * Gives the waits for these events what fits them and what their instances have not had yet: to the wait that an instance asked for last
+ * the oldest event, to the one before the next, as many as there are of both. An older wait may have lost a race in the code, and nobody
+ * listens to it any more. `arrived` is JSON: whose events they are, of which type, about what. Answers the waits.
+ */
+export function assignEvents(arrived: string): Statement {
+  return sql`
+    UPDATE waits SET signal_id = pair.signal_id
+    FROM (
+      SELECT waits.instance_id, waits.name, s.id AS signal_id,
+        dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject
+          ORDER BY coalesce(waits.asked_at, waits.since_at) DESC, waits.name) AS nth_wait,
+        dense_rank() OVER (PARTITION BY waits.instance_id, waits.type, waits.subject ORDER BY s.received_at, s.id) AS nth_event
+      FROM waits JOIN signals s ON ${FITS}
+      WHERE waits.signal_id IS NULL AND waits.over_at IS NULL
+        AND (waits.tenant_id, waits.type, waits.subject) IN
+          (SELECT value->>'tenant_id', value->>'message_type', value->>'subject' FROM json_each(${arrived}))
+    ) AS pair
+    WHERE waits.instance_id = pair.instance_id AND waits.name = pair.name AND pair.nth_wait = pair.nth_event
+    RETURNING instance_id, workflow, event_type, signal_id`;
+}
+
+/** Runs have been told of the events that their waits hold. What was told to a run that a retry has replaced meanwhile does not count. */
+export function noteTold(told: readonly { instance_id: string; signal_id: string; run: number }[]): Statement {
+  return sql`
+    UPDATE waits SET told_at = ${now}
+    FROM json_each(${JSON.stringify(told)}) t JOIN instances i ON i.id = t.value->>'instance_id'
+    WHERE waits.instance_id = i.id AND waits.signal_id = t.value->>'signal_id' AND i.run = t.value->>'run'`;
+}
+
+/** Closes a wait that holds no event, if its time is over: as the platform's timer says it, which may be early by `skewMs`. */
+export function closeOverdue(instanceId: string, name: string, timeoutMs: number, skewMs: number): Statement {
+  return sql`
+    UPDATE waits SET over_at = ${now}
+    WHERE instance_id = ${instanceId} AND name = ${name} AND signal_id IS NULL AND over_at IS NULL
+      AND since_at + ${timeoutMs} <= ${now} + ${skewMs}`;
+}
+
+/** An operator wants a wait that was over tried anew. Behind the statement that carries the action out. */
+export function reopenWait(instanceId: string, name: string | null, actionId: string): Statement {
+  return sql`
+    UPDATE waits SET over_at = NULL, since_at = ${now}, due_at = due_at - since_at + ${now}
+    WHERE instance_id = ${instanceId} AND name = ${name} AND over_at IS NOT NULL AND ${wasApplied(actionId)}`;
+}
+
+/** A restart makes the platform forget what it was told: the events that waits hold are told again. Behind the statement that carries the action out. */
+export function forgetTold(instanceId: string, actionId: string): Statement {
+  return sql`UPDATE waits SET told_at = NULL WHERE instance_id = ${instanceId} AND told_at IS NOT NULL AND ${wasApplied(actionId)}`;
+}
+
+/** Removes waits with their instances. */
+export function removeWaits(whose: Statement): Statement {
+  return sql`DELETE FROM waits WHERE ${whose}`;
+}
