@@ -1,8 +1,8 @@
 import {
   fragment,
+  hasInstance,
   instanceOf,
   keysetPage,
-  neverStarts,
   now,
   type Page,
   type PageRequest,
@@ -142,9 +142,9 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
 
 /** Asks a batch to stop: at its next chunk, or at once where no chunk will come, because its command never started. */
 export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
-  const willNot = neverStarts("batches");
+  const neverStarts = hasInstance("batches", { statuses: ["dead", "skipped"] });
   return sql`
-    UPDATE batches SET state = iif(${willNot}, 'cancelled', 'cancelling'), ended_at = iif(${willNot}, ${now}, NULL),
+    UPDATE batches SET state = iif(${neverStarts}, 'cancelled', 'cancelling'), ended_at = iif(${neverStarts}, ${now}, NULL),
       cancel_reason = ${reason}, progress = progress + 1, updated_at = ${now}
     WHERE tenant_id = ${tenantId} AND batch_id = ${batchId} AND state IN ('accepted', 'running')`;
 }

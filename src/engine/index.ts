@@ -105,7 +105,7 @@ export { runSchedule } from "./schedules/run-now.ts";
 export { getSchedule, listScheduleRuns, listSchedules, type Schedule } from "./schedules/schedule.ts";
 export type { Approval } from "./signals/approval.ts";
 export { applied, audit, type Operator, VERBS } from "./store/actions.ts";
-export { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, neverStarts, statusesOf } from "./store/instances/fate.ts";
+export { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, statusesOf } from "./store/instances/fate.ts";
 export { isKnown } from "./store/instances/keys.ts";
 export { touchInstance } from "./store/instances/remove.ts";
 export { INSTANCE_STATUSES } from "./store/instances/status.ts";

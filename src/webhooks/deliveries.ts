@@ -1,5 +1,6 @@
 import {
   fragment,
+  hasInstance,
   instanceOf,
   isPruned,
   messageOf,
@@ -96,10 +97,8 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
  * A delivery's state for people. One that is pending, though its newest instance has ended, is made by nobody any more and is skipped: an
  * operator has terminated it, or skipped the dead letter of its command. If that instance is retried, it is pending again.
  */
-const STATE = fragment(`
-  iif(d.state = 'pending' AND EXISTS (SELECT 1 FROM instances i
-    WHERE i.id = coalesce(d.instance_id, d.id) AND i.tenant_id = d.tenant_id AND i.status IN ('complete', 'terminated', 'skipped')),
-  'skipped', d.state)`);
+const HAS_ENDED = hasInstance("d", { id: "coalesce(d.instance_id, d.id)", statuses: ["complete", "terminated", "skipped"] });
+const STATE = fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
 
 /** The states from which a delivery can be made again. One that failed is retried as its instance, and a pending one is under way. */
 export const REPEATABLE = ["skipped", "gone", "sent"] as const satisfies DeliveryState[];
@@ -169,7 +168,7 @@ export interface PutOff {
 
 /** Deliveries that wait for endpoints that are off, and may say something: their facts' names, or the commands of their first instances. */
 export function selectPutOff(tenantId: string, mentions: readonly string[]): Statement {
-  const { join, envelope } = instanceOf("d", "id");
+  const { join, envelope } = instanceOf("d", "d.id");
   return sql`
     SELECT d.id, d.endpoint_id, v.version, d.fact_id, coalesce(${envelope}, '') AS envelope
     FROM webhook_versions v

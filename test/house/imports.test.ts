@@ -84,6 +84,11 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   cli: [],
 };
 
+/** Files that a room may import from where it may not import otherwise: what the command line writes into a database itself is as the engine writes it. */
+const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
+  cli: ["engine/contract/sql.ts", "engine/store/tokens.ts", "engine/store/actions.ts"],
+};
+
 /** Files that stand between rooms. */
 const WIRING = new Set(["worker.ts", "catalog.ts", "retention.ts", "engine/index.ts"]);
 
@@ -120,6 +125,7 @@ it("every import follows the house's rules", () => {
     .filter(({ from, to }) => roomOf(from) !== roomOf(to))
     .filter(({ from, to, typeOnly }) => !(typeOnly && MAY_IMPORT_TYPES[roomOf(from)] === roomOf(to)))
     .filter(({ from, to }) => !(MAY_IMPORT[roomOf(from)] ?? []).includes(roomOf(to)))
+    .filter(({ from, to }) => !(MAY_IMPORT_FILES[roomOf(from)] ?? []).includes(to))
     .map(
       ({ from, to }) =>
         `${from} imports ${to}: the room ${roomOf(from)} may import only ${(MAY_IMPORT[roomOf(from)] ?? []).join(", ") || "nothing of ours"}.`,

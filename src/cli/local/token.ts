@@ -1,11 +1,13 @@
 import { createHash, randomBytes } from "node:crypto";
 import { readFileSync, rmSync, writeFileSync } from "node:fs";
+import { grantToken } from "../../engine/store/tokens.ts";
+import { asText } from "../token/sql-text.ts";
 import { shown } from "./wrangler.ts";
 
 const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
 const TENANT = "acme";
 const ACTOR = "local";
-const SCOPES = "enqueue read operate embedded unattributed tokens";
+const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens"];
 
 /** The token of a local engine, kept in a file only its owner reads; made once. */
 export function localToken(file: string): string {
@@ -37,11 +39,9 @@ export function storedAs(token: string): { id: string; hash: string } {
   return { id, hash: createHash("sha256").update(secret).digest("hex") };
 }
 
-/** SQL that makes the token good, and does nothing where it is. Only a hash of its secret goes in, as the engine's own `mintToken` stores it. */
+/** SQL that makes the token good, and does nothing where it is. Only a hash of its secret goes in. */
 export function insertToken(token: string): string {
-  const { id, hash } = storedAs(token);
-  return `INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at)
-    VALUES ('${id}', '${hash}', '${TENANT}', '${ACTOR}', '${SCOPES}', ${Date.now()}) ON CONFLICT (id) DO NOTHING`;
+  return asText(grantToken({ ...storedAs(token), tenantId: TENANT, actor: ACTOR, scopes: SCOPES }, null));
 }
 
 function read(file: string): string | undefined {

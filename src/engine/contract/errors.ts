@@ -66,13 +66,13 @@ export interface ErrorDetail {
 /** The engine's one error class. `message` says what happened and what to do next, in words fit for the person who reads it. */
 export class MillraceError extends Error {
   override readonly name = "MillraceError";
+  readonly code: ErrorCode;
+  readonly detail: ErrorDetail;
 
-  constructor(
-    readonly code: ErrorCode,
-    message: string,
-    readonly detail: ErrorDetail = {},
-  ) {
+  constructor(code: ErrorCode, message: string, detail: ErrorDetail = {}) {
     super(message, { cause: detail.cause });
+    this.code = code;
+    this.detail = detail;
   }
 }
 

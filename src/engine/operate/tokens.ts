@@ -5,7 +5,7 @@ import { type Statement, sql } from "../contract/sql.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/named.ts";
 import { batch, query } from "../store/retry.ts";
-import { insertToken, removeToken, SHOWN } from "../store/tokens.ts";
+import { insertToken, removeToken, selectTokens } from "../store/tokens.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /**
@@ -187,10 +187,6 @@ async function read(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Pr
   if (cache.size >= TOKEN_CACHE_ENTRIES) cache.clear();
   cache.set(id, { row, until });
   return row;
-}
-
-function selectTokens(where: Statement): Statement {
-  return sql`SELECT ${SHOWN} FROM tokens WHERE ${where}`;
 }
 
 function asTokenRow({ id, actor, scopes, created_at, expires_at }: StoredGrant): TokenRow {

@@ -69,6 +69,13 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean): Sta
     WHERE true ON CONFLICT (id) DO NOTHING`;
 }
 
+/** Audits an action of somebody who reaches the database itself: it is done in the same transaction. */
+export function auditDone(by: Operator, { id, verb, target, reason, detail }: Action): Statement {
+  return sql`
+    INSERT INTO actions (id, tenant_id, actor, verb, target, reason, detail, result, at, applied_at)
+    VALUES (${id}, ${by.tenantId}, ${by.actor}, ${verb}, ${target}, ${reason}, ${detail ? JSON.stringify(detail) : null}, 'applied', ${now}, ${now})`;
+}
+
 /** Whether the action changed anything: the last statement of its batch. */
 export function applied(actionId: string): Statement {
   return sql`SELECT result FROM actions WHERE id = ${actionId}`;

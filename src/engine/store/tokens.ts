@@ -13,8 +13,7 @@ export interface NewToken {
   readonly expiresAt: number | null;
 }
 
-/** Columns of a token that people may see. */
-export const SHOWN = fragment(`id, actor, scopes, created_at, expires_at`);
+const SHOWN = fragment(`id, actor, scopes, created_at, expires_at`);
 
 /**
  * Keeps a token, if its tenant has fewer than so many. It may be repeated over a blip of the database: finding its own row there is success.
@@ -27,6 +26,32 @@ export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt }: Ne
     WHERE (SELECT count(*) FROM tokens WHERE tenant_id = ${tenantId}) < ${most} OR EXISTS (SELECT 1 FROM tokens WHERE id = ${id})
     ON CONFLICT (id) DO UPDATE SET id = excluded.id WHERE tokens.hash = excluded.hash
     RETURNING ${SHOWN}`;
+}
+
+/**
+ * Keeps a token, however many its tenant has: whoever reaches the database itself may. It ends so many milliseconds later, or never. One that is
+ * there stays as it is.
+ */
+export function grantToken({ id, hash, tenantId, actor, scopes }: Omit<NewToken, "expiresAt">, forMs: number | null): Statement {
+  return sql`
+    INSERT INTO tokens (id, hash, tenant_id, actor, scopes, created_at, expires_at)
+    VALUES (${id}, ${hash}, ${tenantId}, ${actor}, ${scopes.join(" ")}, ${now}, ${now} + ${forMs})
+    ON CONFLICT (id) DO NOTHING`;
+}
+
+/** What people may see of the tokens that this condition names. */
+export function selectTokens(where: Statement): Statement {
+  return sql`SELECT ${SHOWN} FROM tokens WHERE ${where}`;
+}
+
+/** A tenant's tokens, newest first. */
+export function selectTokensOf(tenantId: string, limit: number): Statement {
+  return selectTokens(sql`tenant_id = ${tenantId} ORDER BY created_at DESC, id DESC LIMIT ${limit}`);
+}
+
+/** Whose a token is. */
+export function selectOwner(id: string): Statement {
+  return sql`SELECT tenant_id, actor FROM tokens WHERE id = ${id}`;
 }
 
 /** Ends a token of a tenant. */

@@ -2,15 +2,18 @@ import { among, type Fragment, fragment, sql } from "../../contract/sql.ts";
 import { query } from "../retry.ts";
 import { type InstanceStatus, IS_UNDER_WAY } from "./status.ts";
 
-/** The condition that the instance which a row names is kept. The row has an `instance_id` and a `tenant_id`. */
-export function hasInstance(row: string): Fragment {
-  return fragment(`EXISTS (SELECT 1 FROM instances i WHERE i.id = ${row}.instance_id AND i.tenant_id = ${row}.tenant_id)`);
+/** Which instance a row names, and what is asked of it. */
+interface Named {
+  /** An expression of its id; default the row's column `instance_id`. */
+  readonly id?: string;
+  /** Statuses of which it has one; default any. */
+  readonly statuses?: readonly InstanceStatus[];
 }
 
-/** The condition that the instance which a row names never started, and never will unless an operator moves it on. */
-export function neverStarts(row: string): Fragment {
-  return fragment(`EXISTS (SELECT 1 FROM instances i
-      WHERE i.id = ${row}.instance_id AND i.tenant_id = ${row}.tenant_id AND i.status IN ('dead', 'skipped'))`);
+/** The condition that the instance which a row names is kept, and of one tenant with it. `row` is a table, or its alias. */
+export function hasInstance(row: string, { id = `${row}.instance_id`, statuses }: Named = {}): Fragment {
+  const its = statuses === undefined ? "" : ` AND i.status IN (${statuses.map((status) => `'${status}'`).join(", ")})`;
+  return fragment(`EXISTS (SELECT 1 FROM instances i WHERE i.id = ${id} AND i.tenant_id = ${row}.tenant_id${its})`);
 }
 
 /** What a statement may read of the instance that its rows name, as far as it is kept: NULL where it is not. */
@@ -25,10 +28,10 @@ interface NamedInstance {
   readonly envelope: Fragment;
 }
 
-/** The instance that each row names, as `i`. Of a table's alias, such as `b`; default under its column `instance_id`. */
-export function instanceOf(row: string, id = "instance_id"): NamedInstance {
+/** The instance that each row of a table names, as `i`: by an expression of its id, default the column `instance_id`. `row` is the table's alias. */
+export function instanceOf(row: string, id = `${row}.instance_id`): NamedInstance {
   return {
-    join: fragment(`LEFT JOIN instances i ON i.id = ${row}.${id} AND i.tenant_id = ${row}.tenant_id`),
+    join: fragment(`LEFT JOIN instances i ON i.id = ${id} AND i.tenant_id = ${row}.tenant_id`),
     isStopped: IS_STOPPED,
     error: ERROR,
     envelope: fragment(`i.envelope`),
