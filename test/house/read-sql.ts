@@ -127,7 +127,8 @@ function isOpen(given: string | undefined): boolean {
   return true;
 }
 
-function withoutComments(source: string): string {
+/** A source without what is only said about it. */
+export function withoutComments(source: string): string {
   return source.replaceAll(/\/\*[\s\S]*?\*\//g, "").replaceAll(/(^|\s)\/\/.*$/gm, "$1");
 }
 

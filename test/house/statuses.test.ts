@@ -1,0 +1,188 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { afterAll, describe, expect, it } from "vitest";
+import type { RowStatement, Statement } from "../../src/engine/contract/sql.ts";
+import * as accept from "../../src/engine/store/instances/accept.ts";
+import * as look from "../../src/engine/store/instances/look.ts";
+import * as remove from "../../src/engine/store/instances/remove.ts";
+import * as run from "../../src/engine/store/instances/run.ts";
+import { INSTANCE_STATUSES } from "../../src/engine/store/instances/status.ts";
+import * as wait from "../../src/engine/store/instances/wait.ts";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const STORE = join(ROOT, "src/engine/store");
+
+/** What a CHECK of an applied migration names and no statement writes: a CHECK changes only with its table, which may hold a million rows. */
+const NEVER_WRITTEN: Record<string, readonly string[]> = { "instances.status": ["paused"] };
+
+const db = new DatabaseSync(":memory:");
+for (const file of readdirSync(join(ROOT, "migrations")).sort()) db.exec(readFileSync(join(ROOT, "migrations", file), "utf8"));
+afterAll(() => db.close());
+
+const ID = "0123456789abcdef0123456789abcdef";
+const FINGERPRINT = "f".repeat(64);
+const [TENANT, ACTION, SIGNAL, LETTER, STEP] = ["acme", "action", "signal", "letter", "step"] as const;
+const envelope = {
+  tenant_id: TENANT,
+  message_type: "test.command",
+  idempotency_key: "key",
+  correlation_id: "job",
+  causation_id: "cause",
+  subject: "subject",
+};
+const command = { id: ID, fingerprint: FINGERPRINT, workflow: "test", envelope: envelope as never, queue: "test", delaySeconds: 0 };
+const next = { id: ID, tenantId: TENANT, run: 2, left: null };
+
+/** What else has to be there for a transition, in SQL. */
+const GIVEN = {
+  applied: `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'replay', 't', '', 'applied', 1)`,
+  failed: `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'retry', 't', '', 'failed', 1, 1)`,
+  letter: `INSERT INTO dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES ('${LETTER}', 'test', '{}', 'r', 1, 1, 1)`,
+  doubt: `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, updated_at) VALUES ('${ID}', '${STEP}', 1, 'once', 'in_doubt', 1, 't', 1)`,
+  done: `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, undoable, updated_at) VALUES ('${ID}', '${STEP}', 1, 'once', 'done', 1, 't', 1, 1)`,
+  wait: `INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at) VALUES ('${ID}', '${STEP}', 'w', '${TENANT}', 'e', 's', 't', 1)`,
+  question: `INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, otherwise, due_at, asked_at) VALUES ('${ID}', '${STEP}', '${ID}-1', '${TENANT}', 'w', '?', 'reject', 1, 1)`,
+};
+
+interface Trial {
+  given?: readonly (keyof typeof GIVEN)[];
+  /** Its statement, or several where what it writes depends on what it is told. */
+  statements: readonly (Statement | RowStatement)[];
+}
+
+/** Every statement that writes `instances`, by the name of its function, as it is when nothing stands against it. */
+const TRIALS: Record<string, Trial> = {
+  insertAccepted: { statements: [accept.insertAccepted(JSON.stringify([command]))] },
+  takeIn: { statements: [accept.takeIn(JSON.stringify([command]))] },
+  markStarted: { statements: [accept.markStarted([ID])] },
+  markDead: { given: ["letter"], statements: [accept.markDead([{ id: ID, fingerprint: FINGERPRINT, letter: LETTER }])] },
+  acceptAgain: { given: ["applied"], statements: [accept.acceptAgain(command, null, ACTION)] },
+  skipInstance: { given: ["applied"], statements: [accept.skipInstance(ID, FINGERPRINT, ACTION)] },
+  markRunning: { statements: [run.markRunning(ID)] },
+  markAwake: { statements: [run.markAwake(ID)] },
+  revive: { statements: [run.revive({ id: ID, run: 1 })] },
+  finishInstance: {
+    statements: [
+      run.finishInstance({ id: ID, run: 1, status: "complete", error: null }),
+      run.finishInstance({ id: ID, run: 1, status: "errored", error: "{}" }),
+      run.finishInstance({ id: ID, run: 1, status: "terminated", error: null }),
+    ],
+  },
+  beginRetry: { statements: [run.beginRetry({ ...next, named: null, wentOn: undefined, again: null })] },
+  beginUndo: { given: ["done"], statements: [run.beginUndo(next, ACTION)] },
+  giveUpRuns: { given: ["failed"], statements: [run.giveUpRuns([{ id: ACTION, instance: ID, run: 1, failure: {} }])] },
+  waitForEvent: { given: ["wait"], statements: [wait.waitForEvent(ID, STEP)] },
+  waitForAnswer: { given: ["question"], statements: [wait.waitForAnswer(TENANT, ID)] },
+  markAnswered: { statements: [wait.markAnswered(TENANT, ID)] },
+  markInDoubt: { given: ["doubt"], statements: [wait.markInDoubt(ID)] },
+  markResolved: { statements: [wait.markResolved(ID)] },
+  resumeResolved: { statements: [wait.resumeResolved(ID)] },
+  noteLooked: { statements: [look.noteLooked([{ id: ID, check_at: 1, pauseMs: 1, seen: true, hibernates: true }])] },
+  watchAgain: { statements: [look.watchAgain([ID])] },
+  lookAfterAnswer: { statements: [look.lookAfterAnswer(TENANT, ID)] },
+  lookAfterEvents: { statements: [look.lookAfterEvents([SIGNAL])] },
+  removeOver: {
+    statements: [
+      remove.removeOver([ID], { statuses: ["complete", "terminated", "skipped"], keepMs: 1 }),
+      remove.removeOver([ID], { statuses: ["errored", "dead"], keepMs: 1 }),
+    ],
+  },
+  terminateInstances: { statements: [remove.terminateInstances([ID], TENANT, "another")] },
+  touchInstance: { statements: [remove.touchInstance(ID, TENANT)] },
+};
+
+/** What those files export besides: conditions and reads; and the end of a tenant, which removes its instances in any status. */
+const NO_TRANSITIONS = ["isOpenOf", "isOver", "ofGone", "selectLeft", "selectRun", "deleteInstances"];
+
+/** The arrows of a transition: what it makes of a row in each status, and of none. `[*]` is no row. */
+function arrowsOf({ given = [], statements }: Trial): string[] {
+  return statements.flatMap((statement) =>
+    ["[*]", ...INSTANCE_STATUSES].flatMap((from) => {
+      db.exec("SAVEPOINT trial");
+      try {
+        for (const name of given) db.exec(GIVEN[name]);
+        if (from !== "[*]") insert(from);
+        const params = "row" in statement ? [JSON.stringify([statement.row])] : statement.params;
+        db.prepare(statement.text).all(...params);
+        const to = String(db.prepare("SELECT status FROM instances WHERE id = ?").get(ID)?.status ?? "[*]");
+        return to === from ? [] : [`${from} → ${to}`];
+      } finally {
+        db.exec("ROLLBACK TO trial; RELEASE trial");
+      }
+    }),
+  );
+}
+
+function insert(status: string): void {
+  db.prepare(
+    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope,
+       queue, status, accepted_at, updated_at, check_at)
+     VALUES (?, ?, 'test', 'test.command', 'key', 'job', 'cause', 'subject', ?, '{}', 'test', ?, 1, 1, 1)`,
+  ).run(ID, TENANT, FINGERPRINT, status);
+}
+
+/** The arrows of the diagram: one from or to a state that holds others is one for each of those. */
+function drawn(): string[] {
+  const [, diagram = ""] = /stateDiagram-v2\n([\s\S]*?)```/.exec(readFileSync(join(ROOT, "ARCHITECTURE.md"), "utf8")) ?? [];
+  const members = new Map<string, string[]>();
+  const within: string[] = [];
+  const arrows: [string, string][] = [];
+  for (const line of diagram.split("\n").map((one) => one.trim())) {
+    const group = /^state (?:"[^"]*" as )?(\w+) \{$/.exec(line)?.[1];
+    const [, from, to] = /^(\S+) --> ([^\s:]+)/.exec(line) ?? [];
+    if (group) within.push(group);
+    else if (line === "}") within.pop();
+    else if (from && to) arrows.push([from, to]);
+    else if (/^\w+$/.test(line)) for (const outer of within) members.set(outer, [...(members.get(outer) ?? []), line]);
+  }
+  const each = (state: string) => members.get(state) ?? [state];
+  return arrows.flatMap(([from, to]) => each(from).flatMap((one) => each(to).map((other) => `${one} → ${other}`)));
+}
+
+describe("The statuses of an instance", () => {
+  it("move along the arrows of ARCHITECTURE.md and no others", () => {
+    const moved = new Set(Object.values(TRIALS).flatMap(arrowsOf));
+    const arrows = drawn();
+    expect([...moved].toSorted()).toEqual([...new Set(arrows)].toSorted());
+    expect(arrows.length, "An arrow is drawn twice.").toBe(new Set(arrows).size);
+  });
+
+  it("are moved by nothing that is not tried here", () => {
+    const exported = [accept, look, remove, run, wait].flatMap((module) => Object.keys(module));
+    expect([...Object.keys(TRIALS), ...NO_TRANSITIONS].toSorted()).toEqual(exported.toSorted());
+  });
+
+  it("are each reached, and each left but where nothing is to come", () => {
+    const arrows = drawn().map((arrow) => arrow.split(" → "));
+    expect(INSTANCE_STATUSES.filter((status) => !arrows.some(([, to]) => to === status))).toEqual([]);
+    expect(INSTANCE_STATUSES.filter((status) => !arrows.some(([from]) => from === status))).toEqual([]);
+  });
+});
+
+/** The values that a column's CHECK allows. */
+function allowed(table: string, column: string): string[] {
+  const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = ?").get(table) as { sql: string };
+  const [, list = ""] = new RegExp(`\\b${column}\\s+IN\\s*\\(([^)]*)\\)`).exec(sql) ?? [];
+  return [...list.matchAll(/'(\w+)'/g)].map(([, value = ""]) => value);
+}
+
+/** The members of a union that a file of the store declares. */
+function unionOf(file: string, type: string): string[] {
+  const [, members = ""] = new RegExp(`type ${type} =([^;]*);`).exec(readFileSync(join(STORE, file), "utf8")) ?? [];
+  return [...members.matchAll(/"(\w+)"/g)].map(([, value = ""]) => value);
+}
+
+it.each([
+  ["instances", "status", INSTANCE_STATUSES],
+  ["inbox", "state", unionOf("inbox/entry.ts", "EntryState")],
+  ["inbox", "class", unionOf("inbox/entry.ts", "RecordedClass")],
+  ["dead_letters", "state", unionOf("dead-letters.ts", "LetterState")],
+  ["approvals", "state", unionOf("approvals.ts", "ApprovalState")],
+  ["schedules", "state", unionOf("schedules.ts", "ScheduleState")],
+  ["schedule_runs", "state", unionOf("schedule-runs.ts", "RunState")],
+])("%s.%s has the values that its type names and its CHECK allows", (table, column, values) => {
+  const never = NEVER_WRITTEN[`${table}.${column}`] ?? [];
+  expect([...values, ...never].toSorted()).toEqual(allowed(table, column).toSorted());
+  expect(values.length).toBeGreaterThan(1);
+});

@@ -1,0 +1,86 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join, resolve } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { expect, it } from "vitest";
+import { withoutComments } from "./read-sql.ts";
+
+const ROOT = resolve(import.meta.dirname, "../..");
+const SRC = join(ROOT, "src");
+const STORE = "engine/store/";
+
+/** Files whose statements are put together from lists of tables, the app's among them: a tenant's rows are removed so, and what names a person is rewritten. */
+const BY_LIST = ["engine/operate/remove-tenant.ts", "engine/operate/rewrite.ts"];
+
+const sources = readdirSync(SRC, { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts"))
+  .map((file) => ({ file, text: withoutComments(readFileSync(join(SRC, file), "utf8")) }));
+
+/** All tables of the database. */
+function tables(): string[] {
+  const db = new DatabaseSync(":memory:");
+  for (const file of readdirSync(join(ROOT, "migrations")).sort()) db.exec(readFileSync(join(ROOT, "migrations", file), "utf8"));
+  return db
+    .prepare("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")
+    .all()
+    .map(({ name }) => String(name));
+}
+
+const WRITE = /\b(?:INSERT(?: OR [A-Z]+)? INTO|REPLACE INTO|UPDATE(?: OR [A-Z]+)?|DELETE FROM)\s+([a-z_]+)\b/g;
+const NAMED = /\b(?:FROM|JOIN|INTO|UPDATE(?: OR [A-Z]+)?)\s+([a-z_]+)\b/g;
+
+const namedBy = (pattern: RegExp, text: string) => [...new Set([...text.matchAll(pattern)].map(([, table = ""]) => table))];
+
+/** The tables that the engine writes, with the files that do. */
+const written = Map.groupBy(
+  sources
+    .filter(({ file }) => file.startsWith("engine/"))
+    .flatMap(({ file, text }) => namedBy(WRITE, text).map((table) => ({ file, table }))),
+  ({ table }) => table,
+);
+const engineTables = tables().filter((table) => written.has(table));
+
+/** Where a table's statements stand: a file of its name, or a folder. */
+const homeOf = (table: string) => STORE + table.replaceAll("_", "-");
+
+it("each of the engine's tables is written in one file or folder of its store, which has the table's name", () => {
+  expect(engineTables).toEqual([
+    "actions",
+    "approvals",
+    "dead_letters",
+    "inbox",
+    "instances",
+    "outbox",
+    "schedule_runs",
+    "schedules",
+    "signals",
+    "stated_events",
+    "tokens",
+    "tombstones",
+    "waits",
+  ]);
+  const astray = engineTables.flatMap((table) =>
+    (written.get(table) ?? [])
+      .filter(({ file }) => file !== `${homeOf(table)}.ts` && !file.startsWith(`${homeOf(table)}/`))
+      .map(({ file }) => `${file} writes ${table}: make that a transition in ${homeOf(table)}, and call it.`),
+  );
+  expect(astray).toEqual([]);
+});
+
+it("nothing but the engine names its tables in SQL: the app asks by what the engine's door exports", () => {
+  const spelled = sources
+    .filter(({ file }) => !file.startsWith("engine/"))
+    .flatMap(({ file, text }) =>
+      namedBy(NAMED, text)
+        .filter((table) => engineTables.includes(table))
+        .map((table) => `${file} names ${table}: export what it asks for from ${homeOf(table)}, by the engine's door.`),
+    );
+  expect(spelled).toEqual([]);
+});
+
+it("no statement of the engine is put together with a table's name but in the two files that go by lists of tables", () => {
+  const puts = sources
+    .filter(({ file }) => file.startsWith("engine/"))
+    .filter(({ text }) => /"(?:INSERT INTO|UPDATE|UPDATE OR REPLACE|DELETE FROM)"|\b(?:INTO|UPDATE|DELETE FROM) \$\{/.test(text))
+    .map(({ file }) => file);
+  expect(puts.toSorted()).toEqual(BY_LIST);
+});
