@@ -1,4 +1,4 @@
-import { applied, batch as atomic, audit, beginning, codeOf, MillraceError, type Operator, retryInstance } from "../engine/index.ts";
+import { applied, audit, beginning, codeOf, MillraceError, namedBatch, type Operator, retryInstance } from "../engine/index.ts";
 import { type Batch, findBatch, markCancelled } from "./batch.ts";
 
 /**
@@ -15,16 +15,16 @@ export async function cancelBatch(
   if (!before) return undefined;
   const { instanceId } = before;
   const actionId = crypto.randomUUID();
-  const [, , result] = await atomic(env.DB, [
-    markCancelled(by.tenantId, batchId, reason),
-    audit(by, { id: actionId, verb: "cancel", target: batchId, instanceId, reason }, false),
-    applied(actionId),
-  ]);
+  const { action } = await namedBatch(env.DB, {
+    cancelled: markCancelled(by.tenantId, batchId, reason),
+    audited: audit(by, { id: actionId, verb: "cancel", target: batchId, instanceId, reason }, false),
+    action: applied(actionId),
+  });
   // A stopped instance would never come to its next chunk: it is let run to its end.
   if (before.state === "errored") await endStopped(env, by, instanceId, reason);
   const batch = await findBatch(env.DB, by.tenantId, batchId);
   if (!batch) return undefined;
-  const changed = result?.[0]?.result === "applied";
+  const changed = action[0]?.result === "applied";
   if (!changed && batch.state === "complete") {
     throw new MillraceError("invalid_transition", `The batch ${batchId} is complete: there is nothing left to cancel.`, {
       from: "complete",

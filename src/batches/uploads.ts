@@ -1,4 +1,4 @@
-import { batch, fragment, MillraceError, now, sql } from "../engine/index.ts";
+import { fragment, MillraceError, namedBatch, now, sql } from "../engine/index.ts";
 
 /** What one tenant may upload in 24 hours. */
 const MAX_DAILY_BYTES = 20 * 1024 ** 3;
@@ -12,15 +12,15 @@ const hour = fragment(`${now.fragment} / ${HOUR_MS}`);
  * is up to an hour shorter. Errors: `rate_limited` when the tenant would have uploaded more than 20 GiB in a day.
  */
 export async function countUpload(db: D1Database, tenantId: string, bytes: number): Promise<void> {
-  const [, counted = []] = await batch(db, [
-    sql`DELETE FROM uploads WHERE tenant_id = ${tenantId} AND hour <= ${hour} - ${HOURS}`,
-    sql`
+  const { counted } = await namedBatch(db, {
+    old: sql`DELETE FROM uploads WHERE tenant_id = ${tenantId} AND hour <= ${hour} - ${HOURS}`,
+    counted: sql`
       INSERT INTO uploads (tenant_id, hour, bytes)
       SELECT ${tenantId}, ${hour}, ${bytes}
       WHERE (SELECT coalesce(sum(bytes), 0) FROM uploads WHERE tenant_id = ${tenantId}) + ${bytes} <= ${MAX_DAILY_BYTES}
       ON CONFLICT (tenant_id, hour) DO UPDATE SET bytes = bytes + excluded.bytes
       RETURNING bytes`,
-  ]);
+  });
   if (counted.length > 0) return;
   throw new MillraceError(
     "rate_limited",

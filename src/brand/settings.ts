@@ -1,4 +1,15 @@
-import { audit, batch, type Duration, fragment, MillraceError, notRetryable, now, query, type Statement, sql } from "../engine/index.ts";
+import {
+  audit,
+  type Duration,
+  fragment,
+  MillraceError,
+  namedBatch,
+  notRetryable,
+  now,
+  query,
+  type Statement,
+  sql,
+} from "../engine/index.ts";
 
 /** What people allow a brand. */
 export interface BrandSettings {
@@ -89,8 +100,8 @@ export async function putSettings(
 ): Promise<KnownBrand> {
   const { max_drafts, rate_per_second, approval, approval_timeout, approval_default } = settings;
   const action = { id: crypto.randomUUID(), verb: "settings", target: brand, instanceId: null, reason, detail: { ...settings } } as const;
-  const [rows] = await batch(db, [
-    sql`
+  const { brands } = await namedBatch(db, {
+    brands: sql`
       INSERT INTO brands (tenant_id, ${COLUMNS})
       SELECT ${tenantId}, ${brand}, ${max_drafts}, ${rate_per_second}, ${approval}, ${approval_timeout}, ${approval_default}, ${now}, ${who}
       WHERE ${hasRoom(tenantId, brand)}
@@ -100,9 +111,9 @@ export async function putSettings(
         updated_at = excluded.updated_at, updated_by = excluded.updated_by
       WHERE tenant_id = ${tenantId}
       RETURNING ${COLUMNS}`,
-    audit({ tenantId, actor: who }, action, false),
-  ]);
-  const [put] = (rows ?? []) as unknown as Row[];
+    audited: audit({ tenantId, actor: who }, action, false),
+  });
+  const [put] = brands as unknown as Row[];
   if (!put) throw noRoom(brand);
   return asBrand(put);
 }

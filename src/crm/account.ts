@@ -1,4 +1,4 @@
-import { batch, type MillraceError, notRetryable, now, retryAfter, type Statement, sql } from "../engine/index.ts";
+import { type MillraceError, namedBatch, notRetryable, now, retryAfter, type Statement, sql } from "../engine/index.ts";
 import { type CrmAccountVars, linkAccount } from "../providers/crm-account.ts";
 
 /** The account that a tenant's contacts go to. */
@@ -21,7 +21,10 @@ export async function readOf<Row extends object>(
   statement: Statement,
 ): Promise<{ rows: Row[]; account: Account }> {
   const id = linkAccount(env);
-  const [rows = [], [noted] = []] = await batch(env.DB, [statement, notedAccount(tenantId)]);
+  const {
+    rows,
+    noted: [noted],
+  } = await namedBatch(env.DB, { rows: statement, noted: notedAccount(tenantId) });
   if (noted && noted.account !== id) throw refusalOf(noted.account as string | null, id);
   return { rows: rows as Row[], account: { id, isNew: noted === undefined } };
 }

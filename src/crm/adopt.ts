@@ -1,4 +1,4 @@
-import { batch, type Commit, notRetryable, now, sql } from "../engine/index.ts";
+import { type Commit, namedBatch, notRetryable, now, sql } from "../engine/index.ts";
 import { linkAccount } from "../providers/crm-account.ts";
 import { type AccountEnv, notedAccount } from "./account.ts";
 import { letGoOfAll } from "./sends.ts";
@@ -22,10 +22,13 @@ export async function adoptAccount(env: AccountEnv, tenantId: string, account: s
   if (account !== id) throw notRetryable(`The CRM account of this deployment is ${id}, not ${account}: say that one, or mend CRM_ACCOUNT.`);
   const isFirst = after === "";
   const mine = sql`tenant_id = ${tenantId} AND contact_id > ${after}`;
-  const [[noted] = [], [last] = []] = await batch(env.DB, [
-    notedAccount(tenantId),
-    sql`SELECT contact_id AS id FROM crm_links WHERE ${mine} ORDER BY contact_id LIMIT 1 OFFSET ${PAGE - 1}`,
-  ]);
+  const {
+    noted: [noted],
+    last: [last],
+  } = await namedBatch(env.DB, {
+    noted: notedAccount(tenantId),
+    last: sql`SELECT contact_id AS id FROM crm_links WHERE ${mine} ORDER BY contact_id LIMIT 1 OFFSET ${PAGE - 1}`,
+  });
   if (isFirst && noted?.account === id) return { output: { next: null } };
   const next = (last?.id as string | undefined) ?? null;
   return {

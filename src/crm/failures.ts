@@ -1,4 +1,4 @@
-import { beginning, MillraceError, notRetryable, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import { among, beginning, MillraceError, notRetryable, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
 import type { CrmRefusal } from "../providers/index.ts";
 import type { Refused } from "./pushed.ts";
 
@@ -57,7 +57,7 @@ export function forgetFailures({ tenantId, syncId }: Owner, contactIds: readonly
   return [
     sql`
       DELETE FROM crm_failures WHERE tenant_id = ${tenantId} AND sync_id = ${syncId}
-        AND contact_id IN (SELECT value FROM json_each(${JSON.stringify(contactIds)}))`,
+        AND contact_id IN ${among(contactIds)}`,
   ];
 }
 

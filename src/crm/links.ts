@@ -1,5 +1,5 @@
 import { asContact, type Contact, type StoredContact } from "../contacts/contact.ts";
-import { fragment, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import { among, fragment, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
 import { type Account, readOf } from "./account.ts";
 import type { ContactPatch, Properties } from "./properties.ts";
 
@@ -203,8 +203,8 @@ export function rewriteLink(tenantId: string, { contactId, known, maybe, error, 
 
 /** What the CRM side keeps of contacts that are forgotten. */
 export function removeLinks(tenantId: string, ids: readonly string[]): Statement[] {
-  const among = sql`tenant_id = ${tenantId} AND contact_id IN (SELECT value FROM json_each(${JSON.stringify(ids)}))`;
-  return [sql`DELETE FROM crm_links WHERE ${among}`, sql`DELETE FROM crm_failures WHERE ${among}`];
+  const theirs = sql`tenant_id = ${tenantId} AND contact_id IN ${among(ids)}`;
+  return [sql`DELETE FROM crm_links WHERE ${theirs}`, sql`DELETE FROM crm_failures WHERE ${theirs}`];
 }
 
 /** Notes why the CRM refused contacts. Whatever else is known of them stays, so that they are still to be sent. */

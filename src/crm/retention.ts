@@ -1,4 +1,4 @@
-import { batch as atomic, hasInstance, now, query, type Retention, sql } from "../engine/index.ts";
+import { hasInstance, namedBatch, now, query, type Retention, sql } from "../engine/index.ts";
 
 /** Failures that one statement removes. */
 const ROWS = 500;
@@ -22,11 +22,11 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
   const { tenantId, syncId } = old;
   const mine = sql`tenant_id = ${tenantId} AND sync_id = ${syncId}`;
   // The row goes with the last of its failures: as long as it is there, the next slice comes back for the rest.
-  const [failures = [], syncs = []] = await atomic(env.DB, [
-    sql`
+  const { failures, syncs } = await namedBatch(env.DB, {
+    failures: sql`
       DELETE FROM crm_failures WHERE ${mine} AND contact_id IN (SELECT contact_id FROM crm_failures WHERE ${mine} LIMIT ${ROWS})
       RETURNING 1`,
-    sql`DELETE FROM crm_syncs WHERE ${mine} AND NOT EXISTS (SELECT 1 FROM crm_failures WHERE ${mine}) RETURNING 1`,
-  ]);
+    syncs: sql`DELETE FROM crm_syncs WHERE ${mine} AND NOT EXISTS (SELECT 1 FROM crm_failures WHERE ${mine}) RETURNING 1`,
+  });
   return failures.length + syncs.length;
 }

@@ -29,7 +29,7 @@ export {
 } from "./contract/message.ts";
 export { nearest } from "./contract/nearest.ts";
 export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
-export { type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
+export { among, type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { beginning } from "./contract/text.ts";
 export { newTrace, nextHop, type SaidTrace, type TraceContext, traceHeaders, traceIdOf } from "./contract/trace.ts";
 export type { ApprovalRequest } from "./guard/approve.ts";
@@ -109,6 +109,7 @@ export { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, statusesOf } 
 export { isKnown } from "./store/instances/keys.ts";
 export { touchInstance } from "./store/instances/remove.ts";
 export { INSTANCE_STATUSES } from "./store/instances/status.ts";
+export { namedBatch } from "./store/named.ts";
 export type { Outgoing } from "./store/outbox.ts";
 export { batch, query } from "./store/retry.ts";
 export type { ScheduleRun } from "./store/schedule-runs.ts";

@@ -1,4 +1,4 @@
-import { batch, sql } from "../engine/index.ts";
+import { namedBatch, sql } from "../engine/index.ts";
 
 /** How far a projection is behind its ledgers, in milliseconds: from the ledger's clock to the database's. */
 export interface Lag {
@@ -28,11 +28,11 @@ const COUNTED_ROWS = 100_000;
 
 /** How the tenant's projection of facts stands. Rows recorded before `since` tell no lag: a rebuild has put them there again. */
 export async function projectionState(db: D1Database, tenantId: string, since = 0): Promise<ProjectionState> {
-  const [newest = [], rows = [], ledgers = []] = await batch(db, [
-    sql`SELECT recorded_at, projected_at FROM facts WHERE tenant_id = ${tenantId} ORDER BY recorded_at DESC LIMIT ${MEASURED_ROWS}`,
-    sql`SELECT count(*) AS count FROM (SELECT 1 FROM facts WHERE tenant_id = ${tenantId} LIMIT ${COUNTED_ROWS + 1})`,
-    sql`SELECT count(*) AS count FROM (SELECT 1 FROM ledgers WHERE tenant_id = ${tenantId} LIMIT ${COUNTED_ROWS + 1})`,
-  ]);
+  const { newest, rows, ledgers } = await namedBatch(db, {
+    newest: sql`SELECT recorded_at, projected_at FROM facts WHERE tenant_id = ${tenantId} ORDER BY recorded_at DESC LIMIT ${MEASURED_ROWS}`,
+    rows: sql`SELECT count(*) AS count FROM (SELECT 1 FROM facts WHERE tenant_id = ${tenantId} LIMIT ${COUNTED_ROWS + 1})`,
+    ledgers: sql`SELECT count(*) AS count FROM (SELECT 1 FROM ledgers WHERE tenant_id = ${tenantId} LIMIT ${COUNTED_ROWS + 1})`,
+  });
   const known = newest as unknown as { recorded_at: number; projected_at: number }[];
   const from = Math.max(since, Date.now() - MEASURED_MS);
   const counted = [rows, ledgers].map(([row]) => Number(row?.count ?? 0));

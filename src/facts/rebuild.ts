@@ -1,4 +1,4 @@
-import { batch, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import { namedBatch, query, rowChunks, type Statement, sql } from "../engine/index.ts";
 import type { RecordedFact } from "./fact.ts";
 import { factRow, restoreFacts } from "./projection.ts";
 
@@ -49,8 +49,11 @@ export async function restoreRows(
 ): Promise<{ written: number; strays: RowName[] }> {
   const facts = ledgers.flatMap(({ facts }) => facts);
   const rows = facts.map((payload) => factRow({ payload, envelope: { tenant_id: tenantId } }).row);
-  const answers = await batch(db, [...rowChunks(rows).map(restoreFacts), selectStrays(tenantId, ledgers, BEFORE_ALL)]);
-  return { written: answers.slice(0, -1).flat().length, strays: (answers.at(-1) ?? []) as unknown as RowName[] };
+  const { written, strays } = await namedBatch(db, {
+    written: rowChunks(rows).map(restoreFacts),
+    strays: selectStrays(tenantId, ledgers, BEFORE_ALL),
+  });
+  return { written: written.length, strays: strays as unknown as RowName[] };
 }
 
 /** The next slice of such rows; none behind the last. */

@@ -1,4 +1,4 @@
-import { batch, fragment, type Statement, sql } from "../engine/index.ts";
+import { fragment, namedBatch, type Statement, sql } from "../engine/index.ts";
 import type { FactType } from "./fact.ts";
 
 /** A fact as the projection holds it; times in milliseconds. */
@@ -49,15 +49,14 @@ export async function listFacts(
   const order = filter.entity === undefined ? BY_TIME : BY_PLACE;
   const picked = picks(filter);
   const looked = picked === undefined ? limit + 1 : SCANNED_ROWS;
-  const [found = [], ends = []] = await batch(db, [
-    sql`
+  const { found, ends } = await namedBatch(db, {
+    found: sql`
       SELECT entity, sequence, fact_id, type, subtype, occurred_at, recorded_at, projected_at, trace_id, correlation_id, causation_id, payload
       FROM (SELECT * ${from} ORDER BY ${order} LIMIT ${looked}) ${picked ?? sql``} ORDER BY ${order} LIMIT ${limit + 1}`,
     // Where the look ended, for a page that was not filled.
-    ...(picked === undefined
-      ? []
-      : [sql`SELECT recorded_at, entity, sequence ${from} ORDER BY ${order} LIMIT 1 OFFSET ${SCANNED_ROWS - 1}`]),
-  ]);
+    ends:
+      picked === undefined ? [] : sql`SELECT recorded_at, entity, sequence ${from} ORDER BY ${order} LIMIT 1 OFFSET ${SCANNED_ROWS - 1}`,
+  });
   const items = (found as unknown as FactRow[]).slice(0, limit);
   const end = found.length > limit ? items.at(-1) : (ends[0] as unknown as Position | undefined);
   return { items, next: end ? writeCursor(end) : null };

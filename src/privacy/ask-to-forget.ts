@@ -1,5 +1,16 @@
 import { pseudonymOf } from "../contacts/forgotten.ts";
-import { type Accepted, type Catalog, enqueue, instanceId, type MillraceError, now, type Requester, signed, sql } from "../engine/index.ts";
+import {
+  type Accepted,
+  type Catalog,
+  enqueue,
+  instanceId,
+  isKnown,
+  type MillraceError,
+  now,
+  type Requester,
+  signed,
+  sql,
+} from "../engine/index.ts";
 import { ContactForget } from "../messages/crm.ts";
 
 /** Whom to forget, and why. */
@@ -32,7 +43,7 @@ export function askToForget(
     const row = sql`
       INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at, instance_id)
       SELECT ${tenantId}, ${payload.person}, ${contactId}, ${actor}, ${reason}, ${now}, ${id}
-      WHERE NOT EXISTS (SELECT 1 FROM instances WHERE id = ${id}) AND NOT EXISTS (SELECT 1 FROM tombstones WHERE id = unhex(${id}))
+      WHERE NOT ${isKnown({ id })}
       ON CONFLICT (tenant_id, pseudonym) DO UPDATE SET
         asked_by = excluded.asked_by, reason = excluded.reason, asked_at = excluded.asked_at, instance_id = excluded.instance_id`;
     return { request: { type: ContactForget.type, payload }, row };

@@ -4,6 +4,7 @@ import { Traces } from "../contacts/traces.ts";
 import { emptyLinks, removeLinks } from "../crm/links.ts";
 import { busyWith, inTurn, refuseIfPushed, refuseIfWritten } from "../crm/sends.ts";
 import {
+  among,
   audit,
   batch,
   type Commit,
@@ -179,7 +180,7 @@ export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts
       ...removeLinks(tenantId, ids),
       sql`
         DELETE FROM forgettings WHERE tenant_id = ${tenantId} AND iif(pseudonym = ${pseudonym}, coalesce(instance_id, ${instanceId}) = ${instanceId},
-          asked_at <= ${row.asked_at} AND pseudonym IN (SELECT value FROM json_each(${JSON.stringify(known.ids.map(({ as }) => as))})))`,
+          asked_at <= ${row.asked_at} AND pseudonym IN ${among(known.ids.map(({ as }) => as))})`,
       audit({ tenantId, actor: row.asked_by }, action, false),
     ],
     output: { removed },
@@ -237,11 +238,11 @@ function sumOf(one: Counts, other: Counts): Counts {
 
 /** How many rows of a person's own there are. */
 async function rowsOf({ DB }: Env, tenantId: string, { ids }: Known, contacts: number): Promise<Counts> {
-  const among = sql`tenant_id = ${tenantId} AND contact_id IN (SELECT value FROM json_each(${JSON.stringify(ids.map(({ id }) => id))}))`;
+  const theirs = sql`tenant_id = ${tenantId} AND contact_id IN ${among(ids.map(({ id }) => id))}`;
   const [counted] = await query<{ crm_links: number; crm_failures: number }>(
     DB,
     sql`
-      SELECT (SELECT count(*) FROM crm_links WHERE ${among}) AS crm_links, (SELECT count(*) FROM crm_failures WHERE ${among}) AS crm_failures`,
+      SELECT (SELECT count(*) FROM crm_links WHERE ${theirs}) AS crm_links, (SELECT count(*) FROM crm_failures WHERE ${theirs}) AS crm_failures`,
   );
   return Object.fromEntries(Object.entries({ contacts, ...counted }).filter(([, count]) => count > 0));
 }

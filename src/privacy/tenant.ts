@@ -1,4 +1,5 @@
 import {
+  among,
   audit,
   type Commit,
   countRows,
@@ -149,10 +150,7 @@ async function eraseLedgers({ env, tenantId }: DeleteCall): Promise<number> {
   // Whoever is charged has a budget, with a limit or without.
   const accounts = entities.flatMap((entity) => (entity.startsWith("account/") ? [entity.slice("account/".length)] : []));
   await Promise.all(accounts.map((account) => budgetOf(env, tenantId, account).erase()));
-  await forgetNames(
-    env,
-    sql`DELETE FROM ledgers WHERE tenant_id = ${tenantId} AND entity IN (SELECT value FROM json_each(${JSON.stringify(entities)}))`,
-  );
+  await forgetNames(env, sql`DELETE FROM ledgers WHERE tenant_id = ${tenantId} AND entity IN ${among(entities)}`);
   return entities.length;
 }
 
@@ -160,10 +158,7 @@ async function eraseBrands({ env, tenantId }: DeleteCall): Promise<number> {
   const rows = await query<{ brand: string }>(env.DB, sql`SELECT brand FROM brands WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`);
   const brands = rows.map(({ brand }) => brand);
   await Promise.all(brands.map((brand) => brandAgentOf(env, tenantId, brand).erase()));
-  await forgetNames(
-    env,
-    sql`DELETE FROM brands WHERE tenant_id = ${tenantId} AND brand IN (SELECT value FROM json_each(${JSON.stringify(brands)}))`,
-  );
+  await forgetNames(env, sql`DELETE FROM brands WHERE tenant_id = ${tenantId} AND brand IN ${among(brands)}`);
   return brands.length;
 }
 
@@ -174,10 +169,7 @@ async function eraseBudgets({ env, tenantId }: DeleteCall): Promise<number> {
   );
   const accounts = rows.map(({ account }) => account);
   await Promise.all(accounts.map((account) => budgetOf(env, tenantId, account).erase()));
-  await forgetNames(
-    env,
-    sql`DELETE FROM budget_accounts WHERE tenant_id = ${tenantId} AND account IN (SELECT value FROM json_each(${JSON.stringify(accounts)}))`,
-  );
+  await forgetNames(env, sql`DELETE FROM budget_accounts WHERE tenant_id = ${tenantId} AND account IN ${among(accounts)}`);
   return accounts.length;
 }
 

@@ -1,4 +1,5 @@
 import {
+  among,
   fragment,
   hasInstance,
   instanceOf,
@@ -183,7 +184,7 @@ export function selectPutOff(tenantId: string, mentions: readonly string[]): Sta
 export function skipPutOff(tenantId: string, ids: readonly string[]): Statement {
   return sql`
     UPDATE webhook_deliveries AS d SET state = 'skipped'
-    WHERE id IN (SELECT value FROM json_each(${JSON.stringify(ids)})) AND tenant_id = ${tenantId} AND state = 'pending'
+    WHERE id IN ${among(ids)} AND tenant_id = ${tenantId} AND state = 'pending'
       AND EXISTS (SELECT 1 FROM webhook_versions v
         WHERE v.tenant_id = d.tenant_id AND v.endpoint_id = d.endpoint_id AND v.replaced_at IS NULL AND v.state = 'disabled')`;
 }

@@ -1,4 +1,4 @@
-import { audit, batch, type Catalog, digest, type EngineEnv, enqueue, instanceId, MillraceError, type Operator } from "../engine/index.ts";
+import { audit, type Catalog, digest, type EngineEnv, enqueue, instanceId, MillraceError, type Operator, query } from "../engine/index.ts";
 import { WebhookDeliver } from "../messages/webhooks.ts";
 import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeliveries, selectRepeated } from "./deliveries.ts";
 
@@ -28,8 +28,8 @@ export async function redeliver(
   const { endpointId, which, key, reason } = asked;
   const request = digest("redeliver", key ?? crypto.randomUUID());
   const asking: Asking = { tenantId: by.tenantId, endpointId, request };
-  const [rows] = await batch(env.DB, [selectRepeated(asking, which, REDELIVERED_AT_ONCE + 1)]);
-  const found = ((rows ?? []) as unknown as Omit<LoggedDelivery, "attempts">[]).slice(0, REDELIVERED_AT_ONCE);
+  const rows = await query<Omit<LoggedDelivery, "attempts">>(env.DB, selectRepeated(asking, which, REDELIVERED_AT_ONCE + 1));
+  const found = rows.slice(0, REDELIVERED_AT_ONCE);
   if (found.length === 0) return { instanceIds: [], more: false };
 
   const commands = found.map(({ id, config_version, entity, fact_id, fact_type }) => ({

@@ -1,4 +1,4 @@
-import { audit, batch, digest, type Issue, MillraceError, query, type Statement, sql } from "../engine/index.ts";
+import { audit, batch, digest, type Issue, MillraceError, namedBatch, query, type Statement, sql } from "../engine/index.ts";
 import {
   type By,
   changeEndpoint,
@@ -31,8 +31,12 @@ export async function register(env: RegistryEnv, by: By, asked: EndpointConfig, 
   const id = key === undefined ? crypto.randomUUID().replaceAll("-", "") : digest("webhook endpoint", by.tenantId, key);
   const secret = secretOf(env.MILLRACE_KEY, by.tenantId, id, 1);
   const done = action(by, "register", id, { ...publicly(config), state: stateOf(config) });
-  const [inserted] = await batch(env.DB, [insertEndpoint(by, id, config), firstSecret(by.tenantId, id), done]);
-  if (inserted?.length !== 1) await assertRepeated(env, by, id, config);
+  const { inserted } = await namedBatch(env.DB, {
+    inserted: insertEndpoint(by, id, config),
+    secret: firstSecret(by.tenantId, id),
+    audited: done,
+  });
+  if (inserted.length !== 1) await assertRepeated(env, by, id, config);
   return { id, secret };
 }
 
@@ -87,10 +91,15 @@ export async function change(env: RegistryEnv, by: By, id: string, { version, co
   const next = { ...config, ...(checked && { url: checked.url }), state: state ?? stateOf(config ?? { enabled: true }) };
   const verb = state === undefined ? "change" : state === "deleted" ? "delete" : "enable";
   const done = action(by, verb, id, { version: version + 1, ...publicly({ ...before, ...next }), state: next.state });
-  const statements = [...changeEndpoint(by, id, version, next), done];
-  const answers = await batch(env.DB, state === "deleted" ? [...statements, endSecrets(by.tenantId, id)] : statements);
+  const [replaced, newest] = changeEndpoint(by, id, version, next);
+  const { inserted } = await namedBatch(env.DB, {
+    replaced,
+    inserted: newest,
+    audited: done,
+    secrets: state === "deleted" ? endSecrets(by.tenantId, id) : [],
+  });
   const after = await getEndpoint(env.DB, by.tenantId, id);
-  if (answers[1]?.length !== 1) throw after?.version === version ? tooManyVersions() : moved(after ?? before, version);
+  if (inserted.length !== 1) throw after?.version === version ? tooManyVersions() : moved(after ?? before, version);
   return after;
 }
 
@@ -108,8 +117,12 @@ export async function rotateSecret(
   if (!endpoint) return undefined;
   if (endpoint.state === "deleted") throw isDeleted();
   const [next, ends] = rotate(by.tenantId, id, overlapSeconds);
-  const [rotated] = await batch(env.DB, [next, action(by, "rotate", id, { overlap_seconds: overlapSeconds }), ends]);
-  const generation = rotated?.[0]?.generation;
+  const { rotated } = await namedBatch(env.DB, {
+    rotated: next,
+    audited: action(by, "rotate", id, { overlap_seconds: overlapSeconds }),
+    ends,
+  });
+  const generation = rotated[0]?.generation;
   if (generation !== undefined) {
     return { secret: secretOf(env.MILLRACE_KEY, by.tenantId, id, Number(generation)), generation: Number(generation) };
   }

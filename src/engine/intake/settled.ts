@@ -1,4 +1,4 @@
-import { sql } from "../contract/sql.ts";
+import { among, sql } from "../contract/sql.ts";
 import { confirm } from "../store/outbox.ts";
 import { batch as atomic, query } from "../store/retry.ts";
 import type { Intake } from "./consumer.ts";
@@ -26,7 +26,7 @@ export async function settledBefore({ env, queue, catalog }: Intake, messages: r
     env.DB,
     sql`
       SELECT id FROM dead_letters
-      WHERE id IN (SELECT value FROM json_each(${JSON.stringify(old.map(({ letter }) => letter))})) AND state IN ('replayed', 'skipped')`,
+      WHERE id IN ${among(old.map(({ letter }) => letter))} AND state IN ('replayed', 'skipped')`,
   );
   const settled = new Set(rows.map(({ id }) => id));
   const copies = old.filter(({ letter }) => settled.has(letter));

@@ -4,7 +4,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { formatEntryKey, messageId, platformId } from "../contract/ids.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
-import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { Failure } from "../guard/failure.ts";
 import { readResult } from "../guard/output.ts";
@@ -242,10 +242,7 @@ export async function messagesOf(env: EngineEnv, by: Operator, instanceId: strin
   );
   const messages = rows.map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
   if (messages.length === 0) return [];
-  const open = await query(
-    env.DB,
-    sql`SELECT id FROM outbox WHERE id IN (SELECT value FROM json_each(${JSON.stringify(messages.map((one) => messageId(one.envelope)))}))`,
-  );
+  const open = await query(env.DB, sql`SELECT id FROM outbox WHERE id IN ${among(messages.map((one) => messageId(one.envelope)))}`);
   const waiting = new Set(open.map((row) => row.id));
   return messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one.envelope)) }));
 }

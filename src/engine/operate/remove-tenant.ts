@@ -68,11 +68,10 @@ export async function removeRows(env: EngineEnv, tenantId: string, table: string
 /** How many rows of a table are a tenant's. */
 export async function countRows(env: EngineEnv, tenantId: string, table: string): Promise<number> {
   const count: Statement = { text: ["SELECT count(*) AS count FROM", table, "WHERE tenant_id = ?1"].join(" "), params: [tenantId] };
-  const [[row] = []] = await batch(env.DB, [count]);
+  const [row] = await query(env.DB, count);
   return Number(row?.count ?? 0);
 }
 
 async function removed(env: EngineEnv, words: readonly string[], params: readonly SqlValue[]): Promise<number> {
-  const [gone = []] = await batch(env.DB, [{ text: words.join(" "), params }]);
-  return gone.length;
+  return (await query(env.DB, { text: words.join(" "), params })).length;
 }

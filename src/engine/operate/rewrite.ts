@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { SqlValue, Statement } from "../contract/sql.ts";
 import { OVER } from "../store/instances/status.ts";
-import { batch } from "../store/retry.ts";
+import { batch, query } from "../store/retry.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
 /** A table whose rows hold texts that came from outside. */
@@ -105,7 +105,7 @@ export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, a
     ],
     [tenantId, ...begin],
   );
-  const [[last] = []] = await batch(env.DB, [end]);
+  const [last] = await query(env.DB, end);
   const until = last ? place.map((_, index) => last[`p${index}`] as SqlValue) : [];
   const upTo = last ? [`AND (${place}) <= (${until.map((_, index) => `?${begin.length + index + 2}`)})`] : [];
   const mentions = `?${begin.length + until.length + 2}`;
@@ -133,7 +133,7 @@ export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, a
     ],
     [tenantId, ...begin, ...until, JSON.stringify(by.mentions)],
   );
-  const [found = []] = await batch(env.DB, [find]);
+  const found = await query(env.DB, find);
   const meant = found.flatMap((one) => {
     const now = Object.fromEntries(
       texts.map((column) => [column, typeof one[column] === "string" ? by.rewrite(column, one[column], one) : one[column]]),
@@ -174,7 +174,7 @@ export async function unsentSaying(env: EngineEnv, tenantId: string, mentions: r
     ["SELECT count(*) AS count FROM outbox WHERE body->>'tenant_id' = ?1 AND", said],
     [tenantId, JSON.stringify(mentions)],
   );
-  const [[row] = []] = await batch(env.DB, [count]);
+  const [row] = await query(env.DB, count);
   return Number(row?.count ?? 0);
 }
 

@@ -8,7 +8,10 @@ export interface Operator {
   actor: string;
 }
 
-/** What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule, a brand, a webhook, an article, a token, a person. */
+/**
+ * What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule, a brand, a webhook, an article, a token, a
+ * person.
+ */
 export const VERBS = [
   "retry",
   "confirm",
@@ -57,14 +60,15 @@ export interface Action {
 
 /**
  * Audits an action, right behind the statement that carries it out: whether that one changed anything is the action's result. Repeated,
- * because the database's answer was lost, it finds what it wrote.
- * An applied action that the platform must still hear of stays open (`applied_at` is empty) until it has; the keeper comes for it when whoever promised it had time to.
+ * because the database's answer was lost, it finds what it wrote. An applied action that the platform must still hear of stays open
+ * (`applied_at` is empty) until it has; the keeper comes for it when whoever promised it had time to.
  */
 export function audit(by: Operator, action: Action, tellsPlatform: boolean): Statement {
   return sql`
     INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at, applied_at)
     SELECT ${action.id}, ${by.tenantId}, ${by.actor}, ${action.verb}, ${action.target}, ${action.instanceId}, ${action.reason},
-      ${action.detail ? JSON.stringify(action.detail) : null}, iif(changes() > 0, 'applied', 'no_change'), ${now}, ${now} + ${KEEPER_PATIENCE_MS},
+      ${action.detail ? JSON.stringify(action.detail) : null}, iif(changes() > 0, 'applied', 'no_change'), ${now},
+      ${now} + ${KEEPER_PATIENCE_MS},
       iif(changes() > 0 AND ${tellsPlatform ? 1 : 0}, NULL, ${now})
     WHERE true ON CONFLICT (id) DO NOTHING`;
 }
@@ -73,7 +77,8 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean): Sta
 export function auditDone(by: Operator, { id, verb, target, reason, detail }: Action): Statement {
   return sql`
     INSERT INTO actions (id, tenant_id, actor, verb, target, reason, detail, result, at, applied_at)
-    VALUES (${id}, ${by.tenantId}, ${by.actor}, ${verb}, ${target}, ${reason}, ${detail ? JSON.stringify(detail) : null}, 'applied', ${now}, ${now})`;
+    VALUES (${id}, ${by.tenantId}, ${by.actor}, ${verb}, ${target}, ${reason}, ${detail ? JSON.stringify(detail) : null}, 'applied',
+      ${now}, ${now})`;
 }
 
 /** Whether the action changed anything: the last statement of its batch. */
@@ -101,8 +106,8 @@ const GIVE_UP_MS = 86_400_000;
 const BEGINS_RUN = fragment("verb IN ('retry', 'undo')");
 
 /**
- * Takes promises for a while, those that nobody else has at hand: two that restart one run would break into its effects. `which` is a condition
- * on `a`. Answers their ids.
+ * Takes promises for a while, those that nobody else has at hand: two that restart one run would break into its effects. `which` is a
+ * condition on `a`. Answers their ids.
  */
 export function takeActions(which: Statement): Statement {
   return sql`

@@ -40,7 +40,8 @@ interface Asked {
 export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: number): Statement {
   return sql`
     UPDATE approvals SET state = iif(otherwise = 'approve', 'approved', 'rejected'), decided_at = ${now}
-    WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND step = ${label} AND state = 'pending' AND due_at <= ${now} + ${skewMs}`;
+    WHERE tenant_id = ${tenantId} AND instance_id = ${instanceId} AND step = ${label} AND state = 'pending'
+      AND due_at <= ${now} + ${skewMs}`;
 }
 
 /** The run that asked could still go on with an answer: it is neither over nor taken back. */

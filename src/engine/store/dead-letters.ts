@@ -58,7 +58,8 @@ export function removeSettledLetters(keepMs: number, limit: number): Statement {
   return sql`
     DELETE FROM dead_letters WHERE id IN (
       SELECT id FROM dead_letters
-      WHERE state IN ('replayed', 'skipped') AND captured_at <= ${now} - ${keepMs} AND coalesce(settled_at, captured_at) <= ${now} - ${keepMs}
+      WHERE state IN ('replayed', 'skipped') AND captured_at <= ${now} - ${keepMs}
+        AND coalesce(settled_at, captured_at) <= ${now} - ${keepMs}
       LIMIT ${limit})
     RETURNING 1 AS gone`;
 }

@@ -26,7 +26,9 @@ const INSERT_OUTGOING = `
   FROM json_each(?1) WHERE true
   ON CONFLICT (id) DO NOTHING`;
 
-/** Keeps the messages of events from outside whose keys are free: rows of an event's `id` and its `message`. Before the rows of the keys. */
+/**
+ * Keeps the messages of events from outside whose keys are free: rows of an event's `id` and its `message`. Before the rows of the keys.
+ */
 export function insertStatedMessages(rows: string): Statement {
   return sql`
     INSERT INTO outbox (id, queue, body, due_at)

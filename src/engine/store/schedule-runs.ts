@@ -1,8 +1,8 @@
 import { now, type Statement, sql } from "../contract/sql.ts";
 
 /**
- * The states of a time that was due, for good. `started`: its command was accepted · `by_hand`: somebody ran it · `refused`: the command is not
- * valid (any more) · `missed`: nothing ran then · `paused`: nothing was to run then.
+ * The states of a time that was due, for good. `started`: its command was accepted · `by_hand`: somebody ran it · `refused`: the command
+ * is not valid (any more) · `missed`: nothing ran then · `paused`: nothing was to run then.
  */
 export type RunState = "started" | "by_hand" | "refused" | "missed" | "paused";
 
@@ -37,7 +37,8 @@ export function insertRun({ tenantId, name }: Named, run: Omit<ScheduleRun, "not
 /** The condition that a time is noted as started. */
 export function isStarted({ tenantId, name }: Named, dueAt: number): Statement {
   return sql`
-    EXISTS (SELECT 1 FROM schedule_runs r WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at = ${dueAt} AND r.state = 'started')`;
+    EXISTS (SELECT 1 FROM schedule_runs r
+      WHERE r.tenant_id = ${tenantId} AND r.name = ${name} AND r.due_at = ${dueAt} AND r.state = 'started')`;
 }
 
 /** A run that somebody asked for. */

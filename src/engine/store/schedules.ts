@@ -29,7 +29,8 @@ interface Read {
 /** The condition that a schedule is as it was read: neither changed, nor ended, nor its next time taken. */
 export function isUnmoved({ tenantId, name, revision, nextAt }: Read): Statement {
   return sql`
-    EXISTS (SELECT 1 FROM schedules s WHERE s.tenant_id = ${tenantId} AND s.name = ${name} AND s.revision = ${revision} AND s.next_at IS ${nextAt})`;
+    EXISTS (SELECT 1 FROM schedules s
+      WHERE s.tenant_id = ${tenantId} AND s.name = ${name} AND s.revision = ${revision} AND s.next_at IS ${nextAt})`;
 }
 
 /** The condition that a tenant may have one more. */
@@ -73,7 +74,9 @@ export function moveSchedule(
     WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND state = ${from}`;
 }
 
-/** Takes the time that is due: the next one is. The last of a time's notes, because they ask whether the schedule is still as it was read. */
+/**
+ * Takes the time that is due: the next one is. The last of a time's notes, because they ask whether the schedule is still as it was read.
+ */
 export function takeTime({ tenantId, name, revision, nextAt }: Read, next: number | null): Statement {
   return sql`
     UPDATE schedules SET next_at = ${next}

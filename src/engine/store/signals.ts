@@ -35,8 +35,8 @@ export const OLDEST_FITTING = fragment(`(SELECT s.id FROM signals s WHERE ${FITS
 const LONGEST_KEPT_DAYS = 400;
 
 /**
- * The condition that an event is old, and that no instance could still take it, now or after a retry: any of the tenant's that is older than
- * the event and not over; and that no wait holds it, because a restarted run is answered with it again. Instances that old are few.
+ * The condition that an event is old, and that no instance could still take it, now or after a retry: any of the tenant's that is older
+ * than the event and not over; and that no wait holds it, because a restarted run is answered with it again. Instances that old are few.
  */
 export function isFree(keepMs: number): Statement {
   return sql`received_at <= ${now} - ${keepMs} AND NOT EXISTS (

@@ -16,8 +16,8 @@ export interface NewToken {
 const SHOWN = fragment(`id, actor, scopes, created_at, expires_at`);
 
 /**
- * Keeps a token, if its tenant has fewer than so many. It may be repeated over a blip of the database: finding its own row there is success.
- * Answers the row.
+ * Keeps a token, if its tenant has fewer than so many. It may be repeated over a blip of the database: finding its own row there is
+ * success. Answers the row.
  */
 export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt }: NewToken, most: number): Statement {
   return sql`
@@ -29,8 +29,8 @@ export function insertToken({ id, hash, tenantId, actor, scopes, expiresAt }: Ne
 }
 
 /**
- * Keeps a token, however many its tenant has: whoever reaches the database itself may. It ends so many milliseconds later, or never. One that is
- * there stays as it is.
+ * Keeps a token, however many its tenant has: whoever reaches the database itself may. It ends so many milliseconds later, or never. One
+ * that is there stays as it is.
  */
 export function grantToken({ id, hash, tenantId, actor, scopes }: Omit<NewToken, "expiresAt">, forMs: number | null): Statement {
   return sql`

@@ -79,7 +79,10 @@ export function reopenWait(instanceId: string, name: string | null, actionId: st
     WHERE instance_id = ${instanceId} AND name = ${name} AND over_at IS NOT NULL AND ${wasApplied(actionId)}`;
 }
 
-/** A restart makes the platform forget what it was told: the events that waits hold are told again. Behind the statement that carries the action out. */
+/**
+ * A restart makes the platform forget what it was told: the events that waits hold are told again. Behind the statement that carries the
+ * action out.
+ */
 export function forgetTold(instanceId: string, actionId: string): Statement {
   return sql`UPDATE waits SET told_at = NULL WHERE instance_id = ${instanceId} AND told_at IS NOT NULL AND ${wasApplied(actionId)}`;
 }

@@ -48,5 +48,7 @@ export function rememberFailure(instanceId: string, label: string): Statement {
 
 /** What an entry remembers, but for one step. */
 function caughtWith(label: string, value: Statement): Statement {
-  return sql`(SELECT json_group_object(failure.key, json(iif(failure.key = ${label}, ${value}, failure.value))) FROM json_each(inbox.caught) failure)`;
+  return sql`(
+    SELECT json_group_object(failure.key, json(iif(failure.key = ${label}, ${value}, failure.value)))
+    FROM json_each(inbox.caught) failure)`;
 }

@@ -4,8 +4,8 @@ import { wasApplied } from "../actions.ts";
 import { isEntry } from "./entry.ts";
 
 /**
- * The last attempt at a `once` effect hangs, and nobody waits for it: what comes of it is unknown. Its token stays, so that it may still say
- * so itself, before a person does.
+ * The last attempt at a `once` effect hangs, and nobody waits for it: what comes of it is unknown. Its token stays, so that it may still
+ * say so itself, before a person does.
  */
 export function doubtOpen(key: Omit<EntryKey, "generation">, error: string): Statement {
   return sql`

@@ -42,7 +42,10 @@ export interface Entry {
   error: string | null;
 }
 
-/** An entry as a look at all of an instance's shows it: without its output, since those of all entries may be more than one answer can carry. */
+/**
+ * An entry as a look at all of an instance's shows it: without its output, since those of all entries may be more than one answer can
+ * carry.
+ */
 export interface Seen extends Omit<Entry, "output"> {
   /** By the database's clock. */
   updated_at: number;

@@ -30,7 +30,9 @@ export function selectOutput(key: EntryKey): Statement {
   return sql`SELECT output FROM inbox WHERE ${isEntry(key)}`;
 }
 
-/** The truth about one key: its newest generation, from this one on. One before says nothing of it: what is done again was done then too. */
+/**
+ * The truth about one key: its newest generation, from this one on. One before says nothing of it: what is done again was done then too.
+ */
 export function selectEntry({ instanceId, step, item, generation }: EntryKey): Statement {
   return sql`
     SELECT ${SEEN}, output

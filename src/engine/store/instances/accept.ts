@@ -74,8 +74,8 @@ export function markStarted(ids: readonly string[]): Statement {
 }
 
 /**
- * Commands that cannot start as they are: the keeper leaves them to the operator from here on. Not those whose letter an operator has settled
- * before, because it was another copy's: with no open letter nobody could do anything about them.
+ * Commands that cannot start as they are: the keeper leaves them to the operator from here on. Not those whose letter an operator has
+ * settled before, because it was another copy's: with no open letter nobody could do anything about them.
  */
 export function markDead(rows: readonly (Identity & { letter: string })[]): Statement {
   return sql`
@@ -86,8 +86,8 @@ export function markDead(rows: readonly (Identity & { letter: string })[]): Stat
 }
 
 /**
- * Accepts a command once more, behind the replay of its dead letter: a new row for one that never had any, and its own row for one that died
- * before it started. `before` is the fingerprint of the message as it was captured.
+ * Accepts a command once more, behind the replay of its dead letter: a new row for one that never had any, and its own row for one that
+ * died before it started. `before` is the fingerprint of the message as it was captured.
  */
 export function acceptAgain(
   { id, workflow, envelope, fingerprint, queue }: NewInstance,

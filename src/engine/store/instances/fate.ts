@@ -28,7 +28,10 @@ interface NamedInstance {
   readonly envelope: Fragment;
 }
 
-/** The instance that each row of a table names, as `i`: by an expression of its id, default the column `instance_id`. `row` is the table's alias. */
+/**
+ * The instance that each row of a table names, as `i`: by an expression of its id, default the column `instance_id`. `row` is the table's
+ * alias.
+ */
 export function instanceOf(row: string, id = `${row}.instance_id`): NamedInstance {
   return {
     join: fragment(`LEFT JOIN instances i ON i.id = ${id} AND i.tenant_id = ${row}.tenant_id`),
@@ -100,7 +103,10 @@ interface Followed {
   readonly field: string;
 }
 
-/** Instances that began by events which others emitted: what each followed from, and a field of its payload, or its subject where that has none. */
+/**
+ * Instances that began by events which others emitted: what each followed from, and a field of its payload, or its subject where that has
+ * none.
+ */
 export function followersOf(
   db: D1Database,
   tenantId: string,

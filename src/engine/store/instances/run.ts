@@ -17,8 +17,8 @@ const MARK_RUNNING = `
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('accepted', 'queued')`;
 
 /**
- * The same for one that waited, or was believed dead or over; also where an operator gave its message up while it was being started: the row
- * says what happens. A statement of its own: a changed time of the next look is one written row more.
+ * The same for one that waited, or was believed dead or over; also where an operator gave its message up while it was being started: the
+ * row says what happens. A statement of its own: a changed time of the next look is one written row more.
  */
 export function markAwake(id: string): RowStatement {
   return { text: MARK_AWAKE, row: { id } };
@@ -69,7 +69,10 @@ const FINISH = `
       OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
 
-/** Which run an instance is in, which action has had it undone, and whether it is complete, asked for many instances at once: each row says whose it is. */
+/**
+ * Which run an instance is in, which action has had it undone, and whether it is complete, asked for many instances at once: each row says
+ * whose it is.
+ */
 export function selectRun(id: string): RowStatement {
   return { text: SELECT_RUN, row: { id } };
 }
@@ -131,7 +134,9 @@ export interface GivenUpRun {
   readonly failure: object;
 }
 
-/** The instances of retries and undos that were given up: they do not run, and their rows say so. Behind the statement that gives those up. */
+/**
+ * The instances of retries and undos that were given up: they do not run, and their rows say so. Behind the statement that gives those up.
+ */
 export function giveUpRuns(given: readonly GivenUpRun[]): Statement {
   return sql`
     UPDATE instances SET status = 'errored', error = f.value->'failure', updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}

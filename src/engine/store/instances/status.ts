@@ -1,6 +1,9 @@
 import { fragment } from "../../contract/sql.ts";
 
-/** The statuses of an instance, each with what moves it on. Their arrows are drawn in ARCHITECTURE.md; a test holds both against the statements of this folder. */
+/**
+ * The statuses of an instance, each with what moves it on. Their arrows are drawn in ARCHITECTURE.md; a test holds both against the
+ * statements of this folder.
+ */
 export const INSTANCE_STATUSES = [
   /** Committed, its message on the way. Its consumer, its first recorded step or the keeper moves it on; a person who stops it, too. */
   "accepted",
@@ -14,7 +17,10 @@ export const INSTANCE_STATUSES = [
   "in_doubt",
   /** Done. An operator moves it on, by an undo; retention removes it. */
   "complete",
-  /** Failed. An operator moves it on, by a retry or an undo; a later pass of the same run that succeeds; the keeper, where it runs all the same. */
+  /**
+   * Failed. An operator moves it on, by a retry or an undo; a later pass of the same run that succeeds; the keeper, where it runs all the
+   * same.
+   */
   "errored",
   /** Ended by a person: undone, or stopped. An operator moves it on, by a retry. */
   "terminated",
