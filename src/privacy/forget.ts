@@ -113,7 +113,7 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } &
 export async function searchOn(
   call: ForgetCall,
   { mayWait }: { mayWait: boolean },
-): Promise<Commit<{ over: boolean; found: number; waiting: number } & Whose>> {
+): Promise<Commit<{ over: boolean; found: number; waiting: number; waits_for?: string[] } & Whose>> {
   const { env, tenantId, instanceId: key, trace } = call;
   const row = await ownRow(call);
   if (!row) return { output: { over: true, found: 0, waiting: 0, ...OTHERS } };
@@ -126,15 +126,15 @@ export async function searchOn(
     forMs: SEARCH_MS,
     asker: { key, trace },
   });
-  const { found, waiting, removed } = reached;
+  const { found, waiting, waitsFor = [], removed } = reached;
   if (isOver(reached) && waiting > 0 && !mayWait) {
     await batch(env.DB, [noteProgress(call, { ...BEGINNING, removed }), ...(ended?.statements ?? [])]);
-    throw underWay(waiting);
+    throw underWay(waiting, waitsFor);
   }
   return {
     statements: [noteProgress(call, reached), ...(ended?.statements ?? [])],
     emit: ended?.emit ?? [],
-    output: { over: isOver(reached), found, waiting },
+    output: { over: isOver(reached), found, waiting, waits_for: waitsFor },
   };
 }
 
@@ -150,9 +150,10 @@ function noteProgress({ tenantId, person, instanceId }: ForgetCall, progress: Pr
     WHERE tenant_id = ${tenantId} AND pseudonym = ${person} AND coalesce(instance_id, ${instanceId}) = ${instanceId}`;
 }
 
-function underWay(waiting: number): Error {
+function underWay(waiting: number, instances: readonly string[]): Error {
+  const named = instances.length > 0 ? ` (instances ${instances.join(", ")})` : "";
   return notRetryable(
-    `${waiting} rows of instances that are still under way, or messages that no queue takes, name the person who is to be forgotten: settle what GET /v1/instances lists as waiting or in_doubt, and batches that are errored, then retry this, or ask for it again under another request: both go on with all that is known of the person.`,
+    `${waiting} rows of instances that are still under way, or messages that no queue takes, name the person who is to be forgotten${named}: settle what GET /v1/instances lists as waiting or in_doubt, and batches that are errored, then retry this, or ask for it again under another request: both go on with all that is known of the person.`,
   );
 }
 

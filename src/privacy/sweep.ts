@@ -1,5 +1,5 @@
 import { type Person, Traces } from "../contacts/traces.ts";
-import { query, type Rewritten, rewriteRows, sql, unsentSaying } from "../engine/index.ts";
+import { query, type Rewriter, type Rewritten, rewriteRows, sql, unsentSaying } from "../engine/index.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";
 import { budgetOf } from "../objects/budgets.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
@@ -23,6 +23,8 @@ export interface Progress {
   /** Of this pass. */
   found: number;
   waiting: number;
+  /** Of this pass: instances under way whose rows wait, the first of them. */
+  waitsFor?: string[];
 }
 
 export const BEGINNING: Progress = { at: 0, from: null, removed: {}, found: 0, waiting: 0 };
@@ -38,12 +40,18 @@ interface Search {
   asker: CallOptions;
   /** What waited in the places before. */
   waiting: number;
+  /** Instances under way that were seen to name the person. */
+  waitsFor: Set<string>;
 }
 
 interface Place {
   name: string;
   look: (search: Search, from: string | null) => Promise<Rewritten>;
 }
+
+/** Instances that a pass names as under way. */
+const NAMED = 10;
+const OVER: ReadonlySet<unknown> = new Set(["complete", "terminated", "skipped", "errored", "dead"]);
 
 /** Objects asked in one slice. */
 const OBJECTS = 25;
@@ -69,7 +77,7 @@ const PLACES: readonly Place[] = [
       // A copy of a fact that is still on its way would be a second row beside the rewritten one.
       if (table.table === "facts" && search.waiting > 0) return { changed: 0, waiting: 0, next: null };
       const { env, tenantId, traces, apply } = search;
-      return rewriteRows(env, { tenantId, table, by: traces, from, apply });
+      return rewriteRows(env, { tenantId, table, by: noting(traces, search.waitsFor), from, apply });
     },
   })),
   ...FOLDERS.map((folder) => ({
@@ -88,15 +96,31 @@ export async function search(
   const stopAt = Date.now() + forMs;
   const now = { ...progress, removed: { ...progress.removed } };
   const traces = new Traces(person, (name) => secretName(env, tenantId, name));
+  const waitsFor = new Set(now.waitsFor);
   for (let place = PLACES[now.at]; place && Date.now() < stopAt; place = PLACES[now.at]) {
-    const { changed, waiting, next } = await place.look({ env, tenantId, person, traces, apply, asker, waiting: now.waiting }, now.from);
+    const { changed, waiting, next } = await place.look(
+      { env, tenantId, person, traces, apply, asker, waiting: now.waiting, waitsFor },
+      now.from,
+    );
     if (changed > 0) now.removed[place.name] = (now.removed[place.name] ?? 0) + changed;
     now.found += changed;
     now.waiting += waiting;
     now.from = next;
     if (next === null) now.at++;
   }
-  return now;
+  return { ...now, waitsFor: [...waitsFor].slice(0, NAMED) };
+}
+
+/** Rewrites as `traces` do, and notes the instances under way whose rows would be. */
+function noting(traces: Traces, waitsFor: Set<string>): Rewriter {
+  return {
+    mentions: traces.mentions,
+    rewrite(column, text, row) {
+      const rewritten = traces.rewrite(column, text, row);
+      if (rewritten !== text && typeof row.of_instance === "string" && !OVER.has(row.of_status)) waitsFor.add(row.of_instance);
+      return rewritten;
+    },
+  };
 }
 
 /** Whether a pass has looked nowhere yet. */

@@ -47,7 +47,7 @@ it("asked for again under another request while something is still under way, th
   ]);
 });
 
-it("a forgetting that gave up goes on where it is retried, and comes to an end once nothing is under way", {
+it("a forgetting that gave up says what it waited for, goes on where it is retried, and comes to an end once nothing is under way", {
   timeout: 240_000,
 }, async () => {
   await unhurried("FORGET_CONTACT");
@@ -55,6 +55,7 @@ it("a forgetting that gave up goes on where it is retried, and comes to an end o
   const { instance_id } = await ask(caller, person.contact_id, "first");
   const { error } = await reaches(caller, instance_id, "errored");
   expect(error).toMatchObject({ code: "not_retryable", message: expect.stringContaining("then retry this") });
+  expect(error.message, "which one it waits for").toContain(`(instances ${running})`);
   await end(running);
   const { status, body } = await caller.post(`/v1/instances/${instance_id}/retry`, { reason: "It has ended." });
   expect(status, JSON.stringify(body)).toBe(202);
