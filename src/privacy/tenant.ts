@@ -5,6 +5,9 @@ import {
   countRows,
   digest,
   ENGINE_TENANT_TABLES,
+  getInstance,
+  type Instance,
+  listInstances,
   listTokens,
   type Operator,
   query,
@@ -40,6 +43,8 @@ interface Place {
   remove: (call: DeleteCall) => Promise<number>;
 }
 
+/** Statuses of a command that goes on, or will. */
+const UNDER_WAY = ["accepted", "queued", "running", "waiting", "in_doubt"] as const;
 /** Objects asked in one slice, and files that one call removes. */
 const OBJECTS = 25;
 const FILES = 1000;
@@ -92,14 +97,11 @@ export async function endTokens(env: Env, by: Operator, reason: string): Promise
 
 /** Another command that deletes the tenant, was accepted before this one and is under way: it goes on. Were each to end the other, nobody would. */
 async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<string | undefined> {
-  const [older] = await query<{ id: string }>(
-    env.DB,
-    sql`
-      SELECT o.id FROM instances i JOIN instances o ON o.tenant_id = i.tenant_id AND o.workflow = i.workflow
-        AND (o.accepted_at, o.id) < (i.accepted_at, i.id) AND o.status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')
-      WHERE i.id = ${instanceId} AND i.tenant_id = ${tenantId} ORDER BY o.accepted_at LIMIT 1`,
-  );
-  return older?.id;
+  const by = { tenantId, actor: "" };
+  const place = ({ acceptedAt, id }: Pick<Instance, "acceptedAt" | "id">) => `${String(acceptedAt).padStart(16, "0")} ${id}`;
+  const own = await getInstance(env, by, instanceId);
+  const pages = await Promise.all(UNDER_WAY.map((status) => listInstances(env, by, { status, workflow: own.workflow })));
+  return pages.flatMap(({ items }) => items).find((one) => place(one) < place(own))?.id;
 }
 
 /**
