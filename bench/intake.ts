@@ -1,6 +1,5 @@
-import type { Catalog, EngineEnv, Envelope } from "../src/engine/index.ts";
-import { consumeCommands } from "../src/engine/index.ts";
-import { benchCommands } from "./workflows.ts";
+import type { EngineEnv, Envelope } from "millrace";
+import { type Catalog, dispatch } from "millrace/worker";
 
 const BATCH = 100;
 
@@ -63,13 +62,12 @@ export async function plainIntake(env: EngineEnv, count: number, series: string)
 export async function engineIntake(env: EngineEnv, catalog: Catalog, count: number, series: string): Promise<number> {
   const all = messages(count, series);
   const settled = { acked: 0 };
-  const consumer = consumeCommands(benchCommands, catalog);
+  const consume = dispatch(catalog);
   const withoutWork = Object.assign(Object.create(env), env, {
     EMPTY: { createBatch: async () => ({ created: [], errors: [] }) },
   }) as EngineEnv;
   const start = performance.now();
-  for (let at = 0; at < all.length; at += BATCH)
-    await consumer.handle(batchOf("bench-commands", all.slice(at, at + BATCH), settled), withoutWork);
+  for (let at = 0; at < all.length; at += BATCH) await consume(batchOf("bench-commands", all.slice(at, at + BATCH), settled), withoutWork);
   return report(settled.acked, count, start);
 }
 

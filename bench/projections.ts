@@ -1,8 +1,8 @@
-import { type Catalog, catalog, consumeEvents, on, project, query, sql } from "../src/engine/index.ts";
+import { on, project, query, sql } from "millrace";
+import { type Catalog, catalog, dispatch } from "millrace/worker";
 import type { RecordedFact } from "../src/facts/fact.ts";
 import { factRow, ledgerRow } from "../src/facts/projection.ts";
 import { FactRecorded } from "../src/messages/facts.ts";
-import { projections } from "../src/messages/queues.ts";
 import { sourceIn } from "../src/objects/feeds.ts";
 import { confirmFacts, ledgerOf } from "../src/objects/ledgers.ts";
 import { batchOf, report } from "./intake.ts";
@@ -74,7 +74,7 @@ export async function confirmedProjection(env: BenchEnv, count: number, series: 
 }
 
 async function consumed(env: BenchEnv, app: Catalog, count: number, series: string): Promise<number> {
-  const consumer = consumeEvents(projections, app);
+  const consume = dispatch(app);
   const bodies = factsOf(count, series).map((fact) => ({
     schema_version: 1,
     message_type: FactRecorded.type,
@@ -96,7 +96,7 @@ async function consumed(env: BenchEnv, app: Catalog, count: number, series: stri
   const { log } = console;
   console.log = () => undefined;
   const start = performance.now();
-  for (let at = 0; at < count; at += BATCH) await consumer.handle(batchOf("projections", bodies.slice(at, at + BATCH), settled), env);
+  for (let at = 0; at < count; at += BATCH) await consume(batchOf("projections", bodies.slice(at, at + BATCH), settled), env);
   const rate = report(settled.acked, count, start);
   console.log = log;
   return checked(env, count, series, rate);

@@ -1,5 +1,4 @@
-import { digest } from "../src/engine/contract/ids.ts";
-import { type EngineEnv, query, sql } from "../src/engine/index.ts";
+import { digest, type EngineEnv, query, sql } from "millrace";
 import { recorderOf } from "../src/engine/recorder/client.ts";
 import type { Attempt } from "../src/engine/store/inbox/entry.ts";
 

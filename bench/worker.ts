@@ -1,13 +1,14 @@
-import { catalog, dispatch, entrypoint } from "../src/engine/index.ts";
+import { catalog, dispatch, entrypoint, keeper } from "millrace/worker";
 import { engineIntake, plainIntake } from "./intake.ts";
 import { confirmedProjection, engineProjection, plainProjection } from "./projections.ts";
 import { recorderRate } from "./recorder.ts";
 import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "./runs.ts";
 import { empty, guarded } from "./workflows.ts";
 
-export { Keeper, Recorder } from "../src/engine/index.ts";
+export { Recorder } from "millrace/worker";
 export { Ledger } from "../src/objects/ledger.ts";
 export { Raw } from "./workflows.ts";
+export class Keeper extends keeper({}) {}
 export class Guarded extends entrypoint(guarded) {}
 export class Empty extends entrypoint(empty) {}
 

@@ -1,8 +1,8 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
+import { defineCommand, defineQueue, defineStep, defineWorkflow, type EffectCall, sql } from "millrace";
 import * as z from "zod";
-import { defineCommand, defineQueue, defineStep, defineWorkflow, type EffectCall, sql } from "../src/engine/index.ts";
 
-export const benchCommands = defineQueue({ name: "bench-commands", batch: { size: 100, waitSeconds: 0 } });
+const benchCommands = defineQueue({ name: "bench-commands", batch: { size: 100, waitSeconds: 0 } });
 
 const payload = z.object({ id: z.string() });
 const message = (type: string) => defineCommand({ type, payload, key: ({ id }) => id, subject: ({ id }) => id, queue: benchCommands });

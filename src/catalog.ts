@@ -1,6 +1,6 @@
+import { type Catalog, catalog } from "millrace/worker";
 import { routes } from "./consumers/routes.ts";
 import { skippedLetterFact } from "./derive/skipped-letter.ts";
-import { type Catalog, catalog } from "./engine/index.ts";
 import { confirmFacts } from "./objects/ledgers.ts";
 import * as workflows from "./workflows/index.ts";
 

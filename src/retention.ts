@@ -1,7 +1,7 @@
+import type { Retention } from "millrace/worker";
 import { batchRetention } from "./batches/retention.ts";
 import { contentRetention } from "./content/retention.ts";
 import { crmRetention } from "./crm/retention.ts";
-import type { Retention } from "./engine/index.ts";
 import { factRetention } from "./facts/retention.ts";
 import { ledgerOf } from "./objects/ledgers.ts";
 import { webhookRetention } from "./webhooks/retention.ts";

@@ -1,11 +1,11 @@
+import { armKeeper, dispatch, entrypoint, keeper, keeperOf } from "millrace/worker";
 import { createApi } from "./api/app.ts";
 import { app } from "./catalog.ts";
-import { armKeeper, dispatch, entrypoint, keeper, keeperOf } from "./engine/index.ts";
 import { brandAgent } from "./objects/brand-agent.ts";
 import { retention } from "./retention.ts";
 import * as workflows from "./workflows/index.ts";
 
-export { RateLimit, Recorder } from "./engine/index.ts";
+export { RateLimit, Recorder } from "millrace/worker";
 export { Budget } from "./objects/budget.ts";
 export { ContactBook } from "./objects/contact-book.ts";
 export { Ledger } from "./objects/ledger.ts";

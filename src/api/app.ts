@@ -1,6 +1,7 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
-import { type Catalog, issuesOf } from "../engine/index.ts";
+import { issuesOf } from "millrace";
+import type { Catalog } from "millrace/worker";
 import { approvals } from "./approvals.ts";
 import { articles } from "./articles.ts";
 import { audit } from "./audit.ts";

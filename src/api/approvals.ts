@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type ApprovalRow, decideApproval, getApproval, listApprovals } from "../engine/index.ts";
+import { type ApprovalRow, decideApproval, getApproval, listApprovals } from "millrace/operate";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";

@@ -1,19 +1,9 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { codeOf, instanceId, MillraceError } from "millrace";
+import { effectsOf, getInstance, type Instance, listApprovals, retryInstance, type Token, undoInstance } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { type ArticleRow, findArticle, listArticles } from "../content/article-rows.ts";
 import { ask } from "../content/ask.ts";
-import {
-  type Catalog,
-  codeOf,
-  effectsOf,
-  getInstance,
-  type Instance,
-  instanceId,
-  listApprovals,
-  MillraceError,
-  retryInstance,
-  type Token,
-  undoInstance,
-} from "../engine/index.ts";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";

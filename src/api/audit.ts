@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type AuditRow, listActions, VERBS } from "../engine/index.ts";
+import { type AuditRow, listActions, VERBS } from "millrace/operate";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { page, pageOf, pageQuery } from "./paging.ts";

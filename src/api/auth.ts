@@ -1,5 +1,6 @@
 import type { Context, MiddlewareHandler } from "hono";
-import { findToken, MillraceError, type Scope, type Token } from "../engine/index.ts";
+import { MillraceError } from "millrace";
+import { findToken, type Scope, type Token } from "millrace/operate";
 import type { ApiEnv } from "./env.ts";
 import { countStranger, countToken } from "./request-limits.ts";
 

@@ -1,9 +1,9 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import { MillraceError } from "millrace";
 import { countFollower, followBatch, hasEnded, seenAs } from "../batches/follow.ts";
 import { FORMATS } from "../batches/layout.ts";
 import { problemsFile, resultFile } from "../batches/report.ts";
-import { MillraceError } from "../engine/index.ts";
 import { callerOf, needs } from "./auth.ts";
 import { batchOf, batchParams, batchView } from "./batch-view.ts";
 import type { ApiEnv } from "./env.ts";

@@ -1,5 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import { beginning, byteLength, MillraceError } from "millrace";
 import type { BatchRequest } from "../batches/accept.ts";
 import { type Batch, OPERATIONS } from "../batches/batch.ts";
 import { DATASETS } from "../batches/datasets.ts";
@@ -7,7 +8,6 @@ import { findFile, type StoredFile, storeUpload } from "../batches/file.ts";
 import { FORMATS } from "../batches/layout.ts";
 import { MAX_FILE_BYTES } from "../batches/limits.ts";
 import { countUpload } from "../batches/uploads.ts";
-import { beginning, byteLength, MillraceError } from "../engine/index.ts";
 import { parseWith, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
 import { idempotencyKey } from "./idempotency-key.ts";

@@ -1,9 +1,9 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
+import { beginning } from "millrace";
 import { type Batch, findBatch, OPERATIONS, STATES } from "../batches/batch.ts";
 import { asOf } from "../batches/export.ts";
 import { FORMATS } from "../batches/layout.ts";
-import { beginning } from "../engine/index.ts";
 import type { ApiEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
 import { iso, isoOrNull, timestamp } from "./time.ts";

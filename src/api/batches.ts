@@ -1,8 +1,9 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { codeOf } from "millrace";
+import type { Catalog } from "millrace/worker";
 import { acceptBatch } from "../batches/accept.ts";
 import { listBatches } from "../batches/batch.ts";
 import { cancelBatch } from "../batches/cancel.ts";
-import { type Catalog, codeOf } from "../engine/index.ts";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { documentedSchema, readBatchRequest, uploadQuery } from "./batch-request.ts";

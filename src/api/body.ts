@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import { type Items, issuesIn, MillraceError, parseBounded } from "../engine/index.ts";
+import type { Items } from "millrace";
+import { issuesIn, MillraceError, parseBounded } from "millrace";
 import { invalidRequest } from "./invalid-request.ts";
 import { mediaTypeOf, notTaken } from "./media-type.ts";
 

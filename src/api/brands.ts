@@ -1,9 +1,11 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Duration } from "millrace";
+import { keysetPage } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { VERDICTS } from "../brand/decide.ts";
 import type { Decision } from "../brand/decision-log.ts";
 import { DEFAULT_SETTINGS, findBrand, type KnownBrand, listBrands, putSettings, SETTINGS_LIMITS } from "../brand/settings.ts";
 import type { BrandState } from "../brand/state.ts";
-import { type Catalog, type Duration, keysetPage } from "../engine/index.ts";
 import { brandName, cycle, keyword } from "../messages/brand.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";
 import { BODY_REFUSALS } from "./actions.ts";

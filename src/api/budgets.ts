@@ -1,5 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type Catalog, stateEvents } from "../engine/index.ts";
+import { stateEvents } from "millrace";
+import type { Catalog } from "millrace/worker";
 import { chosenName } from "../facts/chosen-name.ts";
 import { BudgetSet, isCeiling } from "../messages/budgets.ts";
 import type { BudgetState } from "../objects/budget.ts";

@@ -1,6 +1,6 @@
 import { type OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import { type CommandRequest, INTAKE_LIMITS, MillraceError } from "../engine/index.ts";
+import { type CommandRequest, INTAKE_LIMITS, MillraceError } from "millrace";
 import { chosenName } from "../facts/chosen-name.ts";
 import { jsonSchema, parseWith, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";

@@ -1,6 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import { type Accepted, assertMayAsk, type Catalog, type CommandRequest, enqueue, INTAKE_LIMITS, MillraceError } from "../engine/index.ts";
+import { type Accepted, type CommandRequest, enqueue, INTAKE_LIMITS, MillraceError } from "millrace";
+import { assertMayAsk } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { chosenName } from "../facts/chosen-name.ts";
 import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";

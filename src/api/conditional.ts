@@ -1,4 +1,4 @@
-import { digest } from "../engine/index.ts";
+import { digest } from "millrace";
 
 /** Answers a text that was made for this request, or 304 to whoever holds it already, by its tag. */
 export function answerTagged(request: Request, text: string, headers: Record<string, string>): Response {

@@ -1,7 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { MillraceError } from "millrace";
+import type { Catalog } from "millrace/worker";
 import { type KeptContact, listContacts } from "../contacts/contact.ts";
 import { pseudonymOf } from "../contacts/forgotten.ts";
-import { type Catalog, MillraceError } from "../engine/index.ts";
 import { chosenName } from "../facts/chosen-name.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
 import { askToForget, FIRST } from "../privacy/ask-to-forget.ts";

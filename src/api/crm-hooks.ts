@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { enqueue, MillraceError, parseBounded } from "millrace";
+import type { Catalog } from "millrace/worker";
 import { commandsFrom, deliverySchema, deliveryShape, eventsIn, forgottenBy } from "../crm/notices.ts";
-import { type Catalog, enqueue, MillraceError, parseBounded } from "../engine/index.ts";
 import { askToForget, FIRST } from "../privacy/ask-to-forget.ts";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
 import { crmWebhookSecret, verifyHubspotSignature } from "../providers/hubspot-signature.ts";

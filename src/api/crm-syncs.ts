@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { beginning } from "millrace";
 import { type Failure, listFailures } from "../crm/failures.ts";
 import { findAcceptedSync, findSync, listSyncs, SYNC_STATES, type Sync } from "../crm/sync.ts";
-import { beginning } from "../engine/index.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { nameQuery, page, pageByName, pageOf, pageQuery } from "./paging.ts";

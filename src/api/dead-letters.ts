@@ -1,5 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type Catalog, type DeadLetterRow, getDeadLetter, listDeadLetters, replayDeadLetter, skipDeadLetter } from "../engine/index.ts";
+import { type DeadLetterRow, getDeadLetter, listDeadLetters, replayDeadLetter, skipDeadLetter } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";

@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { type Effect, effectsOf, getInstance, INTAKE_LIMITS, listEffects, type Resolution, resolveDoubt } from "../engine/index.ts";
+import { INTAKE_LIMITS } from "millrace";
+import { type Effect, effectsOf, getInstance, listEffects, type Resolution, resolveDoubt } from "millrace/operate";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";

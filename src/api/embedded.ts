@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
-import { beginning, MillraceError } from "../engine/index.ts";
+import { beginning, MillraceError } from "millrace";
 import { callerOf } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";
 import { embeddedCrm } from "./embedded-crm.ts";

@@ -1,4 +1,4 @@
-import type { Token } from "../engine/index.ts";
+import type { Token } from "millrace/operate";
 import type { CrmAccountVars } from "../providers/crm-account.ts";
 import type { CrmSecretVars } from "../providers/hubspot-signature.ts";
 import type { WebhookVars } from "../webhooks/settings.ts";

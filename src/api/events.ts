@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type EmittedMessage, getInstance, messagesOf } from "../engine/index.ts";
+import { type EmittedMessage, getInstance, messagesOf } from "millrace/operate";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problem.ts";

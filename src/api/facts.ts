@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { nextHop } from "../engine/index.ts";
+import { nextHop } from "millrace";
 import { chosenName } from "../facts/chosen-name.ts";
 import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema, traceFields } from "../facts/fact.ts";
 import { type FactRow, listFacts, readCursor } from "../facts/rows.ts";

@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import type { Instance } from "../engine/index.ts";
+import type { Instance } from "millrace/operate";
 
 export const FailureSchema = z
   .object({

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { keeperAge, pingDatabase } from "../engine/index.ts";
+import { keeperAge, pingDatabase } from "millrace/operate";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problem.ts";
 import { answers } from "./responses.ts";

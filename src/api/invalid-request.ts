@@ -1,4 +1,4 @@
-import { firstOf, type Issue, MillraceError } from "../engine/index.ts";
+import { firstOf, type Issue, MillraceError } from "millrace";
 
 /** A request that does not fit its schema. */
 export function invalidRequest(issues: Issue[]): MillraceError {

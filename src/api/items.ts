@@ -1,5 +1,6 @@
 import type { HonoRequest } from "hono";
-import { MillraceError, type Token } from "../engine/index.ts";
+import { MillraceError } from "millrace";
+import type { Token } from "millrace/operate";
 import { commandOf, isCloudEventBatch, orThrow, readCloudEvents } from "./cloud-events.ts";
 import { problemOf } from "./problem.ts";
 import { traceOf } from "./trace.ts";

@@ -3,7 +3,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { html, raw } from "hono/html";
 import type { HtmlEscapedString } from "hono/utils/html";
-import type { Catalog } from "../engine/index.ts";
+import type { Catalog } from "millrace/worker";
 import { jsonSchema } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
 import { LIVE, LIVE_SCRIPT } from "./live.ts";

@@ -1,5 +1,5 @@
 import type { HonoRequest, MiddlewareHandler } from "hono";
-import { beginning } from "../engine/index.ts";
+import { beginning } from "millrace";
 import type { ApiEnv } from "./env.ts";
 import { HttpRefusal } from "./problem.ts";
 

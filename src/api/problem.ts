@@ -1,7 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { beginning, codeOf, type ErrorCode, isTransient, MillraceError, messageOf } from "../engine/index.ts";
+import { beginning, codeOf, type ErrorCode, isTransient, MillraceError, messageOf } from "millrace";
 
 /** What only HTTP can be refused for, beside the engine's own codes. */
 type HttpCode =

@@ -1,6 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { type Accepted, type Catalog, enqueue, listInstances, MillraceError } from "../engine/index.ts";
+import { type Accepted, enqueue, MillraceError } from "millrace";
+import { listInstances } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { chosenName } from "../facts/chosen-name.ts";
 import { projectionState } from "../facts/lag.ts";
 import { ProjectionRebuild } from "../messages/batches.ts";

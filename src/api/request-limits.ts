@@ -1,6 +1,6 @@
 import type { Context, MiddlewareHandler } from "hono";
 import ipaddr from "ipaddr.js";
-import { MillraceError } from "../engine/index.ts";
+import { MillraceError } from "millrace";
 import type { ApiEnv } from "./env.ts";
 
 /** The period of both limits in wrangler.jsonc: whoever was refused has room again after it. */

@@ -1,6 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import {
-  type Catalog,
   COUNTED_TIMES,
   deleteSchedule,
   getSchedule,
@@ -12,7 +11,8 @@ import {
   runSchedule,
   type Schedule,
   type ScheduleRun,
-} from "../engine/index.ts";
+} from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";
 import { jsonBody, readBody } from "./body.ts";

@@ -1,14 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import {
-  assertMayState,
-  type Catalog,
-  type EventRequest,
-  INTAKE_LIMITS,
-  MillraceError,
-  type Stated,
-  stateEvents,
-} from "../engine/index.ts";
+import { type EventRequest, INTAKE_LIMITS, MillraceError, type Stated, stateEvents } from "millrace";
+import { assertMayState } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { chosenName } from "../facts/chosen-name.ts";
 import { BODY_REFUSALS } from "./actions.ts";
 import { needs } from "./auth.ts";

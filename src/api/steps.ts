@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { getInstance, type NamedStep, stepsOf } from "../engine/index.ts";
+import { getInstance, type NamedStep, stepsOf } from "millrace/operate";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problem.ts";

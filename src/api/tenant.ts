@@ -1,5 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type Catalog, enqueue, MillraceError } from "../engine/index.ts";
+import { enqueue, MillraceError } from "millrace";
+import type { Catalog } from "millrace/worker";
 import { chosenName } from "../facts/chosen-name.ts";
 import { TenantDelete } from "../messages/tenant.ts";
 import { endTokens, tenantPreview } from "../privacy/tenant.ts";

@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { getInstance } from "millrace/operate";
 import { BAD_ANSWERS } from "../content/bad-answer.ts";
 import { type TextCallRow, textCallsOf, textUsage } from "../content/text-calls.ts";
-import { getInstance } from "../engine/index.ts";
 import { brandName } from "../messages/brand.ts";
 import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";

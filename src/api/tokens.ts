@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { issueToken, listTokens, revokeToken, SCOPES, type TokenRow } from "../engine/index.ts";
+import { issueToken, listTokens, revokeToken, SCOPES, type TokenRow } from "millrace/operate";
 import { chosenName } from "../facts/chosen-name.ts";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";
 import { needs } from "./auth.ts";

@@ -1,6 +1,6 @@
 import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
-import type { SaidTrace } from "../engine/index.ts";
+import type { SaidTrace } from "millrace";
 
 /** The headers of a request from which work follows. */
 export const traceHeadersSchema = {

@@ -1,7 +1,7 @@
 import type { OpenAPIHono } from "@hono/zod-openapi";
 import type { MiddlewareHandler } from "hono";
 import { matchedRoutes } from "hono/route";
-import { beginning, type Issue, unknownField } from "../engine/index.ts";
+import { beginning, type Issue, unknownField } from "millrace";
 import type { ApiEnv } from "./env.ts";
 import { invalidRequest } from "./invalid-request.ts";
 

@@ -1,5 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { beginning, type Catalog, enqueue, instanceId, keysetPage, MillraceError } from "../engine/index.ts";
+import { beginning, enqueue, instanceId, MillraceError } from "millrace";
+import { keysetPage } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { WEBHOOK_TEST, WebhookDeliver } from "../messages/webhooks.ts";
 import { getDelivery, type LoggedDelivery, listDeliveries, testRow } from "../webhooks/deliveries.ts";
 import { testOf } from "../webhooks/offer.ts";

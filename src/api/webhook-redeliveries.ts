@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { type Catalog, MillraceError } from "../engine/index.ts";
+import { MillraceError } from "millrace";
+import type { Catalog } from "millrace/worker";
 import { getDelivery, REPEATABLE, type Repeated } from "../webhooks/deliveries.ts";
 import { REDELIVERED_AT_ONCE, redeliver } from "../webhooks/redeliver.ts";
 import { BODY_REFUSALS, reasoned } from "./actions.ts";

@@ -1,6 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { beginning, type Catalog, keysetPage } from "../engine/index.ts";
+import { beginning } from "millrace";
+import { keysetPage } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { PROCESSED } from "../facts/fact.ts";
 import { type By, type Endpoint, getEndpoint, listEndpoints } from "../webhooks/endpoints.ts";
 import { change, register } from "../webhooks/registry.ts";

@@ -1,16 +1,6 @@
-import {
-  type Catalog,
-  codeOf,
-  enqueue,
-  fingerprintOf,
-  getInstance,
-  instanceId,
-  MillraceError,
-  query,
-  type Requester,
-  type SaidTrace,
-  sql,
-} from "../engine/index.ts";
+import { codeOf, enqueue, fingerprintOf, instanceId, MillraceError, query, type Requester, type SaidTrace, sql } from "millrace";
+import { getInstance } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { BatchExport, BatchImport, BatchReconcile } from "../messages/batches.ts";
 import { type Batch, findBatch, insertBatch } from "./batch.ts";
 import { DATASETS } from "./datasets.ts";

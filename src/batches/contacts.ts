@@ -1,3 +1,4 @@
+import { batch, fragment, rowChunks, sql } from "millrace";
 import {
   asContact,
   type ContactRow,
@@ -9,7 +10,6 @@ import {
   writeContacts,
 } from "../contacts/contact.ts";
 import { FORGOTTEN, forgottenAmong, pseudonymOf } from "../contacts/forgotten.ts";
-import { batch, fragment, rowChunks, sql } from "../engine/index.ts";
 import type { Dataset } from "./dataset.ts";
 import { readJson } from "./jsonl.ts";
 import { pageOf } from "./page.ts";

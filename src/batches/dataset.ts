@@ -1,5 +1,5 @@
+import type { Envelope, Statement } from "millrace";
 import type * as z from "zod";
-import type { Envelope, Statement } from "../engine/index.ts";
 import type { RowPage } from "./page.ts";
 
 /** A kind of rows that batches can take in, write out and compare. One file per dataset; `datasets.ts` lists them. */

@@ -1,4 +1,4 @@
-import type { Commit } from "../engine/index.ts";
+import type { Commit } from "millrace";
 import { advance, type Batch } from "./batch.ts";
 import { toCsv } from "./csv.ts";
 import type { Dataset } from "./dataset.ts";

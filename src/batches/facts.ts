@@ -1,4 +1,4 @@
-import { MillraceError } from "../engine/index.ts";
+import { MillraceError } from "millrace";
 import { type RecordedFact, type StatedFact, statedFactSchema } from "../facts/fact.ts";
 import type { Appended } from "../objects/forgotten-facts.ts";
 import { appendEach, ledgerOf, provenanceOf } from "../objects/ledgers.ts";

@@ -1,4 +1,4 @@
-import { MillraceError, messageOf, notRetryable } from "../engine/index.ts";
+import { MillraceError, messageOf, notRetryable } from "millrace";
 import { type Batch, findBatch } from "./batch.ts";
 import type { Layout } from "./layout.ts";
 import { CHUNK_BYTES, MAX_ROW_BYTES } from "./limits.ts";

@@ -1,4 +1,4 @@
-import { limitOf, MillraceError } from "../engine/index.ts";
+import { limitOf, MillraceError } from "millrace";
 import { type Batch, findBatch } from "./batch.ts";
 
 const LOOK_EVERY_MS = 1000;

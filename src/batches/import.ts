@@ -1,4 +1,4 @@
-import type { Commit } from "../engine/index.ts";
+import type { Commit } from "millrace";
 import { advance } from "./batch.ts";
 import { type BatchCall, openBatch } from "./open.ts";
 import { keepPart } from "./parts.ts";

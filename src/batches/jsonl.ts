@@ -1,4 +1,4 @@
-import { codeOf, MillraceError, parseBounded } from "../engine/index.ts";
+import { codeOf, MillraceError, parseBounded } from "millrace";
 import { type Bounds, bytesProblem, type Cut, NEWLINE, type Piece, type Window } from "./cut.ts";
 import { MAX_ROW_BYTES } from "./limits.ts";
 

@@ -1,5 +1,5 @@
 import { parse } from "csv-parse/sync";
-import { beginning, type Issue, MillraceError } from "../engine/index.ts";
+import { beginning, type Issue, MillraceError } from "millrace";
 import { csvProblem, RECORD_DELIMITERS } from "./csv.ts";
 import type { Dataset } from "./dataset.ts";
 

@@ -1,4 +1,4 @@
-import { notRetryable } from "../engine/index.ts";
+import { notRetryable } from "millrace";
 
 /** Bytes of a file, so that its chunks stay below the platform's 10,000 steps. */
 export const MAX_FILE_BYTES = 1024 ** 3;

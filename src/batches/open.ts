@@ -1,4 +1,4 @@
-import { type Commit, type Envelope, notRetryable } from "../engine/index.ts";
+import { type Commit, type Envelope, notRetryable } from "millrace";
 import { advance, type Batch, findBatch, type Operation } from "./batch.ts";
 import type { Dataset } from "./dataset.ts";
 import { DATASETS } from "./datasets.ts";

@@ -1,4 +1,4 @@
-import { type Fragment, query, type Statement, sql } from "../engine/index.ts";
+import { type Fragment, query, type Statement, sql } from "millrace";
 import { PAGE_BYTES, PAGE_ROWS } from "./limits.ts";
 
 /** A page of our rows, and the cursor behind which the next one begins: null when there is none. */

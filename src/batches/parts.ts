@@ -1,4 +1,4 @@
-import { query, type Statement, sql } from "../engine/index.ts";
+import { query, type Statement, sql } from "millrace";
 import { batchFolder } from "./file.ts";
 
 /** What a batch writes for people to download, part by part. */

@@ -1,5 +1,5 @@
+import { type Commit, fingerprintOf } from "millrace";
 import { forgottenAmong } from "../contacts/forgotten.ts";
-import { type Commit, fingerprintOf } from "../engine/index.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { advance, type Batch } from "./batch.ts";
 import type { Dataset } from "./dataset.ts";

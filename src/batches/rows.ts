@@ -1,4 +1,4 @@
-import { beginning, issuesOf, messageOf } from "../engine/index.ts";
+import { beginning, issuesOf, messageOf } from "millrace";
 import type { Batch } from "./batch.ts";
 import { cutCsv } from "./csv.ts";
 import { type Cut, type Piece, skipLine, type Window } from "./cut.ts";

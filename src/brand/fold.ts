@@ -1,4 +1,4 @@
-import { type Envelope, instanceId, MillraceError } from "../engine/index.ts";
+import { type Envelope, instanceId, MillraceError } from "millrace";
 import { ContentGenerated, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
 import { ResearchCompleted } from "../messages/research.ts";
 import type { ArticleState, BrandState } from "./state.ts";

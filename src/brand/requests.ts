@@ -1,4 +1,4 @@
-import { type Accepted, type CommandRequest, instanceId } from "../engine/index.ts";
+import { type Accepted, type CommandRequest, instanceId } from "millrace";
 import { ResearchRequested } from "../messages/research.ts";
 import type { Decided } from "./decide.ts";
 import type { KeywordRequest } from "./state.ts";

@@ -1,4 +1,5 @@
-import { digest, ensureSchedule, type Statement } from "../engine/index.ts";
+import { digest, type Statement } from "millrace";
+import { ensureSchedule } from "millrace/operate";
 import { BRAND_AGENT, BrandAudit } from "../messages/brand.ts";
 
 /** Two days: an audit is worth having on Wednesday as well. */

@@ -1,9 +1,9 @@
+import { call, digest, on, project, type Route, send, sendEach, signal, start, type Target, tell } from "millrace";
 import { mergeRecords } from "../crm/merged.ts";
 import { appendObserved } from "../derive/append-observed.ts";
 import { merge } from "../derive/merge.ts";
 import { qualify } from "../derive/qualify.ts";
 import { spend } from "../derive/spend.ts";
-import { call, digest, on, project, type Route, send, sendEach, signal, start, type Target, tell } from "../engine/index.ts";
 import type { RecordedFact } from "../facts/fact.ts";
 import { factRow, ledgerRow } from "../facts/projection.ts";
 import { BrandAudited, BrandCycle, KeywordTrending } from "../messages/brand.ts";

@@ -1,3 +1,4 @@
+import { fragment, now, query, type Statement, sql } from "millrace";
 import * as z from "zod";
 import { among, fragment, now, query, type Statement, sql } from "../engine/index.ts";
 

@@ -1,4 +1,4 @@
-import { now, query, type Statement, signed, sql } from "../engine/index.ts";
+import { now, query, type Statement, signed, sql } from "millrace";
 
 type Keyed = Pick<Cloudflare.Env, "MILLRACE_KEY">;
 

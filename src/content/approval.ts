@@ -1,5 +1,5 @@
+import type { ApprovalRequest } from "millrace";
 import { brandSettings } from "../brand/settings.ts";
-import type { ApprovalRequest } from "../engine/index.ts";
 import { type ArticleKey, loadPublishable } from "./articles.ts";
 import { cut } from "./cut.ts";
 import { excerpt } from "./excerpt.ts";

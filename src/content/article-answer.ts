@@ -1,5 +1,5 @@
+import { beginning } from "millrace";
 import * as z from "zod";
-import { beginning } from "../engine/index.ts";
 import type { TextAnswer } from "../providers/index.ts";
 import type { BadAnswer } from "./bad-answer.ts";
 import { promptOf } from "./prompts.ts";

@@ -1,4 +1,5 @@
-import { fragment, keysetPage, type Page, type PageRequest, query, type Statement, sql } from "../engine/index.ts";
+import { fragment, query, type Statement, sql } from "millrace";
+import { keysetPage, type Page, type PageRequest } from "millrace/operate";
 import type { Article } from "./articles.ts";
 
 /** An article as its tenant's people see it in a list. */

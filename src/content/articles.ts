@@ -1,5 +1,5 @@
 import slugify from "@sindresorhus/slugify";
-import { notRetryable, now, query, type Statement, sql } from "../engine/index.ts";
+import { notRetryable, now, query, type Statement, sql } from "millrace";
 import type { WrittenArticle } from "./article-answer.ts";
 import type { Paid } from "./text-calls.ts";
 

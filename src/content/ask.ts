@@ -1,4 +1,6 @@
-import { audit, type Catalog, type EngineEnv, enqueue, MillraceError, type Operator } from "../engine/index.ts";
+import { type EngineEnv, enqueue, MillraceError } from "millrace";
+import { audit, type Operator } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { ContentPublish, ContentUnpublish } from "../messages/content.ts";
 import type { ArticleRow } from "./article-rows.ts";
 import { stillIs } from "./articles.ts";

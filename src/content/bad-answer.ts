@@ -1,4 +1,4 @@
-import type { ErrorCode } from "../engine/index.ts";
+import type { ErrorCode } from "millrace";
 
 /** Why a paid answer cannot be used: the engine's codes, without `answer_`. */
 export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed"] as const;

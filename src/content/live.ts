@@ -1,4 +1,5 @@
-import { keysetPage, type Page, type PageRequest, query, sql } from "../engine/index.ts";
+import { query, sql } from "millrace";
+import { keysetPage, type Page, type PageRequest } from "millrace/operate";
 
 /** An article that is up, as an index or a feed shows it. */
 export interface LiveArticle {

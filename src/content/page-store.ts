@@ -1,4 +1,4 @@
-import { MillraceError } from "../engine/index.ts";
+import { MillraceError } from "millrace";
 import { type CallOptions, type Page, type Pages, type ProvidersEnv, pages } from "../providers/index.ts";
 
 /** Where a page is kept: undefined or null for one that was put up before that was remembered, which is taken to be in today's store. */

@@ -1,4 +1,4 @@
-import { MillraceError } from "../engine/index.ts";
+import { MillraceError } from "millrace";
 
 /** A prompt as its file says it. A released file is never changed: a better prompt is a file of its own, with the next version. */
 export interface Prompt {

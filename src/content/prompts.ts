@@ -1,4 +1,4 @@
-import { MillraceError } from "../engine/index.ts";
+import { MillraceError } from "millrace";
 import { type Prompt, readPrompt } from "./prompt-file.ts";
 import articleV1 from "./prompts/article.v1.md";
 import articleV2 from "./prompts/article.v2.md";

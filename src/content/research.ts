@@ -1,5 +1,5 @@
+import { notRetryable, now, query, type Statement, sql } from "millrace";
 import { keywordKey } from "../brand/keyword.ts";
-import { notRetryable, now, query, type Statement, sql } from "../engine/index.ts";
 import type { SearchResult } from "../providers/index.ts";
 
 /** What was found about a keyword. */

@@ -1,4 +1,5 @@
-import { now, query, type Retention, sql } from "../engine/index.ts";
+import { now, query, sql } from "millrace";
+import type { Retention } from "millrace/worker";
 
 /** Rows that go at once. */
 const ROWS = 500;

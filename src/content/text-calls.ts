@@ -1,4 +1,4 @@
-import { now, query, type Statement, sql } from "../engine/index.ts";
+import { now, query, type Statement, sql } from "millrace";
 import type { TextAnswer } from "../providers/index.ts";
 import type { BadAnswer } from "./bad-answer.ts";
 

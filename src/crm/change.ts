@@ -1,6 +1,6 @@
+import { batch, beginning, type Commit, type Envelope, type Statement } from "millrace";
 import { createContact } from "../contacts/contact.ts";
 import { forgottenAmong, pseudonymOf } from "../contacts/forgotten.ts";
-import { batch, beginning, type Commit, type Envelope, type Statement } from "../engine/index.ts";
 import { ContactSync, type CrmContactChanged } from "../messages/crm.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { type CrmFound, crm } from "../providers/index.ts";

@@ -1,4 +1,4 @@
-import { type Commit, type Envelope, notRetryable } from "../engine/index.ts";
+import { type Commit, type Envelope, notRetryable } from "millrace";
 import { ContactSynced } from "../messages/crm.ts";
 import { CRM_BATCH } from "../providers/index.ts";
 import { asError, forgetFailures, noteFailures, waitingAfter } from "./failures.ts";

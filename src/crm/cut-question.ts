@@ -1,4 +1,4 @@
-import type { ApprovalRequest } from "../engine/index.ts";
+import type { ApprovalRequest } from "millrace";
 import type { Lost } from "./pushed.ts";
 
 /** What a person is asked where so many records are gone that another account, or a mistake there, is likelier than deletions. */

@@ -1,5 +1,5 @@
+import { digest } from "millrace";
 import { MAX_ID_CHARACTERS } from "../contacts/contact.ts";
-import { digest } from "../engine/index.ts";
 
 /** Our name for a contact's record. With the tenant, because one CRM may hold the contacts of several. */
 export function contactKey(tenantId: string, contactId: string): string {

@@ -1,3 +1,4 @@
+import { fragment, now, query, rowChunks, type Statement, sql } from "millrace";
 import { asContact, type Contact, type StoredContact } from "../contacts/contact.ts";
 import { among, fragment, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
 import { type Account, readOf } from "./account.ts";

@@ -1,4 +1,4 @@
-import { query, sql } from "../engine/index.ts";
+import { query, sql } from "millrace";
 import { crmAccount } from "../providers/crm-account.ts";
 import { crm } from "../providers/index.ts";
 import type { AccountEnv } from "./account.ts";

@@ -1,4 +1,4 @@
-import type { TraceContext } from "../engine/index.ts";
+import type { TraceContext } from "millrace";
 import type { Crm, CrmRefusal } from "../providers/index.ts";
 import type { Away } from "./prepared.ts";
 import type { Pushed } from "./pushed.ts";

@@ -1,4 +1,4 @@
-import { digest, type Routed } from "../engine/index.ts";
+import { digest, type Routed } from "millrace";
 import type { ContactMergedFact } from "../messages/facts.ts";
 import { candidatesByIds } from "./links.ts";
 import { isOnItsWay } from "./sends.ts";

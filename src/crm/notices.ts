@@ -1,5 +1,5 @@
+import { type CommandRequest, digest, type Issue, issuesIn, query, sql } from "millrace";
 import * as z from "zod";
-import { type CommandRequest, digest, type Issue, issuesIn, query, sql } from "../engine/index.ts";
 import { CrmContactChanged } from "../messages/crm.ts";
 import { contactsLinkedTo } from "./links.ts";
 import { isSame, propertyNames } from "./properties.ts";

@@ -1,5 +1,5 @@
+import { batch, type Commit, type Envelope, notRetryable } from "millrace";
 import { FORGOTTEN, forgottenAmong, isPseudonym } from "../contacts/forgotten.ts";
-import { batch, type Commit, type Envelope, notRetryable } from "../engine/index.ts";
 import { ContactSynced } from "../messages/crm.ts";
 import { CRM_FRESH_MS, type CrmRefusal, crm } from "../providers/index.ts";
 import { writesOf } from "./chunk.ts";

@@ -1,4 +1,4 @@
-import { retryAfter, type TraceContext } from "../engine/index.ts";
+import { retryAfter, type TraceContext } from "millrace";
 import { resolveContacts } from "../objects/contact-books.ts";
 import type { Crm } from "../providers/index.ts";
 import { type Candidate, candidatesByIds } from "./links.ts";

@@ -1,4 +1,4 @@
-import type { TraceContext } from "../engine/index.ts";
+import type { TraceContext } from "millrace";
 import { CRM_BATCH, type Crm, type CrmFound, type CrmReading, type CrmRefusal } from "../providers/index.ts";
 import { contactKey } from "./keys.ts";
 import type { Candidate } from "./links.ts";

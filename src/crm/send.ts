@@ -1,4 +1,4 @@
-import type { TraceContext } from "../engine/index.ts";
+import type { TraceContext } from "millrace";
 import type { Crm, CrmOutcome, CrmRefusal, CrmRefusals } from "../providers/index.ts";
 import { companyKey, contactKey } from "./keys.ts";
 import type { Work } from "./prepared.ts";

@@ -1,4 +1,4 @@
-import { batch, MillraceError, messageOf, now, query, type Statement, sql } from "../engine/index.ts";
+import { batch, MillraceError, messageOf, now, query, type Statement, sql } from "millrace";
 import { type Account, type AccountEnv, isOtherAccount, noteAccount, readOf } from "./account.ts";
 import type { Prepared } from "./prepared.ts";
 import type { Properties } from "./properties.ts";

@@ -1,4 +1,4 @@
-import { query, sql } from "../engine/index.ts";
+import { query, sql } from "millrace";
 import type { LinkState } from "./links.ts";
 
 /** How a contact stands in the CRM, for people. */

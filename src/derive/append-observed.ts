@@ -1,4 +1,4 @@
-import type { Routed } from "../engine/index.ts";
+import type { Routed } from "millrace";
 import type { StatedFact } from "../facts/fact.ts";
 import { appendFacts, provenanceOf, reusedName } from "../objects/ledgers.ts";
 

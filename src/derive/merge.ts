@@ -1,5 +1,5 @@
+import type { Routed } from "millrace";
 import { isPseudonym } from "../contacts/forgotten.ts";
-import type { Routed } from "../engine/index.ts";
 import type { RecordedFact } from "../facts/fact.ts";
 import { ownFact } from "../facts/own.ts";
 import { contactBookOf } from "../objects/contact-books.ts";

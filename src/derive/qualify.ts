@@ -1,4 +1,4 @@
-import type { Routed } from "../engine/index.ts";
+import type { Routed } from "millrace";
 import { decide, derivedFacts } from "../facts/decide.ts";
 import type { RecordedFact } from "../facts/fact.ts";
 import { ownFact } from "../facts/own.ts";

@@ -1,4 +1,4 @@
-import { MillraceError, now, query, type Statement, sql } from "../engine/index.ts";
+import { MillraceError, now, query, type Statement, sql } from "millrace";
 import type { Rule } from "../facts/rules.ts";
 
 /** One version of a tenant's rules. */

@@ -1,5 +1,6 @@
-import type { Draft, SkippedLetter } from "../engine/index.ts";
-import { beginning } from "../engine/index.ts";
+import type { Draft } from "millrace";
+import { beginning } from "millrace";
+import type { SkippedLetter } from "millrace/worker";
 import { FactObserved } from "../messages/facts.ts";
 
 /** A dead letter that was given up is stated as a fact, also where nobody looked after it: the books say what was never done, why, and who decided it. */

@@ -1,4 +1,4 @@
-import { MillraceError, type Routed } from "../engine/index.ts";
+import { MillraceError, type Routed } from "millrace";
 import type { RecordedFact } from "../facts/fact.ts";
 import { ownFact } from "../facts/own.ts";
 import { budgetOf } from "../objects/budgets.ts";

@@ -1,6 +1,5 @@
-// The engine's public door. Everything an app may use is named here; everything else is the engine's own.
-export { type Address, address } from "./contract/address.ts";
-export { bindingName, type EngineEnv } from "./contract/bindings.ts";
+// The door `millrace`: what the author of messages, steps, workflows and consumers writes with.
+export type { EngineEnv } from "./contract/bindings.ts";
 export type { Duration } from "./contract/duration.ts";
 export { type Envelope, firstOf, issuesIn, issuesOf } from "./contract/envelope.ts";
 export {
@@ -15,10 +14,9 @@ export {
   retryAfter,
   upstreamRefused,
 } from "./contract/errors.ts";
-export { digest, fingerprintOf, formatEntryKey, instanceId, messageId, signed } from "./contract/ids.ts";
+export { digest, fingerprintOf, instanceId, signed } from "./contract/ids.ts";
 export { unknownField } from "./contract/known-fields.ts";
 export { assertBounded, byteLength, INTAKE_LIMITS, type Items, parseBounded } from "./contract/limits.ts";
-export { placed } from "./contract/location.ts";
 export {
   type CommandDefinition,
   type Draft,
@@ -45,19 +43,10 @@ export {
   type Writes,
 } from "./guard/step.ts";
 export type { StepOptions, Steps } from "./guard/steps.ts";
-export { defineWorkflow, entrypoint, type WorkflowCall, type WorkflowDefinition } from "./guard/workflow.ts";
-export { consumeCommands } from "./intake/commands.ts";
-export { dispatch } from "./intake/dispatch.ts";
+export { defineWorkflow, type WorkflowCall, type WorkflowDefinition } from "./guard/workflow.ts";
 export { type Accepted, type CommandRequest, enqueue, type Requester } from "./intake/enqueue.ts";
-export { consumeEvents } from "./intake/events.ts";
 export { type EventRequest, type Stated, stateEvents } from "./intake/state.ts";
-export { oldestWaiting, UNKNOWN } from "./keeper/backlog.ts";
-export { armKeeper, keeperAge, keeperOf } from "./keeper/client.ts";
-export { type Duties, Keeper, keeper } from "./keeper/keeper.ts";
-export { OPEN_LETTER_DAYS } from "./keeper/retention.ts";
-export type { Retention, Slice } from "./keeper/rule.ts";
 export { type Limit, type LimitEnv, limitOf } from "./limits/client.ts";
-export { RateLimit } from "./limits/rate-limit.ts";
 export type { Window } from "./limits/windows.ts";
 export { type AuditRow, listActions, retriedSince } from "./operate/actions.ts";
 export { type ApprovalFilter, type ApprovalRow, decideApproval, getApproval, listApprovals } from "./operate/approvals.ts";
@@ -115,7 +104,6 @@ export { batch, query } from "./store/retry.ts";
 export type { ScheduleRun } from "./store/schedule-runs.ts";
 export { isPruned } from "./store/tombstones.ts";
 export { isTransient } from "./store/trouble.ts";
-export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";
 export {
   call,
   type EventListener,

@@ -1,4 +1,4 @@
-import { digest } from "../engine/index.ts";
+import { digest } from "millrace";
 import type { RecordedFact } from "./fact.ts";
 
 /** Places are written with so many digits, so that names sort as they do. */

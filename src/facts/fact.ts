@@ -1,15 +1,5 @@
+import { assertBounded, digest, firstOf, type Issue, issuesIn, MillraceError, nearest, type TraceContext, traceIdOf } from "millrace";
 import * as z from "zod";
-import {
-  assertBounded,
-  digest,
-  firstOf,
-  type Issue,
-  issuesIn,
-  MillraceError,
-  nearest,
-  type TraceContext,
-  traceIdOf,
-} from "../engine/index.ts";
 import { chosenName } from "./chosen-name.ts";
 
 /** Things in the caller's world: accounts, partners, contacts, entities. */

@@ -1,4 +1,4 @@
-import { type Envelope, MillraceError } from "../engine/index.ts";
+import { type Envelope, MillraceError } from "millrace";
 import type { RecordedFact } from "./fact.ts";
 
 /** A fact as a message carries it. */

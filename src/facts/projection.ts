@@ -1,4 +1,4 @@
-import { now, type RowStatement, type Statement, sql } from "../engine/index.ts";
+import { now, type RowStatement, type Statement, sql } from "millrace";
 import { ownFact, type Told } from "./own.ts";
 
 /** The row of a fact. A ledger's fact never changes, so a row that is there stays as it is: late, repeated and shuffled facts change nothing. */

@@ -1,4 +1,5 @@
-import { messageOf, query, type Retention, type Slice, sql } from "../engine/index.ts";
+import { messageOf, query, sql } from "millrace";
+import type { Retention, Slice } from "millrace/worker";
 
 /** What the rule needs of a ledger. */
 interface PrunedLedger {

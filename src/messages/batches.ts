@@ -1,5 +1,5 @@
+import { defineCommand } from "millrace";
 import * as z from "zod";
-import { defineCommand } from "../engine/index.ts";
 import { batch } from "./queues.ts";
 
 const job = { batch_id: z.string().min(1).max(64) };

@@ -1,5 +1,5 @@
+import { defineCommand, defineEvent } from "millrace";
 import * as z from "zod";
-import { defineCommand, defineEvent } from "../engine/index.ts";
 import { brandEvents, smCommands } from "./queues.ts";
 
 export const keyword = z

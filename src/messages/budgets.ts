@@ -1,5 +1,5 @@
+import { defineEvent } from "millrace";
 import * as z from "zod";
-import { defineEvent } from "../engine/index.ts";
 import { brandEvents } from "./queues.ts";
 
 /** Somebody has set the limit of an account that bounds what is paid for outside: what waits for room in it asks again. */

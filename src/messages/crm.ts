@@ -1,5 +1,5 @@
+import { defineCommand, defineEvent, digest } from "millrace";
 import * as z from "zod";
-import { defineCommand, defineEvent, digest } from "../engine/index.ts";
 import { brandEvents, crmCommands } from "./queues.ts";
 
 const contactId = z.string().min(1).max(200);

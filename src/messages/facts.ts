@@ -1,4 +1,4 @@
-import { defineEvent } from "../engine/index.ts";
+import { defineEvent } from "millrace";
 import { type PROCESSED, type RecordedFact, recorded, recordedFactSchema, statedFactSchema } from "../facts/fact.ts";
 import { factProcessing, projections } from "./queues.ts";
 

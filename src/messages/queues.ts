@@ -1,4 +1,4 @@
-import { defineQueue } from "../engine/index.ts";
+import { defineQueue } from "millrace";
 
 /**
  * The brand engine's queues: a command queue per service that performs commands, one for everybody's events. `wrangler.jsonc` says the same.

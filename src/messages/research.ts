@@ -1,5 +1,5 @@
+import { defineCommand, defineEvent } from "millrace";
 import * as z from "zod";
-import { defineCommand, defineEvent } from "../engine/index.ts";
 import { brandName, cycle, keyword } from "./brand.ts";
 import { brandEvents, gatherfeedCommands } from "./queues.ts";
 

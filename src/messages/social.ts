@@ -1,5 +1,5 @@
+import { defineCommand, defineEvent } from "millrace";
 import * as z from "zod";
-import { defineCommand, defineEvent } from "../engine/index.ts";
 import { brandEvents, socialCommands } from "./queues.ts";
 
 const article = z.object({ content_id: z.string().min(1).max(64), brand: z.string().min(1).max(60) });

@@ -1,5 +1,5 @@
+import { defineCommand } from "millrace";
 import * as z from "zod";
-import { defineCommand } from "../engine/index.ts";
 import { batch } from "./queues.ts";
 
 /** Delete everything that is kept of a tenant. It names the tenant once more, so that nobody deletes another one than they mean. */

@@ -1,5 +1,5 @@
+import { defineCommand, defineEvent, digest } from "millrace";
 import * as z from "zod";
-import { defineCommand, defineEvent, digest } from "../engine/index.ts";
 import { brandEvents, webhooks } from "./queues.ts";
 
 /**

@@ -1,4 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
+import { type Accepted, codeOf, type Envelope, type EventListener, enqueue, MillraceError, messageOf, query } from "millrace";
+import type { Rewritten } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { type Decided, decide, decideAgain, decideAsked, FRESH_MS, type KnownKeyword } from "../brand/decide.ts";
 import { type Decision, type DecisionFilter, DecisionLog } from "../brand/decision-log.ts";
 import { brandOf, foldEvent } from "../brand/fold.ts";
@@ -11,18 +14,6 @@ import { type BrandSettings, brandSettings, noteBrand } from "../brand/settings.
 import { BrandState, type Counts, type KeywordRequest } from "../brand/state.ts";
 import { type Beliefs, progressOf, type Truth } from "../brand/truth.ts";
 import type { Person } from "../contacts/traces.ts";
-import {
-  type Accepted,
-  type Catalog,
-  codeOf,
-  type Envelope,
-  type EventListener,
-  enqueue,
-  MillraceError,
-  messageOf,
-  query,
-  type Rewritten,
-} from "../engine/index.ts";
 import { BRAND_AGENT } from "../messages/brand.ts";
 import { ResearchCompleted, ResearchRequested } from "../messages/research.ts";
 import { forgetInBrand } from "./forgotten-jobs.ts";

@@ -1,4 +1,4 @@
-import { placed } from "../engine/index.ts";
+import { placed } from "millrace/worker";
 import type { BrandAgent } from "./brand-agent.ts";
 
 /** The agent of one of a tenant's brands. */

@@ -1,6 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
+import { digest, signed } from "millrace";
 import { type Person, Traces } from "../contacts/traces.ts";
-import { digest, signed } from "../engine/index.ts";
 import { Tables } from "./tables.ts";
 
 /** A budget as it stands. What is available is what is granted from: `limit − spent − held`. */

@@ -1,4 +1,5 @@
-import { MillraceError, now, placed, query, sql } from "../engine/index.ts";
+import { MillraceError, now, query, sql } from "millrace";
+import { placed } from "millrace/worker";
 import type { Answered, Ask, Budget, BudgetState } from "./budget.ts";
 
 /** Bounds of what is asked. */

@@ -1,4 +1,4 @@
-import { placed } from "../engine/index.ts";
+import { placed } from "millrace/worker";
 import type { ContactBook } from "./contact-book.ts";
 
 /** A tenant's book of contacts. */

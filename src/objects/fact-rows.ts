@@ -1,4 +1,4 @@
-import { byteLength } from "../engine/index.ts";
+import { byteLength } from "millrace";
 
 /** Facts of a ledger, from one place on. */
 export interface LedgerPage {

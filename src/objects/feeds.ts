@@ -1,4 +1,5 @@
-import { address, messageId, nextHop, type Outgoing } from "../engine/index.ts";
+import { nextHop } from "millrace";
+import { address, messageId, type Outgoing } from "millrace/worker";
 import { PROCESSED, type RecordedFact } from "../facts/fact.ts";
 import { ChargeFact, ContactMergedFact, FactRecorded, OutcomeFact, PayoutFact, ReconciliationFact } from "../messages/facts.ts";
 

@@ -1,5 +1,5 @@
+import { fingerprintOf, signed } from "millrace";
 import { type Person, Traces } from "../contacts/traces.ts";
-import { fingerprintOf, signed } from "../engine/index.ts";
 import type { RecordedFact, StatedFact } from "../facts/fact.ts";
 
 /** What became of a fact: taken, known already, or its name belongs to a fact that says something else. */

@@ -1,5 +1,5 @@
+import type { Rewritten } from "millrace/operate";
 import { type Person, Traces } from "../contacts/traces.ts";
-import type { Rewritten } from "../engine/index.ts";
 
 /** Columns of an agent's tables that may say what a job or a cycle is called, with what tells a row from the others. Keywords name work, and stay. */
 const TEXTS = [

@@ -1,6 +1,7 @@
 import { DurableObject } from "cloudflare:workers";
+import { codeOf, messageOf } from "millrace";
+import { oldestWaiting, relay, UNKNOWN } from "millrace/worker";
 import type { Person } from "../contacts/traces.ts";
-import { codeOf, messageOf, oldestWaiting, relay, UNKNOWN } from "../engine/index.ts";
 import { archiveFacts } from "../facts/archive.ts";
 import type { Provenance, RecordedFact, StatedFact } from "../facts/fact.ts";
 import { FactRows, type LedgerPage, type PageBounds } from "./fact-rows.ts";

@@ -1,6 +1,7 @@
+import { beginning, type Envelope, isTransient, MillraceError, nextHop } from "millrace";
+import { placed } from "millrace/worker";
 import pRetry from "p-retry";
 import { forgottenAmong } from "../contacts/forgotten.ts";
-import { beginning, type Envelope, isTransient, MillraceError, nextHop, placed } from "../engine/index.ts";
 import {
   isKeptByMillrace,
   keptByMillrace,

@@ -1,4 +1,4 @@
-import { byteLength } from "../engine/index.ts";
+import { byteLength } from "millrace";
 import type { RecordedFact } from "../facts/fact.ts";
 import { ledgersFrom } from "../facts/rebuild.ts";
 import type { PageBounds } from "./fact-rows.ts";

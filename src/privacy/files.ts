@@ -1,4 +1,6 @@
 import { parse } from "csv-parse/sync";
+import { query, sql } from "millrace";
+import type { Rewritten } from "millrace/operate";
 import { type Batch, findBatch } from "../batches/batch.ts";
 import { toCsv } from "../batches/csv.ts";
 import { hasEnded } from "../batches/follow.ts";

@@ -1,3 +1,5 @@
+import { batch, type Commit, digest, MillraceError, notRetryable, query, type Statement, sql, type TraceContext } from "millrace";
+import { audit } from "millrace/operate";
 import { removeContacts } from "../contacts/contact.ts";
 import { isForgotten, markForgotten } from "../contacts/forgotten.ts";
 import { Traces } from "../contacts/traces.ts";

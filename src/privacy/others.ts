@@ -1,3 +1,5 @@
+import { batch, notRetryable, query, sql } from "millrace";
+import type { Rewritten } from "millrace/operate";
 import { rewriteProperties } from "../contacts/contact.ts";
 import { renamedWithoutPerson, textWithoutPerson, withoutPerson } from "../contacts/properties.ts";
 import type { Traces } from "../contacts/traces.ts";
@@ -6,7 +8,6 @@ import { contactKey } from "../crm/keys.ts";
 import { rewriteLink } from "../crm/links.ts";
 import { type Properties, propertyNames } from "../crm/properties.ts";
 import { busyWith, refuseIfPushed, sendsSaying, wasRefused } from "../crm/sends.ts";
-import { batch, notRetryable, query, type Rewritten, sql } from "../engine/index.ts";
 import { type CallOptions, CRM_BATCH, crm } from "../providers/index.ts";
 
 /** Contacts walked in one slice. */

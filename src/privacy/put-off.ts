@@ -1,5 +1,5 @@
+import { type Draft, query, type Statement } from "millrace";
 import type { Traces } from "../contacts/traces.ts";
-import { type Draft, query, type Statement } from "../engine/index.ts";
 import { WebhookSwitched } from "../messages/webhooks.ts";
 import { type PutOff, selectPutOff, skipPutOff } from "../webhooks/deliveries.ts";
 

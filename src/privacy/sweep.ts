@@ -1,3 +1,5 @@
+import { query, sql } from "millrace";
+import { type Rewritten, rewriteRows, unsentSaying } from "millrace/operate";
 import { type Person, Traces } from "../contacts/traces.ts";
 import { query, type Rewriter, type Rewritten, rewriteRows, sql, unsentSaying } from "../engine/index.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";

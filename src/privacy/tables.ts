@@ -1,4 +1,4 @@
-import { ENGINE_TEXTS, type TextTable } from "../engine/index.ts";
+import { ENGINE_TEXTS, type TextTable } from "millrace/operate";
 
 /** The app's tables whose rows say something of people without being theirs. */
 const APP_TEXTS: readonly TextTable[] = [

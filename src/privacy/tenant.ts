@@ -1,22 +1,18 @@
+import { type Commit, digest, query, type Statement, sql } from "millrace";
 import {
   among,
   audit,
-  type Commit,
   countRows,
-  digest,
   ENGINE_TENANT_TABLES,
   getInstance,
   type Instance,
   listInstances,
   listTokens,
   type Operator,
-  query,
   removeInstances,
   removeRows,
   removeUnsent,
   revokeToken,
-  type Statement,
-  sql,
   stopInstances,
   touchInstance,
 } from "../engine/index.ts";

@@ -1,4 +1,4 @@
-import { MillraceError } from "../engine/index.ts";
+import { MillraceError } from "millrace";
 import { PORTAL_ID } from "./embedded/crm/properties.ts";
 
 /** What a deployment says about whose the CRM's account is. */

@@ -1,5 +1,5 @@
+import { messageOf } from "millrace";
 import type * as z from "zod";
-import { messageOf } from "../engine/index.ts";
 import { CRM_FRESH_MS, type CrmAsRead, type CrmOutcome, type CrmRecord, type CrmRefusal } from "./crm.ts";
 import { asRefusal, batchFault } from "./hubspot-refusal.ts";
 import type { HubspotError, Upserted } from "./hubspot-wire.ts";

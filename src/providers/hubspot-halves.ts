@@ -1,4 +1,4 @@
-import { messageOf } from "../engine/index.ts";
+import { messageOf } from "millrace";
 import type { CrmRefusal, CrmRefusals } from "./crm.ts";
 import { MAX_CALLS, noAnswer } from "./hubspot-batch.ts";
 import { asRefusal, batchFault } from "./hubspot-refusal.ts";

@@ -1,4 +1,4 @@
-import type { Window } from "../engine/index.ts";
+import type { Window } from "millrace";
 
 /** HubSpot's page "API usage guidelines": what a private app of a free or starter account may call in any 10 seconds, and an account in a day. */
 const BURST = 100;

@@ -1,4 +1,4 @@
-import { beginning, MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
+import { beginning, MillraceError, notRetryable, retryAfter, upstreamRefused } from "millrace";
 import type { CrmRefusal } from "./crm.ts";
 import { HubspotError } from "./hubspot-wire.ts";
 import { type Answer, type Counterpart, RATE_LIMITED_DELAY_MS, refusal, retryAfterMs } from "./refusal.ts";

@@ -1,5 +1,5 @@
 import { createHmac, timingSafeEqual } from "node:crypto";
-import { MillraceError } from "../engine/index.ts";
+import { MillraceError } from "millrace";
 
 export const SIGNATURE_HEADER = "X-HubSpot-Signature-v3";
 export const TIMESTAMP_HEADER = "X-HubSpot-Request-Timestamp";

@@ -1,5 +1,5 @@
+import { type Limit, MillraceError, messageOf, notRetryable } from "millrace";
 import type * as z from "zod";
-import { type Limit, MillraceError, messageOf, notRetryable } from "../engine/index.ts";
 import { CRM_BATCH, type Crm, type CrmFound, type CrmReadBy, type CrmReading } from "./crm.ts";
 import { missingProperties, type Sent, traceOf, upsertBatch } from "./hubspot-batch.ts";
 import { inHalves } from "./hubspot-halves.ts";

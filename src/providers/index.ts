@@ -1,4 +1,4 @@
-import { type LimitEnv, limitOf, MillraceError } from "../engine/index.ts";
+import { type LimitEnv, limitOf, MillraceError } from "millrace";
 import type { Crm } from "./crm.ts";
 import { assertHasCrm, type CrmAccountVars } from "./crm-account.ts";
 import { EMBEDDED_HANDLE, EMBEDDED_TOKEN, ID_PROPERTY } from "./embedded/credentials.ts";

@@ -1,5 +1,5 @@
+import { MillraceError, notRetryable, retryAfter } from "millrace";
 import * as z from "zod";
-import { MillraceError, notRetryable, retryAfter } from "../engine/index.ts";
 import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
 import { askedPauseMs } from "./openai-pause.ts";
 import { type Answer, RATE_LIMITED_DELAY_MS, refusal } from "./refusal.ts";

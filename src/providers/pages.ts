@@ -1,5 +1,5 @@
+import { MillraceError, notRetryable } from "millrace";
 import * as z from "zod";
-import { MillraceError, notRetryable } from "../engine/index.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";
 
 /** An article as it is published. */

@@ -1,5 +1,5 @@
+import { beginning, inProgress, MillraceError, notRetryable, retryAfter, upstreamRefused } from "millrace";
 import * as z from "zod";
-import { beginning, inProgress, MillraceError, notRetryable, retryAfter, upstreamRefused } from "../engine/index.ts";
 
 /** Whom we asked, and the secret we showed: what a message about a refusal needs to know. */
 export interface Counterpart {

@@ -1,5 +1,5 @@
+import { codeOf, MillraceError, notRetryable, retryAfter } from "millrace";
 import * as z from "zod";
-import { codeOf, MillraceError, notRetryable, retryAfter } from "../engine/index.ts";
 import { linkFacets } from "./link-facets.ts";
 import { type Answer, MAX_RETRY_AFTER_MS } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";

@@ -1,5 +1,5 @@
+import { MillraceError, type TraceContext, traceHeaders } from "millrace";
 import type * as z from "zod";
-import { MillraceError, type TraceContext, traceHeaders } from "../engine/index.ts";
 import { type Answer, type Counterpart, refusal } from "./refusal.ts";
 
 /** What every call to the outside carries. */

@@ -1,5 +1,5 @@
+import { MillraceError, notRetryable, upstreamRefused } from "millrace";
 import * as z from "zod";
-import { MillraceError, notRetryable, upstreamRefused } from "../engine/index.ts";
 import type { Page, Pages, PublishedPage } from "./pages.ts";
 import type { Answer } from "./refusal.ts";
 import { type CallOptions, callUpstream, type Upstream } from "./upstream.ts";

@@ -1,5 +1,5 @@
+import { MillraceError, messageOf, notRetryable, retryAfter } from "millrace";
 import * as z from "zod";
-import { MillraceError, messageOf, notRetryable, retryAfter } from "../engine/index.ts";
 import { ChatCompletion, messagesOf, readCompletion, unreadable } from "./chat-completion.ts";
 import { GATEWAY_CACHE_TTL_SECONDS } from "./openai-text.ts";
 import { RATE_LIMITED_DELAY_MS } from "./refusal.ts";

@@ -1,6 +1,6 @@
+import { defineStep, type EffectCall } from "millrace";
 import { announcement } from "../content/announcement.ts";
 import { type ArticleKey, loadArticle } from "../content/articles.ts";
-import { defineStep, type EffectCall } from "../engine/index.ts";
 import { recordKey, social } from "../providers/index.ts";
 
 /** Which article is to be announced, and when that was asked for (ISO 8601, the same at every attempt). */

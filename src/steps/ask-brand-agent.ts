@@ -1,8 +1,8 @@
+import { defineStep, type EffectCall, MillraceError, notRetryable } from "millrace";
 import type { Decided } from "../brand/decide.ts";
 import type { AskedKeyword, Cycle } from "../brand/requests.ts";
 import { assertRoomForBrand, findBrand } from "../brand/settings.ts";
 import { type Truth, truthOf } from "../brand/truth.ts";
-import { defineStep, type EffectCall, MillraceError, notRetryable } from "../engine/index.ts";
 import type { Audit, PlannedKeyword } from "../objects/brand-agent.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";
 

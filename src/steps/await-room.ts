@@ -1,4 +1,4 @@
-import { codeOf, type Steps } from "../engine/index.ts";
+import { codeOf, type Steps } from "millrace";
 import { BudgetSet } from "../messages/budgets.ts";
 import type { Refused, Spender } from "./ceiling.ts";
 

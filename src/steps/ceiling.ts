@@ -1,4 +1,4 @@
-import { type Draft, MillraceError } from "../engine/index.ts";
+import { type Draft, MillraceError } from "millrace";
 import { ceilingsOf } from "../messages/budgets.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { budgetOf, canSpend } from "../objects/budgets.ts";

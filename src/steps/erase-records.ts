@@ -1,5 +1,5 @@
+import { defineStep, type EffectCall, sql } from "millrace";
 import { readOf } from "../crm/account.ts";
-import { defineStep, type EffectCall, sql } from "../engine/index.ts";
 import { recordsOf } from "../privacy/forget.ts";
 import { type Crm, crm } from "../providers/index.ts";
 

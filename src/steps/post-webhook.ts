@@ -1,15 +1,6 @@
+import { batch, defineStep, type EffectCall, MillraceError, messageOf, notRetryable, retryAfter, upstreamRefused } from "millrace";
+import { payloadOf } from "millrace/operate";
 import { Webhook } from "standardwebhooks";
-import {
-  batch,
-  defineStep,
-  type EffectCall,
-  MillraceError,
-  messageOf,
-  notRetryable,
-  payloadOf,
-  retryAfter,
-  upstreamRefused,
-} from "../engine/index.ts";
 import { WebhookDeliver } from "../messages/webhooks.ts";
 import { type Attempt, type Delivery, logAttempt, type Target, targetOf } from "../webhooks/deliveries.ts";
 import { type CheckedTarget, checkTarget } from "../webhooks/guard.ts";

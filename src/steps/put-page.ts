@@ -1,7 +1,7 @@
+import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall } from "millrace";
 import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from "../content/articles.ts";
 import { type LivePage, livePage, pageOf } from "../content/page.ts";
 import { storeOf, takeDown } from "../content/page-store.ts";
-import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall } from "../engine/index.ts";
 import { pages } from "../providers/index.ts";
 
 /** An article, and the brand whose rules it went by. */

@@ -1,4 +1,4 @@
-import { defineStep, type EffectCall } from "../engine/index.ts";
+import { defineStep, type EffectCall } from "millrace";
 import { ledgersFrom } from "../facts/rebuild.ts";
 import { ledgerOf } from "../objects/ledgers.ts";
 

@@ -1,4 +1,4 @@
-import { defineStep, type EffectCall } from "../engine/index.ts";
+import { defineStep, type EffectCall } from "millrace";
 import { type RecordedFact, recordedFactSchema } from "../facts/fact.ts";
 import { deleteRows, type Restored, type RowName, restoreRows, straysBehind } from "../facts/rebuild.ts";
 import { ledgerOf } from "../objects/ledgers.ts";

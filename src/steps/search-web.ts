@@ -1,4 +1,4 @@
-import { defineStep, type EffectCall, notRetryable } from "../engine/index.ts";
+import { defineStep, type EffectCall, notRetryable } from "millrace";
 import { type SearchResult, search } from "../providers/index.ts";
 import { maySpend, type Refused, type Spender, type Spent } from "./ceiling.ts";
 

@@ -1,8 +1,8 @@
+import { defineStep, type EffectCall, notRetryable } from "millrace";
 import { readArticle, type WrittenArticle } from "../content/article-answer.ts";
 import { type ArticleAsk, articleRequest } from "../content/article-request.ts";
 import type { BadAnswer } from "../content/bad-answer.ts";
 import type { Paid } from "../content/text-calls.ts";
-import { defineStep, type EffectCall, notRetryable } from "../engine/index.ts";
 import { text } from "../providers/index.ts";
 import { maySpend, type Refused, type Spender, type Spent } from "./ceiling.ts";
 

@@ -1,4 +1,4 @@
-import { fragment, now, query, type SqlValue, type Statement, sql } from "../engine/index.ts";
+import { fragment, now, query, type SqlValue, type Statement, sql } from "millrace";
 
 export type EndpointState = "enabled" | "disabled" | "deleted";
 

@@ -1,4 +1,4 @@
-import { instanceId, type Routed } from "../engine/index.ts";
+import { instanceId, type Routed } from "millrace";
 import type { RecordedFact } from "../facts/fact.ts";
 import { WebhookDeliver } from "../messages/webhooks.ts";
 import { appendFacts, provenanceOf } from "../objects/ledgers.ts";

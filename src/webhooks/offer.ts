@@ -1,4 +1,4 @@
-import type { Routed } from "../engine/index.ts";
+import type { Routed } from "millrace";
 import type { RecordedFact } from "../facts/fact.ts";
 import { ownFact } from "../facts/own.ts";
 import { WEBHOOK_TEST, type WebhookDelivery } from "../messages/webhooks.ts";

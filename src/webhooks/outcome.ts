@@ -1,5 +1,5 @@
-import type { Draft, Writes } from "../engine/index.ts";
-import { beginning } from "../engine/index.ts";
+import type { Draft, Writes } from "millrace";
+import { beginning } from "millrace";
 import type { StatedFact } from "../facts/fact.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { WEBHOOK_TEST } from "../messages/webhooks.ts";

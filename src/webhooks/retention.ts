@@ -1,4 +1,5 @@
-import { now, OPEN_LETTER_DAYS, query, type Retention, type Statement, sql } from "../engine/index.ts";
+import { now, query, type Statement, sql } from "millrace";
+import { OPEN_LETTER_DAYS, type Retention } from "millrace/worker";
 import { FACT_DAYS } from "../facts/retention.ts";
 
 /** Rows that go at once. */

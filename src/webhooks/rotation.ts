@@ -1,4 +1,4 @@
-import { now, query, type Statement, sql } from "../engine/index.ts";
+import { now, query, type Statement, sql } from "millrace";
 
 /** How long an old secret goes on signing beside the new one, unless said otherwise, and at most. */
 export const OVERLAP_SECONDS = 86_400;

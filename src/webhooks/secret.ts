@@ -1,5 +1,5 @@
 import { createHmac } from "node:crypto";
-import { MillraceError } from "../engine/index.ts";
+import { MillraceError } from "millrace";
 
 /**
  * The secret of an endpoint in one generation, as Standard Webhooks writes them: `whsec_` and 32 bytes in base64. It is derived

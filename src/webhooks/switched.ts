@@ -1,4 +1,5 @@
-import { type Catalog, type EngineEnv, messageOf, stateEvents } from "../engine/index.ts";
+import { type EngineEnv, messageOf, stateEvents } from "millrace";
+import type { Catalog } from "millrace/worker";
 import { WebhookSwitched } from "../messages/webhooks.ts";
 import type { Endpoint } from "./endpoints.ts";
 

@@ -1,6 +1,6 @@
+import { defineWorkflow } from "millrace";
 import { adoptAccount } from "../crm/adopt.ts";
 import { placeOf } from "../crm/keys.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { CrmAdoptAccount } from "../messages/crm.ts";
 
 /** Forgets a tenant's links to the records of one CRM account, so that its contacts go to another. */

@@ -1,4 +1,4 @@
-import { beginning, defineWorkflow } from "../engine/index.ts";
+import { beginning, defineWorkflow } from "millrace";
 import { BrandAudit, BrandAudited } from "../messages/brand.ts";
 import { lookAtKnownBrand, tellAgent } from "../steps/ask-brand-agent.ts";
 

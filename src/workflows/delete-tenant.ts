@@ -1,4 +1,4 @@
-import { type Duration, defineWorkflow, notRetryable } from "../engine/index.ts";
+import { type Duration, defineWorkflow, notRetryable } from "millrace";
 import { TenantDelete } from "../messages/tenant.ts";
 import { deleted, removeOn } from "../privacy/tenant.ts";
 

@@ -1,4 +1,4 @@
-import { codeOf, defineWorkflow, messageOf, type Steps, type Writes } from "../engine/index.ts";
+import { codeOf, defineWorkflow, messageOf, type Steps, type Writes } from "millrace";
 import { WebhookDeliver, WebhookSwitched } from "../messages/webhooks.ts";
 import { type Posted, postWebhook } from "../steps/post-webhook.ts";
 import { type Delivery, deliveryOf } from "../webhooks/deliveries.ts";

@@ -1,6 +1,6 @@
+import { defineWorkflow } from "millrace";
 import { exportPage, type Page } from "../batches/export.ts";
 import { chunkCount } from "../batches/limits.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { BatchExport } from "../messages/batches.ts";
 
 /** Writes a dataset's rows into a file, page by page. Each page is a part of the result, committed with the key behind which the next one begins. */

@@ -1,4 +1,4 @@
-import { type Duration, defineWorkflow, notRetryable, type StepOptions } from "../engine/index.ts";
+import { type Duration, defineWorkflow, notRetryable, type StepOptions } from "millrace";
 import { ContactForget } from "../messages/crm.ts";
 import { finish, searchOn, takeOff } from "../privacy/forget.ts";
 import { eraseRecords } from "../steps/erase-records.ts";

@@ -1,9 +1,9 @@
+import { defineWorkflow } from "millrace";
 import { draftArticle, insertDraft } from "../content/articles.ts";
 import { firstAsk, mayAskAgain, nextAsk } from "../content/next-ask.ts";
 import { ARTICLE_PROMPT } from "../content/prompts.ts";
 import { loadResearch } from "../content/research.ts";
 import { insertTextCall, type Paid } from "../content/text-calls.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { ContentGenerated } from "../messages/content.ts";
 import { ResearchCompleted } from "../messages/research.ts";
 import { onceAffordable } from "../steps/await-room.ts";

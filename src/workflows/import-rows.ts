@@ -1,7 +1,7 @@
+import { defineWorkflow } from "millrace";
 import { importChunk } from "../batches/import.ts";
 import { chunkCount } from "../batches/limits.ts";
 import type { Place } from "../batches/rows.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { BatchImport } from "../messages/batches.ts";
 import { removeUpload } from "../steps/remove-upload.ts";
 

@@ -1,5 +1,5 @@
+import { defineWorkflow } from "millrace";
 import { weeklyAudit } from "../brand/weekly-audit.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { BrandCycle } from "../messages/brand.ts";
 import { decideCycle } from "../steps/ask-brand-agent.ts";
 

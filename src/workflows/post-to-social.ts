@@ -1,5 +1,5 @@
+import { defineWorkflow } from "millrace";
 import { markAnnounced } from "../content/articles.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { SocialCreate, SocialPosted } from "../messages/social.ts";
 import { announce } from "../steps/announce.ts";
 

@@ -1,6 +1,6 @@
+import { defineWorkflow } from "millrace";
 import { publishQuestion } from "../content/approval.ts";
 import { loadArticle, markPublished, markRejected, markUnpublished, nextChange } from "../content/articles.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
 import { putPage } from "../steps/put-page.ts";
 

@@ -1,4 +1,4 @@
-import { defineWorkflow, digest, notRetryable, type Steps } from "../engine/index.ts";
+import { defineWorkflow, digest, notRetryable, type Steps } from "millrace";
 import { ProjectionRebuild } from "../messages/batches.ts";
 import type { LedgerPlace } from "../objects/read-ledgers.ts";
 import { type Asked, replayLedgers } from "../steps/replay-ledgers.ts";

@@ -1,6 +1,6 @@
+import { defineWorkflow } from "millrace";
 import { chunkCount } from "../batches/limits.ts";
 import { type Compared, compareChunk, compareRest, type Rest } from "../batches/reconcile.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { BatchReconcile } from "../messages/batches.ts";
 import { removeUpload } from "../steps/remove-upload.ts";
 

@@ -1,5 +1,5 @@
+import { defineWorkflow } from "millrace";
 import { assertReusable, insertResearch } from "../content/research.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { BRAND_AGENT } from "../messages/brand.ts";
 import { ResearchCompleted, ResearchRequested } from "../messages/research.ts";
 import { admitKeyword } from "../steps/ask-brand-agent.ts";

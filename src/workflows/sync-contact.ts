@@ -1,5 +1,5 @@
+import { defineWorkflow, notRetryable, type StepOptions } from "millrace";
 import { connectCompany, lookAtOne, mergeRecordsOfOne, upsertCompany, upsertContact } from "../crm/one.ts";
-import { defineWorkflow, notRetryable, type StepOptions } from "../engine/index.ts";
 import { ContactSync } from "../messages/crm.ts";
 
 /** As others may have the contact for 6 minutes each, more than once: three quarters of an hour. */

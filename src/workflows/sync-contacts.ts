@@ -1,7 +1,7 @@
+import { type Duration, defineWorkflow, notRetryable, type StepOptions } from "millrace";
 import { type Place, type Progress, retryChunk, type SyncCall, syncChunk } from "../crm/chunk.ts";
 import { cutQuestion, NOT_AGREED } from "../crm/cut-question.ts";
 import { placeOf } from "../crm/keys.ts";
-import { type Duration, defineWorkflow, notRetryable, type StepOptions } from "../engine/index.ts";
 import { ContactsSync } from "../messages/crm.ts";
 
 /** Before each round in which contacts are tried again that the CRM did not take for reasons of its own. */

@@ -1,5 +1,5 @@
+import { defineWorkflow } from "millrace";
 import { takeChange } from "../crm/change.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { CrmContactChanged } from "../messages/crm.ts";
 
 /** Looks at a contact that changed in the CRM, and takes over what is new there. One step: it reads, and writes once. */

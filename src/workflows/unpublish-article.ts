@@ -1,5 +1,5 @@
+import { defineWorkflow } from "millrace";
 import { markUnpublished } from "../content/articles.ts";
-import { defineWorkflow } from "../engine/index.ts";
 import { ContentUnpublish, ContentUnpublished } from "../messages/content.ts";
 import { removePage } from "../steps/remove-page.ts";
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { listApprovals } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { listApprovals } from "../../src/engine/index.ts";
 import { watched } from "../facts/watched.ts";
 import { callerWith, expectProblem, type Json } from "./client.ts";
 import { seedApproval, seedInstance } from "./seed.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { mintToken, SCOPES } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { mintToken, SCOPES } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 

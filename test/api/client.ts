@@ -1,6 +1,6 @@
 import { env, exports } from "cloudflare:workers";
+import { mintToken, type Scope } from "millrace/operate";
 import { expect } from "vitest";
-import { mintToken, type Scope } from "../../src/engine/index.ts";
 import { type Sent, undocumented } from "./document.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the API answered, and says in its expectation what that should be

@@ -1,9 +1,10 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { mintToken } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { describe, expect, it, vi } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
-import { type Catalog, mintToken } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, send } from "./client.ts";
 
 describe("Every answer", () => {

@@ -1,9 +1,9 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { SCOPES } from "millrace/operate";
 import { expect, it } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
-import { SCOPES } from "../../src/engine/index.ts";
 import { callerWith, type Json, send } from "./client.ts";
 import { seedBatch, seedInstance } from "./seed.ts";
 

@@ -1,9 +1,9 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { findToken, mintToken } from "millrace/operate";
 import { expect, it } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
-import { findToken, mintToken } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, fresh, type Json } from "./client.ts";
 
 const api = createApi(app);

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
-import { keeperOf } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, fresh, reaches } from "./client.ts";
 
 /** A command that was done 31 days ago, and has been pruned since. */

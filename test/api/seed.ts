@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { formatEntryKey } from "../../src/engine/index.ts";
+import { formatEntryKey } from "millrace/operate";
 
 /** An id as the engine makes them. */
 export function hexId(): string {

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { mintToken, SCOPES, type Scope } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { mintToken, SCOPES, type Scope } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, fresh, send } from "./client.ts";
 
 const DAY_MS = 86_400_000;

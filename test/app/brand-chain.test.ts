@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
+import { enqueue, MillraceError } from "millrace";
+import { messagesOf, retryInstance } from "millrace/operate";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { app } from "../../src/catalog.ts";
-import { enqueue, MillraceError, messagesOf, retryInstance } from "../../src/engine/index.ts";
 import { servePage } from "../../src/providers/embedded/pages.ts";
 import { fresh } from "../api/client.ts";
 import { fail, paidFor } from "../brand/brand.ts";

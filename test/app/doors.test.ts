@@ -1,7 +1,8 @@
 import { createExecutionContext, createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import type { MessageDefinition } from "millrace";
+import { SCOPES, type Scope } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { type MessageDefinition, SCOPES, type Scope } from "../../src/engine/index.ts";
 import worker from "../../src/worker.ts";
 import { type Answer, type Caller, callerWith, fresh, type Json } from "../api/client.ts";
 import { seedLetter } from "../api/seed.ts";

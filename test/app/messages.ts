@@ -1,6 +1,6 @@
+import type { MessageDefinition } from "millrace";
 import { app } from "../../src/catalog.ts";
 import { routes } from "../../src/consumers/routes.ts";
-import type { MessageDefinition } from "../../src/engine/index.ts";
 import type { Json } from "../api/client.ts";
 import type { Names } from "./payloads.ts";
 

@@ -1,5 +1,5 @@
+import type { MessageDefinition } from "millrace";
 import * as z from "zod";
-import type { MessageDefinition } from "../../src/engine/index.ts";
 import type { Json } from "../api/client.ts";
 
 /** What the fields of messages are called, and what a text under that name says. */

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
+import type { MessageDefinition } from "millrace";
+import { SCOPES } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { type MessageDefinition, SCOPES } from "../../src/engine/index.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json } from "../api/client.ts";
 import { seedLetter } from "../api/seed.ts";
 import { MESSAGES, messageOf } from "./messages.ts";

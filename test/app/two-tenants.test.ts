@@ -1,10 +1,10 @@
 import { introspectWorkflow } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import type { MessageDefinition } from "millrace";
 import { expect, it, onTestFinished } from "vitest";
 import { app } from "../../src/catalog.ts";
 import { routes } from "../../src/consumers/routes.ts";
 import { workflowBinding } from "../../src/engine/contract/bindings.ts";
-import type { MessageDefinition } from "../../src/engine/index.ts";
 import { fresh, type Json } from "../api/client.ts";
 import { deliver } from "../facts/facts.ts";
 import { COMMANDS, MESSAGES, messageOf } from "./messages.ts";

@@ -1,9 +1,9 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { type Accepted, enqueue } from "millrace";
 import { describe, expect, it, vi } from "vitest";
 import { acceptBatch } from "../../src/batches/accept.ts";
 import { app } from "../../src/catalog.ts";
-import { type Accepted, enqueue } from "../../src/engine/index.ts";
 import { batch as queue } from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts";
 import { callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../api/client.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { mintToken, revokeToken } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { mintToken, revokeToken } from "../../src/engine/index.ts";
 import { callerWith, expectProblem, send, until } from "../api/client.ts";
 import { completed, contactsCsv, upload } from "./batch.ts";
 import { holdAt } from "./hold.ts";

@@ -1,7 +1,8 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { type Draft, type Envelope, newTrace } from "millrace";
+import { address } from "millrace/worker";
 import { expect, it } from "vitest";
-import { address, type Draft, type Envelope, newTrace } from "../../src/engine/index.ts";
 import { ContentGenerated, ContentPublished, ContentRejected, ContentUnpublished } from "../../src/messages/content.ts";
 import { ResearchCompleted } from "../../src/messages/research.ts";
 import { brandAgentOf } from "../../src/objects/brand-agents.ts";

@@ -1,7 +1,8 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { enqueue, MillraceError } from "millrace";
+import { keeperOf } from "millrace/worker";
 import { app } from "../../src/catalog.ts";
-import { enqueue, keeperOf, MillraceError } from "../../src/engine/index.ts";
 import { brandAgentOf } from "../../src/objects/brand-agents.ts";
 import { type Caller, type Json, until } from "../api/client.ts";
 

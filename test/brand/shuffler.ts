@@ -1,7 +1,8 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { digest, type Envelope } from "millrace";
+import { messageId } from "millrace/worker";
 import { vi } from "vitest";
-import { digest, type Envelope, messageId } from "../../src/engine/index.ts";
 import worker from "../../src/worker.ts";
 import { chances } from "../facts/derived.ts";
 

@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import type { Envelope } from "../../src/engine/index.ts";
+import type { Envelope } from "millrace";
 import { event } from "../engine/event.ts";
 import { pause } from "../proof/stage.ts";
 import type { Answer } from "./worker.ts";

@@ -1,19 +1,7 @@
+import { codeOf, defineCommand, defineWorkflow, type EngineEnv, messageOf, on, signal } from "millrace";
+import { armKeeper, type Catalog, catalog, dispatch, entrypoint } from "millrace/worker";
 import * as z from "zod";
 import { queueBinding } from "../../src/engine/contract/bindings.ts";
-import {
-  armKeeper,
-  type Catalog,
-  catalog,
-  codeOf,
-  defineCommand,
-  defineWorkflow,
-  dispatch,
-  type EngineEnv,
-  entrypoint,
-  messageOf,
-  on,
-  signal,
-} from "../../src/engine/index.ts";
 import { keepLabRow, LabEvent } from "../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../probe/messages.ts";
 import { countDone, followProbe, whenDone } from "../probe/workflows.ts";

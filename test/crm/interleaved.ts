@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
+import { batch, type Commit, type Envelope, type Steps } from "millrace";
 import { writeContacts } from "../../src/contacts/contact.ts";
 import { takeChange } from "../../src/crm/change.ts";
 import { syncChunk } from "../../src/crm/chunk.ts";
 import { commandsFrom, eventsIn } from "../../src/crm/notices.ts";
-import { batch, type Commit, type Envelope, type Steps } from "../../src/engine/index.ts";
 import { syncContact } from "../../src/workflows/sync-contact.ts";
 import { type Caller, fresh, type Json } from "../api/client.ts";
 import { event } from "./crm.ts";

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
+import { batch, type Commit, type Envelope, type Steps } from "millrace";
 import { afterEach, expect, it, vi } from "vitest";
 import { takeChange } from "../../src/crm/change.ts";
 import { syncChunk } from "../../src/crm/chunk.ts";
-import { batch, type Commit, type Envelope, type Steps } from "../../src/engine/index.ts";
 import { CRM_FRESH_MS } from "../../src/providers/index.ts";
 import { syncContact } from "../../src/workflows/sync-contact.ts";
 import { type Caller, callerWith, fresh, type Json } from "../api/client.ts";

@@ -1,14 +1,6 @@
+import { type Done, defineStep, notRetryable, type Steps, upstreamRefused } from "millrace";
+import { effectsOf, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import {
-  type Done,
-  defineStep,
-  effectsOf,
-  notRetryable,
-  retryInstance,
-  type Steps,
-  undoInstance,
-  upstreamRefused,
-} from "../../src/engine/index.ts";
 import { operator, probeEnv, reaches, rows } from "./harness.ts";
 import { errorOf, platformReaches, runLab } from "./lab.ts";
 

@@ -1,15 +1,7 @@
 import { env } from "cloudflare:workers";
+import { defineStep } from "millrace";
+import { type ApprovalRow, decideApproval, getApproval, historyOf, listApprovals, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import {
-  type ApprovalRow,
-  decideApproval,
-  defineStep,
-  getApproval,
-  historyOf,
-  listApprovals,
-  retryInstance,
-  undoInstance,
-} from "../../src/engine/index.ts";
 import {
   dieAt,
   event,

@@ -1,15 +1,7 @@
 import fc from "fast-check";
+import { type Done, defineStep, type EffectCall, type Steps, sql, upstreamRefused } from "millrace";
+import { retryInstance, undoInstance } from "millrace/operate";
 import { expect, it } from "vitest";
-import {
-  type Done,
-  defineStep,
-  type EffectCall,
-  retryInstance,
-  type Steps,
-  sql,
-  undoInstance,
-  upstreamRefused,
-} from "../../src/engine/index.ts";
 import { operator, probeEnv, reaches, rows } from "./harness.ts";
 import { errorOf, platformReaches, restartLab, runLab } from "./lab.ts";
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { type Envelope, enqueue } from "millrace";
 import { expect, inject, it, onTestFinished, vi } from "vitest";
-import { type Envelope, enqueue } from "../../src/engine/index.ts";
 import { app } from "../probe/worker.ts";
 import { deliver, envelopeOf, event, fresh, keeperRound, probeEnv, reaches, rows, start } from "./harness.ts";
 

@@ -1,5 +1,6 @@
+import { defineStep, notRetryable, upstreamRefused } from "millrace";
+import { decideApproval, listApprovals } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { decideApproval, defineStep, listApprovals, notRetryable, upstreamRefused } from "../../src/engine/index.ts";
 import type { LabCall } from "../probe/lab.ts";
 import { operator, probeEnv, reaches, rows, until } from "./harness.ts";
 import { errorOf, held, outputOf, restartLab, runLab } from "./lab.ts";

@@ -1,15 +1,6 @@
+import { defineStep, type EffectCall, notRetryable, type Steps, upstreamRefused } from "millrace";
+import { effectsOf, planRetry, resolveDoubt, retryInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import {
-  defineStep,
-  type EffectCall,
-  effectsOf,
-  notRetryable,
-  planRetry,
-  resolveDoubt,
-  retryInstance,
-  type Steps,
-  upstreamRefused,
-} from "../../src/engine/index.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";
 import { errorOf, held, outputOf, platformReaches, restartLab, runLab } from "./lab.ts";

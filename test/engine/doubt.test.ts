@@ -1,18 +1,8 @@
 import { env } from "cloudflare:workers";
+import { defineStep, MillraceError, sql, type Writes } from "millrace";
+import { effectsOf, getInstance, listEffects, planRetry, resolveDoubt, retryInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import * as z from "zod";
-import {
-  defineStep,
-  effectsOf,
-  getInstance,
-  listEffects,
-  MillraceError,
-  planRetry,
-  resolveDoubt,
-  retryInstance,
-  sql,
-  type Writes,
-} from "../../src/engine/index.ts";
 import { behave, dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "./harness.ts";
 import { outputOf as answerOf, LAB, parkedBesideFailure, platformReaches, runLab } from "./lab.ts";
 

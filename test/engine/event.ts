@@ -1,4 +1,4 @@
-import type { Envelope } from "../../src/engine/index.ts";
+import type { Envelope } from "millrace";
 
 /** An event as a producer outside would send it. */
 export function event(

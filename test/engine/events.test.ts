@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
+import { fingerprintOf } from "millrace";
+import { keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { fingerprintOf, keeperOf } from "../../src/engine/index.ts";
 import { deliver, dieAt, event, fresh, keeperRound, probeEnv, reaches, restarted, rows, start, until } from "./harness.ts";
 
 /** How often a probe's event was applied: by the workflow that follows it, and by the command it leads to. */

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { type Statement, sql } from "millrace";
 import { describe, expect, it } from "vitest";
-import { type Statement, sql } from "../../src/engine/index.ts";
 import { GroupCommit, type Unit } from "../../src/engine/store/group-commit.ts";
 import { fresh, rows } from "./harness.ts";
 

@@ -1,9 +1,9 @@
 import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { type Accepted, type CommandRequest, type Envelope, enqueue, instanceId as instanceIdOf, MillraceError } from "millrace";
+import { keeperOf } from "millrace/worker";
 import { inject } from "vitest";
 import type { CrashPoint } from "../../src/engine/contract/crash-points.ts";
-import { instanceId as instanceIdOf } from "../../src/engine/contract/ids.ts";
-import { type Accepted, type CommandRequest, type Envelope, enqueue, keeperOf, MillraceError } from "../../src/engine/index.ts";
 import type { ProbeStep } from "../probe/messages.ts";
 import worker, { app } from "../probe/worker.ts";
 import { passes } from "../probe/workflows.ts";

@@ -1,5 +1,6 @@
+import { defineStep, instanceId as idOf, sql, upstreamRefused } from "millrace";
+import { planUndo } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { defineStep, instanceId as idOf, planUndo, sql, upstreamRefused } from "../../src/engine/index.ts";
 import { dieAt, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "./harness.ts";
 import { errorOf, held, LAB, platformReaches, restartLab, runLab } from "./lab.ts";
 import { back, effect, ended, failed, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
@@ -338,7 +339,7 @@ describe("An attempt that the platform has given up, while it was paused", () =>
   /** A first way whose attempt is paused at this point, and another that the code goes then. */
   async function givenUp(
     point: "W06 about to record" | "W01 claimed, effect not started",
-    first: (step: import("../../src/engine/index.ts").Steps, name: string) => Promise<unknown>,
+    first: (step: import("millrace").Steps, name: string) => Promise<unknown>,
   ) {
     const name = fresh("late");
     const pause = pauseAt(point, name);

@@ -1,5 +1,6 @@
+import { defineStep, type Steps } from "millrace";
+import { historyOf, planRetry, planUndo } from "millrace/operate";
 import { expect, it } from "vitest";
-import { defineStep, historyOf, planRetry, planUndo, type Steps } from "../../src/engine/index.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { operator, probeEnv, reaches } from "./harness.ts";
 import { errorOf, held, outputOf, platformReaches, runLab } from "./lab.ts";

@@ -1,6 +1,5 @@
+import { type EffectCall, now, sql } from "millrace";
 import { expect, it } from "vitest";
-import { now } from "../../src/engine/contract/sql.ts";
-import { type EffectCall, sql } from "../../src/engine/index.ts";
 import { reaches, rows } from "./harness.ts";
 import { errorOf, runLab } from "./lab.ts";
 import { effect, ended, resolve } from "./operating.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { type Envelope, enqueue, fingerprintOf, MillraceError } from "millrace";
 import { describe, expect, it } from "vitest";
-import { type Envelope, enqueue, fingerprintOf, MillraceError } from "../../src/engine/index.ts";
 import { acceptance } from "../../src/engine/intake/accept.ts";
 import { prove } from "../../src/engine/intake/proof.ts";
 import { labs } from "../probe/lab.ts";

@@ -1,4 +1,4 @@
-import { type Accepted, type CommandRequest, enqueue, MillraceError, notRetryable, type Steps } from "../../src/engine/index.ts";
+import { type Accepted, type CommandRequest, enqueue, MillraceError, notRetryable, type Steps } from "millrace";
 import { type LabCall, labPasses, labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
 import { fresh, probeEnv, until } from "./harness.ts";

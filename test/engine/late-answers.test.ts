@@ -1,5 +1,7 @@
+import { notRetryable } from "millrace";
+import { decideApproval, listEffects } from "millrace/operate";
+import { Recorder } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { decideApproval, listEffects, notRetryable, Recorder } from "../../src/engine/index.ts";
 import { approvalId } from "../../src/engine/signals/approval.ts";
 import { operator, probeEnv, reaches, rows, statusOf, until } from "./harness.ts";
 import { errorOf, held, platformReaches, runLab } from "./lab.ts";

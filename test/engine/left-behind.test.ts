@@ -1,5 +1,5 @@
+import { codeOf, defineStep, notRetryable, upstreamRefused } from "millrace";
 import { describe, expect, it } from "vitest";
-import { codeOf, defineStep, notRetryable, upstreamRefused } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { fresh, probeEnv, reaches, rows } from "./harness.ts";

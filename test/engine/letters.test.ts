@@ -1,6 +1,8 @@
 import { env } from "cloudflare:workers";
+import type { Envelope } from "millrace";
+import { getDeadLetter, replayDeadLetter, SCOPES, skipDeadLetter } from "millrace/operate";
+import { keeperOf, messageId } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { type Envelope, getDeadLetter, keeperOf, messageId, replayDeadLetter, SCOPES, skipDeadLetter } from "../../src/engine/index.ts";
 import { LabOrphan } from "../probe/lab.ts";
 import { ProbeRouted } from "../probe/messages.ts";
 import { routing } from "../probe/routing.ts";

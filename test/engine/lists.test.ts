@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
+import { listApprovals, listDeadLetters, listEffects, listInstances } from "millrace/operate";
+import { keeperOf } from "millrace/worker";
 import { expect, it, onTestFinished } from "vitest";
-import { keeperOf, listApprovals, listDeadLetters, listEffects, listInstances } from "../../src/engine/index.ts";
 import { fresh, probeEnv, reaches, start } from "./harness.ts";
 
 declare const MILLRACE_FULL_SIZE: boolean;

@@ -1,6 +1,5 @@
+import { keeperOf, placed } from "millrace/worker";
 import { expect, it } from "vitest";
-import { placed } from "../../src/engine/contract/location.ts";
-import { keeperOf } from "../../src/engine/index.ts";
 import { startInstances } from "../../src/engine/intake/start.ts";
 import { envelopeOf, fresh, probeEnv, reaches, start } from "./harness.ts";
 

@@ -1,5 +1,5 @@
+import { defineStep } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { defineStep } from "../../src/engine/index.ts";
 import { behave, deliver, event, fresh, keeperRound, probeEnv, reaches, rows, start, until } from "./harness.ts";
 import { LAB, platformReaches, runLab } from "./lab.ts";
 

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { sql } from "millrace";
 import { expect, it } from "vitest";
-import { sql } from "../../src/engine/index.ts";
 import { fresh, reaches, rows } from "./harness.ts";
 import { runLab } from "./lab.ts";
 

@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
+import { call, fingerprintOf, on, project, type Route, sendEach } from "millrace";
+import { catalog, dispatch } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { call, catalog, dispatch, fingerprintOf, on, project, type Route, sendEach } from "../../src/engine/index.ts";
 import { ProbeFollow, ProbeRouted } from "../probe/messages.ts";
 import { routedRow } from "../probe/routing.ts";
 import { app } from "../probe/worker.ts";

@@ -1,17 +1,8 @@
 import { env } from "cloudflare:workers";
+import { defineCommand, defineQueue, defineStep, defineWorkflow, enqueue, MillraceError, type Steps, sql } from "millrace";
+import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
-import {
-  catalog,
-  defineCommand,
-  defineQueue,
-  defineStep,
-  defineWorkflow,
-  enqueue,
-  MillraceError,
-  type Steps,
-  sql,
-} from "../../src/engine/index.ts";
 import { LabEvent } from "../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../probe/messages.ts";
 import { app } from "../probe/worker.ts";

@@ -1,15 +1,6 @@
+import { type Done, defineStep, type EffectCall, type StepDefinition } from "millrace";
+import { formatEntryKey, type Resolution, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
 import { expect } from "vitest";
-import {
-  type Done,
-  defineStep,
-  type EffectCall,
-  formatEntryKey,
-  type Resolution,
-  resolveDoubt,
-  retryInstance,
-  type StepDefinition,
-  undoInstance,
-} from "../../src/engine/index.ts";
 import { operator, probeEnv, reaches, rows } from "./harness.ts";
 import { platformReaches } from "./lab.ts";
 

@@ -1,14 +1,6 @@
+import { type Done, defineStep, type EffectCall, type Steps, upstreamRefused } from "millrace";
+import { historyOf, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import {
-  type Done,
-  defineStep,
-  type EffectCall,
-  historyOf,
-  retryInstance,
-  type Steps,
-  undoInstance,
-  upstreamRefused,
-} from "../../src/engine/index.ts";
 import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "./harness.ts";
 import { errorOf, LAB, platformReaches, restartLab, runLab } from "./lab.ts";
 

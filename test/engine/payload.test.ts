@@ -1,22 +1,20 @@
 import { env } from "cloudflare:workers";
-import { describe, expect, it, onTestFinished } from "vitest";
-import * as z from "zod";
 import {
   type Accepted,
-  catalog,
   defineCommand,
   defineStep,
   defineWorkflow,
   type EffectCall,
   enqueue,
   fingerprintOf,
-  historyOf,
   instanceId as instanceIdOf,
-  retryInstance,
   sql,
-  undoInstance,
   upstreamRefused,
-} from "../../src/engine/index.ts";
+} from "millrace";
+import { historyOf, retryInstance, undoInstance } from "millrace/operate";
+import { catalog } from "millrace/worker";
+import { describe, expect, it, onTestFinished } from "vitest";
+import * as z from "zod";
 import { readMessage } from "../../src/engine/intake/read.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import { LabEvent } from "../probe/lab.ts";

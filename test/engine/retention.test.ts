@@ -1,7 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { mintToken, replayDeadLetter, retryInstance, SCOPES } from "millrace/operate";
+import { keeperOf, type Retention } from "millrace/worker";
 import { describe, expect, it, vi } from "vitest";
-import { keeperOf, mintToken, type Retention, replayDeadLetter, retryInstance, SCOPES } from "../../src/engine/index.ts";
 import { pruneObjects } from "../../src/engine/keeper/prune-objects.ts";
 import { engineRetention } from "../../src/engine/keeper/retention.ts";
 import { sweep } from "../../src/engine/keeper/sweep.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import type { Envelope } from "millrace";
 import { describe, expect, it, vi } from "vitest";
-import type { Envelope } from "../../src/engine/index.ts";
 import { routing } from "../probe/routing.ts";
 import { app } from "../probe/worker.ts";
 import { deliver, event, fresh, rows, until } from "./harness.ts";

@@ -1,3 +1,6 @@
+import type { RowStatement } from "millrace";
+import { type Done, defineStep, upstreamRefused } from "millrace";
+import { effectsOf, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import type { RowStatement } from "../../src/engine/contract/sql.ts";
 import { type Done, defineStep, effectsOf, resolveDoubt, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";

@@ -1,5 +1,5 @@
+import { digest } from "millrace";
 import { expect, it } from "vitest";
-import { digest } from "../../src/engine/index.ts";
 import { recorderName, recorderOf } from "../../src/engine/recorder/client.ts";
 import type { Attempt } from "../../src/engine/store/inbox/entry.ts";
 import { fresh, probeEnv, rows } from "./harness.ts";

@@ -1,8 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { defineEvent, on, stateEvents } from "millrace";
+import { catalog } from "millrace/worker";
 import { describe, expect, it, vi } from "vitest";
 import * as z from "zod";
-import { catalog, defineEvent, on, stateEvents } from "../../src/engine/index.ts";
 import { type Caller, callerWith, expectProblem } from "../api/client.ts";
 import { type LabCall, labs } from "../probe/lab.ts";
 import type { Listener } from "../probe/listener.ts";

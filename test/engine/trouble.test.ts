@@ -1,5 +1,5 @@
+import { MillraceError } from "millrace";
 import { describe, expect, it } from "vitest";
-import { MillraceError } from "../../src/engine/index.ts";
 import { asUnavailable, comeBackMs, type Trouble, troubleOf } from "../../src/engine/store/trouble.ts";
 
 /** What the platform was seen to say, or its documents say that it says. */

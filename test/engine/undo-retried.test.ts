@@ -1,6 +1,7 @@
+import { defineStep, notRetryable, sql } from "millrace";
+import { planUndo } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { platformId } from "../../src/engine/contract/ids.ts";
-import { defineStep, notRetryable, planUndo, sql } from "../../src/engine/index.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import { keeperRound, operator, probeEnv, rows, until } from "./harness.ts";
 import { errorOf, held, LAB, platformReaches, runLab } from "./lab.ts";

@@ -1,15 +1,6 @@
 import { env } from "cloudflare:workers";
+import { effectsOf, getInstance, historyOf, planRetry, planUndo, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import {
-  effectsOf,
-  getInstance,
-  historyOf,
-  planRetry,
-  planUndo,
-  resolveDoubt,
-  retryInstance,
-  undoInstance,
-} from "../../src/engine/index.ts";
 import { throwing } from "../probe/workflows.ts";
 import type { LedgerEntry } from "../upstream/server.ts";
 import {

@@ -1,16 +1,9 @@
 import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { upstreamRefused } from "millrace";
+import { keeperAge, listActions, putSchedule, retryInstance, SCOPES } from "millrace/operate";
+import { armKeeper, keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import {
-  armKeeper,
-  keeperAge,
-  keeperOf,
-  listActions,
-  putSchedule,
-  retryInstance,
-  SCOPES,
-  upstreamRefused,
-} from "../../src/engine/index.ts";
 import { labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
 import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";

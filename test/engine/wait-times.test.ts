@@ -1,5 +1,6 @@
+import { notRetryable } from "millrace";
+import { decideApproval, historyOf, listApprovals, retryInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { decideApproval, historyOf, listApprovals, notRetryable, retryInstance } from "../../src/engine/index.ts";
 import { deliver, operator, probeEnv, reaches, statusOf, until } from "./harness.ts";
 import { platformReaches, runLab } from "./lab.ts";
 import { hear, openWaits, say } from "./waiting.ts";

@@ -1,5 +1,5 @@
+import { getInstance, listInstances, stepsOf } from "millrace/operate";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { getInstance, listInstances, stepsOf } from "../../src/engine/index.ts";
 import { deliver, operator, probeEnv, rows, until } from "./harness.ts";
 import { platformReaches, runLab } from "./lab.ts";
 import { hear, openWaits, say } from "./waiting.ts";

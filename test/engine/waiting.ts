@@ -1,4 +1,4 @@
-import type { Steps } from "../../src/engine/index.ts";
+import type { Steps } from "millrace";
 import { ProbeSignal } from "../probe/messages.ts";
 import { event, rows, until } from "./harness.ts";
 

@@ -1,5 +1,6 @@
+import type { Envelope } from "millrace";
+import { retryInstance } from "millrace/operate";
 import { describe, expect, it, vi } from "vitest";
-import { type Envelope, retryInstance } from "../../src/engine/index.ts";
 import { ProbeSignal } from "../probe/messages.ts";
 import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
 import { errorOf, LAB, outputOf, parkedBesideFailure, platformReaches, restartLab, runLab } from "./lab.ts";

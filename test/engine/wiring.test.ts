@@ -1,6 +1,7 @@
+import { defineCommand, defineEvent, defineQueue, defineWorkflow, enqueue, on, start } from "millrace";
+import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
-import { catalog, defineCommand, defineEvent, defineQueue, defineWorkflow, enqueue, on, start } from "../../src/engine/index.ts";
 import { ProbeRequested, ProbeSignal } from "../probe/messages.ts";
 import { app } from "../probe/worker.ts";
 import { probeEnv, rows } from "./harness.ts";

@@ -1,7 +1,7 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { codeOf } from "millrace";
 import { describe, expect, it } from "vitest";
-import { codeOf } from "../../src/engine/index.ts";
 import { BUDGET_LIMITS, budgetOf, canSpend } from "../../src/objects/budgets.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json } from "../api/client.ts";
 import { howMany } from "../full-size.ts";

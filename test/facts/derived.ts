@@ -1,7 +1,8 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { digest, type Envelope } from "millrace";
+import { address, messageId } from "millrace/worker";
 import { onTestFinished, vi } from "vitest";
-import { address, digest, type Envelope, messageId } from "../../src/engine/index.ts";
 import type { FactPayload, RecordedFact } from "../../src/facts/fact.ts";
 import { ChargeFact, ContactMergedFact, OutcomeFact, PayoutFact } from "../../src/messages/facts.ts";
 import { confirmFacts, ledgerOf } from "../../src/objects/ledgers.ts";

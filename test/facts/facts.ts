@@ -1,6 +1,6 @@
 import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import type { Envelope } from "../../src/engine/index.ts";
+import type { Envelope } from "millrace";
 import type { StatedFact } from "../../src/facts/fact.ts";
 import { ledgerOf } from "../../src/objects/ledgers.ts";
 import worker from "../../src/worker.ts";

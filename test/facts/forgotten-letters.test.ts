@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { keeperOf } from "millrace/worker";
 import { expect, it } from "vitest";
-import { keeperOf } from "../../src/engine/index.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../api/client.ts";
 import { deliverMessages, factsOf, messageOf, recordedFact } from "./derived.ts";
 

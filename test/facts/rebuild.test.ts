@@ -1,7 +1,7 @@
 import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { instanceId } from "millrace";
 import { expect, it } from "vitest";
-import { instanceId } from "../../src/engine/contract/ids.ts";
 import { ledgerOf } from "../../src/objects/ledgers.ts";
 import { restoreLedgers } from "../../src/steps/restore-rows.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../api/client.ts";

@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { instanceId } from "millrace";
 import { expect, it } from "vitest";
-import { instanceId } from "../../src/engine/index.ts";
 import { budgetOf } from "../../src/objects/budgets.ts";
 import { contactBookOf } from "../../src/objects/contact-books.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../api/client.ts";

@@ -1,7 +1,8 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { batch, query, sql } from "millrace";
+import { keeperOf, type Slice } from "millrace/worker";
 import { beforeEach, expect, it } from "vitest";
-import { batch, keeperOf, query, type Slice, sql } from "../../src/engine/index.ts";
 import type { RecordedFact, StatedFact } from "../../src/facts/fact.ts";
 import { factRow } from "../../src/facts/projection.ts";
 import { factRetention } from "../../src/facts/retention.ts";

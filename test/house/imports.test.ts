@@ -5,6 +5,13 @@ import { expect, it } from "vitest";
 const ROOT = resolve(import.meta.dirname, "../..");
 const SRC = join(ROOT, "src");
 
+/** The engine's doors: the names by which everybody outside it imports, and their files. */
+const DOORS = new Map(
+  Object.entries(JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")).exports as Record<string, string>).map(
+    ([door, file]) => [join("millrace", door), relative("src", file)] as const,
+  ),
+);
+
 /** A room, and the rooms it may import from. A room of the engine is named by its folder; the rest of the app by its own. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/contract": [],
@@ -45,7 +52,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/operate",
     "engine/observe",
   ],
-  // The app is the engine's first customer: it enters by the public door, as an npm user would.
+  // The app is the engine's first customer: it enters by the doors, as an npm user would.
   messages: ["engine", "facts"],
   facts: ["engine"],
   objects: ["engine", "messages", "facts", "brand", "contacts"],
@@ -90,10 +97,12 @@ const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
 };
 
 /** Files that stand between rooms. */
-const WIRING = new Set(["worker.ts", "catalog.ts", "retention.ts", "engine/index.ts"]);
+const WIRING = new Set(["worker.ts", "catalog.ts", "retention.ts", ...DOORS.values()]);
 
 interface Import {
   from: string;
+  /** As it stands there: a path, or a door. */
+  name: string;
   to: string;
   typeOnly: boolean;
 }
@@ -104,16 +113,24 @@ const MAY_IMPORT_TYPES: Record<string, string> = { cli: "api" };
 function imports(): Import[] {
   const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
   return files.flatMap((file) =>
-    [...readFileSync(join(SRC, file), "utf8").matchAll(/(import type [^;"]*)?(?:from|import)\s*\(?"(\.[^"]+)"/g)].map((match) => ({
-      from: file,
-      to: relative(SRC, resolve(SRC, dirname(file), match[2] ?? "")),
-      typeOnly: match[1] !== undefined,
-    })),
+    [...readFileSync(join(SRC, file), "utf8").matchAll(/(import type [^;"]*)?(?:from|import)\s*\(?"((?:\.|millrace)[^"]*)"/g)].map(
+      (match) => ({
+        from: file,
+        name: match[2] ?? "",
+        to: fileOf(file, match[2] ?? ""),
+        typeOnly: match[1] !== undefined,
+      }),
+    ),
   );
 }
 
+function fileOf(from: string, name: string): string {
+  if (name.startsWith(".")) return relative(SRC, resolve(SRC, dirname(from), name));
+  return DOORS.get(name) ?? name;
+}
+
 function roomOf(file: string): string {
-  if (file === "engine/index.ts") return "engine";
+  if ([...DOORS.values()].includes(file)) return "engine";
   const parts = file.split("/");
   const inner = parts.slice(0, 2).join("/");
   return inner in MAY_IMPORT ? inner : (parts[0] ?? "");
@@ -131,6 +148,16 @@ it("every import follows the house's rules", () => {
         `${from} imports ${to}: the room ${roomOf(from)} may import only ${(MAY_IMPORT[roomOf(from)] ?? []).join(", ") || "nothing of ours"}.`,
     );
   expect(broken).toEqual([]);
+});
+
+it("the app names the engine by its doors, and the engine names itself by none", () => {
+  const outside = imports().filter(({ from }) => !from.startsWith("engine/"));
+  const byPath = outside.filter(({ to, name }) => to.startsWith("engine/") && name.startsWith("."));
+  expect(
+    byPath.map(({ from, name }) => `${from} imports ${name}: from outside the engine that is ${[...DOORS.keys()].join(", ")}.`),
+  ).toEqual([]);
+  const within = imports().filter(({ from, name }) => from.startsWith("engine/") && !name.startsWith("."));
+  expect(within.map(({ from, name }) => `${from} imports ${name}: a file of the engine names the file.`)).toEqual([]);
 });
 
 it("nothing imports worker.ts, which wires everything together", () => {

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
+import { ENGINE_TENANT_TABLES } from "millrace/operate";
 import { expect, it } from "vitest";
 import page from "../../docs/privacy.md?raw";
-import { ENGINE_TENANT_TABLES } from "../../src/engine/index.ts";
 import { APP_TENANT_TABLES, PERSON_TABLES, TEXT_TABLES } from "../../src/privacy/tables.ts";
 import wrangler from "../../wrangler.jsonc?raw";
 import type { Json } from "../api/client.ts";

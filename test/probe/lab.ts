@@ -1,5 +1,5 @@
+import { defineCommand, defineEvent, defineWorkflow, on, project, sendEach, type WorkflowCall } from "millrace";
 import * as z from "zod";
-import { defineCommand, defineEvent, defineWorkflow, on, project, sendEach, type WorkflowCall } from "../../src/engine/index.ts";
 import { probeCommands, probeEvents } from "./messages.ts";
 
 /** A run whose code a test writes: it is found by the run's name. */

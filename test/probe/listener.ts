@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import type { Envelope } from "../../src/engine/index.ts";
+import type { Envelope } from "millrace";
 
 /** An object that events are told to: it counts each once, by its key. */
 export class Listener extends DurableObject {

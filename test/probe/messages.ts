@@ -1,5 +1,5 @@
+import { defineCommand, defineEvent, defineQueue } from "millrace";
 import * as z from "zod";
-import { defineCommand, defineEvent, defineQueue } from "../../src/engine/index.ts";
 
 export const probeCommands = defineQueue({ name: "probe-commands", retries: { limit: 2, initial: "1 second", max: "2 seconds" } });
 export const probeEvents = defineQueue({

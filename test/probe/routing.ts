@@ -1,4 +1,4 @@
-import type { Envelope, RowStatement } from "../../src/engine/index.ts";
+import type { Envelope, RowStatement } from "millrace";
 
 /** What the code behind the routes of `probe.routed` was asked, and how it shall answer: the tests read and write it. */
 export const routing = {

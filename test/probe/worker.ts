@@ -1,14 +1,16 @@
+import { call, on, project, sendEach, signal } from "millrace";
+import { armKeeper, catalog, dispatch, entrypoint, keeper } from "millrace/worker";
 import { createApi } from "../../src/api/app.ts";
-import { armKeeper, call, catalog, dispatch, entrypoint, on, project, sendEach, signal } from "../../src/engine/index.ts";
 import { followParcel, parcelRoutes } from "../docs/examples/parcel.ts";
 import { lab, labRoutes } from "./lab.ts";
 import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
 import { make, routedRow, routing } from "./routing.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
-export { Keeper, Recorder } from "../../src/engine/index.ts";
+export { Recorder } from "millrace/worker";
 export { Listener } from "./listener.ts";
 
+export class Keeper extends keeper({}) {}
 export class Probe extends entrypoint(probe) {}
 export class CountDone extends entrypoint(countDone) {}
 export class Lab extends entrypoint(lab) {}

@@ -15,7 +15,7 @@ import {
   tell,
   upstreamRefused,
   type Writes,
-} from "../../src/engine/index.ts";
+} from "millrace";
 import { ProbeDone, ProbeFollow, ProbeRequested, ProbeSignal, type ProbeStep } from "./messages.ts";
 
 interface Act {

@@ -1,13 +1,10 @@
+import { type EngineEnv, enqueue, instanceId } from "millrace";
 import {
-  type Catalog,
   decideApproval,
-  type EngineEnv,
   effectsOf,
-  enqueue,
   getApproval,
   getDeadLetter,
   getInstance,
-  instanceId,
   listApprovals,
   listDeadLetters,
   listEffects,
@@ -21,7 +18,8 @@ import {
   SCOPES,
   skipDeadLetter,
   undoInstance,
-} from "../../src/engine/index.ts";
+} from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { operator, type Stage, type Theirs } from "./stage.ts";
 
 /** What the engine's own process must do for those outside. */

@@ -1,5 +1,4 @@
 import { env } from "cloudflare:workers";
-import * as z from "zod";
 import {
   type Done,
   defineStep,
@@ -10,7 +9,8 @@ import {
   retryAfter,
   type StepDefinition,
   upstreamRefused,
-} from "../../src/engine/index.ts";
+} from "millrace";
+import * as z from "zod";
 import type { LedgerEntry } from "../upstream/server.ts";
 import { type Act, STEP_RETRIES, TIMEOUT_MS } from "./program.ts";
 import { doneTo } from "./upstream.ts";

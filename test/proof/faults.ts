@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { Recorder } from "millrace/worker";
 import { onTestFinished } from "vitest";
-import { Recorder } from "../../src/engine/index.ts";
 import { probeEnv } from "../engine/harness.ts";
 import { LAB } from "../engine/lab.ts";
 import { Listener } from "../probe/listener.ts";

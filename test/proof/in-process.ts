@@ -1,5 +1,5 @@
+import { keeperOf } from "millrace/worker";
 import { expect } from "vitest";
-import { keeperOf } from "../../src/engine/index.ts";
 import { deliver, probeEnv, retentionPass, rows, until } from "../engine/harness.ts";
 import { labPasses, labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";

@@ -1,4 +1,4 @@
-import { codeOf, notRetryable, type Statement, type Steps, sql, upstreamRefused, type Writes } from "../../src/engine/index.ts";
+import { codeOf, notRetryable, type Statement, type Steps, sql, upstreamRefused, type Writes } from "millrace";
 import type { LabCall } from "../probe/lab.ts";
 import { ProbeDone, ProbeSignal } from "../probe/messages.ts";
 import { definitionOf, idIn, padded, QUICK } from "./effects.ts";

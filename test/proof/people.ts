@@ -1,4 +1,4 @@
-import type { Resolution } from "../../src/engine/index.ts";
+import type { Resolution } from "millrace/operate";
 import type { Leaf } from "./program.ts";
 import { codeOf, pause, type Stage, type Subject } from "./stage.ts";
 import { doneTo } from "./upstream.ts";

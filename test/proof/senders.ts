@@ -1,4 +1,4 @@
-import type { Envelope } from "../../src/engine/index.ts";
+import type { Envelope } from "millrace";
 import { event } from "../engine/event.ts";
 import { patiently, TRIES } from "./people.ts";
 import { type Leaf, SHARED, sharedValue, type Wait } from "./program.ts";

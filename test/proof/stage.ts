@@ -1,5 +1,5 @@
 // What the proof knows of the engine under it: nothing of the platform may be imported here, so that it runs in any process.
-import type { Effect, Resolution } from "../../src/engine/index.ts";
+import type { Effect, Resolution } from "millrace/operate";
 import type { Fault, Watch } from "./fault.ts";
 import type { Program } from "./program.ts";
 

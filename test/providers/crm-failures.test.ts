@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { type Limit, messageOf } from "millrace";
 import { afterEach, describe, expect, it } from "vitest";
-import { type Limit, messageOf } from "../../src/engine/index.ts";
 import { hubspotCrm } from "../../src/providers/hubspot.ts";
 import { type CrmOutcome, crm, type ProvidersEnv } from "../../src/providers/index.ts";
 import { fresh } from "../api/client.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { MillraceError } from "millrace";
 import { expect, it } from "vitest";
-import { MillraceError } from "../../src/engine/index.ts";
 import { type CrmOutcome, crm } from "../../src/providers/index.ts";
 import { fresh } from "../api/client.ts";
 import { crmCalls } from "./embedded.ts";

@@ -1,10 +1,11 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
+import type { Window } from "millrace";
+import { limitOf } from "millrace";
 import { describe, expect, it } from "vitest";
-import { limitOf } from "../../src/engine/index.ts";
 import type { Answer } from "../../src/engine/limits/rate-limit.ts";
-import { type Counts, counted, earliest, fits, type Window } from "../../src/engine/limits/windows.ts";
+import { type Counts, counted, earliest, fits } from "../../src/engine/limits/windows.ts";
 import { fresh } from "../api/client.ts";
 
 const HOUR_MS = 3_600_000;

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
+import { batch, newTrace } from "millrace";
 import { describe, expect, it } from "vitest";
 import { markPublished, markRejected, nextChange } from "../../src/content/articles.ts";
-import { batch, newTrace } from "../../src/engine/index.ts";
 import { putPage } from "../../src/steps/put-page.ts";
 import { callerWith, send } from "../api/client.ts";
 import { siteOf } from "../wordpress/site.ts";

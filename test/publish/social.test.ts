@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
+import { instanceId } from "millrace";
 import { describe, expect, it } from "vitest";
 import { announcement } from "../../src/content/announcement.ts";
-import { instanceId } from "../../src/engine/index.ts";
 import { callerWith, fresh, reaches, until } from "../api/client.ts";
 import { ledger } from "../providers/embedded.ts";
 import { draft, publish } from "./article.ts";

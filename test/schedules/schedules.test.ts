@@ -1,7 +1,7 @@
 import { createExecutionContext, createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { keeperOf } from "millrace/worker";
 import { describe, expect, it } from "vitest";
-import { keeperOf } from "../../src/engine/index.ts";
 import worker from "../../src/worker.ts";
 import { type Caller, callerWith, expectProblem, type Json, reaches, research } from "../api/client.ts";
 import { dueSince, HOUR_MS, instancesOf, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";

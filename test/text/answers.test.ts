@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
+import { newTrace } from "millrace";
 import { afterEach, describe, expect, it } from "vitest";
 import { readArticle } from "../../src/content/article-answer.ts";
 import { firstAsk } from "../../src/content/next-ask.ts";
-import { newTrace } from "../../src/engine/index.ts";
 import { writeArticle } from "../../src/steps/write-article.ts";
 import { fresh } from "../api/client.ts";
 import { inject } from "../providers/embedded.ts";

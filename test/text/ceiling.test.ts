@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
+import { newTrace } from "millrace";
 import { expect, it } from "vitest";
-import { newTrace } from "../../src/engine/index.ts";
 import { searchWeb } from "../../src/steps/search-web.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../api/client.ts";
 import { ledger } from "../providers/embedded.ts";

@@ -1,8 +1,8 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
+import { enqueue } from "millrace";
 import { describe, expect, it } from "vitest";
 import { app } from "../../src/catalog.ts";
-import { enqueue } from "../../src/engine/index.ts";
 import worker from "../../src/worker.ts";
 import { callerWith, expectProblem, reaches } from "../api/client.ts";
 import { endpoint, hookUrl, outcome, received, tell } from "./hook.ts";

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
+import { MillraceError, newTrace } from "millrace";
 import { describe, expect, it } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
-import { MillraceError, newTrace } from "../../src/engine/index.ts";
 import { postWebhook } from "../../src/steps/post-webhook.ts";
 import { checkText, isPublic } from "../../src/webhooks/address.ts";
 import { checkTarget } from "../../src/webhooks/guard.ts";

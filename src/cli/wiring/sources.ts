@@ -63,7 +63,16 @@ export async function look(folder: string, { main = "src/worker.ts", define }: C
   const built = await bundler()
     .build({
       ...{ absWorkingDir: ROOT, entryPoints: { worker: main, look: ALL }, outdir: folder, plugins: [from(all)], define },
-      ...{ bundle: true, splitting: true, format: "esm", packages: "external", platform: "neutral", target: "es2024", keepNames: true },
+      ...{
+        bundle: true,
+        splitting: true,
+        format: "esm",
+        packages: "external",
+        alias: doors(),
+        platform: "neutral",
+        target: "es2024",
+        keepNames: true,
+      },
       // With the sources in its map, nobody reads them again from where they stand: wrangler would load each save anew, looked at or not.
       ...{ sourcemap: "linked", sourcesContent: true, loader: { ".md": "text" }, write: false, logLevel: "silent" },
     })
@@ -78,6 +87,15 @@ export async function look(folder: string, { main = "src/worker.ts", define }: C
   if ("known" in said) return { known: said.known, sources, worker: [...shared, ...only("worker")] };
   const place = said.at && !said.error.includes(said.at) ? ` (${relative(ROOT, said.at)})` : "";
   return { mistake: `The sources cannot be loaded: ${said.error}${place}` };
+}
+
+/** The engine's doors as their files: they are bundled with the sources, and not looked for among the packages. */
+function doors(): Record<string, string> {
+  const { name, exports } = JSON.parse(readFileSync(join(ROOT, "package.json"), "utf8")) as {
+    name: string;
+    exports: Record<string, string>;
+  };
+  return Object.fromEntries(Object.entries(exports).map(([door, file]) => [join(name, door), join(ROOT, file)]));
 }
 
 /** The entry that names everything; it stands in no file. */

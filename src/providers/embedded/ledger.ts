@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { beginning } from "../../engine/index.ts";
+import { beginning } from "millrace";
 import { OUTCOMES, prepare, UPSTREAMS } from "./schema.ts";
 
 export type UpstreamName = (typeof UPSTREAMS)[number];

@@ -1,6 +1,6 @@
 import { Hono } from "hono";
+import { beginning } from "millrace";
 import * as z from "zod";
-import { beginning } from "../../engine/index.ts";
 import { composeArticle } from "./composer.ts";
 import { type EmbeddedEnv, hasBearer, ledgerOf } from "./env.ts";
 import type { BadAnswer } from "./ledger.ts";

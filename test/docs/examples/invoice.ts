@@ -1,4 +1,4 @@
-import { defineWorkflow, sql } from "../../../src/engine/index.ts";
+import { defineWorkflow, sql } from "millrace";
 import { OrderShipped } from "./messages.ts";
 
 /** Writes the invoice of a shipped order. */

@@ -1,5 +1,5 @@
+import { defineCommand, defineEvent, defineQueue } from "millrace";
 import * as z from "zod";
-import { defineCommand, defineEvent, defineQueue } from "../../../src/engine/index.ts";
 
 const orderCommands = defineQueue({ name: "order-commands", retries: { limit: 5, initial: "10 seconds", max: "5 minutes" } });
 const orderEvents = defineQueue({ name: "order-events", batch: { size: 100, waitSeconds: 0 } });

@@ -1,4 +1,4 @@
-import { query, type Routed, type RowStatement, type Statement, sql } from "../../../src/engine/index.ts";
+import { query, type Routed, type RowStatement, type Statement, sql } from "millrace";
 
 export async function addressOf(db: D1Database, orderId: string): Promise<string> {
   const address = await db.prepare("SELECT address FROM orders WHERE id = ?1").bind(orderId).first<string>("address");

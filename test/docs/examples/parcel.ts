@@ -1,5 +1,5 @@
+import { defineCommand, defineEvent, defineQueue, defineWorkflow, on, type Route, signal } from "millrace";
 import * as z from "zod";
-import { defineCommand, defineEvent, defineQueue, defineWorkflow, on, type Route, signal } from "../../../src/engine/index.ts";
 
 const parcel = z.object({ parcel_id: z.string().min(1).max(64) });
 const id = ({ parcel_id }: { parcel_id: string }) => parcel_id;

@@ -1,4 +1,4 @@
-import { codeOf, defineWorkflow, now, sql } from "../../../src/engine/index.ts";
+import { codeOf, defineWorkflow, now, sql } from "millrace";
 import { OrderPaid, OrderShipped } from "./messages.ts";
 
 /** Waits for the payment of an order that was shipped; without one it is overdue. */

@@ -1,13 +1,5 @@
+import { defineCommand, defineQueue, defineStep, defineWorkflow, type EffectCall, sql, upstreamRefused } from "millrace";
 import * as z from "zod";
-import {
-  defineCommand,
-  defineQueue,
-  defineStep,
-  defineWorkflow,
-  type EffectCall,
-  sql,
-  upstreamRefused,
-} from "../../../src/engine/index.ts";
 
 /** Give an order's money back. */
 const OrderRefund = defineCommand({

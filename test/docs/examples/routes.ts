@@ -1,4 +1,5 @@
-import { call, catalog, on, project, send, sendEach, signal, start, tell } from "../../../src/engine/index.ts";
+import { call, on, project, send, sendEach, signal, start, tell } from "millrace";
+import { catalog } from "millrace/worker";
 import { writeInvoice } from "./invoice.ts";
 import { OrderDelivered, OrderPaid, OrderShip, OrderShipped } from "./messages.ts";
 import { lateParcels, paidRow } from "./orders.ts";

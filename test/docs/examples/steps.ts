@@ -1,4 +1,4 @@
-import { defineStep, type EffectCall, notRetryable, retryAfter, upstreamRefused } from "../../../src/engine/index.ts";
+import { defineStep, type EffectCall, notRetryable, retryAfter, upstreamRefused } from "millrace";
 
 const COURIER = "https://courier.example.com/bookings";
 

@@ -1,4 +1,4 @@
-import { defineWorkflow, now, sql } from "../../../src/engine/index.ts";
+import { defineWorkflow, now, sql } from "millrace";
 import { OrderDelivered, OrderShip, OrderShipped } from "./messages.ts";
 import { addressOf, insertLabel } from "./orders.ts";
 import { bookCourier, sendMail } from "./steps.ts";

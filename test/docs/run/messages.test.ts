@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
+import { INTAKE_LIMITS } from "millrace";
 import { expect, it } from "vitest";
 import messages from "../../../docs/messages.md?raw";
 import { envelopeSchema, parseEnvelope } from "../../../src/engine/contract/envelope.ts";
 import { packPayload } from "../../../src/engine/contract/payload.ts";
 import { packOutput } from "../../../src/engine/guard/output.ts";
-import { INTAKE_LIMITS } from "../../../src/engine/index.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";
 
 /** What the table of limits says of something. */

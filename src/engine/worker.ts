@@ -1,0 +1,16 @@
+// The door `millrace/worker`: what a Worker exports, and what its own Durable Objects need.
+export { type Address, address } from "./contract/address.ts";
+export { messageId } from "./contract/ids.ts";
+export { placed } from "./contract/location.ts";
+export { entrypoint } from "./guard/workflow.ts";
+export { dispatch } from "./intake/dispatch.ts";
+export { oldestWaiting, UNKNOWN } from "./keeper/backlog.ts";
+export { armKeeper, keeperOf } from "./keeper/client.ts";
+export { type Duties, keeper } from "./keeper/keeper.ts";
+export { OPEN_LETTER_DAYS } from "./keeper/retention.ts";
+export type { Retention, Slice } from "./keeper/rule.ts";
+export { RateLimit } from "./limits/rate-limit.ts";
+export type { Outgoing } from "./recorder/entry.ts";
+export { Recorder } from "./recorder/recorder.ts";
+export { relay } from "./recorder/relay.ts";
+export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";
