@@ -1,17 +1,26 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { codeOf, instanceId, MillraceError } from "millrace";
+import {
+  answers,
+  BODY_REFUSALS,
+  HttpRefusal,
+  iso,
+  isoOrNull,
+  jsonBody,
+  needs,
+  page,
+  pageOf,
+  pageQuery,
+  readBody,
+  reasoned,
+  timestamp,
+} from "millrace/http";
 import { effectsOf, getInstance, type Instance, listApprovals, retryInstance, type Token, undoInstance } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { type ArticleRow, findArticle, listArticles } from "../content/article-rows.ts";
 import { ask } from "../content/ask.ts";
-import { BODY_REFUSALS, reasoned } from "./actions.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { page, pageOf, pageQuery } from "./paging.ts";
-import { HttpRefusal, problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, isoOrNull, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 
 const STATUSES = ["draft", "published", "unpublished", "rejected"] as const;
 

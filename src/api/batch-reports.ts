@@ -1,13 +1,13 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { MillraceError } from "millrace";
+import { callerOf, needs } from "millrace/http";
 import { countFollower, followBatch, hasEnded, seenAs } from "../batches/follow.ts";
 import { FORMATS } from "../batches/layout.ts";
 import { problemsFile, resultFile } from "../batches/report.ts";
-import { callerOf, needs } from "./auth.ts";
 import { batchOf, batchParams, batchView } from "./batch-view.ts";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problem.ts";
+import { problems } from "./problems.ts";
 
 const STREAM = "text/event-stream";
 const TYPES = { csv: "text/csv; charset=utf-8", jsonl: "application/x-ndjson" } as const;

@@ -1,6 +1,7 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { beginning, byteLength, MillraceError } from "millrace";
+import { HttpRefusal, idempotencyKey, invalidRequest, mediaTypeOf, notTaken, parseWith, readBody } from "millrace/http";
 import type { BatchRequest } from "../batches/accept.ts";
 import { type Batch, OPERATIONS } from "../batches/batch.ts";
 import { DATASETS } from "../batches/datasets.ts";
@@ -8,12 +9,7 @@ import { findFile, type StoredFile, storeUpload } from "../batches/file.ts";
 import { FORMATS } from "../batches/layout.ts";
 import { MAX_FILE_BYTES } from "../batches/limits.ts";
 import { countUpload } from "../batches/uploads.ts";
-import { parseWith, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { idempotencyKey } from "./idempotency-key.ts";
-import { invalidRequest } from "./invalid-request.ts";
-import { mediaTypeOf, notTaken } from "./media-type.ts";
-import { HttpRefusal } from "./problem.ts";
 
 /** What an uploaded file may be. */
 const UPLOADS: Record<string, Batch["format"]> = { "text/csv": "csv", "application/x-ndjson": "jsonl" };

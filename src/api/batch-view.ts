@@ -1,12 +1,11 @@
 import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { beginning } from "millrace";
+import { HttpRefusal, iso, isoOrNull, timestamp } from "millrace/http";
 import { type Batch, findBatch, OPERATIONS, STATES } from "../batches/batch.ts";
 import { asOf } from "../batches/export.ts";
 import { FORMATS } from "../batches/layout.ts";
 import type { ApiEnv } from "./env.ts";
-import { HttpRefusal } from "./problem.ts";
-import { iso, isoOrNull, timestamp } from "./time.ts";
 
 export const BatchSchema = z
   .object({

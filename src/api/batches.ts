@@ -1,20 +1,27 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { codeOf } from "millrace";
+import {
+  answers,
+  BODY_REFUSALS,
+  jsonBody,
+  keyHeader,
+  needs,
+  page,
+  pageOf,
+  pageQuery,
+  readBody,
+  reasoned,
+  traceHeadersSchema,
+  traceOf,
+} from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { acceptBatch } from "../batches/accept.ts";
 import { listBatches } from "../batches/batch.ts";
 import { cancelBatch } from "../batches/cancel.ts";
-import { BODY_REFUSALS, reasoned } from "./actions.ts";
-import { needs } from "./auth.ts";
 import { documentedSchema, readBatchRequest, uploadQuery } from "./batch-request.ts";
 import { BatchSchema, batchOf, batchParams, batchView, noSuchBatch } from "./batch-view.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { keyHeader } from "./idempotency-key.ts";
-import { page, pageOf, pageQuery } from "./paging.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { traceHeadersSchema, traceOf } from "./trace.ts";
+import { problems } from "./problems.ts";
 
 const AcceptedSchema = BatchSchema.extend({
   replayed: z.boolean().openapi({ description: "True when the same batch had been accepted before: nothing new was started." }),

@@ -1,5 +1,21 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Duration } from "millrace";
+import {
+  answers,
+  BODY_REFUSALS,
+  HttpRefusal,
+  iso,
+  isoOrNull,
+  jsonBody,
+  nameQuery,
+  needs,
+  page,
+  pageByName,
+  pageOf,
+  pageQuery,
+  readBody,
+  timestamp,
+} from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { VERDICTS } from "../brand/decide.ts";
@@ -8,14 +24,8 @@ import { DEFAULT_SETTINGS, findBrand, type KnownBrand, listBrands, putSettings, 
 import type { BrandState } from "../brand/state.ts";
 import { brandName, cycle, keyword } from "../messages/brand.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";
-import { BODY_REFUSALS } from "./actions.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { nameQuery, page, pageByName, pageOf, pageQuery } from "./paging.ts";
-import { HttpRefusal, problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, isoOrNull, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 
 const { maxDrafts, rate } = SETTINGS_LIMITS;
 

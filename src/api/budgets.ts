@@ -1,19 +1,23 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { stateEvents } from "millrace";
+import { chosenName, stateEvents } from "millrace";
+import {
+  answers,
+  BODY_REFUSALS,
+  idempotencyKey,
+  invalidRequest,
+  isoOrNull,
+  jsonBody,
+  keyHeader,
+  needs,
+  readBody,
+  timestamp,
+} from "millrace/http";
 import type { Catalog } from "millrace/worker";
-import { chosenName } from "../facts/chosen-name.ts";
 import { BudgetSet, isCeiling } from "../messages/budgets.ts";
 import type { BudgetState } from "../objects/budget.ts";
 import { BUDGET_LIMITS, budgetOf, canSpend, setLimit } from "../objects/budgets.ts";
-import { BODY_REFUSALS } from "./actions.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { idempotencyKey, keyHeader } from "./idempotency-key.ts";
-import { invalidRequest } from "./invalid-request.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { isoOrNull, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 
 const { least, usual, most } = BUDGET_LIMITS.holdSeconds;
 const cents = z.int().min(0);

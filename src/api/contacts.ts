@@ -1,20 +1,14 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { MillraceError } from "millrace";
+import { chosenName, MillraceError } from "millrace";
+import { answers, BODY_REFUSALS, iso, jsonBody, nameQuery, needs, pageByName, pageOf, readBody, reasoned, timestamp } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { type KeptContact, listContacts } from "../contacts/contact.ts";
 import { pseudonymOf } from "../contacts/forgotten.ts";
-import { chosenName } from "../facts/chosen-name.ts";
 import { contactBookOf } from "../objects/contact-books.ts";
 import { askToForget, FIRST } from "../privacy/ask-to-forget.ts";
 import { previewOf } from "../privacy/forget.ts";
-import { BODY_REFUSALS, reasoned } from "./actions.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { nameQuery, pageByName, pageOf } from "./paging.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 
 const KeptContactSchema = z
   .object({

@@ -1,15 +1,13 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { enqueue, MillraceError, parseBounded } from "millrace";
+import { answers, HttpRefusal, invalidRequest, jsonBody, parseWith, readText } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { commandsFrom, deliverySchema, deliveryShape, eventsIn, forgottenBy } from "../crm/notices.ts";
 import { askToForget, FIRST } from "../privacy/ask-to-forget.ts";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
 import { crmWebhookSecret, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
-import { jsonBody, parseWith, readText } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { invalidRequest } from "./invalid-request.ts";
-import { HttpRefusal, problems } from "./problem.ts";
-import { answers } from "./responses.ts";
+import { problems } from "./problems.ts";
 
 /** HubSpot sends at most 100 events at once; each is a few hundred bytes, and a property's value may be long. */
 const MAX_BYTES = 4 * 1024 * 1024;

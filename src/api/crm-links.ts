@@ -1,14 +1,11 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { chosenName } from "millrace";
+import { answers, isoOrNull, needs, pageByName, pageOf, timestamp } from "millrace/http";
 import { LINK_STATES } from "../crm/links.ts";
 import { listStandings, type Standing } from "../crm/standing.ts";
-import { chosenName } from "../facts/chosen-name.ts";
-import { needs } from "./auth.ts";
 import { byContact } from "./crm-syncs.ts";
 import type { ApiEnv } from "./env.ts";
-import { pageByName, pageOf } from "./paging.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { isoOrNull, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 
 const LinkSchema = z
   .object({

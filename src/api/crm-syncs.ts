@@ -1,13 +1,10 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { beginning } from "millrace";
+import { answers, HttpRefusal, iso, isoOrNull, nameQuery, needs, page, pageByName, pageOf, pageQuery, timestamp } from "millrace/http";
 import { type Failure, listFailures } from "../crm/failures.ts";
 import { findAcceptedSync, findSync, listSyncs, SYNC_STATES, type Sync } from "../crm/sync.ts";
-import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
-import { nameQuery, page, pageByName, pageOf, pageQuery } from "./paging.ts";
-import { HttpRefusal, problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, isoOrNull, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 
 const SyncSchema = z
   .object({

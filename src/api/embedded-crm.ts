@@ -1,9 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
-import { jsonBody, readBody } from "./body.ts";
+import { answers, jsonBody, readBody } from "millrace/http";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
+import { problems } from "./problems.ts";
 
 const MAX_BYTES = 64 * 1024;
 

@@ -1,12 +1,10 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 import { beginning, MillraceError } from "millrace";
-import { callerOf } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
+import { answers, callerOf, HttpRefusal, jsonBody, readBody } from "millrace/http";
 import { embeddedCrm } from "./embedded-crm.ts";
 import type { ApiEnv } from "./env.ts";
-import { HttpRefusal, problems } from "./problem.ts";
-import { answers } from "./responses.ts";
+import { problems } from "./problems.ts";
 
 const CONTROL = "https://control.embedded";
 const MAX_BYTES = 64 * 1024;

@@ -1,4 +1,4 @@
-import type { Token } from "millrace/operate";
+import type { HttpEnv } from "millrace/http";
 import type { CrmAccountVars } from "../providers/crm-account.ts";
 import type { CrmSecretVars } from "../providers/hubspot-signature.ts";
 import type { WebhookVars } from "../webhooks/settings.ts";
@@ -12,6 +12,5 @@ interface ApiVars {
 /** What every handler finds in its context. */
 export interface ApiEnv {
   Bindings: Env & ApiVars & WebhookVars & CrmSecretVars & CrmAccountVars;
-  /** Whose request it is; set for everything under /v1. */
-  Variables: { caller: Token };
+  Variables: HttpEnv["Variables"];
 }

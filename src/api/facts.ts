@@ -1,18 +1,26 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { nextHop } from "millrace";
-import { chosenName } from "../facts/chosen-name.ts";
+import { chosenName, nextHop } from "millrace";
+import {
+  answers,
+  iso,
+  jsonBody,
+  needs,
+  ProblemSchema,
+  pageOf,
+  pageQuery,
+  problemOf,
+  readBody,
+  timeCursor,
+  timestamp,
+  traceHeadersSchema,
+  traceOf,
+} from "millrace/http";
 import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema, traceFields } from "../facts/fact.ts";
 import { type FactRow, listFacts, readCursor } from "../facts/rows.ts";
 import type { Appended } from "../objects/forgotten-facts.ts";
 import { appendEach, reusedName } from "../objects/ledgers.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { pageOf, pageQuery, timeCursor } from "./paging.ts";
-import { ProblemSchema, problemOf, problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, timestamp } from "./time.ts";
-import { traceHeadersSchema, traceOf } from "./trace.ts";
+import { PROBLEMS, problems } from "./problems.ts";
 
 const MAX_FACTS = 100;
 /** A hundred facts of the largest size, and what is written around them. */
@@ -144,7 +152,7 @@ function resultOf(fact: StatedFact, index: number, answer: Appended | Error): z.
 }
 
 function refused(error: Error): z.infer<typeof AppendResultSchema> {
-  const problem = problemOf(error);
+  const problem = problemOf(error, PROBLEMS);
   return { status: problem.status, problem };
 }
 

@@ -1,13 +1,11 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { answers, HttpRefusal, needs, pageQuery, wholeNumber } from "millrace/http";
 import { readArchive } from "../facts/archive.ts";
 import type { RecordedFact } from "../facts/fact.ts";
 import { readLedger } from "../objects/ledgers.ts";
-import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
 import { factShape } from "./facts.ts";
-import { pageQuery, wholeNumber } from "./paging.ts";
-import { HttpRefusal, problems } from "./problem.ts";
-import { answers } from "./responses.ts";
+import { problems } from "./problems.ts";
 
 const LedgerFactSchema = z
   .object({

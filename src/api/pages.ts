@@ -1,8 +1,9 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { HttpRefusal } from "millrace/http";
 import { everPublished } from "../content/live.ts";
 import { servePage } from "../providers/embedded/pages.ts";
 import type { ApiEnv } from "./env.ts";
-import { HttpRefusal, problems } from "./problem.ts";
+import { problems } from "./problems.ts";
 
 const PREFIX = "/pages/";
 

@@ -1,17 +1,13 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { type Accepted, enqueue, MillraceError } from "millrace";
+import { type Accepted, chosenName, enqueue, MillraceError } from "millrace";
+import { answers, iso, isoOrNull, jsonBody, needs, readBody, timestamp } from "millrace/http";
 import { listInstances } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
-import { chosenName } from "../facts/chosen-name.ts";
 import { projectionState } from "../facts/lag.ts";
 import { ProjectionRebuild } from "../messages/batches.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, isoOrNull, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 
 const OPEN = new Set(["accepted", "queued", "running", "waiting"]);
 

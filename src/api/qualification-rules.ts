@@ -1,16 +1,11 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { answers, BODY_REFUSALS, HttpRefusal, iso, jsonBody, needs, pageQuery, readBody, timestamp, wholeNumber } from "millrace/http";
 import { addRules, latestRules, type RulesVersion, recentRules, rulesAt, rulesOfVersion, versionsBefore } from "../derive/rules.ts";
 import { decide } from "../facts/decide.ts";
 import { FACT_PAYLOADS } from "../facts/fact.ts";
 import { rulesSchema } from "../facts/rules.ts";
-import { BODY_REFUSALS } from "./actions.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { pageQuery, wholeNumber } from "./paging.ts";
-import { HttpRefusal, problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 
 /** D1 keeps a version as one value of at most 2 MB, and every batch of outcomes reads a few of them. */
 const MAX_RULES_BYTES = 64 * 1024;

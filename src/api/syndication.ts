@@ -1,4 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { HttpRefusal, pageQuery } from "millrace/http";
 import { brandAddresses } from "../content/addresses.ts";
 import { renderIndex } from "../content/brand-index.ts";
 import { FEED_ARTICLES, renderFeed } from "../content/feed.ts";
@@ -6,8 +7,7 @@ import { liveArticles } from "../content/live.ts";
 import { PAGE_HEADERS } from "../providers/embedded/pages.ts";
 import { answerTagged } from "./conditional.ts";
 import type { ApiEnv } from "./env.ts";
-import { pageQuery } from "./paging.ts";
-import { HttpRefusal, problems } from "./problem.ts";
+import { problems } from "./problems.ts";
 
 const INDEX_ARTICLES = 20;
 

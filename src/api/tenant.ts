@@ -1,16 +1,11 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { enqueue, MillraceError } from "millrace";
+import { chosenName, enqueue, MillraceError } from "millrace";
+import { answers, BODY_REFUSALS, invalidRequest, jsonBody, needs, readBody, reasoned } from "millrace/http";
 import type { Catalog } from "millrace/worker";
-import { chosenName } from "../facts/chosen-name.ts";
 import { TenantDelete } from "../messages/tenant.ts";
 import { endTokens, tenantPreview } from "../privacy/tenant.ts";
-import { BODY_REFUSALS, reasoned } from "./actions.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { invalidRequest } from "./invalid-request.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
+import { problems } from "./problems.ts";
 
 const deleteSchema = reasoned.extend({
   tenant: z.string().max(64).meta({ description: "The name of the token's own tenant, once more." }),

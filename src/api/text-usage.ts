@@ -1,14 +1,11 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { answers, invalidRequest, iso, needs, timestamp } from "millrace/http";
 import { getInstance } from "millrace/operate";
 import { BAD_ANSWERS } from "../content/bad-answer.ts";
 import { type TextCallRow, textCallsOf, textUsage } from "../content/text-calls.ts";
 import { brandName } from "../messages/brand.ts";
-import { needs } from "./auth.ts";
 import type { ApiEnv } from "./env.ts";
-import { invalidRequest } from "./invalid-request.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 
 const DAY_MS = 86_400_000;
 const USUAL_DAYS = 30;

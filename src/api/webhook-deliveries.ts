@@ -1,18 +1,13 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { beginning, enqueue, instanceId, MillraceError } from "millrace";
+import { answers, BODY_REFUSALS, HttpRefusal, iso, jsonBody, needs, page, pageOf, pageQuery, readBody, timestamp } from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { WEBHOOK_TEST, WebhookDeliver } from "../messages/webhooks.ts";
 import { getDelivery, type LoggedDelivery, listDeliveries, testRow } from "../webhooks/deliveries.ts";
 import { testOf } from "../webhooks/offer.ts";
-import { BODY_REFUSALS } from "./actions.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { page, pageOf, pageQuery } from "./paging.ts";
-import { HttpRefusal, problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 import { endpointOf } from "./webhooks.ts";
 
 const STATES = ["pending", "sent", "failed", "gone", "skipped"] as const;

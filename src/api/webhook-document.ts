@@ -1,9 +1,7 @@
 import { type OpenAPIHono, z } from "@hono/zod-openapi";
+import { jsonSchema, timestamp } from "millrace/http";
 import { FACT_PAYLOADS, PROCESSED } from "../facts/fact.ts";
 import { WEBHOOK_TEST } from "../messages/webhooks.ts";
-import { jsonSchema } from "./body.ts";
-import type { ApiEnv } from "./env.ts";
-import { timestamp } from "./time.ts";
 
 /** The headers of a delivery, as Standard Webhooks names them, and those of its trace. */
 const headers = z.object({
@@ -19,8 +17,11 @@ const responses = {
   410: { description: "Nobody listens here any more: the endpoint is disabled." },
 };
 
+/** An app whose routes are documented. */
+type Documented = Pick<OpenAPIHono, "openAPIRegistry">;
+
 /** Says in the document what receivers are sent: a delivery for each type of fact that they can ask for, and the test. */
-export function describeDeliveries(api: OpenAPIHono<ApiEnv>): void {
+export function describeDeliveries(api: Documented): void {
   for (const type of PROCESSED) {
     const fact = z.object({
       fact_id: z.string(),
@@ -37,7 +38,7 @@ export function describeDeliveries(api: OpenAPIHono<ApiEnv>): void {
   describe(api, WEBHOOK_TEST, "Somebody tests the endpoint", z.object({ endpoint_id: z.string(), fact_id: z.string() }));
 }
 
-function describe(api: OpenAPIHono<ApiEnv>, type: string, summary: string, data: z.ZodType): void {
+function describe(api: Documented, type: string, summary: string, data: z.ZodType): void {
   const schema = jsonSchema(z.object({ type: z.literal(type), timestamp, data }));
   api.openAPIRegistry.registerWebhook({
     method: "post",

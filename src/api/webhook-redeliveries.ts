@@ -1,17 +1,12 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { MillraceError } from "millrace";
+import { answers, BODY_REFUSALS, idempotencyKey, jsonBody, keyHeader, needs, readBody, reasoned, timestamp } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { getDelivery, REPEATABLE, type Repeated } from "../webhooks/deliveries.ts";
 import { REDELIVERED_AT_ONCE, redeliver } from "../webhooks/redeliver.ts";
-import { BODY_REFUSALS, reasoned } from "./actions.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { idempotencyKey, keyHeader } from "./idempotency-key.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 import { noDelivery } from "./webhook-deliveries.ts";
 import { endpointOf } from "./webhooks.ts";
 

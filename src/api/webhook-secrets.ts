@@ -1,14 +1,9 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { answers, BODY_REFUSALS, iso, isoOrNull, jsonBody, needs, readBody, timestamp, wholeNumber } from "millrace/http";
 import { endSecret, rotateSecret } from "../webhooks/registry.ts";
 import { MAX_OVERLAP_SECONDS, OVERLAP_SECONDS, type SecretGeneration, signingSecrets } from "../webhooks/rotation.ts";
-import { BODY_REFUSALS } from "./actions.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { wholeNumber } from "./paging.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, isoOrNull, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 import { by, endpointOf, noWebhook, secret } from "./webhooks.ts";
 
 const rotateSchema = z.strictObject({

@@ -1,21 +1,29 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { beginning } from "millrace";
+import {
+  answers,
+  BODY_REFUSALS,
+  HttpRefusal,
+  idempotencyKey,
+  iso,
+  jsonBody,
+  keyHeader,
+  needs,
+  page,
+  pageOf,
+  pageQuery,
+  readBody,
+  timestamp,
+} from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { PROCESSED } from "../facts/fact.ts";
 import { type By, type Endpoint, getEndpoint, listEndpoints } from "../webhooks/endpoints.ts";
 import { change, register } from "../webhooks/registry.ts";
 import { tellSwitched } from "../webhooks/switched.ts";
-import { BODY_REFUSALS } from "./actions.ts";
-import { needs } from "./auth.ts";
-import { jsonBody, readBody } from "./body.ts";
 import type { ApiEnv } from "./env.ts";
-import { idempotencyKey, keyHeader } from "./idempotency-key.ts";
-import { page, pageOf, pageQuery } from "./paging.ts";
-import { HttpRefusal, problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, timestamp } from "./time.ts";
+import { problems } from "./problems.ts";
 
 const version = z.int().min(1).meta({ description: "The version you have read: another one in force refuses the change." });
 

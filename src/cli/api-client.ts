@@ -1,14 +1,10 @@
 import type { ExtractSchema } from "hono/types";
+import type { EngineApi } from "millrace/http";
 import type { batches } from "../api/batches.ts";
-import type { commands } from "../api/commands.ts";
 import type { contacts } from "../api/contacts.ts";
-import type { events } from "../api/events.ts";
 import type { facts } from "../api/facts.ts";
-import type { instances } from "../api/instances.ts";
 import type { ledgers } from "../api/ledgers.ts";
 import type { projections } from "../api/projections.ts";
-import type { retry } from "../api/retry.ts";
-import type { steps } from "../api/steps.ts";
 import { Refusal } from "./command.ts";
 
 // What a route answers is said by the route itself: where one changes, this does not compile.
@@ -23,12 +19,12 @@ export type Output<
   : never;
 type Listed<Answer> = Answer extends { items: (infer Item)[] } ? Item : never;
 
-type InstancePage = Output<ReturnType<typeof instances>, "/v1/instances", "$get">;
+type InstancePage = Output<EngineApi, "/v1/instances", "$get">;
 export type Instance = Listed<InstancePage>;
-export type Step = Listed<Output<ReturnType<typeof steps>, "/v1/instances/:id/steps", "$get">>;
-export type EmittedMessage = Listed<Output<ReturnType<typeof events>, "/v1/instances/:id/events", "$get">>;
-type BatchResult = Output<ReturnType<typeof commands>, "/v1/commands/batch", "$post">["results"][number];
-type RetryAnswer = Output<ReturnType<typeof retry>, "/v1/instances/:id/retry", "$post">;
+export type Step = Listed<Output<EngineApi, "/v1/instances/:id/steps", "$get">>;
+export type EmittedMessage = Listed<Output<EngineApi, "/v1/instances/:id/events", "$get">>;
+type BatchResult = Output<EngineApi, "/v1/commands/batch", "$post">["results"][number];
+type RetryAnswer = Output<EngineApi, "/v1/instances/:id/retry", "$post">;
 type RetryPlan = Extract<RetryAnswer, { effects: unknown }>;
 type Retried = Extract<RetryAnswer, { action_id: string }>;
 

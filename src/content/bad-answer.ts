@@ -1,10 +1,8 @@
-import type { ErrorCode } from "millrace";
-
-/** Why a paid answer cannot be used: the engine's codes, without `answer_`. */
+/** Why a paid answer cannot be used: codes of ours, without `answer_`. */
 export const BAD_ANSWERS = ["truncated", "refused", "empty", "malformed"] as const;
 export type BadAnswer = (typeof BAD_ANSWERS)[number];
 
 /** The code that an instance ends with. */
-export function codeFor(bad: BadAnswer): ErrorCode {
+export function codeFor(bad: BadAnswer): `answer_${BadAnswer}` {
   return `answer_${bad}`;
 }

@@ -1,5 +1,6 @@
 // The door `millrace`: what the author of messages, steps, workflows and consumers writes with.
 export type { EngineEnv } from "./contract/bindings.ts";
+export { chosenName } from "./contract/chosen-name.ts";
 export type { Duration } from "./contract/duration.ts";
 export { type Envelope, firstOf, issuesIn, issuesOf } from "./contract/envelope.ts";
 export {
@@ -15,8 +16,7 @@ export {
   upstreamRefused,
 } from "./contract/errors.ts";
 export { digest, fingerprintOf, instanceId, signed } from "./contract/ids.ts";
-export { unknownField } from "./contract/known-fields.ts";
-export { assertBounded, byteLength, INTAKE_LIMITS, type Items, parseBounded } from "./contract/limits.ts";
+export { assertBounded, byteLength, parseBounded } from "./contract/limits.ts";
 export {
   type CommandDefinition,
   type Draft,

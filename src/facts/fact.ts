@@ -1,6 +1,16 @@
-import { assertBounded, digest, firstOf, type Issue, issuesIn, MillraceError, nearest, type TraceContext, traceIdOf } from "millrace";
+import {
+  assertBounded,
+  chosenName,
+  digest,
+  firstOf,
+  type Issue,
+  issuesIn,
+  MillraceError,
+  nearest,
+  type TraceContext,
+  traceIdOf,
+} from "millrace";
 import * as z from "zod";
-import { chosenName } from "./chosen-name.ts";
 
 /** Things in the caller's world: accounts, partners, contacts, entities. */
 const name = chosenName(200);

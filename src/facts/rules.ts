@@ -1,5 +1,5 @@
+import { chosenName } from "millrace";
 import * as z from "zod";
-import { chosenName } from "./chosen-name.ts";
 
 /** Bounds of one version of the rules. */
 const RULE_LIMITS = { rules: 100, conditions: 20, choices: 100, cents: 1_000_000_000_000 } as const;

@@ -96,6 +96,7 @@ function meaningOf(upstream: Upstream, answer: Answer): MillraceError | undefine
       "answer_refused",
       "The provider's filter stopped the request: nothing was written. Change what is asked, then retry.",
       {
+        terminal: true,
         upstreamStatus: status,
       },
     );

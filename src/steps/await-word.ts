@@ -23,6 +23,8 @@ export async function awaitWord(env: Cloudflare.Env, { tenantId, contentId, atte
   throw new MillraceError(
     codeFor(bad),
     `The model's answer ${attempt} could not be used. ${problem} ${ADVICE[bad]} A retry pays for one more answer.`,
+    // Asked again with the same key, a model that was paid answers the same.
+    { terminal: true },
   );
 }
 

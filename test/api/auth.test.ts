@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
-import { mintToken, SCOPES } from "millrace/operate";
+import { mintToken } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
+import { ALL_SCOPES, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 import { seedApproval, seedBatch, seedEffect, seedInstance, seedLetter } from "./seed.ts";
 
 /** Every documented operation under /v1, with the scope its document names. */
@@ -74,7 +74,7 @@ describe("A token", () => {
 
   it("needs the scope that the document names, and is told which it lacks", async () => {
     for (const { method, path, scope } of await operations()) {
-      const caller = await callerWith(SCOPES.filter((one) => one !== scope));
+      const caller = await callerWith(ALL_SCOPES.filter((one) => one !== scope));
       const answer = await caller.call(method, path, body(method));
       expect(expectProblem(answer, 403, "forbidden").detail).toContain(`\`${scope}\``);
       expect(answer.headers.get("www-authenticate")).toContain(`scope="${scope}"`);
@@ -95,7 +95,7 @@ describe("A token", () => {
 describe("Another tenant", () => {
   it("finds none of it on any route, and changes nothing", async () => {
     // Whoever may look after letters that name no tenant sees those of other tests.
-    const [owner, stranger] = [await callerWith(), await callerWith(SCOPES.filter((scope) => scope !== "unattributed"))];
+    const [owner, stranger] = [await callerWith(), await callerWith(ALL_SCOPES.filter((scope) => scope !== "unattributed"))];
     const instance = await seedInstance(owner.tenantId, {
       status: "errored",
       error: { step: "s", code: "step_failed", message: "m", attempts: 1 },

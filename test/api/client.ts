@@ -1,6 +1,7 @@
 import { env, exports } from "cloudflare:workers";
-import { mintToken, type Scope } from "millrace/operate";
+import { mintToken, SCOPES, type Scope } from "millrace/operate";
 import { expect } from "vitest";
+import { OWN_SCOPES } from "../../src/api/vocabulary.ts";
 import { type Sent, undocumented } from "./document.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the API answered, and says in its expectation what that should be
@@ -47,9 +48,12 @@ function textOf(body: RequestInit["body"]): Sent["body"] {
   return body instanceof Uint8Array ? new TextDecoder().decode(body) : null;
 }
 
+/** Every scope of this deployment. */
+export const ALL_SCOPES: readonly Scope[] = [...SCOPES, ...OWN_SCOPES];
+
 /** A tenant's caller, with a token that has just these scopes. */
 export async function callerWith(scopes: Scope[] = ["enqueue", "read", "operate"], tenantId = fresh("tenant")) {
-  const token = await mintToken(env, { tenantId, actor: "ada", scopes });
+  const token = await mintToken(env, { tenantId, actor: "ada", scopes }, OWN_SCOPES);
   const authorization = `Bearer ${token}`;
   const call = (method: string, path: string, body?: unknown, headers: Record<string, string> = {}, raw?: Uint8Array) =>
     send(path, {

@@ -1,10 +1,9 @@
 import { createExecutionContext } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { SCOPES } from "millrace/operate";
 import { expect, it } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
-import { callerWith, type Json, send } from "./client.ts";
+import { ALL_SCOPES, callerWith, type Json, send } from "./client.ts";
 import { seedBatch, seedInstance } from "./seed.ts";
 
 /** Lists that sort or scan, and why that does not grow with the years. Everything else comes out of an index in its order. */
@@ -92,7 +91,7 @@ async function growing({ text, params }: Asked): Promise<string[]> {
 }
 
 it("every list, by each of its filters and by two of them, comes out of an index in its order", { timeout: 120_000 }, async () => {
-  const caller = await callerWith([...SCOPES]);
+  const caller = await callerWith([...ALL_SCOPES]);
   const instance = await seedInstance(caller.tenantId, { status: "complete" });
   const batch = await seedBatch(caller.tenantId, instance);
   expect((await caller.call("PUT", "/v1/brands/acme", {})).status).toBe(200);

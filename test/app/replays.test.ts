@@ -1,8 +1,7 @@
 import { env } from "cloudflare:workers";
 import type { MessageDefinition } from "millrace";
-import { SCOPES } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { type Caller, callerWith, expectProblem, fresh, type Json } from "../api/client.ts";
+import { ALL_SCOPES, type Caller, callerWith, expectProblem, fresh, type Json } from "../api/client.ts";
 import { seedLetter } from "../api/seed.ts";
 import { MESSAGES, messageOf } from "./messages.ts";
 import { settled } from "./other-tenant.ts";
@@ -90,7 +89,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
   });
 
   it("is not what a message becomes that was another's: one of another queue, of another tenant, of another payload's key", async () => {
-    const [caller, other] = [await callerWith([...SCOPES]), await callerWith()];
+    const [caller, other] = [await callerWith([...ALL_SCOPES]), await callerWith()];
     const elsewhere = others(definition).find(({ queue }) => queue.name !== definition.queue.name);
     const strayed = await letterOf(caller, definition, { message_type: elsewhere?.type, kind: elsewhere?.kind });
     const answer = await strayed.replay({});

@@ -52,6 +52,15 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/operate",
     "engine/observe",
   ],
+  "engine/http": [
+    "engine/contract",
+    "engine/store",
+    "engine/intake",
+    "engine/operate",
+    "engine/schedules",
+    "engine/topology",
+    "engine/keeper",
+  ],
   // The app is the engine's first customer: it enters by the doors, as an npm user would.
   messages: ["engine", "facts"],
   facts: ["engine"],
@@ -107,8 +116,11 @@ interface Import {
   typeOnly: boolean;
 }
 
-/** Rooms that may know another one by its types alone. */
-const MAY_IMPORT_TYPES: Record<string, string> = { cli: "api" };
+/** Rooms that may know others by their types alone. */
+const MAY_IMPORT_TYPES: Record<string, readonly string[]> = { cli: ["api", "engine"] };
+
+/** Doors that are not everybody's: the rooms that may use them. */
+const DOOR_FOR: Record<string, readonly string[]> = { "millrace/http": ["api", "cli"], "millrace/testing": [] };
 
 function imports(): Import[] {
   const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
@@ -140,7 +152,7 @@ it("every import follows the house's rules", () => {
   const broken = imports()
     .filter(({ from }) => !WIRING.has(from))
     .filter(({ from, to }) => roomOf(from) !== roomOf(to))
-    .filter(({ from, to, typeOnly }) => !(typeOnly && MAY_IMPORT_TYPES[roomOf(from)] === roomOf(to)))
+    .filter(({ from, to, typeOnly }) => !(typeOnly && MAY_IMPORT_TYPES[roomOf(from)]?.includes(roomOf(to))))
     .filter(({ from, to }) => !(MAY_IMPORT[roomOf(from)] ?? []).includes(roomOf(to)))
     .filter(({ from, to }) => !(MAY_IMPORT_FILES[roomOf(from)] ?? []).includes(to))
     .map(
@@ -158,6 +170,19 @@ it("the app names the engine by its doors, and the engine names itself by none",
   ).toEqual([]);
   const within = imports().filter(({ from, name }) => from.startsWith("engine/") && !name.startsWith("."));
   expect(within.map(({ from, name }) => `${from} imports ${name}: a file of the engine names the file.`)).toEqual([]);
+});
+
+it("routes are made at the door of routes alone, and no source uses the door for tests", () => {
+  const others = imports().filter(({ from, name }) => DOOR_FOR[name] && !DOOR_FOR[name].includes(roomOf(from)));
+  expect(
+    others.map(({ from, name }) => `${from} imports ${name}: that door is for ${DOOR_FOR[name]?.join(", ") || "tests"} alone.`),
+  ).toEqual([]);
+});
+
+it("the Worker of the engine's tests is built from the doors alone, as a user's would be", () => {
+  const probe = join(ROOT, "test/probe");
+  const files = readdirSync(probe).filter((name) => name.endsWith(".ts"));
+  expect(files.filter((file) => /"[^"]*\/src\//.test(readFileSync(join(probe, file), "utf8")))).toEqual([]);
 });
 
 it("nothing imports worker.ts, which wires everything together", () => {

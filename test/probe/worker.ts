@@ -1,6 +1,6 @@
 import { call, on, project, sendEach, signal } from "millrace";
+import { engineRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, entrypoint, keeper } from "millrace/worker";
-import { createApi } from "../../src/api/app.ts";
 import { followParcel, parcelRoutes } from "../docs/examples/parcel.ts";
 import { lab, labRoutes } from "./lab.ts";
 import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
@@ -43,7 +43,7 @@ export const app = catalog({
 });
 
 const consume = dispatch(app);
-const api = createApi(app);
+const api = engineRoutes(app);
 
 export default {
   fetch(request, env, ctx) {

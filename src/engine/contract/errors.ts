@@ -1,7 +1,7 @@
 import { beginning } from "./text.ts";
 
-/** Every failure the engine can name. The literal is the identity: it survives RPC and the platform's own error wrapping. */
-export const ERROR_CODES = [
+/** The failures that the engine names. The literal is the identity: it survives RPC and the platform's own error wrapping. */
+const ENGINE_CODES = [
   "invalid_json",
   "invalid_envelope",
   "invalid_payload",
@@ -25,10 +25,6 @@ export const ERROR_CODES = [
   "upstream_refused",
   "in_progress",
   "not_retryable",
-  "answer_truncated",
-  "answer_refused",
-  "answer_empty",
-  "answer_malformed",
   "output_too_large",
   "output_not_serializable",
   "nondeterministic_steps",
@@ -39,7 +35,22 @@ export const ERROR_CODES = [
   "config_invalid",
   "invariant",
 ] as const;
-export type ErrorCode = (typeof ERROR_CODES)[number];
+export type EngineCode = (typeof ENGINE_CODES)[number];
+
+/** The engine's codes, and an app's own: lower case letters with underscores. */
+export type ErrorCode = EngineCode | (string & {});
+
+/** Codes of failures that another attempt cannot cure. */
+const TERMINAL: ReadonlySet<ErrorCode> = new Set<EngineCode>([
+  "not_retryable",
+  "output_too_large",
+  "output_not_serializable",
+  "payload_too_large",
+  "nondeterministic_steps",
+  "invalid_payload",
+  "invalid_envelope",
+  "config_invalid",
+]);
 
 /** One thing wrong with one field of the input. `path` is dotted, such as `payload.keyword`. */
 export interface Issue {
@@ -52,6 +63,8 @@ export interface ErrorDetail {
   issues?: Issue[];
   /** Milliseconds to wait before the next try. */
   delayMs?: number;
+  /** True for an app's own code that another attempt cannot cure: it ends its step at once. */
+  terminal?: boolean;
   /** The HTTP status an upstream answered with. */
   upstreamStatus?: number;
   /** Another name the caller probably meant. */
@@ -132,12 +145,28 @@ export function readable(thrown: unknown): unknown {
 
 const MAX_ERROR_CHARACTERS = 100_000;
 
+/** True for errors of ours that another attempt cannot cure, also after they crossed an RPC boundary: by their code, or as they say themselves. */
+export function isTerminal(error: unknown): boolean {
+  const code = codeOf(error);
+  return code !== undefined && (TERMINAL.has(code) || saysTerminal(error));
+}
+
+/** True for errors of ours that say themselves that another attempt cannot cure them. */
+export function saysTerminal(error: unknown): boolean {
+  return detailOf(error)?.terminal === true;
+}
+
 /** Milliseconds that an error asks to wait before the next try, also after it crossed an RPC boundary. */
 export function askedDelayMs(error: unknown): number | undefined {
+  const delayMs = detailOf(error)?.delayMs;
+  return typeof delayMs === "number" ? delayMs : undefined;
+}
+
+/** The detail of an error that is ours. Errors of users may throw where they are looked at. */
+function detailOf(error: unknown): ErrorDetail | undefined {
   if (codeOf(error) === undefined) return undefined;
   try {
-    const delayMs = (error as { detail?: ErrorDetail }).detail?.delayMs;
-    return typeof delayMs === "number" ? delayMs : undefined;
+    return (error as { detail?: ErrorDetail }).detail;
   } catch {
     return undefined;
   }

@@ -1,6 +1,6 @@
 import { NonRetryableError } from "cloudflare:workflows";
 import { backoffMs, durationMs } from "../contract/duration.ts";
-import { askedDelayMs, codeOf, ERROR_CODES, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { askedDelayMs, codeOf, type ErrorCode, isTerminal, MillraceError, messageOf, saysTerminal } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import type { Retries } from "./step.ts";
 
@@ -20,26 +20,9 @@ export interface Failure {
   upstreamStatus?: number | undefined;
 }
 
-const TERMINAL: ReadonlySet<ErrorCode> = new Set([
-  "not_retryable",
-  // Asked again with the same key, a model that was paid answers the same.
-  "answer_truncated",
-  "answer_refused",
-  "answer_empty",
-  "answer_malformed",
-  "output_too_large",
-  "output_not_serializable",
-  "payload_too_large",
-  "nondeterministic_steps",
-  "invalid_payload",
-  "invalid_envelope",
-  "config_invalid",
-]);
-
-/** True for errors that another attempt cannot cure. Errors nobody classified are retried. */
-export function isTerminal(error: unknown): boolean {
-  const code = codeOf(error);
-  return error instanceof NonRetryableError || (code !== undefined && TERMINAL.has(code));
+/** True for errors that end a step at once. Errors nobody classified are retried. */
+export function endsStep(error: unknown): boolean {
+  return error instanceof NonRetryableError || isTerminal(error);
 }
 
 /**
@@ -97,19 +80,18 @@ export function asPlatformError(error: unknown): unknown {
 export function asStepError(error: unknown): unknown {
   const code = codeOf(error);
   if (code === undefined) return STEP_ERROR.test(messageOf(error)) ? new Error(`${messageOf(error)}.`) : asPlatformError(error);
-  const text = `${messageOf(error)} (millrace: ${code})`;
+  const text = `${messageOf(error)} (millrace: ${code}${saysTerminal(error) ? ", final" : ""})`;
   return isTerminal(error) ? new NonRetryableError(text) : new Error(text);
 }
 
 /** A step's error as the platform gives it back, with its code again: the same in the pass that made it and in every later one. */
 export function fromStepError(error: unknown): unknown {
-  const [, message = "", said] = STEP_ERROR.exec(messageOf(error)) ?? [];
-  const code = ERROR_CODES.find((one) => one === said);
-  return code === undefined ? error : new MillraceError(code, message);
+  const [, message = "", code, final] = STEP_ERROR.exec(messageOf(error)) ?? [];
+  return code === undefined ? error : new MillraceError(code, message, final === undefined ? {} : { terminal: true });
 }
 
 /** Before its message the platform puts the error's name, or not. */
-const STEP_ERROR = /^(?:[A-Za-z]*Error: )?(.*) \(millrace: ([a-z_]+)\)$/s;
+const STEP_ERROR = /^(?:[A-Za-z]*Error: )?(.*) \(millrace: ([a-z_]+)(, final)?\)$/s;
 
 /**
  * Milliseconds before the next attempt: what the upstream asked for, or else the policy's own back-off, capped at an hour. What is out

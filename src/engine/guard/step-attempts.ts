@@ -1,7 +1,7 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { MillraceError, messageOf, readable } from "../contract/errors.ts";
 import { logAttempt } from "../observe/instances.ts";
-import { asMissing, asStepError, describeFailure, isTerminal } from "./failure.ts";
+import { asMissing, asStepError, describeFailure, endsStep } from "./failure.ts";
 import type { Run } from "./run.ts";
 
 /** An attempt begins, by its own clock, so much later than the platform's timer at most. */
@@ -46,7 +46,7 @@ export class StepAttempts {
       return await work();
     } catch (thrown) {
       const error = asMissing(readable(thrown));
-      if (!isSimulatedDeath(error)) this.#note(attempt, error, isTerminal(error) || attempt > this.limit);
+      if (!isSimulatedDeath(error)) this.#note(attempt, error, endsStep(error) || attempt > this.limit);
       throw asStepError(error);
     } finally {
       if (this.#underWay === own) this.#underWay = undefined;

@@ -9,11 +9,13 @@ import { insertToken, removeToken, selectTokens } from "../store/tokens.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /**
- * What a token may do: ask for work, look, act on what is there, hold the embedded upstreams by their faults, see dead
- * letters that name no tenant, and mint, list and revoke the tokens of its tenant. A CHECK of the table names them too.
+ * What a token may do: ask for work, look, act on what is there, see dead letters that name no tenant, and mint, list and revoke the
+ * tokens of its tenant.
  */
-export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens"] as const;
-export type Scope = (typeof SCOPES)[number];
+export const SCOPES = ["enqueue", "read", "operate", "unattributed", "tokens"] as const;
+
+/** The engine's scopes, and an app's own. A CHECK of the table names all of them too. */
+export type Scope = (typeof SCOPES)[number] | (string & {});
 
 /** What a token stands for. */
 export interface Grant {
@@ -66,9 +68,12 @@ const cache = new Map<string, { row: StoredToken; until: number }>();
 /** Until when an id is believed to be nobody's, oldest first. */
 const unknown = new Map<string, number>();
 
-/** Makes a token. Its text is answered here and never again: only a hash of its secret is stored. Errors: `config_invalid`, `invalid_transition` for one more than a tenant may have. */
-export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant): Promise<string> {
-  checkGrant(grant);
+/**
+ * Makes a token. Its text is answered here and never again: only a hash of its secret is stored. `own` are the app's own scopes. Errors:
+ * `config_invalid`, `invalid_transition` for one more than a tenant may have.
+ */
+export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: readonly string[] = []): Promise<string> {
+  checkGrant(grant, [...SCOPES, ...own]);
   const { text, insert } = newToken(grant);
   const [row] = await query(env.DB, insert);
   if (!row) throw tooMany();
@@ -87,8 +92,8 @@ export async function issueToken(
   reason: string,
 ): Promise<{ text: string; token: TokenRow }> {
   const expiresAt = Math.min(Date.now() + (days ?? USUAL_DAYS) * DAY_MS, by.expiresAt ?? Number.POSITIVE_INFINITY);
-  const grant = { tenantId: by.tenantId, actor, scopes: SCOPES.filter((scope) => scopes.includes(scope)), expiresAt };
-  checkGrant(grant);
+  const grant = { tenantId: by.tenantId, actor, scopes: inOrder(scopes), expiresAt };
+  checkGrant(grant, scopes);
   const more = grant.scopes.find((scope) => !by.scopes.includes(scope));
   if (more !== undefined) throw new MillraceError("forbidden", `Your token lacks the scope \`${more}\`, and so cannot give it to another.`);
   const left = Math.ceil(((by.expiresAt ?? Number.POSITIVE_INFINITY) - Date.now()) / DAY_MS);
@@ -202,13 +207,18 @@ function hashOf(secret: string): Buffer {
   return createHash("sha256").update(secret).digest();
 }
 
+/** Each scope once: the engine's first. */
+function inOrder(scopes: readonly Scope[]): Scope[] {
+  return [...new Set<Scope>([...SCOPES, ...scopes])].filter((scope) => scopes.includes(scope));
+}
+
 /** Errors: `config_invalid`, in the words of whoever may mint: no request brings such a grant here. */
-function checkGrant({ tenantId, actor, scopes }: Grant): void {
+function checkGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
   check(TENANT.test(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
   check(actor.length >= 1 && actor.length <= 100, "Name the actor in 1 to 100 characters.");
-  check(scopes.length > 0, `Give the token at least one scope of: ${SCOPES.join(", ")}.`);
-  const unknown = scopes.find((scope) => !SCOPES.includes(scope));
-  check(unknown === undefined, `"${unknown}" is not a scope. Scopes are: ${SCOPES.join(", ")}.`);
+  check(scopes.length > 0, `Give the token at least one scope of: ${known.join(", ")}.`);
+  const unknown = scopes.find((scope) => !known.includes(scope));
+  check(unknown === undefined, `"${unknown}" is not a scope. Scopes are: ${known.join(", ")}.`);
 }
 
 function check(holds: boolean, otherwise: string): void {

@@ -8,10 +8,7 @@ export interface Operator {
   actor: string;
 }
 
-/**
- * What an operator can do; about an instance, an effect, a dead letter, a batch, a schedule, a brand, a webhook, an article, a token, a
- * person.
- */
+/** What an operator can do by the engine; about an instance, an effect, a dead letter, a schedule, an approval, a token. */
 export const VERBS = [
   "retry",
   "confirm",
@@ -19,7 +16,6 @@ export const VERBS = [
   "retry_anyway",
   "replay",
   "skip",
-  "cancel",
   "schedule",
   "unschedule",
   "pause",
@@ -28,22 +24,12 @@ export const VERBS = [
   "approve",
   "reject_approval",
   "undo",
-  "settings",
-  "redeliver",
-  "register",
-  "change",
-  "enable",
-  "delete",
-  "rotate",
-  "end_secret",
-  "publish",
-  "unpublish",
   "mint",
   "revoke",
-  "forget",
-  "delete_tenant",
 ] as const;
-type Verb = (typeof VERBS)[number];
+
+/** The engine's verbs, and an app's own. */
+type Verb = (typeof VERBS)[number] | (string & {});
 
 /** What came of an action: `no_change` where there was nothing to do, `failed` where it could not be carried out for a day. */
 export type ActionResult = "applied" | "no_change" | "failed";

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
-import { INTAKE_LIMITS } from "millrace";
 import { expect, it } from "vitest";
 import messages from "../../../docs/messages.md?raw";
 import { envelopeSchema, parseEnvelope } from "../../../src/engine/contract/envelope.ts";
+import { INTAKE_LIMITS } from "../../../src/engine/contract/limits.ts";
 import { packPayload } from "../../../src/engine/contract/payload.ts";
 import { packOutput } from "../../../src/engine/guard/output.ts";
 import { fencesOf, rowsOf } from "../markdown.ts";

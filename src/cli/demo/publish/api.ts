@@ -1,4 +1,4 @@
-import type { approvals } from "../../../api/approvals.ts";
+import type { EngineApi } from "millrace/http";
 import type { articles } from "../../../api/articles.ts";
 import type { brands } from "../../../api/brands.ts";
 import { apiOf, askerOf, type Output } from "../../api-client.ts";
@@ -7,7 +7,7 @@ import { Refusal } from "../../command.ts";
 type ArticlePage = Output<ReturnType<typeof articles>, "/v1/articles", "$get">;
 export type ArticleDetail = Output<ReturnType<typeof articles>, "/v1/articles/:id", "$get">;
 type Promised = Output<ReturnType<typeof articles>, "/v1/articles/:id/publish", "$post">;
-type ApprovalPage = Output<ReturnType<typeof approvals>, "/v1/approvals", "$get">;
+type ApprovalPage = Output<EngineApi, "/v1/approvals", "$get">;
 type Brand = Output<ReturnType<typeof brands>, "/v1/brands/:brand", "$put">;
 
 /** A call as the embedded upstreams' ledger has it. */

@@ -1,7 +1,0 @@
-import { firstOf, type Issue, MillraceError } from "millrace";
-
-/** A request that does not fit its schema. */
-export function invalidRequest(issues: Issue[]): MillraceError {
-  const said = `The request is not valid: ${firstOf(issues, "the body")}. /openapi.json says what the route takes.`;
-  return new MillraceError("invalid_payload", said, { issues });
-}

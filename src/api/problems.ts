@@ -1,0 +1,113 @@
+import { documentsProblems, ENGINE_PROBLEMS } from "millrace/http";
+
+/** The codes of this deployment's own routes and steps, beside the engine's. */
+const OWN = {
+  signature_invalid: {
+    status: 401,
+    title: "The signature does not match",
+    means: "The request is not signed with the secret that both sides share, or its time is too far from now.",
+    next: "Check the secret on both sides, and the sender's clock.",
+  },
+  page_not_found: {
+    status: 404,
+    title: "No such page",
+    means: "No page is published under this path.",
+    next: "Check the address; an article's row says where its page is.",
+  },
+  ledger_not_found: {
+    status: 404,
+    title: "No such ledger",
+    means: "No fact of this entity was ever stated by your tenant.",
+    next: "List facts with GET /v1/facts; mind the entity's spelling.",
+  },
+  rules_not_found: {
+    status: 404,
+    title: "No such version of the rules",
+    means: "Your tenant's rules have no version of this number.",
+    next: "List them with GET /v1/qualification-rules/versions.",
+  },
+  webhook_not_found: {
+    status: 404,
+    title: "No such webhook",
+    means: "No webhook endpoint of your tenant has this id.",
+    next: "List them with GET /v1/webhooks.",
+  },
+  delivery_not_found: {
+    status: 404,
+    title: "No such delivery",
+    means: "This webhook endpoint has no delivery of this id.",
+    next: "List them with GET /v1/webhooks/{id}/deliveries.",
+  },
+  batch_not_found: {
+    status: 404,
+    title: "No such batch",
+    means: "No batch of your tenant has this id.",
+    next: "List them with GET /v1/batches.",
+  },
+  file_not_found: {
+    status: 404,
+    title: "No such file",
+    means: "The file is not in your tenant's folder of the bucket.",
+    next: "Put it below files/{tenant}/, or send it as the body.",
+  },
+  brand_not_found: {
+    status: 404,
+    title: "No such brand",
+    means: "Your tenant has no brand of this name.",
+    next: "List them with GET /v1/brands; PUT /v1/brands/{brand} makes one.",
+  },
+  article_not_found: {
+    status: 404,
+    title: "No such article",
+    means: "No article of your tenant has this id.",
+    next: "List them with GET /v1/articles.",
+  },
+  contact_not_found: {
+    status: 404,
+    title: "No such contact",
+    means: "No contact of your tenant has this id.",
+    next: "List them with GET /v1/contacts; a batch brings them in.",
+  },
+  sync_not_found: {
+    status: 404,
+    title: "No such sync",
+    means: "No sync of your tenant has this id.",
+    next: "List them with GET /v1/crm/syncs.",
+  },
+  length_required: {
+    status: 411,
+    title: "The length is missing",
+    means: "A file came without its length.",
+    next: "Send a Content-Length; curl does with --data-binary @file.",
+  },
+  answer_truncated: {
+    status: 502,
+    title: "A model's answer was cut off",
+    means: "A model's answer ended before its text did. What it cost is recorded.",
+    next: "Retry the instance: it is asked for with twice the tokens, up to 32,768.",
+  },
+  answer_refused: {
+    status: 502,
+    title: "A model refused",
+    means: "A model would not write this. What it cost is recorded.",
+    next: "Change what is asked, then retry the instance.",
+  },
+  answer_empty: {
+    status: 502,
+    title: "A model answered nothing",
+    means: "A model answered without a text. What it cost is recorded.",
+    next: "Retry the instance; if it stays so, take another model.",
+  },
+  answer_malformed: {
+    status: 502,
+    title: "A model's answer is not what was asked for",
+    means: "A model's answer is not in the format that was asked for. What it cost is recorded.",
+    next: "Retry the instance; if it stays so, mend the prompt.",
+  },
+} as const;
+
+/** Every code that this deployment answers with. */
+export const PROBLEMS = { ...ENGINE_PROBLEMS, ...OWN };
+
+/** Documents the problems a route may answer, by code. */
+export const problems = documentsProblems(PROBLEMS);

@@ -1,0 +1,45 @@
+import type { MiddlewareHandler } from "hono";
+import { MillraceError } from "../contract/errors.ts";
+import { findToken, type Scope, type Token } from "../operate/tokens.ts";
+import type { Asked, HttpEnv } from "./env.ts";
+import { countStranger, countToken } from "./request-limits.ts";
+
+/** Lets nobody in without a good token. Whose data a request reads and writes follows from its token and from nothing else. */
+export const authenticate: MiddlewareHandler<HttpEnv> = async (context, next) => {
+  const presented = context.req.header("authorization");
+  const caller = await callerOf(context);
+  if (!caller) {
+    context.header("www-authenticate", presented ? 'Bearer realm="millrace", error="invalid_token"' : 'Bearer realm="millrace"');
+    throw new MillraceError(
+      "unauthorized",
+      presented === undefined
+        ? "Send a token: `Authorization: Bearer mr_…`. The operator of this deployment mints them."
+        : /^mr_\S*$/.test(presented)
+          ? "`Bearer ` is missing before the token: send `Authorization: Bearer mr_…`."
+          : "The token is unknown, wrong or expired. Mint a new one.",
+    );
+  }
+  context.set("caller", caller);
+  await countToken(context);
+  await next();
+};
+
+/** The token a request carries, if it is good. Errors: `rate_limited` for an address whose tokens had to be looked up too often. */
+export async function callerOf(context: Asked): Promise<Token | undefined> {
+  const [, bearer] = /^Bearer +(\S+)$/i.exec(context.req.header("authorization") ?? "") ?? [];
+  return bearer === undefined ? undefined : await findToken(context.env, bearer, () => countStranger(context, "token"));
+}
+
+/** What a route says about the token it needs, to the router and to the document. */
+export function needs(scope: Scope): { middleware: MiddlewareHandler<HttpEnv>; security: { bearer: string[] }[] } {
+  return {
+    security: [{ bearer: [scope] }],
+    middleware: async (context, next) => {
+      if (!context.var.caller.scopes.includes(scope)) {
+        context.header("www-authenticate", `Bearer realm="millrace", error="insufficient_scope", scope="${scope}"`);
+        throw new MillraceError("forbidden", `The token lacks the scope \`${scope}\`. Use one that has it.`);
+      }
+      await next();
+    },
+  };
+}

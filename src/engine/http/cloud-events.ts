@@ -1,0 +1,194 @@
+import { type OpenAPIHono, z } from "@hono/zod-openapi";
+import type { HonoRequest } from "hono";
+import { chosenName } from "../contract/chosen-name.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { INTAKE_LIMITS } from "../contract/limits.ts";
+import type { CommandRequest } from "../intake/enqueue.ts";
+import { jsonSchema, parseWith, readBody } from "./body.ts";
+import type { HttpEnv } from "./env.ts";
+import { MAX_KEY_CHARACTERS } from "./idempotency-key.ts";
+import { invalidRequest } from "./invalid-request.ts";
+import { isJsonType, mediaTypeOf } from "./media-type.ts";
+
+/** An event in structured mode, and events in batched mode, by their media types. */
+export const CLOUD_EVENT = "application/cloudevents+json";
+export const CLOUD_EVENT_BATCH = "application/cloudevents-batch+json";
+
+/** CloudEvents 1.0. Extensions are anybody's; those named here are read, others and `subject` are not. */
+const cloudEventSchema = z.looseObject({
+  specversion: z.literal("1.0"),
+  id: chosenName(MAX_KEY_CHARACTERS),
+  source: chosenName(MAX_KEY_CHARACTERS).regex(/^\S+$/, "must be a URI reference, without spaces"),
+  type: chosenName(100),
+  data: z.unknown(),
+  data_base64: z.undefined("is not taken: send JSON in `data`").optional(),
+  datacontenttype: z
+    .string()
+    .refine((type) => isJsonType((type.split(";")[0] ?? "").trim().toLowerCase()), "must be JSON")
+    .optional(),
+  correlationid: chosenName(200).optional(),
+  causationid: chosenName(300).optional(),
+  traceparent: z.string().optional(),
+  tracestate: z.string().optional(),
+});
+
+const identified = cloudEventSchema.refine(({ source, id }) => keyOf(source, id).length <= MAX_KEY_CHARACTERS, {
+  path: ["id"],
+  message: `must have, together with source, at most ${MAX_KEY_CHARACTERS - 1} characters`,
+});
+
+const header = (description: string) => z.string().optional().openapi({ description });
+/** The headers of binary mode, documented for those who check requests against the document. */
+export const cloudEventHeaders = {
+  "ce-specversion": header("CloudEvents in binary mode: `1.0`."),
+  "ce-id": header("Names the event among those of its source. Percent-encoded UTF-8, as all of these."),
+  "ce-source": header("A URI reference: who sends it."),
+  "ce-type": header("What it is."),
+  "ce-correlationid": header("The job this belongs to."),
+  "ce-causationid": header("What caused this."),
+};
+
+/** What the body of an event in binary mode is. */
+const dataSchema = z
+  .record(z.string(), z.unknown())
+  .meta({ title: "CloudEventData", description: "With `ce-` headers: the payload itself." });
+
+/** An event as JSON Schema: an attribute that is not asked for may also be null. */
+function eventDocument(): Record<string, unknown> {
+  const { properties, required, ...rest } = jsonSchema(cloudEventSchema) as { properties: Record<string, object>; required: string[] };
+  const nullable = Object.entries(properties).map(([name, one]) => [
+    name,
+    required.includes(name) || name === "data" ? one : { anyOf: [one, { type: "null" }] },
+  ]);
+  return { ...rest, required, properties: { ...Object.fromEntries(nullable), data_base64: { type: "null" } } };
+}
+
+/**
+ * Documents a body that may be a CloudEvent instead: binary or structured. In binary mode the body is any object; so that a generated client
+ * has a type all the same that knows a misspelt field, what is asked for otherwise goes by a name.
+ */
+export function orCloudEvent(name: NamedBody) {
+  return {
+    "application/json": { schema: { type: "object" as const, anyOf: [named(name), jsonSchema(dataSchema)] } },
+    [CLOUD_EVENT]: { schema: named("CloudEvent") },
+  };
+}
+
+/** Documents a body of many that may be CloudEvents instead: batched. */
+export function orCloudEvents(schema: z.ZodType, most: number) {
+  return {
+    "application/json": { schema: jsonSchema(schema) },
+    [CLOUD_EVENT_BATCH]: { schema: { type: "array" as const, items: named("CloudEvent"), maxItems: most } },
+  };
+}
+
+/** Bodies that the document has by name. */
+type NamedBody = "Command" | "Event" | "CloudEvent";
+const named = (name: NamedBody) => ({ $ref: `#/components/schemas/${name}` });
+
+/** Puts those bodies into the document. */
+export function nameBodies({ openAPIRegistry }: OpenAPIHono<HttpEnv>, bodies: Record<Exclude<NamedBody, "CloudEvent">, z.ZodType>): void {
+  for (const [name, schema] of Object.entries(bodies)) openAPIRegistry.registerComponent("schemas", name, jsonSchema(schema));
+  openAPIRegistry.registerComponent("schemas", "CloudEvent", eventDocument());
+}
+
+/** An event whose attributes are what CloudEvents asks for. */
+export type CloudEvent = z.output<typeof identified>;
+
+/** An attribute that every event has: a header of its name is a sign of binary mode. */
+const REQUIRED = ["specversion", "id", "source", "type"];
+
+/** True when the request is one CloudEvent: by its content type (structured), or by its `ce-` headers (binary). */
+export function isCloudEvent(request: HonoRequest): boolean {
+  const sent = mediaTypeOf(request);
+  if (sent === CLOUD_EVENT) return true;
+  return sent !== CLOUD_EVENT_BATCH && REQUIRED.some((name) => request.header(`ce-${name}`) !== undefined);
+}
+
+/** True when the request is a list of CloudEvents (batched). */
+export function isCloudEventBatch(request: HonoRequest): boolean {
+  return mediaTypeOf(request) === CLOUD_EVENT_BATCH;
+}
+
+/** Reads one CloudEvent, structured or binary. Errors: `invalid_payload` with the attributes that are wrong. */
+export async function readCloudEvent(request: HonoRequest): Promise<CloudEvent> {
+  const { maxBytes } = INTAKE_LIMITS;
+  if (mediaTypeOf(request) === CLOUD_EVENT) return parseEvent(await readBody(request, z.unknown(), { mediaType: CLOUD_EVENT, maxBytes }));
+  const attributes = attributesOf(request);
+  return parseEvent({ ...attributes, data: await readBody(request, z.unknown(), { isTaken: isJsonType, maxBytes }) });
+}
+
+/** Reads CloudEvents in batched mode, each by itself: a wrong one is its own error. Errors: `invalid_payload` for what is no list, or too long a one. */
+export async function readCloudEvents(
+  request: HonoRequest,
+  { most, maxBytes }: { most: number; maxBytes: number },
+): Promise<(CloudEvent | MillraceError)[]> {
+  const items = { key: "", most };
+  const events = await readBody(request, z.array(z.unknown()).max(most), { mediaType: CLOUD_EVENT_BATCH, maxBytes, items });
+  return events.map((event) => {
+    try {
+      return parseEvent(orThrow(event));
+    } catch (error) {
+      if (error instanceof MillraceError) return error;
+      throw error;
+    }
+  });
+}
+
+/** What was read of an item. Errors: why it could not be. */
+export function orThrow<Read>(read: Read | MillraceError): Read {
+  if (read instanceof MillraceError) throw read;
+  return read;
+}
+
+/**
+ * A CloudEvent as a command, or as an event of ours: `type` and `data` say which, and source and id together, which the standard makes unique per event,
+ * are its idempotency key.
+ */
+export function commandOf(event: CloudEvent): CommandRequest & { idempotencyKey: string } {
+  return {
+    type: event.type,
+    payload: event.data,
+    idempotencyKey: keyOf(event.source, event.id),
+    correlationId: event.correlationid,
+    causationId: event.causationid,
+    traceparent: event.traceparent,
+    tracestate: event.tracestate,
+  };
+}
+
+/** An event's name among all events. No URI holds a space, so source and id cannot run into each other. */
+function keyOf(source: string, id: string): string {
+  return `${source} ${id}`;
+}
+
+/** The attributes of CloudEvents are absent where they are null. `data` is none of them. */
+function parseEvent(value: unknown): CloudEvent {
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return parseWith(identified, value);
+  return parseWith(identified, Object.fromEntries(Object.entries(value).filter(([name, one]) => one !== null || name === "data")));
+}
+
+/** The `ce-` headers. */
+function attributesOf(request: HonoRequest): Record<string, string> {
+  const sent = Object.entries(request.header()).filter(([name]) => name.startsWith("ce-"));
+  return Object.fromEntries(sent.map(([name, value]) => [name.slice("ce-".length), attributeIn(name, value ?? "")]));
+}
+
+/** A text in quotes, as earlier versions of the standard wrote what holds spaces. */
+const QUOTED = /^"((?:[^"\\]|\\.)*)"$/;
+
+/**
+ * The value of a header: percent-encoded UTF-8. What could mean two things is refused: bytes beyond ASCII reach us as one and the same
+ * replacement character, and a header that came twice as one with a comma.
+ */
+function attributeIn(header: string, value: string): string {
+  const refuse = (message: string) => invalidRequest([{ path: header, message }]);
+  if (!/^[\x20-\x7e]*$/.test(value)) throw refuse("must be ASCII: send other characters percent-encoded in UTF-8, such as %C3%BC for ü");
+  const quoted = QUOTED.exec(value)?.[1]?.replaceAll(/\\(.)/g, "$1");
+  if (quoted === undefined && value.includes(", ")) throw refuse("came twice: send it once, and spaces in it as %20");
+  try {
+    return decodeURIComponent(quoted ?? value);
+  } catch {
+    throw refuse("is not percent-encoded UTF-8: send the character % itself as %25");
+  }
+}

@@ -1,0 +1,124 @@
+import { OpenAPIHono } from "@hono/zod-openapi";
+import type { Context, MiddlewareHandler } from "hono";
+import { issuesOf } from "../contract/envelope.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { authenticate } from "./auth.ts";
+import { drain } from "./body.ts";
+import type { HttpEnv } from "./env.ts";
+import { invalidRequest } from "./invalid-request.ts";
+import { refuseKeys } from "./keyless.ts";
+import { readable } from "./media-type.ts";
+import { openApi } from "./openapi.ts";
+import type { Group } from "./openapi-groups.ts";
+import { answerProblem, HttpRefusal } from "./problem.ts";
+import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
+import { limitStrangers } from "./request-limits.ts";
+import { approvals } from "./routes/approvals.ts";
+import { audit } from "./routes/audit.ts";
+import { commands } from "./routes/commands.ts";
+import { deadLetters } from "./routes/dead-letters.ts";
+import { effects } from "./routes/effects.ts";
+import { events } from "./routes/events.ts";
+import { health } from "./routes/health.ts";
+import { instances } from "./routes/instances.ts";
+import { problemsPage } from "./routes/problems-page.ts";
+import { retry } from "./routes/retry.ts";
+import { schedules } from "./routes/schedules.ts";
+import { statedEvents } from "./routes/state-events.ts";
+import { steps } from "./routes/steps.ts";
+import { tokens } from "./routes/tokens.ts";
+import { undo } from "./routes/undo.ts";
+import { refuseParameters } from "./unknown-parameters.ts";
+
+/** What an app has beside the engine's routes. */
+export interface EngineRoutesOptions {
+  /** Its own routes: in the same document, and under /v1 behind the same tokens. */
+  // biome-ignore lint/suspicious/noExplicitAny: their bindings are the app's, and nothing here reads them
+  routes?: readonly OpenAPIHono<any, any>[];
+  /** The groups of its routes in the document. */
+  groups?: readonly Group[];
+  /** All codes it answers with; default the engine's. */
+  problems?: Problems;
+  /** Scopes of its own, which tokens can be given beside the engine's. */
+  scopes?: readonly string[];
+  /** Verbs of its own, which its audit holds beside the engine's. */
+  verbs?: readonly string[];
+  /** Beginnings of its paths outside /v1 that know their callers: no address is counted for them. */
+  knowsCallers?: readonly string[];
+  /** What names the work of those of its POSTs that take no `Idempotency-Key`: `"POST /v1/facts": "`fact_id` names each fact"`. */
+  namedBy?: Readonly<Record<string, string>>;
+}
+
+/** What the engine's routes take and answer, by path and method: the types of a client. */
+export type EngineApi = ReturnType<
+  | typeof commands
+  | typeof statedEvents
+  | typeof instances
+  | typeof steps
+  | typeof effects
+  | typeof events
+  | typeof retry
+  | typeof deadLetters
+  | typeof audit
+  | typeof tokens
+  | typeof approvals
+  | typeof undo
+  | typeof schedules
+>;
+
+/**
+ * The engine's routes under /v1, /healthz, /problems and /openapi.json, with tokens, limits and problem details: a Worker's `fetch`, or mounted at the root of
+ * any Hono app by `app.route("/", engineRoutes(catalog))`.
+ */
+export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}): OpenAPIHono<HttpEnv> {
+  const { routes = [], groups = [], problems = ENGINE_PROBLEMS, scopes = [], verbs = [], knowsCallers = [], namedBy = {} } = options;
+  const api = new OpenAPIHono<HttpEnv>({
+    defaultHook: (result) => {
+      if (!result.success) throw invalidRequest(issuesOf(result.error));
+    },
+  });
+  api.onError(answerProblem);
+  api.notFound((context) => answerProblem(refusalOf(api, context), context));
+  api.use((context, next) => {
+    context.set("problems", problems);
+    return next();
+  });
+  api.use(nosniff, drained, limitStrangers(["v1", ...knowsCallers]), readable);
+  api.use("/v1/*", noStore, authenticate);
+  api.use(refuseKeys(api, namedBy));
+  api.use("/v1/*", refuseParameters(api));
+
+  const asked = [commands(catalog), statedEvents(catalog)];
+  const nouns = [instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(verbs), tokens(scopes)];
+  const people = [approvals(), undo(), schedules(catalog)];
+  for (const own of [...asked, ...nouns, ...people, ...routes, health(), problemsPage()]) api.route("/", own);
+  api.route("/", openApi(api, { groups, problems, scopes }));
+  return api;
+}
+
+const nosniff: MiddlewareHandler<HttpEnv> = async (context, next) => {
+  await next();
+  context.header("x-content-type-options", "nosniff");
+};
+
+/** What a refusal left unread is read all the same, within bounds: who is still sending would not hear the answer. */
+const drained: MiddlewareHandler<HttpEnv> = async (context, next) => {
+  await next();
+  const { body, bodyUsed } = context.req.raw;
+  if (context.res.status >= 400 && body && !bodyUsed && !body.locked) await drain(body.getReader());
+};
+
+const noStore: MiddlewareHandler<HttpEnv> = async (context, next) => {
+  await next();
+  context.header("cache-control", "no-store");
+};
+
+/** Why nothing answered: no route has this path, or none takes this method on it. */
+function refusalOf(api: OpenAPIHono<HttpEnv>, { req: { method, path } }: Context<HttpEnv>): HttpRefusal {
+  const methods = ["GET", "POST", "PUT", "DELETE"].filter((method) =>
+    api.router.match(method, path)[0].some(([[, route]]) => route.method !== "ALL"),
+  );
+  if (methods.length === 0) return new HttpRefusal("route_not_found", "There is no such route. GET /openapi.json lists them.");
+  const allow = methods.flatMap((method) => (method === "GET" ? ["GET", "HEAD"] : [method])).join(", ");
+  return new HttpRefusal("method_not_allowed", `This route takes ${allow}, not ${method}.`, { allow });
+}

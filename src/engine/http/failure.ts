@@ -1,0 +1,33 @@
+import { z } from "@hono/zod-openapi";
+import type { Instance } from "../operate/instances.ts";
+
+export const FailureSchema = z
+  .object({
+    step: z.string().openapi({ description: "As the platform names it; empty when the workflow's own code threw between steps." }),
+    code: z.string(),
+    message: z.string(),
+    attempts: z.int(),
+    behind: z.string().optional().meta({ description: "Where the code threw between steps: the step whose failure it had just heard of." }),
+    at: z.string().optional().meta({ description: "Where the code threw between steps: the step that it named, and that was not begun." }),
+    where: z
+      .string()
+      .optional()
+      .meta({ description: "Where the code threw between steps: the first frame of its stack, with file and line." }),
+    upstream_status: z.int().optional(),
+  })
+  .openapi("Failure");
+
+export function failureView(failure: Instance["error"]): z.infer<typeof FailureSchema> | null {
+  if (failure === null) return null;
+  const { step, behind, at, where, code, message, attempts, upstreamStatus } = failure;
+  return {
+    step,
+    ...(behind !== undefined && { behind }),
+    ...(at !== undefined && { at }),
+    ...(where !== undefined && { where }),
+    code,
+    message,
+    attempts,
+    ...(upstreamStatus !== undefined && { upstream_status: upstreamStatus }),
+  };
+}

@@ -1,0 +1,18 @@
+// The door `millrace/http`: the engine's routes to mount, and what an app's own routes beside them are made of.
+export { BODY_REFUSALS, reasoned } from "./actions.ts";
+export { callerOf, needs } from "./auth.ts";
+export { jsonBody, jsonSchema, parseWith, readBody, readText } from "./body.ts";
+export { type EngineApi, type EngineRoutesOptions, engineRoutes } from "./engine-routes.ts";
+export type { HttpEnv } from "./env.ts";
+export { idempotencyKey, keyHeader } from "./idempotency-key.ts";
+export { invalidRequest } from "./invalid-request.ts";
+export { LIVE, LIVE_SCRIPT } from "./live.ts";
+export { mediaTypeOf, notTaken } from "./media-type.ts";
+export type { Group } from "./openapi-groups.ts";
+export { answerHtml } from "./page-html.ts";
+export { nameQuery, page, pageByName, pageOf, pageQuery, timeCursor, wholeNumber } from "./paging.ts";
+export { documentsProblems, HttpRefusal, PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
+export { ENGINE_PROBLEMS, type Problem, type Problems } from "./problems.ts";
+export { answers } from "./responses.ts";
+export { iso, isoOrNull, timestamp } from "./time.ts";
+export { traceHeadersSchema, traceOf } from "./trace.ts";

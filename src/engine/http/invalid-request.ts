@@ -1,0 +1,8 @@
+import { firstOf } from "../contract/envelope.ts";
+import { type Issue, MillraceError } from "../contract/errors.ts";
+
+/** A request that does not fit its schema. */
+export function invalidRequest(issues: Issue[]): MillraceError {
+  const said = `The request is not valid: ${firstOf(issues, "the body")}. /openapi.json says what the route takes.`;
+  return new MillraceError("invalid_payload", said, { issues });
+}

@@ -1,0 +1,27 @@
+/** A group of the document: the beginnings of the paths that belong to it. */
+export interface Group {
+  name: string;
+  description: string;
+  paths: readonly string[];
+}
+
+/** The groups of the engine's own routes. */
+export const ENGINE_GROUPS: readonly Group[] = [
+  { name: "Commands", paths: ["/v1/commands", "/v1/events"], description: "What is asked for, and what is said to have happened." },
+  { name: "Instances", paths: ["/v1/instances"], description: "What became of it: status, steps, effects, messages; retry and undo." },
+  { name: "Effects", paths: ["/v1/effects"], description: "Outcomes that nobody knows, to be decided by people." },
+  { name: "Approvals", paths: ["/v1/approvals"], description: "Questions that instances ask people." },
+  { name: "Dead letters", paths: ["/v1/dead-letters"], description: "Messages that no consumer could finish." },
+  { name: "Schedules", paths: ["/v1/schedules"], description: "Commands that are due by the clock." },
+  { name: "Tokens", paths: ["/v1/tokens"], description: "Who may call, with which scopes, until when." },
+  { name: "Audit", paths: ["/v1/audit"], description: "Who did what, and why." },
+  { name: "Deployment", paths: ["/"], description: "What this deployment says of itself." },
+];
+
+/** The name of the group that a path belongs to: of those whose beginnings fit, the longest decides. */
+export function tagOf(path: string, groups: readonly Group[]): string {
+  const fitting = groups
+    .flatMap(({ name, paths }) => paths.map((start) => ({ name, start })))
+    .filter(({ start }) => path === start || path.startsWith(start === "/" ? start : `${start}/`));
+  return fitting.reduce((longest, one) => (one.start.length > longest.start.length ? one : longest)).name;
+}

@@ -1,0 +1,89 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { nameBodies } from "./cloud-events.ts";
+import type { HttpEnv } from "./env.ts";
+import { ENGINE_GROUPS, type Group, tagOf } from "./openapi-groups.ts";
+import { problems } from "./problem.ts";
+import { byStatus, ENGINE_PROBLEMS, type Problems } from "./problems.ts";
+import { answers } from "./responses.ts";
+import { commandSchema } from "./routes/commands.ts";
+import { eventSchema } from "./routes/state-events.ts";
+
+const INFO = {
+  title: "Millrace",
+  version: "1",
+  license: { name: "MIT", identifier: "MIT" },
+  description:
+    "An orchestration engine for Cloudflare Workers. Everything under /v1 needs a token, and shows and changes its tenant's data only. Errors are problem details (RFC 9457).",
+};
+
+/** Relative: whoever served the document answers the routes. */
+const SERVERS = [{ url: "/", description: "The deployment that serves this document" }];
+
+const show = createRoute({
+  method: "get",
+  path: "/openapi.json",
+  operationId: "getDocument",
+  summary: "Describe every route",
+  security: [],
+  responses: { 200: answers("OpenAPI 3.1", z.looseObject({ openapi: z.string() })), ...problems() },
+});
+
+/** What the document says beside the routes. */
+interface Beside {
+  /** Groups of the app's own routes. */
+  groups: readonly Group[];
+  problems: Problems;
+  /** Scopes of the app's own. */
+  scopes: readonly string[];
+}
+
+/** The document, generated from the routes of `api` when it is first asked for. */
+export function openApi(api: OpenAPIHono<HttpEnv>, { groups, problems: known, scopes }: Beside) {
+  let document: object | undefined;
+  const named = ["enqueue", "read", "operate", ...scopes, "tokens"].map((scope) => `\`${scope}\``);
+  api.openAPIRegistry.registerComponent("securitySchemes", "bearer", {
+    type: "http",
+    scheme: "bearer",
+    bearerFormat: "mr_<id>_<secret>",
+    description: `A token with the scope the route names: ${named.join(", ")}; \`unattributed\` adds what names no tenant.`,
+  });
+  nameBodies(api, { Command: commandSchema, Event: eventSchema });
+  return new OpenAPIHono<HttpEnv>().openapi(show, (context) => {
+    document ??= documentOf(api, [...ENGINE_GROUPS, ...groups], known);
+    return context.json(document as { openapi: string }, 200);
+  });
+}
+
+interface Operation {
+  tags?: string[];
+  responses: Record<string, object>;
+}
+
+const UNKNOWN_PARAMETER = {
+  description: `\`invalid_payload\`: ${ENGINE_PROBLEMS.invalid_payload.title}`,
+  content: { "application/problem+json": { schema: { $ref: "#/components/schemas/Problem" } } },
+};
+
+function documentOf(api: OpenAPIHono<HttpEnv>, groups: readonly Group[], problems: Problems): object {
+  const document = api.getOpenAPI31Document({
+    openapi: "3.1.0",
+    info: INFO,
+    servers: SERVERS,
+    tags: groups.map(({ name, description }) => ({ name, description })),
+  });
+  codesOf(document).enum = byStatus(problems).map(([code]) => code);
+  for (const [path, item] of Object.entries(document.paths ?? {})) {
+    for (const operation of Object.values(item as Record<string, Operation>)) {
+      operation.tags = [tagOf(path, groups)];
+      // What a query does not know is refused everywhere.
+      if (path.startsWith("/v1/")) operation.responses[422] ??= UNKNOWN_PARAMETER;
+    }
+  }
+  return document;
+}
+
+/** Where the document says what the code of a problem may be. */
+function codesOf(document: object): { enum?: string[] } {
+  const { components } = document as { components: { schemas: { Problem: { properties: { code: object } } } } };
+  return components.schemas.Problem.properties.code;
+}

@@ -1,0 +1,141 @@
+import { z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
+import { isTransient } from "../store/trouble.ts";
+import type { HttpEnv } from "./env.ts";
+import { ENGINE_PROBLEMS, type Problem, type Problems } from "./problems.ts";
+
+/** Where the page about all of them is served. */
+export const PROBLEMS_PATH = "/problems";
+/** How long to stay away when the database is in trouble and named no time itself. */
+const RETRY_AFTER_SECONDS = 5;
+const MAX_LOGGED_CHARACTERS = 500;
+
+export const IssueSchema = z.object({
+  path: z.string().openapi({ description: "Dotted, such as `payload.keyword`; or the name of a header." }),
+  message: z.string(),
+});
+
+export const ProblemSchema = z
+  .object({
+    type: z
+      .string()
+      .openapi({ description: "Where this deployment explains the code: a URI reference.", example: typeOf("invalid_payload") }),
+    title: z.string(),
+    status: z.int(),
+    detail: z.string().openapi({ description: "What happened, and what to do next." }),
+    code: z.string(),
+    retryable: z.boolean().openapi({ description: "True when the same request may succeed later." }),
+    issues: z.array(IssueSchema).optional(),
+    did_you_mean: z.string().optional(),
+    from: z.string().optional().openapi({ description: "For `invalid_transition`: the present state." }),
+    to: z.string().optional(),
+  })
+  .openapi("Problem");
+
+/** An error as its caller reads it. */
+type Answered = z.infer<typeof ProblemSchema>;
+
+/** A request that HTTP itself refuses. */
+export class HttpRefusal extends Error {
+  constructor(
+    readonly code: string,
+    message: string,
+    readonly headers: Record<string, string> = {},
+  ) {
+    super(message);
+  }
+}
+
+/** The problem's type: relative (RFC 9457 allows it), so that it leads to the deployment that answered. */
+function typeOf(code: string): string {
+  return `${PROBLEMS_PATH}#${code}`;
+}
+
+/** What anything thrown looks like to the caller. An error nobody named keeps its words to itself. */
+export function problemOf(error: unknown, problems: Problems): Answered {
+  const { code, message: detail } = namedBy(error, problems) ?? unnamed(error);
+  const { status, title, retryable = false }: Problem = problems[code] ?? ENGINE_PROBLEMS.invariant;
+  const { issues, didYouMean, from, to } = error instanceof MillraceError ? error.detail : {};
+  return {
+    type: typeOf(code),
+    title,
+    status,
+    detail,
+    code,
+    retryable,
+    ...(issues && { issues }),
+    ...(didYouMean && { did_you_mean: didYouMean }),
+    ...(from && { from }),
+    ...(to && { to }),
+  };
+}
+
+/** Answers a thrown error. What is our fault is logged, by code and message only. */
+export function answerProblem(error: unknown, context: Context<HttpEnv>): Response {
+  const problem = problemOf(error, context.var.problems);
+  if (problem.status >= 500) {
+    const { method, path } = context.req;
+    console.error(
+      JSON.stringify({ log: "api", code: problem.code, message: beginning(messageOf(error), MAX_LOGGED_CHARACTERS), method, path }),
+    );
+  }
+  // Through the context, which adds the headers that whoever threw had set on it.
+  return context.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, {
+    "content-type": "application/problem+json",
+    ...headersOf(error, problem),
+  });
+}
+
+/** Documents the problems a route may answer, by their codes in `table`. Every route may fail for reasons of ours, and be asked too often. */
+export function documentsProblems<Table extends typeof ENGINE_PROBLEMS>(table: Table): (...codes: (keyof Table)[]) => Record<never, never> {
+  const of: Problems = table;
+  const content = { "application/problem+json": { schema: ProblemSchema } };
+  const describe = (code: string) => `\`${code}\`: ${of[code]?.title}`;
+  return (...codes) => {
+    const byStatus = Map.groupBy([...(codes as string[]), "rate_limited", "unavailable", "invariant"], (code) => of[code]?.status);
+    return Object.fromEntries([...byStatus].map(([status, same]) => [status, { description: same.map(describe).join(" · "), content }]));
+  };
+}
+
+/** Documents the problems of a route of the engine's own. */
+export const problems = documentsProblems(ENGINE_PROBLEMS);
+
+/** What is said for errors that nobody wrote for the caller's eyes. */
+const UNNAMED = {
+  unavailable: "The database did not answer. Send the same request again in a few seconds: with the same key it is the same work.",
+  config_invalid: "The database lacks a table. Apply the migrations: wrangler d1 migrations apply DB.",
+  invariant: "This is a bug here, not in your request. Report the route and the time as the page under `type` says.",
+} as const satisfies Partial<Record<keyof typeof ENGINE_PROBLEMS, string>>;
+
+/** SQLite's words for a statement that is wrong, whenever it is sent: everything else D1 says is about the moment. */
+const WRONG_STATEMENT = /SQLITE_(ERROR|CONSTRAINT|MISMATCH|RANGE|TOOBIG)/;
+
+function unnamed(error: unknown): { code: string; message: string } {
+  const code = unnamedCode(error);
+  return { code, message: UNNAMED[code] };
+}
+
+function unnamedCode(error: unknown): keyof typeof UNNAMED {
+  if (!(error instanceof Error)) return "invariant";
+  if (error.message.includes("no such table")) return "config_invalid";
+  const databaseTrouble = error.message.startsWith("D1_ERROR") && !WRONG_STATEMENT.test(error.message);
+  return isTransient(error) || databaseTrouble ? "unavailable" : "invariant";
+}
+
+/** The code and the words of our own errors; the engine's also where they come from an object, as plain errors with a code. */
+function namedBy(error: unknown, problems: Problems): { code: string; message: string } | undefined {
+  const code = error instanceof HttpRefusal ? error.code : codeOf(error);
+  return error instanceof Error && code !== undefined && Object.hasOwn(problems, code) ? { code, message: error.message } : undefined;
+}
+
+function headersOf(error: unknown, problem: Answered): Record<string, string> {
+  if (error instanceof HttpRefusal) return error.headers;
+  const delayMs = error instanceof MillraceError ? error.detail.delayMs : undefined;
+  if (problem.status === 503 || problem.status === 429) {
+    return { "retry-after": String(delayMs === undefined ? RETRY_AFTER_SECONDS : Math.ceil(delayMs / 1000)) };
+  }
+  return {};
+}

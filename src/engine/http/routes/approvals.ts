@@ -1,0 +1,124 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type ApprovalRow, decideApproval, getApproval, listApprovals } from "../../operate/approvals.ts";
+import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { jsonBody, readBody } from "../body.ts";
+import type { HttpEnv } from "../env.ts";
+import { page, pageOf, pageQuery } from "../paging.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { iso, isoOrNull, timestamp } from "../time.ts";
+
+const STATES = ["pending", "approved", "rejected"] as const;
+
+const ApprovalSchema = z
+  .object({
+    id: z.string(),
+    instance_id: z.string(),
+    workflow: z.string(),
+    step: z.string(),
+    question: z.string().openapi({ description: "What a yes leads to. Text: never to be shown as HTML." }),
+    details: z.record(z.string(), z.unknown()).nullable().openapi({ description: "What to look at before answering." }),
+    state: z.enum(STATES),
+    otherwise: z.enum(["approve", "reject"]).openapi({ description: "What becomes true if nobody answers until `due_at`." }),
+    due_at: timestamp,
+    decided_by: z.string().nullable().openapi({ description: "The actor who answered; null when nobody did in time, or has yet." }),
+    reason: z.string().nullable(),
+    asked_at: timestamp,
+    decided_at: timestamp.nullable(),
+  })
+  .openapi("Approval");
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/approvals",
+  operationId: "listApprovals",
+  summary: "List questions to people, newest first",
+  ...needs("read"),
+  request: {
+    query: z.strictObject({
+      state: z.enum(STATES).optional(),
+      workflow: z.string().optional(),
+      instance: z.string().optional().openapi({ description: "The id of the instance that asks." }),
+      ...pageQuery,
+    }),
+  },
+  responses: {
+    200: answers("A page of questions", pageOf(ApprovalSchema)),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
+const show = createRoute({
+  method: "get",
+  path: "/v1/approvals/{id}",
+  operationId: "getApproval",
+  summary: "Show a question, and its answer",
+  ...needs("read"),
+  request: { params: z.object({ id: z.string() }) },
+  responses: {
+    200: answers("The question", ApprovalSchema),
+    ...problems("unauthorized", "forbidden", "approval_not_found"),
+  },
+});
+
+const approve = decision("approve", "Say yes: the instance goes on");
+const reject = decision("reject", "Say no: the instance goes on without it");
+
+export function approvals() {
+  return new OpenAPIHono<HttpEnv>()
+    .openapi(list, async (context) =>
+      context.json(page(await listApprovals(context.env, context.var.caller, context.req.valid("query")), approvalView), 200),
+    )
+    .openapi(show, async (context) =>
+      context.json(approvalView(await getApproval(context.env, context.var.caller, context.req.valid("param").id)), 200),
+    )
+    .openapi(approve, async (context) => {
+      const { reason } = await readBody(context.req, reasoned);
+      const { id } = context.req.valid("param");
+      return context.json(decided(await decideApproval(context.env, context.var.caller, id, "approve", reason)), 202);
+    })
+    .openapi(reject, async (context) => {
+      const { reason } = await readBody(context.req, reasoned);
+      const { id } = context.req.valid("param");
+      return context.json(decided(await decideApproval(context.env, context.var.caller, id, "reject", reason)), 202);
+    });
+}
+
+function decision(verb: "approve" | "reject", summary: string) {
+  return createRoute({
+    method: "post",
+    path: `/v1/approvals/{id}/${verb}`,
+    operationId: `${verb}Question`,
+    summary,
+    description: "Each question is answered once, and not after its time: later answers are refused with 409.",
+    ...needs("operate"),
+    request: { params: z.object({ id: z.string() }), body: jsonBody(reasoned) },
+    responses: {
+      202: answers("It is answered; its instance goes on", z.object({ action_id: z.string(), instance_id: z.string() })),
+      ...problems(...BODY_REFUSALS, "approval_not_found", "invalid_transition"),
+    },
+  });
+}
+
+function decided({ actionId, instanceId }: { actionId: string; instanceId: string }) {
+  return { action_id: actionId, instance_id: instanceId };
+}
+
+function approvalView(row: ApprovalRow): z.infer<typeof ApprovalSchema> {
+  return {
+    id: row.id,
+    instance_id: row.instanceId,
+    workflow: row.workflow,
+    step: row.step,
+    question: row.question,
+    details: row.details,
+    state: row.state,
+    otherwise: row.otherwise,
+    due_at: iso(row.dueAt),
+    decided_by: row.decidedBy,
+    reason: row.reason,
+    asked_at: iso(row.askedAt),
+    decided_at: isoOrNull(row.decidedAt),
+  };
+}

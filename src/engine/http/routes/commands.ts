@@ -1,0 +1,172 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { HonoRequest } from "hono";
+import { chosenName } from "../../contract/chosen-name.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { INTAKE_LIMITS } from "../../contract/limits.ts";
+import { type Accepted, type CommandRequest, enqueue } from "../../intake/enqueue.ts";
+import { assertMayAsk } from "../../operate/may-ask.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { BODY_REFUSALS } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { parseWith, readBody } from "../body.ts";
+import {
+  CLOUD_EVENT,
+  CLOUD_EVENT_BATCH,
+  cloudEventHeaders,
+  commandOf,
+  isCloudEvent,
+  isCloudEventBatch,
+  orCloudEvent,
+  orCloudEvents,
+  readCloudEvent,
+} from "../cloud-events.ts";
+import type { HttpEnv } from "../env.ts";
+import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
+import { answerEach, BATCH_LIMITS, itemResult, readItems, requesterOf } from "../items.ts";
+import { notTaken } from "../media-type.ts";
+import { ProblemSchema, problems } from "../problem.ts";
+import { traceHeadersSchema, traceOf } from "../trace.ts";
+
+/** 12 hours: the longest delay that is safe to ask a queue for. */
+const MAX_DELAY_SECONDS = 43_200;
+
+/** What is asked for, where it is no CloudEvent. */
+export const commandSchema = z.strictObject({
+  type: z.string().min(1).max(100).meta({ description: "Which command, such as `content.publish`." }),
+  payload: z.unknown().meta({ description: "What the command's own schema asks for." }),
+  schema_version: z.int().min(1).optional().meta({ description: "The payload's version; default the present one." }),
+  correlation_id: chosenName(200).optional().meta({ description: "The job this belongs to; default a new one." }),
+  causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
+  delay_seconds: z.int().min(0).max(MAX_DELAY_SECONDS).optional(),
+});
+
+const batchItemSchema = commandSchema.extend({
+  idempotency_key: chosenName(MAX_KEY_CHARACTERS).optional(),
+});
+
+const { most, maxBytes } = BATCH_LIMITS;
+/** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
+const batchSchema = z.strictObject({ commands: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most) });
+const unreadBatchSchema = z.strictObject({ commands: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
+
+const acceptedShape = {
+  instance_id: z.string(),
+  replayed: z.boolean().openapi({ description: "True when the same command had been accepted before: nothing new was started." }),
+  correlation_id: z.string(),
+};
+const AcceptedSchema = z.object(acceptedShape).openapi("Accepted");
+const BatchResultSchema = z
+  .union([z.object({ status: z.literal(202), ...acceptedShape }), z.object({ status: z.int(), problem: ProblemSchema })])
+  .openapi("BatchResult");
+
+const acceptOne = createRoute({
+  method: "post",
+  path: "/v1/commands",
+  operationId: "acceptCommand",
+  summary: "Accept a command",
+  description: [
+    "202 means that the command's row is committed: exactly one instance will perform it.",
+    "`Idempotency-Key` names the work; without it the command derives a key from its payload. The same key again answers with the same instance, `replayed`.",
+    "Also takes CloudEvents 1.0, structured (`application/cloudevents+json`) and binary (`ce-` headers, and a body of `application/json` or any `application/…+json`): `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is not, it follows from the payload.",
+  ].join("\n\n"),
+  ...needs("enqueue"),
+  request: {
+    headers: z.object({
+      ...keyHeader("Names the work."),
+      ...cloudEventHeaders,
+      ...traceHeadersSchema,
+    }),
+    body: {
+      required: true,
+      content: orCloudEvent("Command"),
+    },
+  },
+  responses: {
+    202: {
+      description: "Accepted",
+      headers: { Location: { description: "The instance.", schema: { type: "string" } } },
+      content: { "application/json": { schema: AcceptedSchema } },
+    },
+    ...problems(...BODY_REFUSALS, "unknown_message_type", "invalid_envelope", "idempotency_key_reused"),
+  },
+});
+
+const acceptMany = createRoute({
+  method: "post",
+  path: "/v1/commands/batch",
+  operationId: "acceptCommands",
+  summary: "Accept up to 100 commands",
+  description:
+    "Answers each command by itself, in order. Keys go into the items. Also takes CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`), each read as `POST /v1/commands` reads one.",
+  ...needs("enqueue"),
+  request: {
+    headers: z.object(traceHeadersSchema),
+    body: {
+      required: true,
+      content: orCloudEvents(batchSchema, BATCH_LIMITS.most),
+    },
+  },
+  responses: {
+    200: {
+      description: "One result per command, in order",
+      content: { "application/json": { schema: z.object({ results: z.array(BatchResultSchema) }) } },
+    },
+    ...problems(...BODY_REFUSALS),
+  },
+});
+
+export function commands(catalog: Catalog) {
+  return new OpenAPIHono<HttpEnv>()
+    .openapi(acceptOne, async (context) => {
+      const request = await readCommand(context.req);
+      assertMayAsk(catalog, context.var.caller, request.type);
+      const [result] = await enqueue(context.env, catalog, requesterOf(context.var.caller), [request]);
+      if (!result || result instanceof MillraceError) throw result;
+      return context.json(accepted(result), 202, { location: `/v1/instances/${result.instanceId}` });
+    })
+    .openapi(acceptMany, async (context) => {
+      const { env, var: variables, req } = context;
+      const requests = await readItems<CommandRequest>(req, {
+        json: async () => (await readBody(req, unreadBatchSchema, { maxBytes, items: { key: "commands", most } })).commands,
+        read: commandIn,
+        assertMay: (type) => assertMayAsk(catalog, variables.caller, type),
+      });
+      const answers = await answerEach(requests, (asked) => enqueue(env, catalog, requesterOf(variables.caller), asked));
+      return context.json({ results: answers.map((one) => itemResult(one, variables.problems, accepted)) }, 200);
+    });
+}
+
+async function readCommand(request: HonoRequest): Promise<CommandRequest> {
+  const key = idempotencyKey(request.header("idempotency-key"));
+  if (isCloudEventBatch(request))
+    throw notTaken(`${CLOUD_EVENT_BATCH}, which goes to POST /v1/commands/batch`, "application/json", CLOUD_EVENT);
+  const command = isCloudEvent(request)
+    ? commandOf(await readCloudEvent(request))
+    : asRequest(await readBody(request, commandSchema, { maxBytes: INTAKE_LIMITS.maxBytes }));
+  return {
+    ...command,
+    exact: true,
+    idempotencyKey: key ?? command.idempotencyKey,
+    ...traceOf(request),
+  };
+}
+
+function commandIn(item: unknown): CommandRequest {
+  const { idempotency_key, ...command } = parseWith(batchItemSchema, item);
+  return { ...asRequest(command), idempotencyKey: idempotency_key };
+}
+
+function asRequest(command: z.infer<typeof commandSchema>): CommandRequest {
+  return {
+    type: command.type,
+    payload: command.payload,
+    schemaVersion: command.schema_version,
+    correlationId: command.correlation_id,
+    causationId: command.causation_id,
+    delaySeconds: command.delay_seconds,
+  };
+}
+
+function accepted({ instanceId, replayed, correlationId }: Accepted): z.infer<typeof AcceptedSchema> {
+  return { instance_id: instanceId, replayed, correlation_id: correlationId };
+}

@@ -1,0 +1,142 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context } from "hono";
+import { INTAKE_LIMITS } from "../../contract/limits.ts";
+import { type Effect, effectsOf, getInstance, listEffects } from "../../operate/instances.ts";
+import { type Resolution, resolveDoubt } from "../../operate/resolve.ts";
+import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { jsonBody, readBody } from "../body.ts";
+import type { HttpEnv } from "../env.ts";
+import { FailureSchema, failureView } from "../failure.ts";
+import { pageQuery } from "../paging.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { iso, timestamp } from "../time.ts";
+
+const EffectSchema = z
+  .object({
+    key: z.string().openapi({ description: "Names the effect in `POST /v1/effects/{key}/…`." }),
+    instance_id: z.string(),
+    step: z.string(),
+    item: z.string().openapi({ description: "Tells parallel calls of one step apart; empty for a step that runs once." }),
+    generation: z.int().openapi({ description: "Grows only when an operator asks for the effect again." }),
+    class: z.enum(["commit", "keyed", "lookup", "natural", "once"]),
+    state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
+    epoch: z.int(),
+    input: z.string().nullable().openapi({ description: "What was sent, cut to 4 KB; kept for `lookup` and `once` effects only." }),
+    output: z.unknown().meta({ description: "The recorded output; null for none, and for one that is kept elsewhere (`output_ref`)." }),
+    output_ref: z.string().nullable().openapi({ description: "Where a large output is kept." }),
+    error: FailureSchema.nullable(),
+    updated_at: timestamp,
+  })
+  .openapi("Effect");
+
+const EffectsSchema = z.object({ items: z.array(EffectSchema) });
+const ResolvedSchema = z.object({ action_id: z.string(), instance_id: z.string() }).openapi("Resolved");
+const confirmSchema = reasoned.extend({
+  output: z
+    .unknown()
+    .refine(
+      (output) => output !== undefined,
+      "is missing: say what the effect answered, because the step returns it; null where it answers nothing",
+    )
+    .meta({ description: "What the effect answered: the step returns it. Null where it answers nothing." }),
+});
+
+const listOfInstance = createRoute({
+  method: "get",
+  path: "/v1/instances/{id}/effects",
+  operationId: "listEffects",
+  summary: "List an instance's guarded effects",
+  ...needs("read"),
+  request: { params: z.object({ id: z.string() }) },
+  responses: {
+    200: answers("Its effects, in the order of its steps", EffectsSchema),
+    ...problems("unauthorized", "forbidden", "instance_not_found"),
+  },
+});
+
+const listInDoubt = createRoute({
+  method: "get",
+  path: "/v1/effects",
+  operationId: "listEffectsInDoubt",
+  summary: "List the effects nobody knows the outcome of, oldest first",
+  description: "No cursor: resolving the first ones brings up the next.",
+  ...needs("read"),
+  request: { query: z.strictObject({ state: z.literal("in_doubt").default("in_doubt"), limit: pageQuery.limit }) },
+  responses: {
+    200: answers("Effects in doubt", EffectsSchema),
+    ...problems("unauthorized", "forbidden", "invalid_payload"),
+  },
+});
+
+const confirm = resolution("confirm", "It happened, with this output", confirmSchema);
+const reject = resolution("reject", "It did not happen: run it", reasoned);
+const retry = resolution("retry", "Run it again, knowing that it may happen twice", reasoned);
+
+export function effects() {
+  return new OpenAPIHono<HttpEnv>()
+    .openapi(listOfInstance, async (context) => {
+      const { id } = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
+      return context.json({ items: (await effectsOf(context.env, context.var.caller, id)).map(effectView) }, 200);
+    })
+    .openapi(listInDoubt, async (context) => {
+      const found = await listEffects(context.env, context.var.caller, context.req.valid("query"));
+      return context.json({ items: found.map(effectView) }, 200);
+    })
+    .openapi(confirm, async (context) => {
+      const { reason, output } = await readBody(context.req, confirmSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
+      return context.json(await resolve(context, context.req.valid("param").key, { verb: "confirm", output }, reason), 202);
+    })
+    .openapi(reject, async (context) => {
+      const { reason } = await readBody(context.req, reasoned);
+      return context.json(await resolve(context, context.req.valid("param").key, { verb: "reject" }, reason), 202);
+    })
+    .openapi(retry, async (context) => {
+      const { reason } = await readBody(context.req, reasoned);
+      return context.json(await resolve(context, context.req.valid("param").key, { verb: "retry_anyway" }, reason), 202);
+    });
+}
+
+function resolution<Verb extends string>(verb: Verb, summary: string, body: z.ZodType) {
+  return createRoute({
+    method: "post",
+    path: `/v1/effects/{key}/${verb}`,
+    operationId: `${verb}Effect`,
+    summary,
+    ...needs("operate"),
+    request: { params: z.object({ key: z.string() }), body: jsonBody(body) },
+    responses: {
+      202: answers("The doubt is resolved; its instance goes on", ResolvedSchema),
+      ...problems(...BODY_REFUSALS, "effect_not_found", "invalid_transition"),
+    },
+  });
+}
+
+async function resolve(
+  context: Context<HttpEnv>,
+  key: string,
+  resolution: Resolution,
+  reason: string,
+): Promise<z.infer<typeof ResolvedSchema>> {
+  const { actionId, instanceId } = await resolveDoubt(context.env, context.var.caller, key, resolution, reason);
+  return { action_id: actionId, instance_id: instanceId };
+}
+
+function effectView(effect: Effect): z.infer<typeof EffectSchema> {
+  return {
+    key: effect.key,
+    instance_id: effect.instanceId,
+    step: effect.step,
+    item: effect.item,
+    generation: effect.generation,
+    class: effect.class as z.infer<typeof EffectSchema>["class"],
+    state: effect.state as z.infer<typeof EffectSchema>["state"],
+    epoch: effect.epoch,
+    input: effect.input,
+    output: effect.output === null ? null : JSON.parse(effect.output),
+    output_ref: effect.outputRef,
+    error: failureView(effect.error),
+    updated_at: iso(effect.updatedAt),
+  };
+}

@@ -1,0 +1,57 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { type EmittedMessage, getInstance, messagesOf } from "../../operate/instances.ts";
+import { needs } from "../auth.ts";
+import type { HttpEnv } from "../env.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { timestamp } from "../time.ts";
+
+/** An envelope, which has its own words, with the step it came from before it. */
+const EmittedMessageSchema = z
+  .looseObject({
+    step: z.string(),
+    confirmed: z
+      .boolean()
+      .openapi({ description: "True once its consumer has taken it, also as a dead letter: GET /v1/dead-letters lists those." }),
+    schema_version: z.int(),
+    message_type: z.string(),
+    kind: z.enum(["command", "event"]),
+    correlation_id: z.string(),
+    causation_id: z.string(),
+    idempotency_key: z.string(),
+    subject: z.string(),
+    created_at: timestamp,
+    payload_inline: z.unknown().optional(),
+    payload_ref: z.string().optional(),
+  })
+  .openapi("EmittedMessage");
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/instances/{id}/events",
+  operationId: "listEmittedMessages",
+  summary: "List the messages an instance's steps emitted",
+  ...needs("read"),
+  request: {
+    params: z.object({ id: z.string() }),
+    query: z.strictObject({ payload: z.enum(["true", "false"]).default("false").openapi({ description: "True shows payloads too." }) }),
+  },
+  responses: {
+    200: answers("Its messages, in the order of its steps", z.object({ items: z.array(EmittedMessageSchema) })),
+    ...problems("unauthorized", "forbidden", "instance_not_found", "invalid_payload"),
+  },
+});
+
+export function events() {
+  return new OpenAPIHono<HttpEnv>().openapi(list, async (context) => {
+    const { id } = await getInstance(context.env, context.var.caller, context.req.valid("param").id);
+    const withPayload = context.req.valid("query").payload === "true";
+    const messages = await messagesOf(context.env, context.var.caller, id);
+    return context.json({ items: messages.map((message) => messageView(message, withPayload)) }, 200);
+  });
+}
+
+function messageView({ step, confirmed, envelope }: EmittedMessage, withPayload: boolean): z.infer<typeof EmittedMessageSchema> {
+  const { payload_inline, payload_ref, ...rest } = envelope;
+  return { step, confirmed, ...rest, ...(withPayload && { payload_inline, payload_ref }) };
+}

@@ -1,0 +1,32 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { keeperAge } from "../../keeper/client.ts";
+import { pingDatabase } from "../../operate/health.ts";
+import type { HttpEnv } from "../env.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+
+const HealthSchema = z.object({
+  ok: z.literal(true),
+  keeper_seconds: z.int().nullable().openapi({
+    description:
+      "Seconds since the keeper last looked for what needs repair: some ten on a healthy deployment. Null when its clock stood still, and was started now.",
+  }),
+});
+
+const healthz = createRoute({
+  method: "get",
+  path: "/healthz",
+  operationId: "getHealth",
+  summary: "Say whether this deployment and its database answer",
+  security: [],
+  responses: { 200: answers("Both do", HealthSchema), ...problems() },
+});
+
+export function health() {
+  return new OpenAPIHono<HttpEnv>().openapi(healthz, async (context) => {
+    await pingDatabase(context.env);
+    context.header("cache-control", "no-store");
+    const ageMs = await keeperAge(context.env);
+    return context.json({ ok: true as const, keeper_seconds: ageMs === null ? null : Math.round(ageMs / 1000) }, 200);
+  });
+}

@@ -1,0 +1,169 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { HonoRequest } from "hono";
+import { chosenName } from "../../contract/chosen-name.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { INTAKE_LIMITS } from "../../contract/limits.ts";
+import { type EventRequest, type Stated, stateEvents } from "../../intake/state.ts";
+import { assertMayState } from "../../operate/may-ask.ts";
+import type { Catalog } from "../../topology/catalog.ts";
+import { BODY_REFUSALS } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { parseWith, readBody } from "../body.ts";
+import {
+  CLOUD_EVENT,
+  CLOUD_EVENT_BATCH,
+  cloudEventHeaders,
+  commandOf,
+  isCloudEvent,
+  isCloudEventBatch,
+  orCloudEvent,
+  orCloudEvents,
+  readCloudEvent,
+} from "../cloud-events.ts";
+import type { HttpEnv } from "../env.ts";
+import { idempotencyKey, keyHeader, MAX_KEY_CHARACTERS } from "../idempotency-key.ts";
+import { invalidRequest } from "../invalid-request.ts";
+import { answerEach, BATCH_LIMITS, itemResult, readItems, requesterOf } from "../items.ts";
+import { notTaken } from "../media-type.ts";
+import { ProblemSchema, problems } from "../problem.ts";
+import { traceHeadersSchema, traceOf } from "../trace.ts";
+
+/** What happened, where it is no CloudEvent. */
+export const eventSchema = z.strictObject({
+  type: z
+    .string()
+    .min(1)
+    .max(100)
+    .meta({ description: "What happened, such as `order.delivered`: a type that is open to the outside world." }),
+  payload: z.unknown().meta({ description: "What the event's own schema asks for." }),
+  schema_version: z.int().min(1).optional().meta({ description: "The payload's version; default the present one." }),
+  correlation_id: chosenName(200).optional().meta({ description: "The job this belongs to; default a new one, which has the event's id." }),
+  causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
+});
+
+const batchItemSchema = eventSchema.extend({
+  idempotency_key: chosenName(MAX_KEY_CHARACTERS).meta({ description: "Names the event among those of its type." }),
+});
+
+const { most, maxBytes } = BATCH_LIMITS;
+/** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
+const batchSchema = z.strictObject({ events: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most) });
+const unreadBatchSchema = z.strictObject({ events: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
+
+const statedShape = {
+  event_id: z.string().openapi({ description: "The event's own name: what follows from it has it as `causation_id`." }),
+  replayed: z.boolean().openapi({ description: "True when the same event had been taken before: nothing new follows." }),
+  correlation_id: z.string().openapi({ description: "GET /v1/instances?correlation= lists what follows." }),
+};
+const StatedSchema = z.object(statedShape).openapi("Stated");
+const StatedResultSchema = z
+  .union([z.object({ status: z.literal(202), ...statedShape }), z.object({ status: z.int(), problem: ProblemSchema })])
+  .openapi("StatedResult");
+
+const stateOne = createRoute({
+  method: "post",
+  path: "/v1/events",
+  operationId: "stateEvent",
+  summary: "State an event",
+  description: [
+    "Something happened outside: 202 means that this is committed. It then goes the way of every event: it wakes the instances that wait for it, starts workflows, sends commands. There is no instance of its own.",
+    "`Idempotency-Key` names the event among those of its type, and is asked for: the same key again answers with the same event, `replayed`; with another payload it is refused.",
+    "Takes types that are declared open (`door`), no others. Tenant and source come from the token, the subject from the payload.",
+    "Also takes CloudEvents 1.0, structured and binary: `data` is the payload, and without a header `source` and `id` together are the key. `correlationid`, `causationid`, `traceparent` and `tracestate` are read; `subject` is not.",
+  ].join("\n\n"),
+  ...needs("enqueue"),
+  request: {
+    headers: z.object({
+      ...keyHeader("Names the event: needed unless it is a CloudEvent."),
+      ...cloudEventHeaders,
+      ...traceHeadersSchema,
+    }),
+    body: {
+      required: true,
+      content: orCloudEvent("Event"),
+    },
+  },
+  responses: {
+    202: { description: "Taken", content: { "application/json": { schema: StatedSchema } } },
+    ...problems(...BODY_REFUSALS, "unknown_message_type", "invalid_envelope", "idempotency_key_reused"),
+  },
+});
+
+const stateMany = createRoute({
+  method: "post",
+  path: "/v1/events/batch",
+  operationId: "stateEvents",
+  summary: "State up to 100 events",
+  description:
+    "Answers each event by itself, in order. Each item has its `idempotency_key`. Also takes CloudEvents 1.0 in batched mode (`application/cloudevents-batch+json`).",
+  ...needs("enqueue"),
+  request: {
+    headers: z.object(traceHeadersSchema),
+    body: { required: true, content: orCloudEvents(batchSchema, BATCH_LIMITS.most) },
+  },
+  responses: {
+    200: {
+      description: "One result per event, in order",
+      content: { "application/json": { schema: z.object({ results: z.array(StatedResultSchema) }) } },
+    },
+    ...problems(...BODY_REFUSALS),
+  },
+});
+
+/** The door for what happened outside. */
+export function statedEvents(catalog: Catalog) {
+  return new OpenAPIHono<HttpEnv>()
+    .openapi(stateOne, async ({ env, req, var: { caller }, json }) => {
+      const event = await readEvent(req);
+      assertMayState(catalog, caller, event.type);
+      const [result] = await stateEvents(env, catalog, requesterOf(caller), [event]);
+      if (!result || result instanceof MillraceError) throw result;
+      return json(stated(result), 202);
+    })
+    .openapi(stateMany, async ({ env, req, var: { caller, problems: known }, json }) => {
+      const events = await readItems<EventRequest>(req, {
+        json: async () => (await readBody(req, unreadBatchSchema, { maxBytes, items: { key: "events", most } })).events,
+        read: eventIn,
+        assertMay: (type) => assertMayState(catalog, caller, type),
+      });
+      const answers = await answerEach(events, (asked) => stateEvents(env, catalog, requesterOf(caller), asked));
+      return json({ results: answers.map((one) => itemResult(one, known, stated)) }, 200);
+    });
+}
+
+async function readEvent(request: HonoRequest): Promise<EventRequest> {
+  const header = idempotencyKey(request.header("idempotency-key"));
+  if (isCloudEventBatch(request))
+    throw notTaken(`${CLOUD_EVENT_BATCH}, which goes to POST /v1/events/batch`, "application/json", CLOUD_EVENT);
+  if (isCloudEvent(request)) {
+    const event = commandOf(await readCloudEvent(request));
+    return { ...event, exact: true, idempotencyKey: header ?? event.idempotencyKey, ...traceOf(request) };
+  }
+  const event = await readBody(request, eventSchema, { maxBytes: INTAKE_LIMITS.maxBytes });
+  if (header !== undefined) return { ...asRequest(event), exact: true, idempotencyKey: header, ...traceOf(request) };
+  throw invalidRequest([
+    {
+      path: "Idempotency-Key",
+      message: "is missing: name the event, such as by the id that its source gave it, so that a repeat is known",
+    },
+  ]);
+}
+
+function eventIn(item: unknown): EventRequest {
+  const { idempotency_key, ...event } = parseWith(batchItemSchema, item);
+  return { ...asRequest(event), idempotencyKey: idempotency_key };
+}
+
+function asRequest(event: z.infer<typeof eventSchema>): Omit<EventRequest, "idempotencyKey"> {
+  return {
+    type: event.type,
+    payload: event.payload,
+    schemaVersion: event.schema_version,
+    correlationId: event.correlation_id,
+    causationId: event.causation_id,
+  };
+}
+
+function stated({ eventId, replayed, correlationId }: Stated): z.infer<typeof StatedSchema> {
+  return { event_id: eventId, replayed, correlation_id: correlationId };
+}

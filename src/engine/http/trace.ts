@@ -1,0 +1,15 @@
+import { z } from "@hono/zod-openapi";
+import type { HonoRequest } from "hono";
+import type { SaidTrace } from "../contract/trace.ts";
+
+/** The headers of a request from which work follows. */
+export const traceHeadersSchema = {
+  traceparent: z.string().optional().openapi({ description: "W3C trace context; carried on to everything that follows." }),
+  tracestate: z.string().optional().openapi({ description: "Handed on with `traceparent`; up to 512 characters." }),
+};
+
+/** The trace that a request belongs to; undefined when it says nothing of one. */
+export function traceOf(request: HonoRequest): SaidTrace | undefined {
+  const traceparent = request.header("traceparent");
+  return traceparent === undefined ? undefined : { traceparent, tracestate: request.header("tracestate") };
+}

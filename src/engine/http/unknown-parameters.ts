@@ -1,0 +1,70 @@
+import type { OpenAPIHono } from "@hono/zod-openapi";
+import type { MiddlewareHandler } from "hono";
+import { matchedRoutes } from "hono/route";
+import type { Issue } from "../contract/errors.ts";
+import { unknownField } from "../contract/known-fields.ts";
+import { beginning } from "../contract/text.ts";
+import type { HttpEnv } from "./env.ts";
+import { invalidRequest } from "./invalid-request.ts";
+
+/**
+ * Refuses what the query of a route does not know: whoever misspells a filter would be answered as if there were none. An address that is
+ * not percent-encoded UTF-8 is refused as well, because it would be read as another one's. Errors: `invalid_payload`.
+ */
+export function refuseParameters(api: OpenAPIHono<HttpEnv>): MiddlewareHandler<HttpEnv> {
+  let parameters: ReadonlyMap<string, readonly string[]> | undefined;
+  return async (context, next) => {
+    const { pathname, search, searchParams } = new URL(context.req.url);
+    const unreadable = [...unreadablePath(pathname), ...unreadableValues(search)];
+    if (unreadable.length > 0) throw invalidRequest(unreadable.slice(0, 50));
+    const sent = [...searchParams.keys()];
+    if (sent.length > 0) {
+      parameters ??= parametersOf(api);
+      const method = context.req.method === "HEAD" ? "GET" : context.req.method;
+      const known = matchedRoutes(context)
+        .map(({ path }) => parameters?.get(`${method} ${path}`))
+        .find((one) => one !== undefined);
+      const unknown = sent.filter((name) => known && !known.includes(name));
+      if (known && unknown.length > 0) throw invalidRequest(unknown.slice(0, 50).map((name) => unknownField([name], known)));
+    }
+    await next();
+  };
+}
+
+const NOT_ENCODED = "is not percent-encoded UTF-8: send the character % itself as %25";
+
+function unreadablePath(pathname: string): Issue[] {
+  return decoded(pathname) === undefined ? [{ path: "path", message: NOT_ENCODED }] : [];
+}
+
+/** Of a query, as it was sent: the parsed one has had every fault replaced. */
+function unreadableValues(search: string): Issue[] {
+  return search
+    .slice(1)
+    .split("&")
+    .flatMap((pair) => {
+      const text = decoded(pair);
+      if (text !== undefined && !text.includes("\0")) return [];
+      const path = beginning(pair.split("=")[0] ?? "", 64);
+      return [{ path, message: text === undefined ? NOT_ENCODED : "contains the character NUL: remove it" }];
+    });
+}
+
+function decoded(text: string): string | undefined {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** What each route's query knows, by its method and its path as the router writes it. */
+function parametersOf(api: OpenAPIHono<HttpEnv>): ReadonlyMap<string, readonly string[]> {
+  const routes = api.openAPIRegistry.definitions.flatMap((one) => (one.type === "route" ? [one.route] : []));
+  return new Map(
+    routes.map(({ method, path, request }) => [
+      `${method.toUpperCase()} ${path.replaceAll(/\{(\w+)\}/g, ":$1")}`,
+      Object.keys((request?.query as { shape?: object } | undefined)?.shape ?? {}),
+    ]),
+  );
+}
