@@ -1,9 +1,10 @@
-import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type Accepted, type CommandRequest, type Envelope, enqueue, instanceId as instanceIdOf, MillraceError } from "millrace";
+import type { CrashPoint, Settled } from "millrace/testing";
+import * as testing from "millrace/testing";
 import { keeperOf } from "millrace/worker";
 import { inject } from "vitest";
-import type { CrashPoint } from "../../src/engine/contract/crash-points.ts";
 import type { ProbeStep } from "../probe/messages.ts";
 import worker, { app } from "../probe/worker.ts";
 import { passes } from "../probe/workflows.ts";
@@ -99,52 +100,21 @@ export async function restarted(instanceId: string): Promise<string> {
   return ended();
 }
 
-/** Lets the code die at a crash point, once. Answers whether it did. In a run's code it is a run of the test's own that dies, by its name or id: what other tests left under way must not die in its place. */
-export function dieAt(point: CrashPoint, whose?: string): { died: () => boolean } {
-  const death = new Error(`Died at ${point}.`);
-  death.name = "SimulatedDeath";
-  return failAt(point, death, whose);
-}
+/** Lets the code die at a crash point, once; in a run's code that is a run of the test's own, by its name or id. */
+export const dieAt = (point: CrashPoint, whose?: string) => testing.dieAt(point, idsOf(whose));
 
 /** Throws at a crash point, once. */
-export function failAt(point: CrashPoint, error: Error, whose?: string): { died: () => boolean } {
-  let died = false;
-  const isMeant = meant(whose);
-  globalThis.millraceCrashPoint = (at, by) => {
-    if (at !== point || died || !isMeant(by)) return;
-    died = true;
-    throw error;
-  };
-  return { died: () => died };
-}
+export const failAt = (point: CrashPoint, error: Error, whose?: string) => testing.failAt(point, error, idsOf(whose));
 
-/** Holds the code at a crash point, once, until it is released: a process that is paused for a while. It polls, because a promise must not cross from one request into another. */
-export function pauseAt(point: CrashPoint, whose?: string): { reached: () => boolean; release: () => void } {
-  let reached = false;
-  let released = false;
-  const isMeant = meant(whose);
-  globalThis.millraceCrashPoint = async (at, by) => {
-    if (at !== point || reached || !isMeant(by)) return;
-    reached = true;
-    while (!released) await scheduler.wait(10);
-  };
-  return { reached: () => reached, release: () => (released = true) };
-}
+/** Holds the code at a crash point, once, until it is released. */
+export const pauseAt = (point: CrashPoint, whose?: string) => testing.pauseAt(point, idsOf(whose));
 
-function meant(whose?: string): (instanceId?: string) => boolean {
-  const ids = whose === undefined ? [] : [whose, ...["probe", "lab"].map((workflow) => instanceIdOf(tenant.tenantId, workflow, whose))];
-  return (instanceId) => (instanceId === undefined ? whose === undefined : ids.includes(instanceId));
+function idsOf(whose: string | undefined): string[] | undefined {
+  return whose === undefined ? undefined : [whose, ...["probe", "lab"].map((workflow) => instanceIdOf(tenant.tenantId, workflow, whose))];
 }
 
 /** Makes everything the keeper looks after due now, and lets it do a round. */
-export async function keeperRound(): Promise<void> {
-  await env.DB.batch([
-    env.DB.prepare("UPDATE instances SET check_at = 0 WHERE check_at IS NOT NULL"),
-    env.DB.prepare("UPDATE outbox SET due_at = 0"),
-    env.DB.prepare("UPDATE actions SET due_at = 0 WHERE applied_at IS NULL"),
-  ]);
-  await keeperOf(probeEnv).round();
-}
+export const keeperRound = () => testing.keeperRound(probeEnv);
 
 /** Brings the order of rows in line with their age, where a test has aged some: the walk to what is old ends at the first young row. */
 export async function oldFirst(): Promise<void> {
@@ -177,38 +147,10 @@ export async function envelopeOf(instanceId: string): Promise<Envelope> {
   return JSON.parse(row?.envelope ?? "null");
 }
 
-/** How a batch was settled. */
-interface Settled {
-  acked: number;
-  retried: number;
-}
-
 /** Hands a batch to the Worker's queue handler and answers how each message was settled. */
 export function deliver(queue: string, bodies: unknown[], attempts = 1): Promise<Settled> {
-  return deliverTo(async (batch, ctx) => worker.queue?.(batch, probeEnv as unknown as Env, ctx), queue, bodies, attempts);
-}
-
-/** The same for a consumer of the test's own. Every delivery has an id of its own, as copies of one message have on the platform. */
-export async function deliverTo(
-  consume: (batch: MessageBatch, ctx: ExecutionContext) => Promise<unknown>,
-  queue: string,
-  bodies: unknown[],
-  attempts = 1,
-): Promise<Settled> {
-  const batch = createMessageBatch(
-    queue,
-    bodies.map((body) => ({ id: crypto.randomUUID(), timestamp: new Date(), attempts, body })),
-  );
-  const ctx = createExecutionContext();
-  await consume(batch, ctx);
-  const result = await getQueueResult(batch, ctx);
-  return {
-    acked: result.ackAll ? bodies.length : result.explicitAcks.length,
-    retried: result.retryBatch.retry ? bodies.length : result.retryMessages.length,
-  };
+  return testing.deliverTo(async (batch, ctx) => worker.queue?.(batch, probeEnv as unknown as Env, ctx), queue, bodies, attempts);
 }
 
 /** A claim that ran out, as after a killed process. */
-export async function expireLeases(instanceId: string): Promise<void> {
-  await env.DB.prepare("UPDATE inbox SET lease_until = 0 WHERE instance_id = ?1 AND state = 'claimed'").bind(instanceId).run();
-}
+export const expireLeases = (instanceId: string) => testing.expireLeases(probeEnv, instanceId);

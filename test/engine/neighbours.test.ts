@@ -1,12 +1,13 @@
 import { env } from "cloudflare:workers";
 import { call, fingerprintOf, on, project, type Route, sendEach } from "millrace";
+import { deliverTo } from "millrace/testing";
 import { catalog, dispatch } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { ProbeFollow, ProbeRouted } from "../probe/messages.ts";
 import { routedRow } from "../probe/routing.ts";
 import { app } from "../probe/worker.ts";
 import { followProbe } from "../probe/workflows.ts";
-import { deliver, deliverTo, envelopeOf, event, fresh, probeEnv, reaches, rows, start, until } from "./harness.ts";
+import { deliver, envelopeOf, event, fresh, probeEnv, reaches, rows, start, until } from "./harness.ts";
 
 /** A consumer of `probe-events` with routes of the test's own. */
 function routed(...routes: Route[]) {

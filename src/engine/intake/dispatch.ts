@@ -16,7 +16,7 @@ export function dispatch(catalog: Catalog): (batch: MessageBatch, env: EngineEnv
     const consumer = byQueue.get(batch.queue);
     if (consumer) return consumer.handle(batch, env);
     const error =
-      "No message that the catalog knows travels on this queue: its messages go back to it. Add the workflow to src/workflows/index.ts, or take the consumer out of wrangler.jsonc.";
+      "No message that the catalog knows travels on this queue: its messages go back to it. Add the workflow to the catalog, or take the consumer out of wrangler.jsonc.";
     console.error(JSON.stringify({ log: "config_invalid", queue: batch.queue, error }));
     batch.retryAll({ delaySeconds: 60 });
   };
