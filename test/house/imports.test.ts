@@ -61,6 +61,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/topology",
     "engine/keeper",
   ],
+  "engine/testing": ["engine/contract", "engine/keeper"],
   // The app is the engine's first customer: it enters by the doors, as an npm user would.
   messages: ["engine", "facts"],
   facts: ["engine"],
@@ -183,6 +184,18 @@ it("the Worker of the engine's tests is built from the doors alone, as a user's 
   const probe = join(ROOT, "test/probe");
   const files = readdirSync(probe).filter((name) => name.endsWith(".ts"));
   expect(files.filter((file) => /"[^"]*\/src\//.test(readFileSync(join(probe, file), "utf8")))).toEqual([]);
+});
+
+it("no sentence of the engine names a file of the app, or a route that is not the engine's", () => {
+  const files = readdirSync(join(SRC, "engine"), { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
+  const texts = files.map((file) => ({ file, text: readFileSync(join(SRC, "engine", file), "utf8") }));
+  const own = new Set(texts.flatMap(({ text }) => [...text.matchAll(/path: [`"](\/v1\/[a-z-]+)/g)].map(([, path]) => path)));
+  expect(own.size).toBeGreaterThan(5);
+  const named = texts.flatMap(({ file, text }) =>
+    [...text.matchAll(/(\/v1\/[a-z-]+)|\bsrc\/\w+/g)].map(([said, path]) => ({ file, said, path })),
+  );
+  const foreign = named.filter(({ path }) => path === undefined || !own.has(path));
+  expect(foreign.map(({ file, said }) => `engine/${file} names ${said}, which is the app's.`)).toEqual([]);
 });
 
 it("nothing imports worker.ts, which wires everything together", () => {

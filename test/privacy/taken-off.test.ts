@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
+import { batch, newTrace, sql } from "millrace";
 import { expect, it } from "vitest";
 import { writeContacts } from "../../src/contacts/contact.ts";
 import { pseudonymOf } from "../../src/contacts/forgotten.ts";
-import { batch, newTrace, sql } from "millrace";
 import { contactBookOf } from "../../src/objects/contact-books.ts";
 import { takeOff } from "../../src/privacy/forget.ts";
 import { fresh, type Json } from "../api/client.ts";

@@ -46,7 +46,7 @@ interface Definition<Payload, Type extends string> {
 export interface Door {
   /** The scope that a token needs; null: none will do, and only the deployment's own code says it. */
   readonly scope: string | null;
-  /** The route that is made for it, such as `POST /v1/rebuilds`. */
+  /** The route that is made for it: its method and path. */
   readonly route: string;
 }
 

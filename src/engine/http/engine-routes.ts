@@ -45,7 +45,7 @@ export interface EngineRoutesOptions {
   verbs?: readonly string[];
   /** Beginnings of its paths outside /v1 that know their callers: no address is counted for them. */
   knowsCallers?: readonly string[];
-  /** What names the work of those of its POSTs that take no `Idempotency-Key`: `"POST /v1/facts": "`fact_id` names each fact"`. */
+  /** What names the work of its routes that take no `Idempotency-Key`, by method and path. */
   namedBy?: Readonly<Record<string, string>>;
 }
 
