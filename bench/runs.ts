@@ -1,11 +1,8 @@
-import { address } from "../src/engine/contract/address.ts";
-import { rowChunks } from "../src/engine/contract/sql.ts";
-import { newTrace } from "../src/engine/contract/trace.ts";
-import { type Catalog, type EngineEnv, enqueue, MillraceError } from "../src/engine/index.ts";
+import { batch, type EngineEnv, enqueue, MillraceError, newTrace, rowChunks } from "millrace";
+import { address, type Catalog } from "millrace/worker";
 import { acceptance } from "../src/engine/intake/accept.ts";
 import { startInstances } from "../src/engine/intake/start.ts";
 import { insertAccepted } from "../src/engine/store/instances/accept.ts";
-import { batch } from "../src/engine/store/retry.ts";
 import { ended, RunGuarded } from "./workflows.ts";
 
 export interface BenchEnv extends EngineEnv {

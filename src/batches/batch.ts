@@ -1,15 +1,5 @@
-import {
-  fragment,
-  hasInstance,
-  instanceOf,
-  keysetPage,
-  now,
-  type Page,
-  type PageRequest,
-  query,
-  type Statement,
-  sql,
-} from "../engine/index.ts";
+import { fragment, now, query, type Statement, sql } from "millrace";
+import { hasInstance, instanceOf, keysetPage, type Page, type PageRequest } from "millrace/operate";
 import type { Format, Layout } from "./layout.ts";
 
 export const OPERATIONS = ["import", "export", "reconcile"] as const;

@@ -1,4 +1,5 @@
-import { applied, audit, beginning, codeOf, MillraceError, namedBatch, type Operator, retryInstance } from "../engine/index.ts";
+import { beginning, codeOf, MillraceError, namedBatch } from "millrace";
+import { applied, audit, type Operator, retryInstance } from "millrace/operate";
 import { type Batch, findBatch, markCancelled } from "./batch.ts";
 
 /**

@@ -1,4 +1,6 @@
-import { batch as atomic, hasInstance, now, query, type Retention, sql } from "../engine/index.ts";
+import { batch as atomic, now, query, sql } from "millrace";
+import { hasInstance } from "millrace/operate";
+import type { Retention } from "millrace/worker";
 import { batchFolder } from "./file.ts";
 import { forgetSomeKeys } from "./seen.ts";
 

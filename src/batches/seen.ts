@@ -1,4 +1,4 @@
-import { among, query, type Statement, sql } from "../engine/index.ts";
+import { among, query, type Statement, sql } from "millrace";
 
 interface Owner {
   tenantId: string;

@@ -1,4 +1,4 @@
-import { fragment, MillraceError, namedBatch, now, sql } from "../engine/index.ts";
+import { fragment, MillraceError, namedBatch, now, sql } from "millrace";
 
 /** What one tenant may upload in 24 hours. */
 const MAX_DAILY_BYTES = 20 * 1024 ** 3;

@@ -1,15 +1,5 @@
-import {
-  audit,
-  type Duration,
-  fragment,
-  MillraceError,
-  namedBatch,
-  notRetryable,
-  now,
-  query,
-  type Statement,
-  sql,
-} from "../engine/index.ts";
+import { type Duration, fragment, MillraceError, namedBatch, notRetryable, now, query, type Statement, sql } from "millrace";
+import { audit } from "millrace/operate";
 
 /** What people allow a brand. */
 export interface BrandSettings {

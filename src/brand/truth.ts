@@ -1,4 +1,5 @@
-import { followersOf, query, sql, statusesOf } from "../engine/index.ts";
+import { query, sql } from "millrace";
+import { followersOf, statusesOf } from "millrace/operate";
 import { FRESH_MS } from "./decide.ts";
 import type { ArticleState, KnownArticle } from "./state.ts";
 

@@ -1,6 +1,5 @@
-import { fragment, now, query, type Statement, sql } from "millrace";
+import { among, fragment, now, query, type Statement, sql } from "millrace";
 import * as z from "zod";
-import { among, fragment, now, query, type Statement, sql } from "../engine/index.ts";
 
 /** Characters of a contact's id, of a property's text, and of a name. */
 export const MAX_ID_CHARACTERS = 200;

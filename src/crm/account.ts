@@ -1,4 +1,4 @@
-import { type MillraceError, namedBatch, notRetryable, now, retryAfter, type Statement, sql } from "../engine/index.ts";
+import { type MillraceError, namedBatch, notRetryable, now, retryAfter, type Statement, sql } from "millrace";
 import { type CrmAccountVars, linkAccount } from "../providers/crm-account.ts";
 
 /** The account that a tenant's contacts go to. */

@@ -1,4 +1,4 @@
-import { type Commit, namedBatch, notRetryable, now, sql } from "../engine/index.ts";
+import { type Commit, namedBatch, notRetryable, now, sql } from "millrace";
 import { linkAccount } from "../providers/crm-account.ts";
 import { type AccountEnv, notedAccount } from "./account.ts";
 import { letGoOfAll } from "./sends.ts";

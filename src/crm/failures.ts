@@ -1,4 +1,4 @@
-import { among, beginning, MillraceError, notRetryable, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import { among, beginning, MillraceError, notRetryable, now, query, rowChunks, type Statement, sql } from "millrace";
 import type { CrmRefusal } from "../providers/index.ts";
 import type { Refused } from "./pushed.ts";
 

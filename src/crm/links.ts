@@ -1,6 +1,5 @@
-import { fragment, now, query, rowChunks, type Statement, sql } from "millrace";
+import { among, fragment, now, query, rowChunks, type Statement, sql } from "millrace";
 import { asContact, type Contact, type StoredContact } from "../contacts/contact.ts";
-import { among, fragment, now, query, rowChunks, type Statement, sql } from "../engine/index.ts";
 import { type Account, readOf } from "./account.ts";
 import type { ContactPatch, Properties } from "./properties.ts";
 

@@ -1,4 +1,6 @@
-import { hasInstance, namedBatch, now, query, type Retention, sql } from "../engine/index.ts";
+import { namedBatch, now, query, sql } from "millrace";
+import { hasInstance } from "millrace/operate";
+import type { Retention } from "millrace/worker";
 
 /** Failures that one statement removes. */
 const ROWS = 500;

@@ -1,16 +1,5 @@
-import {
-  fateOf,
-  fragment,
-  instanceId,
-  instanceOf,
-  keysetPage,
-  now,
-  type Page,
-  type PageRequest,
-  query,
-  type Statement,
-  sql,
-} from "../engine/index.ts";
+import { fragment, instanceId, now, query, type Statement, sql } from "millrace";
+import { fateOf, instanceOf, keysetPage, type Page, type PageRequest } from "millrace/operate";
 
 export const SYNC_STATES = ["running", "complete", "errored"] as const;
 

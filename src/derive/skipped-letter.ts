@@ -1,5 +1,4 @@
-import type { Draft } from "millrace";
-import { beginning } from "millrace";
+import { beginning, type Draft } from "millrace";
 import type { SkippedLetter } from "millrace/worker";
 import { FactObserved } from "../messages/facts.ts";
 

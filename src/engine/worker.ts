@@ -10,7 +10,7 @@ export { type Duties, keeper } from "./keeper/keeper.ts";
 export { OPEN_LETTER_DAYS } from "./keeper/retention.ts";
 export type { Retention, Slice } from "./keeper/rule.ts";
 export { RateLimit } from "./limits/rate-limit.ts";
-export type { Outgoing } from "./recorder/entry.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";
+export type { Outgoing } from "./store/outbox.ts";
 export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";

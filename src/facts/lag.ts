@@ -1,4 +1,4 @@
-import { namedBatch, sql } from "../engine/index.ts";
+import { namedBatch, sql } from "millrace";
 
 /** How far a projection is behind its ledgers, in milliseconds: from the ledger's clock to the database's. */
 export interface Lag {

@@ -1,4 +1,4 @@
-import { namedBatch, query, rowChunks, type Statement, sql } from "../engine/index.ts";
+import { namedBatch, query, rowChunks, type Statement, sql } from "millrace";
 import type { RecordedFact } from "./fact.ts";
 import { factRow, restoreFacts } from "./projection.ts";
 

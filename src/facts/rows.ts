@@ -1,4 +1,4 @@
-import { fragment, namedBatch, type Statement, sql } from "../engine/index.ts";
+import { fragment, namedBatch, type Statement, sql } from "millrace";
 import type { FactType } from "./fact.ts";
 
 /** A fact as the projection holds it; times in milliseconds. */

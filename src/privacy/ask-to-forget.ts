@@ -1,16 +1,7 @@
+import { type Accepted, enqueue, instanceId, type MillraceError, now, type Requester, signed, sql } from "millrace";
+import { isKnown } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { pseudonymOf } from "../contacts/forgotten.ts";
-import {
-  type Accepted,
-  type Catalog,
-  enqueue,
-  instanceId,
-  isKnown,
-  type MillraceError,
-  now,
-  type Requester,
-  signed,
-  sql,
-} from "../engine/index.ts";
 import { ContactForget } from "../messages/crm.ts";
 
 /** Whom to forget, and why. */

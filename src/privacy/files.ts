@@ -1,12 +1,10 @@
 import { parse } from "csv-parse/sync";
-import { query, sql } from "millrace";
-import type { Rewritten } from "millrace/operate";
+import { isUnderWay, type Rewritten } from "millrace/operate";
 import { type Batch, findBatch } from "../batches/batch.ts";
 import { toCsv } from "../batches/csv.ts";
 import { hasEnded } from "../batches/follow.ts";
 import { renamedWithoutPerson, textWithoutPerson } from "../contacts/properties.ts";
 import type { Traces } from "../contacts/traces.ts";
-import { isUnderWay, type Rewritten } from "../engine/index.ts";
 import { linesOf, putArchive } from "../facts/archive.ts";
 
 /** What a tenant's folders in the bucket are called. Files that a tenant has put there itself, under `files/`, are its own to look through. */

@@ -1,23 +1,10 @@
-import { batch, type Commit, digest, MillraceError, notRetryable, query, type Statement, sql, type TraceContext } from "millrace";
+import { among, batch, type Commit, digest, MillraceError, notRetryable, query, type Statement, sql, type TraceContext } from "millrace";
 import { audit } from "millrace/operate";
 import { removeContacts } from "../contacts/contact.ts";
 import { isForgotten, markForgotten } from "../contacts/forgotten.ts";
 import { Traces } from "../contacts/traces.ts";
 import { emptyLinks, removeLinks } from "../crm/links.ts";
 import { busyWith, inTurn, refuseIfPushed, refuseIfWritten } from "../crm/sends.ts";
-import {
-  among,
-  audit,
-  batch,
-  type Commit,
-  digest,
-  MillraceError,
-  notRetryable,
-  query,
-  type Statement,
-  sql,
-  type TraceContext,
-} from "../engine/index.ts";
 import { idsOf, type Known, together, whoIs } from "./person.ts";
 import { type Ended, endPutOff } from "./put-off.ts";
 import { BEGINNING, type Counts, isBeginning, isOver, type Progress, search } from "./sweep.ts";

@@ -1,7 +1,6 @@
 import { query, sql } from "millrace";
-import { type Rewritten, rewriteRows, unsentSaying } from "millrace/operate";
+import { type Rewriter, type Rewritten, rewriteRows, unsentSaying } from "millrace/operate";
 import { type Person, Traces } from "../contacts/traces.ts";
-import { query, type Rewriter, type Rewritten, rewriteRows, sql, unsentSaying } from "../engine/index.ts";
 import { brandAgentOf } from "../objects/brand-agents.ts";
 import { budgetOf } from "../objects/budgets.ts";
 import { contactBookOf } from "../objects/contact-books.ts";

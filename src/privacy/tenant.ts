@@ -1,6 +1,5 @@
-import { type Commit, digest, query, type Statement, sql } from "millrace";
+import { among, type Commit, digest, query, type Statement, sql } from "millrace";
 import {
-  among,
   audit,
   countRows,
   ENGINE_TENANT_TABLES,
@@ -15,7 +14,7 @@ import {
   revokeToken,
   stopInstances,
   touchInstance,
-} from "../engine/index.ts";
+} from "millrace/operate";
 import { brandAgentOf } from "../objects/brand-agents.ts";
 import { budgetOf } from "../objects/budgets.ts";
 import { contactBookOf } from "../objects/contact-books.ts";

@@ -1,17 +1,5 @@
-import {
-  among,
-  fragment,
-  hasInstance,
-  instanceOf,
-  isPruned,
-  messageOf,
-  now,
-  query,
-  type RowStatement,
-  type Sent,
-  type Statement,
-  sql,
-} from "../engine/index.ts";
+import { among, fragment, messageOf, now, query, type RowStatement, type Sent, type Statement, sql } from "millrace";
+import { hasInstance, instanceOf, isPruned } from "millrace/operate";
 import type { WebhookDelivery } from "../messages/webhooks.ts";
 
 export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";

@@ -1,5 +1,4 @@
-import type { Draft, Writes } from "millrace";
-import { beginning } from "millrace";
+import { beginning, type Draft, type Writes } from "millrace";
 import type { StatedFact } from "../facts/fact.ts";
 import { FactObserved } from "../messages/facts.ts";
 import { WEBHOOK_TEST } from "../messages/webhooks.ts";

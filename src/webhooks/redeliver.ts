@@ -1,4 +1,6 @@
-import { audit, type Catalog, digest, type EngineEnv, enqueue, instanceId, MillraceError, type Operator, query } from "../engine/index.ts";
+import { digest, type EngineEnv, enqueue, instanceId, MillraceError, query } from "millrace";
+import { audit, type Operator } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
 import { WebhookDeliver } from "../messages/webhooks.ts";
 import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeliveries, selectRepeated } from "./deliveries.ts";
 

@@ -1,4 +1,5 @@
-import { audit, batch, digest, type Issue, MillraceError, namedBatch, query, type Statement, sql } from "../engine/index.ts";
+import { batch, digest, type Issue, MillraceError, namedBatch, query, type Statement, sql } from "millrace";
+import { audit } from "millrace/operate";
 import {
   type By,
   changeEndpoint,

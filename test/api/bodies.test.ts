@@ -1,7 +1,7 @@
 import { exports } from "cloudflare:workers";
 import { nearest, parseBounded } from "millrace";
+import { readText } from "millrace/http";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { readText } from "../../src/engine/http/body.ts";
 import { callerWith, expectProblem, type Json, research, send } from "./client.ts";
 
 const nested = (levels: number) => `${'{"a":'.repeat(levels)}1${"}".repeat(levels)}`;

@@ -1,9 +1,6 @@
-import type { RowStatement } from "millrace";
-import { type Done, defineStep, upstreamRefused } from "millrace";
+import { type Done, defineStep, type RowStatement, upstreamRefused } from "millrace";
 import { effectsOf, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import type { RowStatement } from "../../src/engine/contract/sql.ts";
-import { type Done, defineStep, effectsOf, resolveDoubt, retryInstance, undoInstance, upstreamRefused } from "../../src/engine/index.ts";
 import { GroupCommit } from "../../src/engine/store/group-commit.ts";
 import { finishInstance, selectRun } from "../../src/engine/store/instances/run.ts";
 import { operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";

@@ -1,8 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
-import type { Window } from "millrace";
-import { limitOf } from "millrace";
+import { limitOf, type Window } from "millrace";
 import { describe, expect, it } from "vitest";
 import type { Answer } from "../../src/engine/limits/rate-limit.ts";
 import { type Counts, counted, earliest, fits } from "../../src/engine/limits/windows.ts";

@@ -1,4 +1,4 @@
-import type { Statement } from "../../engine/contract/sql.ts";
+import type { Statement } from "millrace";
 
 /** Statements as one text, for what takes no values beside it. */
 export function asText(...statements: readonly Statement[]): string {

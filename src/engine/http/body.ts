@@ -2,8 +2,7 @@ import { z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import { issuesIn } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import type { Items } from "../contract/limits.ts";
-import { parseBounded } from "../contract/limits.ts";
+import { type Items, parseBounded } from "../contract/limits.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { mediaTypeOf, notTaken } from "./media-type.ts";
 

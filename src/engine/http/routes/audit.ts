@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type AuditRow, listActions } from "../../operate/actions.ts";
-import { VERBS } from "../../operate/audit.ts";
+import { VERBS } from "../../store/actions.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";

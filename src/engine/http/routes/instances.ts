@@ -1,12 +1,13 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { describeInstance, INSTANCE_STATUSES, type Instance, listInstances } from "../engine/index.ts";
-import { needs } from "./auth.ts";
-import type { ApiEnv } from "./env.ts";
-import { FailureSchema, failureView } from "./failure.ts";
-import { page, pageOf, pageQuery } from "./paging.ts";
-import { problems } from "./problem.ts";
-import { answers } from "./responses.ts";
-import { iso, isoOrNull, timestamp } from "./time.ts";
+import { describeInstance, type Instance, listInstances } from "../../operate/instances.ts";
+import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
+import { needs } from "../auth.ts";
+import type { HttpEnv } from "../env.ts";
+import { FailureSchema, failureView } from "../failure.ts";
+import { page, pageOf, pageQuery } from "../paging.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { iso, isoOrNull, timestamp } from "../time.ts";
 
 const InstanceSchema = z
   .object({
