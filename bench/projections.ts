@@ -1,7 +1,8 @@
-import { on, project, query, sql } from "millrace";
+import { query, sql } from "millrace";
 import { type Catalog, catalog, dispatch } from "millrace/worker";
+import { projecting } from "../src/consumers/projections.ts";
 import type { RecordedFact } from "../src/facts/fact.ts";
-import { factRow, ledgerRow } from "../src/facts/projection.ts";
+import { factRow } from "../src/facts/projection.ts";
 import { FactRecorded } from "../src/messages/facts.ts";
 import { sourceIn } from "../src/objects/feeds.ts";
 import { confirmFacts, ledgerOf } from "../src/objects/ledgers.ts";
@@ -12,10 +13,9 @@ const BATCH = 100;
 /** Ledgers that the facts of one batch belong to: what a hundred facts a second of one tenant look like. */
 const ENTITIES = 10;
 
-/** The app's own route of a recorded fact, with and without telling the ledgers. */
-const routes = [on(FactRecorded, project(factRow), project(ledgerRow))];
-const projecting: Catalog = catalog({ workflows: [], routes });
-const confirming: Catalog = catalog({ workflows: [], routes, onConfirmed: confirmFacts });
+/** The app's own consumer of recorded facts, with and without telling the ledgers. */
+const recorded: Catalog = catalog({ consumers: [projecting] });
+const confirmed: Catalog = catalog({ consumers: [projecting], onConfirmed: confirmFacts });
 
 /** Facts of one job, as a request with ten of them leads to. */
 const JOB = 10;
@@ -58,7 +58,7 @@ export async function plainProjection(env: BenchEnv, count: number, series: stri
 
 /** The app's own consumer: envelopes read and validated, one round trip a batch, ledgers registered. */
 export function engineProjection(env: BenchEnv, count: number, series: string): Promise<number> {
-  return consumed(env, projecting, count, series);
+  return consumed(env, recorded, count, series);
 }
 
 /** The same, and every batch is confirmed to the ledgers that sent it. */
@@ -70,7 +70,7 @@ export async function confirmedProjection(env: BenchEnv, count: number, series: 
     const stated = group.map(({ fact_id, type, occurred_at, payload }) => ({ fact_id, entity, type, occurred_at, payload }));
     await ledgerOf(bindings, "bench", entity).append(from, stated as never);
   }
-  return consumed(env, confirming, count, series);
+  return consumed(env, confirmed, count, series);
 }
 
 async function consumed(env: BenchEnv, app: Catalog, count: number, series: string): Promise<number> {

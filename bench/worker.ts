@@ -3,7 +3,7 @@ import { engineIntake, plainIntake } from "./intake.ts";
 import { confirmedProjection, engineProjection, plainProjection } from "./projections.ts";
 import { recorderRate } from "./recorder.ts";
 import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "./runs.ts";
-import { empty, guarded } from "./workflows.ts";
+import { benching, empty, guarded } from "./workflows.ts";
 
 export { Recorder } from "millrace/worker";
 export { Ledger } from "../src/objects/ledger.ts";
@@ -12,7 +12,7 @@ export class Keeper extends keeper({}) {}
 export class Guarded extends entrypoint(guarded) {}
 export class Empty extends entrypoint(empty) {}
 
-const app = catalog({ workflows: [guarded, empty], routes: [] });
+const app = catalog({ consumers: [benching] });
 const consume = dispatch(app);
 
 /** What D1 was asked for since the count was last read. */

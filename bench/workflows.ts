@@ -1,8 +1,8 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
-import { defineCommand, defineQueue, defineStep, defineWorkflow, type EffectCall, sql } from "millrace";
+import { defineCommand, defineConsumer, defineQueue, defineStep, defineWorkflow, type EffectCall, sql } from "millrace";
 import * as z from "zod";
 
-const benchCommands = defineQueue({ name: "bench-commands", batch: { size: 100, waitSeconds: 0 } });
+const benchCommands = defineQueue({ name: "bench-commands" });
 
 const payload = z.object({ id: z.string() });
 const message = (type: string) => defineCommand({ type, payload, key: ({ id }) => id, subject: ({ id }) => id, queue: benchCommands });
@@ -47,3 +47,5 @@ export const guarded = defineWorkflow({
 
 /** A run without steps: what intake starts. */
 export const empty = defineWorkflow({ name: "empty", on: RunEmpty, run: async () => undefined });
+
+export const benching = defineConsumer({ queue: benchCommands, batch: { size: 100, waitSeconds: 0 }, starts: [guarded, empty] });

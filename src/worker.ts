@@ -3,7 +3,24 @@ import { createApi } from "./api/app.ts";
 import { app } from "./catalog.ts";
 import { brandAgent } from "./objects/brand-agent.ts";
 import { retention } from "./retention.ts";
-import * as workflows from "./workflows/index.ts";
+import { adoptCrmAccount } from "./workflows/adopt-crm-account.ts";
+import { auditBrand } from "./workflows/audit-brand.ts";
+import { deleteTenant } from "./workflows/delete-tenant.ts";
+import { deliverWebhook } from "./workflows/deliver-webhook.ts";
+import { exportRows } from "./workflows/export-rows.ts";
+import { forgetContact } from "./workflows/forget-contact.ts";
+import { generateArticle } from "./workflows/generate-article.ts";
+import { importRows } from "./workflows/import-rows.ts";
+import { planCycle } from "./workflows/plan-cycle.ts";
+import { postToSocial } from "./workflows/post-to-social.ts";
+import { publishArticle } from "./workflows/publish-article.ts";
+import { rebuildProjection } from "./workflows/rebuild-projection.ts";
+import { reconcileRows } from "./workflows/reconcile-rows.ts";
+import { researchKeyword } from "./workflows/research-keyword.ts";
+import { syncContact } from "./workflows/sync-contact.ts";
+import { syncContacts } from "./workflows/sync-contacts.ts";
+import { takeCrmChange } from "./workflows/take-crm-change.ts";
+import { unpublishArticle } from "./workflows/unpublish-article.ts";
 
 export { RateLimit, Recorder } from "millrace/worker";
 export { Budget } from "./objects/budget.ts";
@@ -16,24 +33,24 @@ export { EmbeddedUpstreams } from "./providers/embedded/upstreams.ts";
 export class Keeper extends keeper({ catalog: app, retention }) {}
 export class BrandAgent extends brandAgent(app) {}
 
-export class ResearchKeyword extends entrypoint(workflows.researchKeyword) {}
-export class GenerateArticle extends entrypoint(workflows.generateArticle) {}
-export class PublishArticle extends entrypoint(workflows.publishArticle) {}
-export class UnpublishArticle extends entrypoint(workflows.unpublishArticle) {}
-export class PostToSocial extends entrypoint(workflows.postToSocial) {}
-export class PlanCycle extends entrypoint(workflows.planCycle) {}
-export class AuditBrand extends entrypoint(workflows.auditBrand) {}
-export class SyncContact extends entrypoint(workflows.syncContact) {}
-export class SyncContacts extends entrypoint(workflows.syncContacts) {}
-export class TakeCrmChange extends entrypoint(workflows.takeCrmChange) {}
-export class AdoptCrmAccount extends entrypoint(workflows.adoptCrmAccount) {}
-export class DeleteTenant extends entrypoint(workflows.deleteTenant) {}
-export class ForgetContact extends entrypoint(workflows.forgetContact) {}
-export class DeliverWebhook extends entrypoint(workflows.deliverWebhook) {}
-export class ImportRows extends entrypoint(workflows.importRows) {}
-export class ExportRows extends entrypoint(workflows.exportRows) {}
-export class ReconcileRows extends entrypoint(workflows.reconcileRows) {}
-export class RebuildProjection extends entrypoint(workflows.rebuildProjection) {}
+export class ResearchKeyword extends entrypoint(researchKeyword) {}
+export class GenerateArticle extends entrypoint(generateArticle) {}
+export class PublishArticle extends entrypoint(publishArticle) {}
+export class UnpublishArticle extends entrypoint(unpublishArticle) {}
+export class PostToSocial extends entrypoint(postToSocial) {}
+export class PlanCycle extends entrypoint(planCycle) {}
+export class AuditBrand extends entrypoint(auditBrand) {}
+export class SyncContact extends entrypoint(syncContact) {}
+export class SyncContacts extends entrypoint(syncContacts) {}
+export class TakeCrmChange extends entrypoint(takeCrmChange) {}
+export class AdoptCrmAccount extends entrypoint(adoptCrmAccount) {}
+export class DeleteTenant extends entrypoint(deleteTenant) {}
+export class ForgetContact extends entrypoint(forgetContact) {}
+export class DeliverWebhook extends entrypoint(deliverWebhook) {}
+export class ImportRows extends entrypoint(importRows) {}
+export class ExportRows extends entrypoint(exportRows) {}
+export class ReconcileRows extends entrypoint(reconcileRows) {}
+export class RebuildProjection extends entrypoint(rebuildProjection) {}
 
 const api = createApi(app);
 const consume = dispatch(app);

@@ -16,7 +16,7 @@ export function brandOf({ payload_inline }: Envelope): string {
   if (typeof brand === "string") return brand;
   throw new MillraceError(
     "invariant",
-    "An event that does not say its brand reached a brand's agent: see its line in src/consumers/routes.ts.",
+    "An event that does not say its brand reached a brand's agent: see its line in src/consumers/brand-events.ts.",
   );
 }
 

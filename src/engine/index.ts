@@ -52,6 +52,7 @@ export type { Approval } from "./signals/approval.ts";
 export { namedBatch } from "./store/named.ts";
 export { batch, query } from "./store/retry.ts";
 export { isTransient } from "./store/trouble.ts";
+export { type ConsumerDefinition, defineConsumer } from "./topology/consumer.ts";
 export {
   call,
   type EventListener,

@@ -1,14 +1,15 @@
-import type { MessageDefinition } from "millrace";
+import type { MessageDefinition, Route } from "millrace";
 import { app } from "../../src/catalog.ts";
-import { routes } from "../../src/consumers/routes.ts";
 import type { Json } from "../api/client.ts";
 import type { Names } from "./payloads.ts";
 
-/** Every command that there is: what the catalog's workflows perform. */
-export const COMMANDS: readonly MessageDefinition[] = app.workflows.map(({ on }) => on).filter(({ kind }) => kind === "command");
+/** Every command that there is: what the consumers' workflows perform. */
+export const COMMANDS: readonly MessageDefinition[] = app.consumers.flatMap(({ starts = [] }) => starts.map(({ on }) => on));
 
-/** Every event that there is: what the routes know. */
-export const EVENTS: readonly MessageDefinition[] = routes.map(({ event }) => event);
+/** What follows from each event that there is. */
+export const ROUTES: readonly Route[] = app.consumers.flatMap(({ routes = [] }) => routes);
+
+export const EVENTS: readonly MessageDefinition[] = ROUTES.map(({ event }) => event);
 
 export const MESSAGES: readonly MessageDefinition[] = [...COMMANDS, ...EVENTS];
 

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { app } from "../../src/catalog.ts";
 import { bindingName } from "../../src/engine/contract/bindings.ts";
-import { DEAD_LETTER_CONCURRENCY } from "../../src/engine/contract/queue.ts";
+import { DEAD_LETTER_CONCURRENCY } from "../../src/engine/topology/consumer.ts";
 import * as queues from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts?raw";
 import wrangler from "../../wrangler.jsonc?raw";
@@ -13,15 +13,15 @@ interface Config {
 
 const config = JSON.parse(wrangler.replace(/^\s*\/\/.*$/gm, "")) as Config;
 
-describe.each(Object.values(queues))("The queue $name", (queue) => {
+describe.each(app.consumers)("The queue $queue.name", ({ queue, batch, retries, concurrency }) => {
   it("is bound under its own name and consumed as declared, with a dead-letter queue that is consumed too", () => {
     expect(config.queues.producers).toContainEqual(expect.objectContaining({ binding: bindingName(queue.name), queue: queue.name }));
     expect(config.queues.consumers).toContainEqual({
       queue: queue.name,
-      max_batch_size: queue.batch.size,
-      max_batch_timeout: queue.batch.waitSeconds,
-      max_retries: queue.retries.limit,
-      max_concurrency: queue.concurrency,
+      max_batch_size: batch.size,
+      max_batch_timeout: batch.waitSeconds,
+      max_retries: retries.limit,
+      max_concurrency: concurrency,
       dead_letter_queue: `${queue.name}-dlq`,
     });
     expect(config.queues.consumers).toContainEqual(
@@ -33,6 +33,11 @@ describe.each(Object.values(queues))("The queue $name", (queue) => {
     expect(queue.name).toMatch(/^[a-z]+(-[a-z]+)*$/);
     expect(queue.name).not.toMatch(/-dlq$/);
   });
+});
+
+it("every queue has a consumer", () => {
+  const declared = Object.values(queues).map(({ name }) => name);
+  expect(app.consumers.map(({ queue }) => queue.name).toSorted()).toEqual(declared.toSorted());
 });
 
 it("every consumer of wrangler.jsonc belongs to a declared queue, or to its dead letters", () => {

@@ -3,11 +3,10 @@ import { env } from "cloudflare:workers";
 import type { MessageDefinition } from "millrace";
 import { expect, it, onTestFinished } from "vitest";
 import { app } from "../../src/catalog.ts";
-import { routes } from "../../src/consumers/routes.ts";
 import { workflowBinding } from "../../src/engine/contract/bindings.ts";
 import { fresh, type Json } from "../api/client.ts";
 import { deliver } from "../facts/facts.ts";
-import { COMMANDS, MESSAGES, messageOf } from "./messages.ts";
+import { COMMANDS, MESSAGES, messageOf, ROUTES } from "./messages.ts";
 import { EMPTY_AT_REST, everythingOf, type OtherTenant, otherTenant, settled, textOf } from "./other-tenant.ts";
 import { payloadsOf, withText } from "./payloads.ts";
 
@@ -100,7 +99,7 @@ it("T01 a message of one tenant leaves everything of another as it was, and lear
 
   // Nobody reads what is kept for somebody else.
   const followed = new Set(
-    [...COMMANDS, ...routes.filter(({ targets }) => targets.length > 0).map(({ event }) => event)].map(({ type }) => type),
+    [...COMMANDS, ...ROUTES.filter(({ targets }) => targets.length > 0).map(({ event }) => event)].map(({ type }) => type),
   );
   const stolen = await refusedOf(`${tenants}-stolen`);
   expect([...stolen.keys()].toSorted()).toEqual(tenantsOf(all("stolen").filter(({ message_type }) => followed.has(message_type))));

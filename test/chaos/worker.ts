@@ -2,9 +2,10 @@ import { codeOf, defineCommand, defineWorkflow, type EngineEnv, messageOf, on, s
 import { armKeeper, type Catalog, catalog, dispatch, entrypoint } from "millrace/worker";
 import * as z from "zod";
 import { queueBinding } from "../../src/engine/contract/bindings.ts";
+import { routesOf, startsOf } from "../probe/consumers.ts";
 import { keepLabRow, LabEvent } from "../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../probe/messages.ts";
-import { countDone, followProbe, whenDone } from "../probe/workflows.ts";
+import { followProbe, whenDone } from "../probe/workflows.ts";
 import { doorsOf } from "../proof/doors.ts";
 import { codeFor } from "../proof/interpret.ts";
 import { BEGIN_JOURNAL } from "../proof/journal.ts";
@@ -54,8 +55,7 @@ const lab = defineWorkflow({
 export class Lab extends entrypoint(lab) {}
 
 const app: Catalog = catalog({
-  workflows: [lab, countDone, followProbe],
-  routes: [whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow)],
+  consumers: [startsOf(lab, followProbe), routesOf(whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow))],
 });
 const consume = dispatch(app);
 

@@ -8,7 +8,7 @@ import { Loader } from "../../src/cli/wiring/loader.ts";
 import { writeBundle } from "../../src/cli/wiring/sources.ts";
 import { emptyFolder } from "./folder.ts";
 
-const CATALOG = "export const app = { queues: [], workflows: [] }, worker = {}, modules = [];";
+const CATALOG = "export const app = { consumers: [], workflows: [] }, worker = {}, modules = [];";
 
 /** Loads sources that do something as they are loaded; `within` in ms. */
 function loading(does: string, within?: number[]) {

@@ -3,17 +3,25 @@ import { join } from "node:path";
 import { expect, it } from "vitest";
 import { ROOT } from "../../src/cli/local/wrangler.ts";
 import type { Config } from "../../src/cli/wiring/config.ts";
-import type { Known } from "../../src/cli/wiring/known.ts";
+import type { Known, KnownMessage, KnownWorkflow } from "../../src/cli/wiring/known.ts";
 import { mistakesIn } from "../../src/cli/wiring/mistakes.ts";
 import { Wiring } from "../../src/cli/wiring/wiring.ts";
 import { emptyFolder } from "./folder.ts";
 
-const queue = { name: "orders", retries: { limit: 3 }, batch: { size: 10, waitSeconds: 0 }, concurrency: 5 };
+const orders = { queue: "orders", retries: { limit: 3 }, batch: { size: 10, waitSeconds: 0 }, concurrency: 5 };
 const consumer = {
   ...{ queue: "orders", max_batch_size: 10, max_batch_timeout: 0, max_retries: 3, max_concurrency: 5 },
   dead_letter_queue: "orders-dlq",
 };
 const letters = { queue: "orders-dlq", max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 };
+
+const message = { file: "src/messages/orders.ts", queue: "orders", known: true };
+const command: KnownMessage = { ...message, name: "OrderPlace", kind: "command", type: "order.place", signals: false };
+const event: KnownMessage = { ...message, name: "OrderPacked", kind: "event", type: "order.packed", signals: true };
+const credit: KnownWorkflow = {
+  ...{ file: "src/workflows/credit.ts", name: "creditLoyalty", workflow: "credit-loyalty" },
+  ...{ on: "order.place", kind: "command", queue: "orders" },
+};
 
 interface Shop {
   config: Config;
@@ -23,7 +31,6 @@ interface Shop {
 
 /** A shop in which everything is wired. */
 function shop(): Shop {
-  const message = { file: "src/messages/orders.ts", queue: "orders", known: true };
   return {
     config: {
       name: "shop",
@@ -35,14 +42,21 @@ function shop(): Shop {
       vars: { SHOP_NAME: "Tea" },
     },
     known: {
-      queues: [queue],
+      consumers: [orders],
       workflows: ["place-order"],
       classes: { PlaceOrder: "place-order", Stock: null, Desk: null },
-      messages: [
-        { ...message, name: "OrderPlace", kind: "command", type: "order.place", signals: false },
-        { ...message, name: "OrderPacked", kind: "event", type: "order.packed", signals: true },
+      messages: [command, event],
+      definitions: [
+        {
+          file: "src/workflows/place-order.ts",
+          name: "placeOrder",
+          workflow: "place-order",
+          on: "order.place",
+          kind: "command",
+          queue: "orders",
+        },
       ],
-      definitions: [{ file: "src/workflows/place-order.ts", name: "placeOrder", workflow: "place-order", on: "order.place" }],
+      declared: [{ file: "src/consumers/orders.ts", name: "ordering", queue: "orders" }],
     },
     text: 'env.SHOP_ASKS; env.SHOP_NAME; env.SHOP_URL; env.STOCK; env.DESK; env.SHOP_COLOR; SHOP_COLOR?: string;\nstep.waitFor("packed", OrderPacked)',
   };
@@ -67,13 +81,13 @@ it.each<[string, Break, string, boolean]>([
   [
     "a class that is not exported",
     ({ known }) => delete known.classes.PlaceOrder,
-    'The class of "place-order" is not exported. Add this line to src/worker.ts: export class PlaceOrder extends entrypoint(workflows.placeOrder) {}',
+    'The class of "place-order" is not exported. Add this line to src/worker.ts: import { placeOrder } from "./workflows/place-order.ts"; export class PlaceOrder extends entrypoint(placeOrder) {}',
     true,
   ],
   [
     "a class bound to another workflow",
     ({ known }) => (known.classes.PlaceOrder = "credit-loyalty"),
-    'PlaceOrder runs "credit-loyalty", but it is bound as "place-order" in wrangler.jsonc. In src/worker.ts: export class PlaceOrder extends entrypoint(workflows.placeOrder) {}',
+    'PlaceOrder runs "credit-loyalty", but it is bound as "place-order" in wrangler.jsonc. In src/worker.ts: import { placeOrder } from "./workflows/place-order.ts"; export class PlaceOrder extends entrypoint(placeOrder) {}',
     true,
   ],
   [
@@ -101,10 +115,40 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
-    "a workflow outside the catalog",
-    ({ known }) =>
-      known.definitions.push({ file: "src/workflows/credit.ts", name: "creditLoyalty", workflow: "credit-loyalty", on: "order.place" }),
-    'The catalog does not know "credit-loyalty" (src/workflows/credit.ts). Add this line to src/workflows/index.ts: export { creditLoyalty } from "./credit.ts";',
+    "a workflow that no consumer starts",
+    ({ known }) => known.definitions.push(credit),
+    'No consumer starts "credit-loyalty" (src/workflows/credit.ts). Add to starts in src/consumers/orders.ts: creditLoyalty, from "../workflows/credit.ts".',
+    false,
+  ],
+  [
+    "a workflow that no consumer starts, and whose command nobody performs so far",
+    ({ known }) => {
+      known.messages.push({ ...command, name: "OrderCredit", type: "order.credit", known: false });
+      known.definitions.push({ ...credit, on: "order.credit" });
+    },
+    'No consumer starts "credit-loyalty" (src/workflows/credit.ts). Add to starts in src/consumers/orders.ts: creditLoyalty, from "../workflows/credit.ts".',
+    false,
+  ],
+  [
+    "a workflow whose queue nobody consumes",
+    ({ known }) => known.definitions.push({ ...credit, queue: "credit-commands" }),
+    'No consumer starts "credit-loyalty" (src/workflows/credit.ts). Nobody consumes its queue: write src/consumers/credit-commands.ts with defineConsumer({ queue: creditCommands, starts: [creditLoyalty] }), and list it in src/consumers/index.ts.',
+    false,
+  ],
+  [
+    "a workflow that no route starts",
+    ({ known }) => known.definitions.push({ ...credit, kind: "event", on: "order.packed" }),
+    'No route starts "credit-loyalty" (src/workflows/credit.ts). Add start(creditLoyalty) to the line of "order.packed" in src/consumers/orders.ts.',
+    false,
+  ],
+  [
+    "a consumer outside the catalog",
+    ({ known }) => {
+      known.declared.push({ file: "src/consumers/credit-commands.ts", name: "crediting", queue: "credit-commands" });
+      known.messages.push({ ...command, name: "OrderCredit", type: "order.credit", queue: "credit-commands", known: false });
+      known.definitions.push({ ...credit, on: "order.credit", queue: "credit-commands" });
+    },
+    'The catalog does not know the consumer of "credit-commands" (src/consumers/credit-commands.ts). Add this line to src/consumers/index.ts: export { crediting } from "./credit-commands.ts";',
     false,
   ],
   [
@@ -133,35 +177,41 @@ it.each<[string, Break, string, boolean]>([
   ],
   [
     "an event without a line in the routes",
-    ({ known }) => known.messages.push({ ...(known.messages[1] ?? never()), name: "OrderLost", type: "order.lost", known: false }),
-    'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: on(OrderLost), which knows it and lets nothing follow from it.',
+    ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", known: false }),
+    'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which knows it and lets nothing follow from it.',
+    false,
+  ],
+  [
+    "an event whose queue nobody consumes",
+    ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", queue: "lost-events", known: false }),
+    'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Nobody consumes its queue: write src/consumers/lost-events.ts with defineConsumer({ queue: lostEvents, routes: [on(OrderLost)] }), and list it in src/consumers/index.ts.',
     false,
   ],
   [
     "an event without a line that a workflow waits for",
-    ({ known }) => known.messages.splice(1, 1, { ...(known.messages[1] ?? never()), known: false, signals: false }),
-    'The event "order.packed" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: on(OrderPacked, signal()), since src/workflows/place-order.ts:2 waits for it.',
+    ({ known }) => known.messages.splice(1, 1, { ...event, known: false, signals: false }),
+    'The event "order.packed" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPacked, signal()), since src/workflows/place-order.ts:2 waits for it.',
     false,
   ],
   [
     "an event without a line that a workflow is declared on",
     ({ known }) => {
-      known.messages.push({ ...(known.messages[1] ?? never()), name: "OrderPaid", type: "order.paid", known: false });
-      Object.assign(known.definitions[0] ?? never(), { on: "order.paid" });
+      known.messages.push({ ...event, name: "OrderPaid", type: "order.paid", known: false });
+      known.definitions.push({ ...credit, kind: "event", on: "order.paid" });
     },
-    'The event "order.paid" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: on(OrderPaid, start(placeOrder)), since "place-order" is declared on it.',
+    'The event "order.paid" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderPaid, start(creditLoyalty)), since "credit-loyalty" is declared on it.',
     false,
   ],
   [
     "a command that no workflow performs",
-    ({ known }) => known.messages.push({ ...(known.messages[0] ?? never()), name: "OrderDrop", type: "order.drop", known: false }),
-    'No workflow performs the command "order.drop" (src/messages/orders.ts): each would be refused. Write one with on: OrderDrop, and export it from src/workflows/index.ts.',
+    ({ known }) => known.messages.push({ ...command, name: "OrderDrop", type: "order.drop", known: false }),
+    'No workflow performs the command "order.drop" (src/messages/orders.ts): each would be refused. Write one with on: OrderDrop, and list it in starts in src/consumers/orders.ts.',
     false,
   ],
   [
     "a wait for an event that no route signals",
-    ({ known }) => known.messages.splice(1, 1, { ...(known.messages[1] ?? never()), signals: false }),
-    'src/workflows/place-order.ts:2 waits for "order.packed", which no route passes on to those who wait. Add signal() to its line in src/consumers/routes.ts: on(OrderPacked, signal()),',
+    ({ known }) => known.messages.splice(1, 1, { ...event, signals: false }),
+    'src/workflows/place-order.ts:2 waits for "order.packed", which no route passes on to those who wait. Add signal() to its line in src/consumers/orders.ts: on(OrderPacked, signal()),',
     false,
   ],
   [
@@ -175,7 +225,3 @@ it.each<[string, Break, string, boolean]>([
   breaks(broken);
   expect(told(broken)).toEqual([{ says, stops }]);
 });
-
-function never(): never {
-  throw new Error("The shop has two messages.");
-}

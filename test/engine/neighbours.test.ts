@@ -3,6 +3,7 @@ import { call, fingerprintOf, on, project, type Route, sendEach } from "millrace
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { routesOf, startsOf } from "../probe/consumers.ts";
 import { ProbeFollow, ProbeRouted } from "../probe/messages.ts";
 import { routedRow } from "../probe/routing.ts";
 import { app } from "../probe/worker.ts";
@@ -11,7 +12,7 @@ import { deliver, envelopeOf, event, fresh, probeEnv, reaches, rows, start, unti
 
 /** A consumer of `probe-events` with routes of the test's own. */
 function routed(...routes: Route[]) {
-  const consume = dispatch(catalog({ workflows: [followProbe], routes }));
+  const consume = dispatch(catalog({ consumers: [startsOf(followProbe), routesOf(...routes)] }));
   return (bodies: unknown[], attempts = 1) => deliverTo((batch) => consume(batch, probeEnv as never), "probe-events", bodies, attempts);
 }
 

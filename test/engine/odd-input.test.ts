@@ -3,6 +3,7 @@ import { defineCommand, defineQueue, defineStep, defineWorkflow, enqueue, Millra
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
+import { startsOf } from "../probe/consumers.ts";
 import { LabEvent } from "../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../probe/messages.ts";
 import { app } from "../probe/worker.ts";
@@ -20,7 +21,7 @@ const Odd = (key: (name: string) => string, subject: (name: string) => string) =
     queue: probeCommands,
   });
 const asking = (on: Parameters<typeof defineWorkflow>[0]["on"]) =>
-  catalog({ workflows: [defineWorkflow({ name: "lab", on, run: async () => 1 })], routes: [] });
+  catalog({ consumers: [startsOf(defineWorkflow({ name: "lab", on, run: async () => 1 }))] });
 
 it.each([
   [

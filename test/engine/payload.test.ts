@@ -17,6 +17,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import * as z from "zod";
 import { readMessage } from "../../src/engine/intake/read.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
+import { startsOf } from "../probe/consumers.ts";
 import { LabEvent } from "../probe/lab.ts";
 import { ProbeSignal, probeCommands } from "../probe/messages.ts";
 import { deliver, event, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "./harness.ts";
@@ -409,7 +410,7 @@ it("Q02 A payload as deep as a message bears is accepted and runs; one deeper is
     subject: ({ name }) => name,
     queue: probeCommands,
   });
-  const deep = catalog({ workflows: [defineWorkflow({ name: "lab", on: Deep, run: async () => 1 })], routes: [] });
+  const deep = catalog({ consumers: [startsOf(defineWorkflow({ name: "lab", on: Deep, run: async () => 1 }))] });
   // Its envelope is one level, the payload another.
   const ask = (data: unknown) =>
     enqueue(probeEnv, deep, { tenantId: "acme", source: "test" }, [{ type: Deep.type, payload: { name: fresh(), data } }]);

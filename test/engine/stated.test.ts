@@ -5,6 +5,7 @@ import { catalog } from "millrace/worker";
 import { describe, expect, it, vi } from "vitest";
 import * as z from "zod";
 import { type Caller, callerWith, expectProblem } from "../api/client.ts";
+import { routesOf } from "../probe/consumers.ts";
 import { type LabCall, labs } from "../probe/lab.ts";
 import type { Listener } from "../probe/listener.ts";
 import { probeEvents } from "../probe/messages.ts";
@@ -304,7 +305,7 @@ describe("The key of a stated event", () => {
       upcasts: { 1: ({ note }: { note: string }) => ({ text: note }) },
     });
     const say = async (event: typeof old | typeof defaults | typeof renamed, payload: unknown, schemaVersion = 1) => {
-      const known = catalog({ workflows: [], routes: [on(event as typeof old)] });
+      const known = catalog({ consumers: [routesOf(on(event as typeof old))] });
       const [answer] = await stateEvents(probeEnv, known, by, [{ type: event.type, payload, schemaVersion, idempotencyKey: "k" }]);
       return answer;
     };

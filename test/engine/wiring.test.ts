@@ -1,7 +1,19 @@
-import { defineCommand, defineEvent, defineQueue, defineWorkflow, enqueue, on, start } from "millrace";
+import {
+  type ConsumerDefinition,
+  defineCommand,
+  defineConsumer,
+  defineEvent,
+  defineQueue,
+  defineWorkflow,
+  enqueue,
+  on,
+  send,
+  start,
+} from "millrace";
 import { catalog } from "millrace/worker";
 import { expect, it } from "vitest";
 import * as z from "zod";
+import { routesOf, startsOf } from "../probe/consumers.ts";
 import { ProbeRequested, ProbeSignal } from "../probe/messages.ts";
 import { app } from "../probe/worker.ts";
 import { probeEnv, rows } from "./harness.ts";
@@ -13,7 +25,7 @@ const workflow = (name: string, on: ReturnType<typeof asked>) => defineWorkflow(
 const by = { tenantId: "acme", source: "test" };
 
 it("a command whose workflow is not bound is refused, with the line to add, and leaves nothing behind", async () => {
-  const app = catalog({ workflows: [workflow("never-bound", asked("probe.unbound"))], routes: [] });
+  const app = catalog({ consumers: [startsOf(workflow("never-bound", asked("probe.unbound")))] });
   const [answer] = await enqueue(probeEnv, app, by, [{ type: "probe.unbound", payload: { name: "unbound" } }]);
   expect(answer).toMatchObject({
     code: "config_invalid",
@@ -24,8 +36,8 @@ it("a command whose workflow is not bound is refused, with the line to add, and 
 });
 
 it("a command whose queue is not bound is refused likewise", async () => {
-  const command = asked("probe.unqueued", defineQueue({ name: "no-such-queue" }));
-  const app = catalog({ workflows: [workflow("probe", command)], routes: [] });
+  const queue = defineQueue({ name: "no-such-queue" });
+  const app = catalog({ consumers: [defineConsumer({ queue, starts: [workflow("probe", asked("probe.unqueued", queue))] })] });
   const [answer] = await enqueue(probeEnv, app, by, [{ type: "probe.unqueued", payload: { name: "unqueued" } }]);
   expect(answer).toMatchObject({
     code: "config_invalid",
@@ -33,26 +45,97 @@ it("a command whose queue is not bound is refused likewise", async () => {
   });
 });
 
-it("a queue that carries commands and events ends the start", () => {
-  const told = defineEvent({ type: "probe.told", payload, subject: name, queue: ProbeRequested.queue });
-  expect(() => catalog({ workflows: [workflow("probe", asked("probe.mixed"))], routes: [on(told)] })).toThrow(
-    'The queue "probe-commands" carries commands and events',
+const told = (type: string, queue = ProbeSignal.queue) => defineEvent({ type, payload, subject: name, queue });
+const [perform, shipped, paid] = [workflow("perform", asked("probe.performed")), told("probe.shipped"), told("probe.paid")];
+const thank = defineWorkflow({ name: "thank", on: shipped, run: async () => undefined });
+const elsewhere = defineQueue({ name: "elsewhere" });
+const sends = (command: ReturnType<typeof asked>) =>
+  on(
+    paid,
+    send(command, ({ name }) => ({ name })),
   );
+
+it.each<[string, ConsumerDefinition[], string]>([
+  [
+    "a queue that carries commands and events",
+    [startsOf(perform), defineConsumer({ queue: ProbeRequested.queue, routes: [on(told("probe.told", ProbeRequested.queue))] })],
+    'The queue "probe-commands" carries commands and events: give the events the shared queue of events, or one of their own.',
+  ],
+  [
+    "a consumer of both",
+    [{ ...startsOf(perform), routes: [] } as never],
+    'The consumer of "probe-commands" has starts and routes: a queue carries commands, for starts, or events, for routes.',
+  ],
+  ["a queue with two consumers", [startsOf(), startsOf()], 'The queue "probe-commands" has two consumers: put what both take into one.'],
+  [
+    "a workflow that follows an event, among those that perform commands",
+    [startsOf(thank), routesOf(on(shipped))],
+    '"thank" follows the event "probe.shipped", and starts is for workflows that perform a command: ' +
+      'put start(…) into that event\'s line, in the routes of the consumer of "probe-events".',
+  ],
+  [
+    "a command among events",
+    [routesOf(on(perform.on as never))],
+    '"probe.performed" is a command, and routes are for events: list its workflow in the starts of the consumer of "probe-commands".',
+  ],
+  [
+    "a workflow at the consumer of another queue",
+    [defineConsumer({ queue: elsewhere, starts: [perform] })],
+    '"perform" performs "probe.performed", which travels on the queue "probe-commands", and the consumer of "elsewhere" starts it: ' +
+      'move it to the starts of the consumer of "probe-commands".',
+  ],
+  [
+    "an event at the consumer of another queue",
+    [defineConsumer({ queue: elsewhere, routes: [on(paid)] })],
+    '"probe.paid" travels on the queue "probe-events", and the consumer of "elsewhere" routes it: ' +
+      'move its line to the consumer of "probe-events".',
+  ],
+  ["an event with two lines", [routesOf(on(paid), on(paid))], '"probe.paid" is routed twice: put all its targets into one line.'],
+  [
+    "a workflow that the line of another event starts",
+    [routesOf(on(shipped), on(paid, start(thank) as never))],
+    '"thank" follows "probe.shipped", and the line of "probe.paid" starts it: move its start(…).',
+  ],
+  [
+    "a workflow that is listed twice",
+    [startsOf(perform, perform)],
+    '"perform" is listed twice: leave it where it is started first, and take the other away.',
+  ],
+  [
+    "two workflows of one name",
+    [startsOf(perform, workflow("perform", asked("probe.other")))],
+    'Two workflows are named "perform": rename one.',
+  ],
+  [
+    "two workflows that perform one command",
+    [startsOf(perform, workflow("also", perform.on as never))],
+    'Two workflows perform "probe.performed": a command has one owner; make it an event, or two commands.',
+  ],
+  [
+    "a command that is sent and that nobody performs",
+    [startsOf(perform), routesOf(sends(asked("probe.lost")))],
+    'A route sends "probe.lost", which no workflow performs: add its workflow to the starts of the consumer of "probe-commands".',
+  ],
+  [
+    "a command that is sent on a queue that nobody consumes",
+    [routesOf(sends(asked("probe.lost", elsewhere)))],
+    'A route sends "probe.lost" on the queue "elsewhere", which nobody consumes: add its consumer, with the workflow in starts.',
+  ],
+])("%s ends the start, with what to change", (_, consumers, says) => {
+  expect(() => catalog({ consumers })).toThrow(says);
 });
 
-it("a workflow that the line of another event starts ends the start", () => {
-  const shipped = defineEvent({ type: "probe.shipped", payload, subject: name, queue: ProbeSignal.queue });
-  const paid = defineEvent({ type: "probe.paid", payload, subject: name, queue: ProbeSignal.queue });
-  const thank = defineWorkflow({ name: "thank", on: shipped, run: async () => undefined });
-  expect(() => catalog({ workflows: [thank], routes: [on(shipped), on(paid, start(thank) as never)] })).toThrow(
-    '"thank" follows "probe.shipped", and the line of "probe.paid" starts it: move its start(…).',
-  );
+it("workflows and events are those of the consumers", () => {
+  const app = catalog({ consumers: [routesOf(on(shipped, start(thank)), on(paid)), startsOf(perform)] });
+  expect(app.workflows).toEqual([perform, thank]);
+  expect(app.performer("probe.performed")).toBe(perform);
+  expect(app.subscribers("probe.paid").targets).toEqual([]);
 });
 
 it("an unknown type is told what it resembles, or what a new one needs", () => {
   expect(() => app.performer("probe.requestd")).toThrow('Did you mean "probe.requested"?');
-  expect(() => app.performer("customer.welcome")).toThrow("needs its workflow in the catalog");
-  expect(() => app.subscribers("customer.welcomed")).toThrow("needs a line in the routes");
+  expect(() => app.performer("customer.welcome")).toThrow("needs its workflow in the starts of its queue");
+  expect(() => app.subscribers("customer.welcomed")).toThrow("needs a line in the routes of its queue");
   expect(app.subscribers(ProbeSignal.type).event).toBe(ProbeSignal);
 });
 
@@ -73,7 +156,7 @@ it.each([
     queue: ProbeRequested.queue,
     ...odd,
   });
-  const app = catalog({ workflows: [defineWorkflow({ name: "probe", on, run: async () => undefined })], routes: [] });
+  const app = catalog({ consumers: [startsOf(defineWorkflow({ name: "probe", on, run: async () => undefined }))] });
   const items = [[{ id: crypto.randomUUID() }], [], [{ id: crypto.randomUUID() }]];
   const answers = await enqueue(
     probeEnv,

@@ -10,7 +10,7 @@ const ENGINE_ONLY = `
   import { engineRoutes } from "millrace/http";
   import { armKeeper, catalog, dispatch, keeper } from "millrace/worker";
   export { RateLimit, Recorder } from "millrace/worker";
-  const app = catalog({ workflows: [], routes: [] });
+  const app = catalog({ consumers: [] });
   const api = engineRoutes(app);
   const consume = dispatch(app);
   export class Keeper extends keeper({ catalog: app }) {}

@@ -55,10 +55,8 @@ export const keepLabRow = project<{ name: string; row?: string | undefined }>(
     row === undefined ? undefined : { text: INSERT_ROW, row: { id, kind: row === "poison" ? null : row, name } },
 );
 
-export const labRoutes = [
-  on(
-    LabEvent,
-    sendEach(LabRequested, ({ payload: { name, note, row } }) => (row === undefined ? [{ name, note }] : [])),
-    keepLabRow,
-  ),
-];
+export const labRoute = on(
+  LabEvent,
+  sendEach(LabRequested, ({ payload: { name, note, row } }) => (row === undefined ? [{ name, note }] : [])),
+  keepLabRow,
+);

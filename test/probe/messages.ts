@@ -1,12 +1,8 @@
 import { defineCommand, defineEvent, defineQueue } from "millrace";
 import * as z from "zod";
 
-export const probeCommands = defineQueue({ name: "probe-commands", retries: { limit: 2, initial: "1 second", max: "2 seconds" } });
-export const probeEvents = defineQueue({
-  name: "probe-events",
-  retries: { limit: 2, initial: "1 second", max: "2 seconds" },
-  batch: { size: 100, waitSeconds: 0 },
-});
+export const probeCommands = defineQueue({ name: "probe-commands" });
+export const probeEvents = defineQueue({ name: "probe-events" });
 
 /** One step of a scripted run. `subject` is what the upstream does it to; it defaults to the run's name and the step's. */
 const step = z.object({

@@ -1,8 +1,9 @@
 import { call, on, project, sendEach, signal } from "millrace";
 import { engineRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, entrypoint, keeper } from "millrace/worker";
-import { followParcel, parcelRoutes } from "../docs/examples/parcel.ts";
-import { lab, labRoutes } from "./lab.ts";
+import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
+import { routesOf, startsOf } from "./consumers.ts";
+import { lab, labRoute } from "./lab.ts";
 import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
 import { make, routedRow, routing } from "./routing.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
@@ -19,22 +20,24 @@ export class FollowProbe extends entrypoint(followProbe) {}
 export class FollowParcel extends entrypoint(followParcel) {}
 
 export const app = catalog({
-  workflows: [probe, countDone, followProbe, lab, followParcel],
-  routes: [
-    ...labRoutes,
-    ...parcelRoutes,
-    whenDone,
-    on(ProbeSignal, signal()),
-    on(
-      ProbeRouted,
-      project(({ payload, envelope }) => routedRow(envelope.idempotency_key, payload.name)),
-      sendEach(ProbeFollow, ({ payload: { name, parts } }) => parts.map((step) => ({ name, step }))),
-      call(async ({ payload: { name, shared }, once }) => {
-        if (routing.failing.has(name)) throw new Error(`The call of ${name} failed.`);
-        const get = () => once(shared ?? name, () => make(shared ?? name));
-        await get().catch(get);
-      }),
+  consumers: [
+    startsOf(probe, followProbe, lab),
+    routesOf(
+      labRoute,
+      whenDone,
+      on(ProbeSignal, signal()),
+      on(
+        ProbeRouted,
+        project(({ payload, envelope }) => routedRow(envelope.idempotency_key, payload.name)),
+        sendEach(ProbeFollow, ({ payload: { name, parts } }) => parts.map((step) => ({ name, step }))),
+        call(async ({ payload: { name, shared }, once }) => {
+          if (routing.failing.has(name)) throw new Error(`The call of ${name} failed.`);
+          const get = () => once(shared ?? name, () => make(shared ?? name));
+          await get().catch(get);
+        }),
+      ),
     ),
+    ...parcelConsumers,
   ],
   async onConfirmed(_env, events) {
     if (routing.confirmFails) throw new Error("The sender does not answer.");

@@ -1,20 +1,31 @@
 /** What the sources know once they are loaded: the catalog, what `src/worker.ts` exports, and every definition that a file exports. */
 export interface Known {
-  queues: KnownQueue[];
+  /** The consumers in the catalog. */
+  consumers: KnownConsumer[];
   /** The names of the workflows in the catalog. */
   workflows: string[];
   /** What the Worker exports: the workflow that a class runs, or null for anything else. */
   classes: Record<string, string | null>;
   messages: KnownMessage[];
   definitions: KnownWorkflow[];
+  /** The consumers that files export. */
+  declared: DeclaredConsumer[];
 }
 
-/** As `QueueDefinition` of the engine. */
-export interface KnownQueue {
-  name: string;
+/** As `ConsumerDefinition` of the engine. */
+export interface KnownConsumer {
+  /** The queue's own name. */
+  queue: string;
   retries: { limit: number };
   batch: { size: number; waitSeconds: number };
   concurrency: number;
+}
+
+export interface DeclaredConsumer {
+  /** Its file, and the name under which that exports it. */
+  file: string;
+  name: string;
+  queue: string;
 }
 
 export interface KnownMessage {
@@ -35,8 +46,10 @@ export interface KnownWorkflow {
   file: string;
   name: string;
   workflow: string;
-  /** The type of the message it is declared `on`. */
+  /** The message it is declared `on`: its type, kind and queue. */
   on: string;
+  kind: KnownMessage["kind"];
+  queue: string;
 }
 
 /** What the process that loads the sources says. */

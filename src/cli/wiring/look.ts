@@ -2,7 +2,15 @@
 import { once } from "node:events";
 import { registerHooks } from "node:module";
 import { pathToFileURL } from "node:url";
-import { type Known, type KnownMessage, type KnownQueue, type KnownWorkflow, type Look, placeIn } from "./known.ts";
+import {
+  type DeclaredConsumer,
+  type Known,
+  type KnownConsumer,
+  type KnownMessage,
+  type KnownWorkflow,
+  type Look,
+  placeIn,
+} from "./known.ts";
 // What most of the sources use, loaded ahead of them.
 import "@hono/zod-openapi";
 
@@ -27,10 +35,13 @@ interface Message {
   queue: { name: string };
 }
 
+/** As a consumer of the catalog. */
+type Consumer = Omit<KnownConsumer, "queue"> & { queue: { name: string } };
+
 /** As the catalog of `src/catalog.ts`. */
 interface App {
   workflows: { name: string }[];
-  queues: KnownQueue[];
+  consumers: Consumer[];
   performer(type: string): unknown;
   subscribers(type: string): { targets: { do: string }[] };
 }
@@ -54,14 +65,17 @@ process.send?.(said, () => exit());
 function knownOf({ app, worker, modules }: Loaded): Known {
   const exported = modules.flatMap(([file, names]) => Object.entries(names).map(([name, value]) => ({ file, name, value })));
   return {
-    queues: app.queues,
+    consumers: app.consumers.map(({ queue, retries, batch, concurrency }) => ({ queue: queue.name, retries, batch, concurrency })),
     workflows: app.workflows.map(({ name }) => name),
     classes: Object.fromEntries(Object.entries(worker).map(([name, value]) => [name, workflowRunBy(value)])),
     messages: exported.flatMap(({ file, name, value }): KnownMessage[] =>
       isMessage(value) ? [{ file, name, kind: value.kind, type: value.type, queue: value.queue.name, ...fateOf(app, value) }] : [],
     ),
     definitions: exported.flatMap(({ file, name, value }): KnownWorkflow[] =>
-      isWorkflow(value) ? [{ file, name, workflow: value.name, on: value.on.type }] : [],
+      isWorkflow(value) ? [{ file, name, workflow: value.name, on: value.on.type, kind: value.on.kind, queue: value.on.queue.name }] : [],
+    ),
+    declared: exported.flatMap(({ file, name, value }): DeclaredConsumer[] =>
+      isConsumer(value) ? [{ file, name, queue: value.queue.name }] : [],
     ),
   };
 }
@@ -89,6 +103,11 @@ function isMessage(value: unknown): value is Message {
 function isWorkflow(value: unknown): value is { name: string; on: Message } {
   const { name, on, run } = (value ?? {}) as Exports;
   return typeof name === "string" && typeof run === "function" && isMessage(on);
+}
+
+function isConsumer(value: unknown): value is Consumer {
+  const { queue, retries, concurrency } = (value ?? {}) as Exports;
+  return queue !== undefined && retries !== undefined && concurrency !== undefined;
 }
 
 /** An error of the sources, and the place in them where it was thrown. */

@@ -1,6 +1,8 @@
 import type { Config } from "./config.ts";
-import type { Known, KnownQueue } from "./known.ts";
-import type { Source } from "./sources.ts";
+import type { Known, KnownConsumer } from "./known.ts";
+import { camel, pascal, pathFrom, upper } from "./names.ts";
+import { lineAt, type Source } from "./sources.ts";
+import { unconsumed } from "./unconsumed.ts";
 
 /** Something that was forgotten or mixed up, in a sentence that ends with what to do. */
 export interface Mistake {
@@ -12,25 +14,24 @@ export interface Mistake {
 /** Everything that the sources and `wrangler.jsonc` do not say of one another. `set` are the variables that are set beside the configuration. */
 export function mistakesIn(config: Config, known: Known, sources: readonly Source[], set: readonly string[]): Mistake[] {
   return [
-    ...classes(config, known).map((says) => ({ says, stops: true })),
-    ...[
-      ...workflows(config, known),
-      ...queues(config, known),
-      ...messages(known, sources),
-      ...waits(known, sources),
-      ...variables(config, sources, set),
-    ].map((says) => ({ says, stops: false })),
+    ...classes(config, known, sources).map((says) => ({ says, stops: true })),
+    ...[...workflows(config, known), ...queues(config, known), ...unconsumed(known, sources), ...variables(config, sources, set)].map(
+      (says) => ({ says, stops: false }),
+    ),
   ];
 }
 
 /** What `wrangler.jsonc` names and the Worker does not export, or exports for something else. */
-function classes({ name, workflows = [], durable_objects, services = [], main = "src/worker.ts" }: Config, known: Known): string[] {
+function classes(config: Config, known: Known, sources: readonly Source[]): string[] {
+  const { name, workflows = [], durable_objects, services = [], main = "src/worker.ts" } = config;
+  const entry = sources.find(({ file }) => file === main)?.text ?? "";
   const ours = <Bound extends { script_name?: string }>(bound: readonly Bound[]) =>
     bound.filter(({ script_name }) => script_name === undefined || script_name === name);
   const isExported = (className: string) => Object.hasOwn(known.classes, className);
   const line = (workflow: string, className: string) => {
-    const constant = known.definitions.find((one) => one.workflow === workflow)?.name ?? camel(workflow);
-    return `export class ${className} extends entrypoint(workflows.${constant}) {}`;
+    const { name, file } = known.definitions.find((one) => one.workflow === workflow) ?? { name: camel(workflow), file: undefined };
+    const importing = file && !new RegExp(`\\b${name}\\b`).test(entry) ? `import { ${name} } from "${pathFrom(main, file)}"; ` : "";
+    return `${importing}export class ${className} extends entrypoint(${name}) {}`;
   };
   return [
     ...ours(workflows).flatMap(({ name, class_name }) => {
@@ -56,32 +57,25 @@ function classes({ name, workflows = [], durable_objects, services = [], main = 
 }
 
 function workflows({ workflows = [] }: Config, known: Known): string[] {
-  const unbound = known.workflows.flatMap((name) => {
+  return known.workflows.flatMap((name) => {
     const bound = workflows.find((one) => one.name === name);
     if (bound?.binding === upper(name)) return [];
     const line = json({ binding: upper(name), name, class_name: pascal(name) });
     if (!bound) return [`"${name}" is not bound. Add this line to "workflows" in wrangler.jsonc: ${line}`];
     return [`"${name}" is bound as ${bound.binding}, where nobody looks for it. In "workflows" of wrangler.jsonc: ${line}`];
   });
-  const unlisted = known.definitions
-    .filter(({ workflow }) => !known.workflows.includes(workflow))
-    .map(
-      ({ file, name, workflow }) =>
-        `The catalog does not know "${workflow}" (${file}). Add this line to src/workflows/index.ts: export { ${name} } from "./${file.replace(/^src\/workflows\//, "")}";`,
-    );
-  return [...unlisted, ...unbound];
 }
 
 function queues({ queues: { producers = [], consumers = [] } = {} }: Config, known: Known): string[] {
-  return known.queues.flatMap((queue) => {
-    const { name } = queue;
+  return known.consumers.flatMap((declared) => {
+    const name = declared.queue;
     const letters = `${name}-dlq`;
     const consumer = consumers.find((one) => one.queue === name);
     const missing = [
       ...(producers.some((one) => one.queue === name && one.binding === upper(name))
         ? []
         : [`to "queues.producers": ${json({ binding: upper(name), queue: name })}`]),
-      ...(consumer ? [] : [`to "queues.consumers": ${json(consumerOf(queue))}`]),
+      ...(consumer ? [] : [`to "queues.consumers": ${json(consumerOf(declared))}`]),
       ...(consumers.some((one) => one.queue === letters) ? [] : [`to "queues.consumers": ${json(lettersOf(letters))}`]),
     ];
     const says = `${lacks(name, missing)} Add in wrangler.jsonc ${missing.join(" and ")}`;
@@ -104,57 +98,16 @@ function lacks(name: string, missing: readonly string[]): string {
     : `Nobody consumes the queue "${name}": its messages would wait for ever.`;
 }
 
-const consumerOf = ({ name, batch, retries, concurrency }: KnownQueue) => ({
-  queue: name,
+const consumerOf = ({ queue, batch, retries, concurrency }: KnownConsumer) => ({
+  queue,
   max_batch_size: batch.size,
   max_batch_timeout: batch.waitSeconds,
   max_retries: retries.limit,
   max_concurrency: concurrency,
-  dead_letter_queue: `${name}-dlq`,
+  dead_letter_queue: `${queue}-dlq`,
 });
 
 const lettersOf = (queue: string) => ({ queue, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100, max_concurrency: 1 });
-
-/** Messages that nobody would take. */
-function messages(known: Known, sources: readonly Source[]): string[] {
-  const taken = new Set(known.messages.filter((message) => message.known).map(({ type }) => type));
-  const alone = known.messages.filter(({ type }, at, all) => !taken.has(type) && all.findIndex((one) => one.type === type) === at);
-  return alone.map(({ kind, type, file, name }) =>
-    kind === "event"
-      ? `The event "${type}" (${file}) has no line in the routes: each would become a dead letter. Add to src/consumers/routes.ts: ${routeOf(known, sources, type, name)}`
-      : `No workflow performs the command "${type}" (${file}): each would be refused. Write one with on: ${name}, and export it from src/workflows/index.ts.`,
-  );
-}
-
-/** The line of an event, with who is known to want it. */
-function routeOf(known: Known, sources: readonly Source[], type: string, name: string): string {
-  const started = known.definitions.filter(({ on }) => on === type);
-  const waiting = waitsIn(sources).filter((wait) => wait.name === name);
-  const targets = [...started.map((one) => `start(${one.name})`), ...(waiting.length > 0 ? ["signal()"] : [])];
-  if (targets.length === 0) return `on(${name}), which knows it and lets nothing follow from it.`;
-  const why = [...started.map((one) => `"${one.workflow}" is declared on it`), ...waiting.map(({ place }) => `${place} waits for it`)];
-  return `on(${name}, ${targets.join(", ")}), since ${why.join(" and ")}.`;
-}
-
-function waitsIn(sources: readonly Source[]): { name: string; place: string }[] {
-  return sources.flatMap(({ file, text }) =>
-    [...text.matchAll(/\.waitFor\(\s*"[^"]*",\s*(?:\w+\.)?(\w+)/g)].map(({ 1: name = "", index }) => ({
-      name,
-      place: `${file}:${lineAt(text, index)}`,
-    })),
-  );
-}
-
-/** Waits for events that no route passes on. */
-function waits(known: Known, sources: readonly Source[]): string[] {
-  return waitsIn(sources).flatMap(({ name, place }) => {
-    const [event, ...others] = known.messages.filter((message) => message.name === name);
-    if (!event?.known || event.kind !== "event" || event.signals || others.length > 0) return [];
-    return [
-      `${place} waits for "${event.type}", which no route passes on to those who wait. Add signal() to its line in src/consumers/routes.ts: on(${name}, signal()),`,
-    ];
-  });
-}
 
 /** Variables that are read, may not be missing, and are set nowhere. */
 function variables(config: Config, sources: readonly Source[], set: readonly string[]): string[] {
@@ -180,11 +133,7 @@ function bindingsIn(value: unknown): string[] {
   return [...own, ...Object.values(value).flatMap(bindingsIn)];
 }
 
-const lineAt = (text: string, index: number) => text.slice(0, index).split("\n").length;
 const json = (line: object) =>
   JSON.stringify(line)
     .replaceAll(/[:,](?=["\d])/g, "$& ")
     .replace(/^\{(.*)\}$/, "{ $1 }");
-const upper = (name: string) => name.replaceAll("-", "_").toUpperCase();
-const pascal = (name: string) => name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());
-const camel = (name: string) => pascal(name).replace(/^./, (letter) => letter.toLowerCase());

@@ -16,6 +16,9 @@ export interface Source {
   text: string;
 }
 
+/** The line of a place in a text, as people count. */
+export const lineAt = (text: string, index: number) => text.slice(0, index).split("\n").length;
+
 /** A file of the Worker's bundle. */
 export interface Output {
   name: string;
@@ -55,7 +58,7 @@ const bundler = (): Bundler => createRequire(WRANGLER)("esbuild");
  */
 export async function look(folder: string, { main = "src/worker.ts", define }: Config, loader: Loader): Promise<Seen> {
   const sources = appSources();
-  const defining = sources.filter(({ text }) => /\bdefine(Command|Event|Workflow)\(/.test(text));
+  const defining = sources.filter(({ text }) => /\bdefine(Command|Event|Workflow|Consumer)\(/.test(text));
   const all = `export * as worker from "./${main}";
     export { app } from "./src/catalog.ts";
     ${defining.map(({ file }, at) => `import * as m${at} from "./${file}";`).join("\n")}

@@ -29,7 +29,7 @@ export async function handleBatch(
   }
   for (const [message, outcome] of outcomes) if ("error" in outcome) outcomes.set(message, { ...outcome, error: readable(outcome.error) });
   const delays = await leaveBehind(intake, outcomes);
-  settle(batch, intake.queue, outcomes, delays);
+  settle(batch, intake.consumer.queue, outcomes, delays);
 }
 
 /** Settles each message by itself: what is durable is acknowledged, the rest comes back after its queue's back-off. */

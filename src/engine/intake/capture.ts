@@ -39,7 +39,7 @@ export type Fate = "captured" | "kept" | { readonly failed: unknown };
  * a refused command runs, or when the database refuses its letter. Errors: other trouble of the database; what was written by then stays.
  */
 export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Promise<Fate[]> {
-  const { queue } = intake;
+  const { queue } = intake.consumer;
   const seen = hopeless.map(
     (one): Seen => ({ ...one, letter: letterId(queue.name, one.message.body), envelope: envelopeIn(one.message.body) }),
   );
@@ -78,7 +78,7 @@ async function endOf(intake: Intake, { message, error, attempts, refused, envelo
   const own = row !== undefined && envelope !== undefined && row.fingerprint === payloadFingerprint(envelope);
   if (own && !(refused && (await neverStarted(intake, row)))) return { envelope, letter: null, dead: null, kept: row.id };
   const why = row !== undefined && !own && envelope !== undefined ? keyReused(envelope) : error;
-  const given = { queue: intake.queue.name, body: message.body, error: why, attempts, firstAt: message.timestamp.getTime() };
+  const given = { queue: intake.consumer.queue.name, body: message.body, error: why, attempts, firstAt: message.timestamp.getTime() };
   return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null, kept: null };
 }
 
@@ -154,7 +154,7 @@ async function rowsOf(
  * True for a command that was accepted for this queue and that the platform has never had: an older deployment may have started it, and
  * `dead` must not be said of a run that lives.
  */
-async function neverStarted({ env, queue }: Intake, { id, workflow, status, queue: its }: Owner): Promise<boolean> {
+async function neverStarted({ env, consumer: { queue } }: Intake, { id, workflow, status, queue: its }: Owner): Promise<boolean> {
   if ((status !== "accepted" && status !== "queued") || its !== queue.name) return false;
   if (!isBound(env, workflow)) return true;
   const answer = await askPlatform(env, workflow, id);

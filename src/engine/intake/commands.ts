@@ -1,8 +1,8 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
-import type { QueueDefinition } from "../contract/queue.ts";
 import type { AnyWorkflow } from "../guard/workflow.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import type { CommandConsumer } from "../topology/consumer.ts";
 import { acceptance } from "./accept.ts";
 import { handleBatch } from "./batch.ts";
 import type { Consumer, Intake, Outcomes } from "./consumer.ts";
@@ -16,10 +16,9 @@ import { type Plan, takeAllIn } from "./take.ts";
  * The consumer of a command queue: parse, key, take in, start, settle. One round trip to D1 and one `createBatch` per
  * workflow, however large the batch; no round trip for commands that the API or the router has just accepted.
  */
-export function consumeCommands(queue: QueueDefinition, catalog: Catalog): Consumer {
-  const performers = new Map(
-    catalog.workflows.filter(({ on }) => on.kind === "command" && on.queue.name === queue.name).map((one) => [one.on.type, one]),
-  );
+export function consumeCommands(consumer: CommandConsumer, catalog: Catalog): Consumer {
+  const { queue, starts } = consumer;
+  const performers = new Map(starts.map((workflow) => [workflow.on.type, workflow]));
   const performer = (type: string): AnyWorkflow => {
     const workflow = performers.get(type);
     if (workflow) return workflow;
@@ -32,7 +31,7 @@ export function consumeCommands(queue: QueueDefinition, catalog: Catalog): Consu
   return {
     queue: queue.name,
     handle: (batch, env) => {
-      const intake = { env, queue, catalog };
+      const intake = { env, consumer, catalog };
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => performer(type).on);
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });

@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import type { QueueDefinition } from "../contract/queue.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import type { ConsumerDefinition } from "../topology/consumer.ts";
 
 /** One queue's consumer, as the Worker's `queue` handler calls it. */
 export interface Consumer {
@@ -8,10 +8,10 @@ export interface Consumer {
   handle(batch: MessageBatch, env: EngineEnv): Promise<void>;
 }
 
-/** Where messages are taken in: of which queue, and what is known of what they may say. */
+/** Where messages are taken in: by which consumer, and what is known of what they may say. */
 export interface Intake {
   readonly env: EngineEnv;
-  readonly queue: QueueDefinition;
+  readonly consumer: ConsumerDefinition;
   readonly catalog: Catalog;
 }
 

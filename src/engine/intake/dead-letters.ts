@@ -16,15 +16,15 @@ const storeRetrySeconds = (attempt: number) => Math.min(60 * 2 ** (attempt - 1),
  * command whose own row is committed becomes none: it needs no delivery to be started.
  */
 export function consumeDeadLetters(catalog: Catalog): Consumer[] {
-  return catalog.queues.map((queue) => ({
-    queue: `${queue.name}-dlq`,
-    handle: (batch, env) => captureExhausted(batch, { env, queue, catalog }),
+  return catalog.consumers.map((consumer) => ({
+    queue: `${consumer.queue.name}-dlq`,
+    handle: (batch, env) => captureExhausted(batch, { env, consumer, catalog }),
   }));
 }
 
 async function captureExhausted(batch: MessageBatch, intake: Intake): Promise<void> {
-  const { queue } = intake;
-  const attempts = queue.retries.limit + 1;
+  const { queue, retries } = intake.consumer;
+  const attempts = retries.limit + 1;
   const error = new Error(
     `No consumer of ${queue.name} could finish this message in ${attempts} attempts, nor say why: look for its delivery in the logs.`,
   );

@@ -1,8 +1,8 @@
-import type { QueueDefinition } from "../contract/queue.ts";
 import { expectLater } from "../store/outbox.ts";
 import { batch as atomic } from "../store/retry.ts";
 import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
+import type { EventConsumer } from "../topology/consumer.ts";
 import { handleBatch } from "./batch.ts";
 import type { Consumer, Intake } from "./consumer.ts";
 import { follow, memo } from "./follow.ts";
@@ -18,11 +18,12 @@ const SLOW_MS = 60_000;
  * The consumer of an event queue: parse, route, take in, then start, send and wake, settle. Events of a whole batch share
  * one round trip to D1, projected rows included. Code is called before the event is confirmed, so that an event whose call failed comes back.
  */
-export function consumeEvents(queue: QueueDefinition, catalog: Catalog): Consumer {
+export function consumeEvents(consumer: EventConsumer, catalog: Catalog): Consumer {
+  const { queue } = consumer;
   return {
     queue: queue.name,
     handle: (batch, env) => {
-      const intake = { env, queue, catalog };
+      const intake = { env, consumer, catalog };
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => carried(catalog, queue.name, "event", type));
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });

@@ -1,9 +1,9 @@
 import { queueBinding } from "../contract/bindings.ts";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { codeOf, messageOf } from "../contract/errors.ts";
-import { retryDelaySeconds } from "../contract/queue.ts";
 import { expectLater } from "../store/outbox.ts";
 import { batch as atomic } from "../store/retry.ts";
+import { retryDelaySeconds } from "../topology/consumer.ts";
 import { capture, type Hopeless } from "./capture.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { isHopeless } from "./hopeless.ts";
@@ -26,13 +26,13 @@ export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<R
   const failed = [...outcomes].flatMap(([message, outcome]): Failed[] =>
     "error" in outcome ? [{ message, error: outcome.error, refused: outcome.did === "refused" || isHopeless(outcome.error) }] : [],
   );
-  const isLast = ({ message }: Failed) => message.attempts > intake.queue.retries.limit;
+  const isLast = ({ message }: Failed) => message.attempts > intake.consumer.retries.limit;
   const ends = failed.filter((one) => one.refused || (isLast(one) && !isSimulatedDeath(one.error)));
   await endAll(intake, ends, outcomes);
 
   const back = failed.filter(({ message }) => outcomes.get(message)?.did !== "captured" && outcomes.get(message)?.did !== "kept");
   for (const { message, error } of back) outcomes.set(message, { did: "retried", error });
-  const delays = new Map(back.map(({ message }) => [message, retryDelaySeconds(intake.queue, message.attempts)]));
+  const delays = new Map(back.map(({ message }) => [message, retryDelaySeconds(intake.consumer, message.attempts)]));
   await putBack(intake, back.filter(isLast), delays, outcomes);
   const waiting = back.filter(({ message, error }) => outcomes.get(message)?.did === "retried" && !isSimulatedDeath(error));
   await expect(intake, waiting, delays);
@@ -56,7 +56,7 @@ async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcome
   }
 }
 
-function sayNotStored({ queue }: Intake, error: unknown): void {
+function sayNotStored({ consumer: { queue } }: Intake, error: unknown): void {
   console.error(JSON.stringify({ log: "dead_letters", queue: queue.name, stored: false, error: messageOf(error) }));
 }
 
@@ -65,7 +65,7 @@ function sayNotStored({ queue }: Intake, error: unknown): void {
  * as a new message, with all its tries. One that the queue does not take goes to the dead-letter queue, whose tries last for days.
  */
 async function putBack(
-  { env, queue }: Intake,
+  { env, consumer: { queue } }: Intake,
   last: readonly Failed[],
   delays: ReadonlyMap<Message, number>,
   outcomes: Outcomes,

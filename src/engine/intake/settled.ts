@@ -14,7 +14,10 @@ const CLOCK_SKEW_MS = 5000;
  * or keeper still carries of the old one does nothing, also after a deployment that could do something with it. Their outboxes hear
  * again that nobody waits for them.
  */
-export async function settledBefore({ env, queue, catalog }: Intake, messages: readonly Message[]): Promise<ReadonlySet<Message>> {
+export async function settledBefore(
+  { env, consumer: { queue }, catalog }: Intake,
+  messages: readonly Message[],
+): Promise<ReadonlySet<Message>> {
   const old = messages.flatMap((message) => {
     // Most deliveries are first ones of young messages, and are not read twice for this.
     if (message.attempts === 1 && isYoung(textField(message.body, "created_at"))) return [];

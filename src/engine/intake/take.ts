@@ -150,7 +150,7 @@ async function carryOn(intake: Intake, group: readonly Plan[], written: Written,
  * keys. Asked only when there are any, so that the usual batch does not pay for it.
  */
 async function captureReused(
-  { env, catalog, queue }: Intake,
+  { env, catalog, consumer: { queue } }: Intake,
   repeated: readonly { one: Acceptance; plan: Plan }[],
 ): Promise<ReadonlySet<Acceptance>> {
   if (repeated.length === 0) return new Set();
@@ -181,7 +181,7 @@ function keptAnew(group: readonly Plan[], kept: readonly string[]): Envelope[] {
 
 /** The same for events that runs may wait for: the wait would never hear of the second payload, so somebody must. */
 async function captureReusedEvents(
-  { env, queue }: Intake,
+  { env, consumer: { queue } }: Intake,
   group: readonly Plan[],
   kept: readonly string[],
 ): Promise<ReadonlySet<Envelope>> {

@@ -83,10 +83,15 @@ export interface CallOptions {
   timeout?: Duration;
 }
 
-/** One line of the routing table. */
+/** One line of the routes of a consumer: an event, and what follows from it. */
 export interface Route {
   readonly event: EventDefinition;
   readonly targets: readonly Target<never>[];
+}
+
+/** What the event of a route leads to, whatever its payload. */
+export function targetsOf({ targets }: Route): readonly Target[] {
+  return targets as readonly Target[];
 }
 
 /** An object that events can be told to: it remembers which keys it has applied. */

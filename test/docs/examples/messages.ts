@@ -1,8 +1,8 @@
 import { defineCommand, defineEvent, defineQueue } from "millrace";
 import * as z from "zod";
 
-const orderCommands = defineQueue({ name: "order-commands", retries: { limit: 5, initial: "10 seconds", max: "5 minutes" } });
-const orderEvents = defineQueue({ name: "order-events", batch: { size: 100, waitSeconds: 0 } });
+export const orderCommands = defineQueue({ name: "order-commands" });
+export const orderEvents = defineQueue({ name: "order-events" });
 const order = z.object({ order_id: z.string().min(1).max(64), email: z.email() });
 const id = ({ order_id }: { order_id: string }) => order_id;
 

@@ -1,6 +1,8 @@
-import { defineCommand, defineEvent, defineQueue, defineWorkflow, on, type Route, signal } from "millrace";
+import { defineCommand, defineConsumer, defineEvent, defineQueue, defineWorkflow, on, signal } from "millrace";
 import * as z from "zod";
 
+const parcelCommands = defineQueue({ name: "parcel-commands" });
+const parcelEvents = defineQueue({ name: "parcel-events" });
 const parcel = z.object({ parcel_id: z.string().min(1).max(64) });
 const id = ({ parcel_id }: { parcel_id: string }) => parcel_id;
 
@@ -10,7 +12,7 @@ const ParcelFollow = defineCommand({
   payload: parcel,
   key: id,
   subject: id,
-  queue: defineQueue({ name: "parcel-commands" }),
+  queue: parcelCommands,
 });
 
 /** Somebody has signed for a parcel: the courier's own system says so. */
@@ -18,7 +20,7 @@ const ParcelSigned = defineEvent({
   type: "parcel.signed",
   payload: parcel.extend({ by: z.string().min(1).max(200) }),
   subject: id,
-  queue: defineQueue({ name: "parcel-events" }),
+  queue: parcelEvents,
   door: { scope: "enqueue" },
 });
 
@@ -31,4 +33,7 @@ export const followParcel = defineWorkflow({
   },
 });
 
-export const parcelRoutes: readonly Route[] = [on(ParcelSigned, signal())];
+export const parcelConsumers = [
+  defineConsumer({ queue: parcelCommands, starts: [followParcel] }),
+  defineConsumer({ queue: parcelEvents, routes: [on(ParcelSigned, signal())] }),
+];

@@ -1,12 +1,12 @@
 import { expect, it } from "vitest";
 import { decodePayload } from "../../../src/engine/contract/message.ts";
+import { shop } from "../examples/consumers.ts";
 import { OrderShip } from "../examples/messages.ts";
-import { shop } from "../examples/routes.ts";
 
 it("the catalog of docs/authoring.md starts, and knows who performs what and what follows", () => {
   expect(shop.performer("order.ship").name).toBe("ship-order");
   expect(shop.subscribers("order.shipped").targets.map((target) => target.do)).toEqual(["start", "call", "call"]);
-  expect(shop.queues.map(({ name }) => name)).toEqual(["order-commands", "order-events"]);
+  expect(shop.consumers.map(({ queue }) => queue.name)).toEqual(["order-commands", "order-events"]);
 });
 
 it("its command takes version 1 payloads, and keeps their key", () => {

@@ -1,0 +1,102 @@
+import type { Known } from "./known.ts";
+import { camel, pathFrom } from "./names.ts";
+import { lineAt, type Source } from "./sources.ts";
+
+const LIST = "src/consumers/index.ts";
+
+/** What no consumer lists: workflows that nothing starts, messages that nobody would take, waits that no event ends. */
+export function unconsumed(known: Known, sources: readonly Source[]): string[] {
+  const unlisted = known.declared.filter(({ queue }) => !known.consumers.some((one) => one.queue === queue));
+  // What such a consumer starts and routes is known as soon as it is listed.
+  const isPending = ({ queue }: { queue: string }) => unlisted.some((one) => one.queue === queue);
+  const left = {
+    ...known,
+    definitions: known.definitions.filter((one) => !isPending(one)),
+    messages: known.messages.filter((one) => one.known || !isPending(one)),
+  };
+  return [
+    ...unlisted.map(
+      ({ file, name, queue }) =>
+        `The catalog does not know the consumer of "${queue}" (${file}). ` +
+        `Add this line to ${LIST}: export { ${name} } from "${pathFrom(LIST, file)}";`,
+    ),
+    ...workflows(left),
+    ...messages(left, sources),
+    ...waits(left, sources),
+  ];
+}
+
+/** Workflows that no consumer starts. One that follows an event without a line is part of what is said of the event. */
+function workflows(known: Known): string[] {
+  return known.definitions
+    .filter(({ workflow }) => !known.workflows.includes(workflow))
+    .flatMap(({ file, name, workflow, on, kind, queue }) => {
+      if (kind === "command") {
+        const from = pathFrom(fileOf(known, queue), file);
+        return [`No consumer starts "${workflow}" (${file}). ${toList(known, queue, "starts", name, `, from "${from}".`)}`];
+      }
+      if (!known.messages.some((message) => message.type === on && message.known)) return [];
+      return [`No route starts "${workflow}" (${file}). Add start(${name}) to the line of "${on}" in ${fileOf(known, queue)}.`];
+    });
+}
+
+/** Messages that nobody would take. A command whose workflow only waits to be started is left to what is said of that. */
+function messages(known: Known, sources: readonly Source[]): string[] {
+  const taken = new Set(known.messages.filter((message) => message.known).map(({ type }) => type));
+  const alone = known.messages.filter(({ type }, at, all) => !taken.has(type) && all.findIndex((one) => one.type === type) === at);
+  return alone.flatMap(({ kind, type, file, name, queue }) => {
+    if (kind === "event") {
+      const { line, why } = routeOf(known, sources, type, name);
+      const says = `The event "${type}" (${file}) has no line in the routes: each would become a dead letter.`;
+      return [`${says} ${toList(known, queue, "routes", line, why)}`];
+    }
+    if (known.definitions.some(({ on }) => on === type)) return [];
+    return [
+      `No workflow performs the command "${type}" (${file}): each would be refused. ` +
+        `Write one with on: ${name}, and list it in starts in ${fileOf(known, queue)}.`,
+    ];
+  });
+}
+
+/** Where something is to be listed, in the consumer of its queue; `why` ends the sentence of one that is there. */
+function toList(known: Known, queue: string, field: "starts" | "routes", what: string, why: string): string {
+  if (known.consumers.some((one) => one.queue === queue)) return `Add to ${field} in ${fileOf(known, queue)}: ${what}${why}`;
+  const consumer = `defineConsumer({ queue: ${camel(queue)}, ${field}: [${what}] })`;
+  return `Nobody consumes its queue: write ${fileOf(known, queue)} with ${consumer}, and list it in ${LIST}.`;
+}
+
+/** The file of a queue's consumer: where it stands, or where it would. */
+function fileOf(known: Known, queue: string): string {
+  return known.declared.find((one) => one.queue === queue)?.file ?? `src/consumers/${queue}.ts`;
+}
+
+/** The line of an event, with who is known to want it. */
+function routeOf(known: Known, sources: readonly Source[], type: string, name: string): { line: string; why: string } {
+  const started = known.definitions.filter(({ on }) => on === type);
+  const waiting = waitsIn(sources).filter((wait) => wait.name === name);
+  const targets = [...started.map((one) => `start(${one.name})`), ...(waiting.length > 0 ? ["signal()"] : [])];
+  if (targets.length === 0) return { line: `on(${name})`, why: ", which knows it and lets nothing follow from it." };
+  const wanted = [...started.map((one) => `"${one.workflow}" is declared on it`), ...waiting.map(({ place }) => `${place} waits for it`)];
+  return { line: `on(${name}, ${targets.join(", ")})`, why: `, since ${wanted.join(" and ")}.` };
+}
+
+function waitsIn(sources: readonly Source[]): { name: string; place: string }[] {
+  return sources.flatMap(({ file, text }) =>
+    [...text.matchAll(/\.waitFor\(\s*"[^"]*",\s*(?:\w+\.)?(\w+)/g)].map(({ 1: name = "", index }) => ({
+      name,
+      place: `${file}:${lineAt(text, index)}`,
+    })),
+  );
+}
+
+/** Waits for events that no route passes on. */
+function waits(known: Known, sources: readonly Source[]): string[] {
+  return waitsIn(sources).flatMap(({ name, place }) => {
+    const [event, ...others] = known.messages.filter((message) => message.name === name);
+    if (!event?.known || event.kind !== "event" || event.signals || others.length > 0) return [];
+    return [
+      `${place} waits for "${event.type}", which no route passes on to those who wait. ` +
+        `Add signal() to its line in ${fileOf(known, event.queue)}: on(${name}, signal()),`,
+    ];
+  });
+}

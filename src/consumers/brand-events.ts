@@ -1,0 +1,50 @@
+import { defineConsumer, digest, on, send, signal, start, type Target, tell } from "millrace";
+import { BrandAudited, BrandCycle, KeywordTrending } from "../messages/brand.ts";
+import { BudgetSet } from "../messages/budgets.ts";
+import { ContentGenerated, ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
+import { ContactSynced } from "../messages/crm.ts";
+import { brandEvents } from "../messages/queues.ts";
+import { ResearchCompleted } from "../messages/research.ts";
+import { SocialCreate, SocialPosted } from "../messages/social.ts";
+import { WebhookSwitched } from "../messages/webhooks.ts";
+import { generateArticle } from "../workflows/generate-article.ts";
+
+/** What follows from everybody's events but facts. */
+export const reacting = defineConsumer({
+  queue: brandEvents,
+  batch: { size: 100, waitSeconds: 0 },
+  routes: [
+    on(
+      KeywordTrending,
+      send(BrandCycle, ({ brand, keyword, seen_on }) => ({ brand, cycle: trend(keyword, seen_on), keywords: [keyword] })),
+    ),
+    on(ResearchCompleted, start(generateArticle), agent()),
+    on(
+      ContentGenerated,
+      send(ContentPublish, ({ content_id, brand }) => ({ content_id, brand })),
+      agent(),
+    ),
+    on(
+      ContentPublished,
+      send(SocialCreate, ({ content_id, brand }) => ({ content_id, brand })),
+      agent(),
+    ),
+    on(ContentUnpublished, agent()),
+    on(ContentRejected, agent()),
+    on(SocialPosted),
+    on(BrandAudited),
+    on(ContactSynced),
+    on(WebhookSwitched, signal()),
+    on(BudgetSet, signal()),
+  ],
+});
+
+/** The cycle of a keyword that was seen on a day: whoever has seen it too asks for nothing more. */
+function trend(keyword: string, seenOn: string): string {
+  return `trend ${seenOn} ${digest(keyword).slice(0, 12)}`;
+}
+
+/** The agent of the brand that an event is about hears of it. */
+function agent<Event extends { brand: string }>(): Target<Event> {
+  return tell("brand-agent", ({ brand }, { tenant_id }) => `${tenant_id}/${brand}`);
+}

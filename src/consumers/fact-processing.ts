@@ -1,0 +1,37 @@
+import { call, defineConsumer, on, sendEach, type Target } from "millrace";
+import { mergeRecords } from "../crm/merged.ts";
+import { appendObserved } from "../derive/append-observed.ts";
+import { merge } from "../derive/merge.ts";
+import { qualify } from "../derive/qualify.ts";
+import { spend } from "../derive/spend.ts";
+import type { RecordedFact } from "../facts/fact.ts";
+import { ContactSync } from "../messages/crm.ts";
+import { ChargeFact, ContactMergedFact, FactObserved, OutcomeFact, PayoutFact, ReconciliationFact } from "../messages/facts.ts";
+import { factProcessing } from "../messages/queues.ts";
+import { WebhookDeliver } from "../messages/webhooks.ts";
+import { deliveryRow } from "../webhooks/deliveries.ts";
+import { stateMatches } from "../webhooks/matches.ts";
+import { offer } from "../webhooks/offer.ts";
+import { deliverWebhook } from "../workflows/deliver-webhook.ts";
+
+/** What follows from a fact that a ledger has taken. Facts come in numbers: a batch waits up to a second to fill. */
+export const deriving = defineConsumer({
+  queue: factProcessing,
+  retries: { limit: 5, initial: "5 seconds", max: "2 minutes" },
+  batch: { size: 50, waitSeconds: 1 },
+  // Most of its time it waits for objects (budgets, contact books, other ledgers), and little for the database.
+  concurrency: 10,
+  routes: [
+    on(OutcomeFact, call(qualify), ...webhooks()),
+    on(ChargeFact, call(spend), ...webhooks()),
+    on(PayoutFact, ...webhooks()),
+    on(ContactMergedFact, call(merge), sendEach(ContactSync, mergeRecords), ...webhooks()),
+    on(ReconciliationFact, ...webhooks()),
+    on(FactObserved, call(appendObserved)),
+  ],
+});
+
+/** Whoever has asked for such facts is sent it; that it is, is stated at once. */
+function webhooks<Fact extends RecordedFact>(): Target<Fact>[] {
+  return [sendEach(WebhookDeliver, offer, deliveryRow), call(stateMatches(deliverWebhook.name))];
+}

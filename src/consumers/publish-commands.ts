@@ -1,0 +1,6 @@
+import { defineConsumer } from "millrace";
+import { publishCommands } from "../messages/queues.ts";
+import { publishArticle } from "../workflows/publish-article.ts";
+import { unpublishArticle } from "../workflows/unpublish-article.ts";
+
+export const publishing = defineConsumer({ queue: publishCommands, starts: [publishArticle, unpublishArticle] });

@@ -1,0 +1,6 @@
+import { defineConsumer } from "millrace";
+import { smCommands } from "../messages/queues.ts";
+import { auditBrand } from "../workflows/audit-brand.ts";
+import { planCycle } from "../workflows/plan-cycle.ts";
+
+export const planning = defineConsumer({ queue: smCommands, starts: [planCycle, auditBrand] });

@@ -1,0 +1,5 @@
+import { defineConsumer } from "millrace";
+import { socialCommands } from "../messages/queues.ts";
+import { postToSocial } from "../workflows/post-to-social.ts";
+
+export const posting = defineConsumer({ queue: socialCommands, starts: [postToSocial] });

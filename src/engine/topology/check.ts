@@ -1,0 +1,106 @@
+import { MillraceError } from "../contract/errors.ts";
+import type { MessageDefinition } from "../contract/message.ts";
+import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
+import { targetsOf } from "./routes.ts";
+
+/** Holds a deployment's consumers against each other. Errors: `config_invalid`, in a sentence that says what to change. */
+export function check(consumers: readonly ConsumerDefinition[]): void {
+  const [mistake] = [...queues(consumers), ...starts(consumers), ...routes(consumers), ...workflows(consumers), ...sent(consumers)];
+  if (mistake !== undefined) throw new MillraceError("config_invalid", mistake);
+}
+
+function queues(consumers: readonly ConsumerDefinition[]): string[] {
+  const asked = startedBy(consumers).flatMap(({ on }) => (on.kind === "command" ? [on.queue.name] : []));
+  const told = routesOf(consumers).flatMap(({ event }) => (isCommand(event) ? [] : [event.queue.name]));
+  const mixed = told.filter((name) => asked.includes(name));
+  return [
+    ...mixed.map(
+      (name) => `The queue "${name}" carries commands and events: give the events the shared queue of events, or one of their own.`,
+    ),
+    ...consumers
+      .filter((consumer) => consumer.starts && consumer.routes)
+      .map(
+        ({ queue }) =>
+          `The consumer of "${queue.name}" has starts and routes: a queue carries commands, for starts, or events, for routes.`,
+      ),
+    ...twice(consumers.map(({ queue }) => queue.name)).map((name) => `The queue "${name}" has two consumers: put what both take into one.`),
+  ];
+}
+
+function starts(consumers: readonly ConsumerDefinition[]): string[] {
+  return consumers.flatMap(({ queue, starts = [] }) =>
+    starts.flatMap(({ name, on }) => {
+      if (on.kind === "event")
+        return [
+          `"${name}" follows the event "${on.type}", and starts is for workflows that perform a command: ` +
+            `put start(…) into that event's line, in the routes of ${consumerOf(on)}.`,
+        ];
+      if (on.queue.name === queue.name) return [];
+      return [
+        `"${name}" performs "${on.type}", which travels on the queue "${on.queue.name}", and the consumer of "${queue.name}" starts it: ` +
+          `move it to the starts of ${consumerOf(on)}.`,
+      ];
+    }),
+  );
+}
+
+function routes(consumers: readonly ConsumerDefinition[]): string[] {
+  const astray = consumers.flatMap(({ queue, routes = [] }) =>
+    routes.flatMap(({ event }) => {
+      if (isCommand(event))
+        return [`"${event.type}" is a command, and routes are for events: list its workflow in the starts of ${consumerOf(event)}.`];
+      if (event.queue.name === queue.name) return [];
+      return [
+        `"${event.type}" travels on the queue "${event.queue.name}", and the consumer of "${queue.name}" routes it: ` +
+          `move its line to ${consumerOf(event)}.`,
+      ];
+    }),
+  );
+  const lines = routesOf(consumers);
+  return [
+    ...astray,
+    ...twice(lines.map(({ event }) => event.type)).map((type) => `"${type}" is routed twice: put all its targets into one line.`),
+    ...lines.flatMap((line) =>
+      targetsOf(line).flatMap((target) =>
+        target.do === "start" && target.follows !== line.event.type
+          ? [`"${target.workflow.name}" follows "${target.follows}", and the line of "${line.event.type}" starts it: move its start(…).`]
+          : [],
+      ),
+    ),
+  ];
+}
+
+function workflows(consumers: readonly ConsumerDefinition[]): string[] {
+  const all = workflowsOf(consumers);
+  return [
+    ...twice(all).map(({ name }) => `"${name}" is listed twice: leave it where it is started first, and take the other away.`),
+    ...twice(all.map(({ name }) => name)).map((name) => `Two workflows are named "${name}": rename one.`),
+    ...twice(startedBy(consumers).map(({ on }) => on.type)).map(
+      (type) => `Two workflows perform "${type}": a command has one owner; make it an event, or two commands.`,
+    ),
+  ];
+}
+
+/** Commands that a route sends, and that would start nothing. */
+function sent(consumers: readonly ConsumerDefinition[]): string[] {
+  const performed = new Set(startedBy(consumers).map(({ on }) => on.type));
+  const consumed = new Set(consumers.map(({ queue }) => queue.name));
+  return routesOf(consumers)
+    .flatMap(targetsOf)
+    .flatMap((target) => {
+      if (target.do !== "send" || performed.has(target.command.type)) return [];
+      const { type, queue } = target.command;
+      if (!consumed.has(queue.name))
+        return [
+          `A route sends "${type}" on the queue "${queue.name}", which nobody consumes: add its consumer, with the workflow in starts.`,
+        ];
+      return [`A route sends "${type}", which no workflow performs: add its workflow to the starts of ${consumerOf(target.command)}.`];
+    });
+}
+
+const consumerOf = ({ queue }: MessageDefinition) => `the consumer of "${queue.name}"`;
+const isCommand = (message: MessageDefinition): boolean => message.kind === "command";
+
+function twice<T>(all: readonly T[]): T[] {
+  return all.filter((one, index) => all.indexOf(one) !== index);
+}

@@ -1,0 +1,79 @@
+import { backoffMs, type Duration, durationMs } from "../contract/duration.ts";
+import type { QueueDefinition } from "../contract/queue.ts";
+import type { AnyWorkflow } from "../guard/workflow.ts";
+import { type Route, targetsOf } from "./routes.ts";
+
+/** The consumer of one queue as data: how messages are taken from it, and what they lead to. `wrangler.jsonc` must say the same. */
+export type ConsumerDefinition = CommandConsumer | EventConsumer;
+
+/** The consumer of a queue of commands: each starts the workflow that performs it. */
+export interface CommandConsumer extends Policy {
+  readonly starts: readonly AnyWorkflow[];
+  readonly routes?: never;
+}
+
+/** The consumer of a queue of events: what each leads to is its line in the routes. */
+export interface EventConsumer extends Policy {
+  readonly routes: readonly Route[];
+  readonly starts?: never;
+}
+
+/** How messages are taken from a queue, and how often each is tried. */
+interface Policy {
+  readonly queue: QueueDefinition;
+  readonly retries: { readonly limit: number; readonly initialMs: number; readonly maxMs: number };
+  readonly batch: { readonly size: number; readonly waitSeconds: number };
+  /** Batches consumed at one moment, at most. Left to itself the platform goes up to 250, each with a write to the one database. */
+  readonly concurrency: number;
+}
+
+/** Consumers of a dead-letter queue: one statement keeps a hundred letters, and the work whose database is in trouble comes first. */
+export const DEAD_LETTER_CONCURRENCY = 1;
+
+const RETRIES = { limit: 3, initial: "30 seconds", max: "10 minutes" } as const;
+const BATCH = { size: 10, waitSeconds: 0 };
+
+/**
+ * Five consumers with batches of 10, each of them 0.4 s at work, start 125 instances a second: more than the 100 a second that the
+ * platform creates of one workflow, so that a sixth would only be refused.
+ */
+const CONCURRENCY = 5;
+
+type ConsumerOptions = {
+  queue: QueueDefinition;
+  retries?: { limit: number; initial: Duration; max: Duration };
+  batch?: { size: number; waitSeconds: number };
+  concurrency?: number;
+} & (Pick<CommandConsumer, "starts" | "routes"> | Pick<EventConsumer, "routes" | "starts">);
+
+/**
+ * Declares the consumer of a queue: `starts` lists the workflows that perform a queue's commands, `routes` what follows from its events.
+ * Retries default to 3, from 30 seconds up to 10 minutes; batches to 10 messages and no wait, as suits a queue a person waits for;
+ * concurrency to 5 batches at a time.
+ */
+export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
+  const { retries = RETRIES, batch = BATCH, concurrency = CONCURRENCY, ...takes } = options;
+  const { limit, initial, max } = retries;
+  return { ...takes, retries: { limit, initialMs: durationMs(initial), maxMs: durationMs(max) }, batch, concurrency };
+}
+
+/** Seconds before the next delivery of a message that failed `attempt` times: whole seconds, at least one, as queues count. */
+export function retryDelaySeconds({ retries }: ConsumerDefinition, attempt: number): number {
+  return Math.max(1, Math.ceil(backoffMs(attempt, retries.initialMs, retries.maxMs) / 1000));
+}
+
+/** The workflows that consumers of commands start. */
+export function startedBy(consumers: readonly ConsumerDefinition[]): AnyWorkflow[] {
+  return consumers.flatMap(({ starts = [] }) => starts);
+}
+
+/** The lines of all consumers of events. */
+export function routesOf(consumers: readonly ConsumerDefinition[]): Route[] {
+  return consumers.flatMap(({ routes = [] }) => routes);
+}
+
+/** Every workflow: those that perform commands, then those that routes start. */
+export function workflowsOf(consumers: readonly ConsumerDefinition[]): AnyWorkflow[] {
+  const targets = routesOf(consumers).flatMap(targetsOf);
+  return [...startedBy(consumers), ...targets.flatMap((target) => (target.do === "start" ? [target.workflow] : []))];
+}
