@@ -16,12 +16,15 @@ const PARTS: Record<string, [page: string[], raw: string[]]> = {
   "the chain": [["src/steps/open-account.ts", "src/steps/send-welcome.ts", "src/workflows/welcome-customer.ts"], ["welcome-customer.ts"]],
   effects: [[], ["guard.ts"]],
   events: [[], ["relay.ts"]],
-  intake: [["src/consumers/routes.ts"], ["intake.ts", "consumers.ts"]],
+  intake: [
+    ["src/consumers/brand-events.ts", "src/consumers/customer-commands.ts"],
+    ["intake.ts", "consumers.ts"],
+  ],
   "HTTP and operators": [[], ["api.ts", "operate.ts"]],
   repair: [[], ["sweep.ts"]],
   tables: [["migrations/0100_customers.sql"], ["migrations/0001_welcome.sql"]],
   wiring: [
-    ["src/workflows/index.ts", "src/worker.ts", "wrangler.jsonc"],
+    ["src/consumers/index.ts", "src/worker.ts", "wrangler.jsonc"],
     ["worker.ts", "env.ts", "wrangler.jsonc"],
   ],
 };
