@@ -49,11 +49,11 @@ it("the first hour: from a clone to a page, then mistakes, each told in a senten
       'PlanCycle runs "audit-brand", but it is bound as "plan-cycle" in wrangler.jsonc. In src/worker.ts: export class PlanCycle extends entrypoint(planCycle) {}',
     ],
     [
-      "an event workflow that nobody starts",
+      "an event with two lines in the routes",
       "src/consumers/brand-events.ts",
-      "start(generateArticle), ",
-      "",
-      'No route starts "generate-article" (src/workflows/generate-article.ts). Add start(generateArticle) to the line of "research.completed" in src/consumers/brand-events.ts.',
+      "on(BrandAudited),",
+      "on(BrandAudited), on(BrandAudited),",
+      '"brand.audited" is routed twice: put all its targets into one line.',
     ],
     [
       "an event without a line in the routes",
