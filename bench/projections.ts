@@ -1,11 +1,11 @@
 import { query, sql } from "millrace";
 import { type Catalog, catalog, dispatch } from "millrace/worker";
 import { projecting } from "../src/consumers/projections.ts";
-import type { RecordedFact } from "../src/facts/fact.ts";
-import { factRow } from "../src/facts/projection.ts";
+import type { RecordedFact } from "../src/messages/fact.ts";
 import { FactRecorded } from "../src/messages/facts.ts";
-import { sourceIn } from "../src/objects/feeds.ts";
-import { confirmFacts, ledgerOf } from "../src/objects/ledgers.ts";
+import { sourceIn } from "../src/systems/facts/ledger/feeds.ts";
+import { confirmFacts, ledgerOf } from "../src/systems/facts/ledger/ledgers.ts";
+import { factRow } from "../src/systems/facts/projection.ts";
 import { batchOf, report } from "./intake.ts";
 import type { BenchEnv } from "./runs.ts";
 

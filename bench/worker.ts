@@ -6,7 +6,7 @@ import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "
 import { benching, empty, guarded } from "./workflows.ts";
 
 export { Recorder } from "millrace/worker";
-export { Ledger } from "../src/objects/ledger.ts";
+export { Ledger } from "../src/systems/facts/ledger/ledger.ts";
 export { Raw } from "./workflows.ts";
 export class Keeper extends keeper({}) {}
 export class Guarded extends entrypoint(guarded) {}

@@ -1,5 +1,5 @@
 -- The brands that are known: those that somebody has set something for, and those whose agent has decided something. What nobody
--- has set is NULL, and the default of src/brand/settings.ts holds.
+-- has set is NULL, and the default of src/systems/brand/settings.ts holds.
 CREATE TABLE brands (
   tenant_id        TEXT    NOT NULL,
   brand            TEXT    NOT NULL CHECK (length(brand) BETWEEN 1 AND 60),

@@ -1,7 +1,7 @@
 import { type Catalog, catalog } from "millrace/worker";
 import * as consumers from "./consumers/index.ts";
-import { skippedLetterFact } from "./derive/skipped-letter.ts";
-import { confirmFacts } from "./objects/ledgers.ts";
+import { skippedLetterFact } from "./systems/facts/derived/skipped-letter.ts";
+import { confirmFacts } from "./systems/facts/ledger/ledgers.ts";
 
 /**
  * Everything this deployment knows: its consumers, what they start, and what follows from what. A new chain adds its workflow to the consumer

@@ -1,8 +1,8 @@
 import { armKeeper, dispatch, entrypoint, keeper, keeperOf } from "millrace/worker";
 import { createApi } from "./api/app.ts";
 import { app } from "./catalog.ts";
-import { brandAgent } from "./objects/brand-agent.ts";
-import { retention } from "./retention.ts";
+import { brandAgent } from "./systems/brand/brand-agent.ts";
+import { retention } from "./systems/retention.ts";
 import { adoptCrmAccount } from "./workflows/adopt-crm-account.ts";
 import { auditBrand } from "./workflows/audit-brand.ts";
 import { deleteTenant } from "./workflows/delete-tenant.ts";
@@ -23,12 +23,12 @@ import { takeCrmChange } from "./workflows/take-crm-change.ts";
 import { unpublishArticle } from "./workflows/unpublish-article.ts";
 
 export { RateLimit, Recorder } from "millrace/worker";
-export { Budget } from "./objects/budget.ts";
-export { ContactBook } from "./objects/contact-book.ts";
-export { Ledger } from "./objects/ledger.ts";
-export { EmbeddedCrm, EmbeddedCrmStore } from "./providers/embedded/crm.ts";
-export { EmbeddedLedger } from "./providers/embedded/ledger.ts";
-export { EmbeddedUpstreams } from "./providers/embedded/upstreams.ts";
+export { EmbeddedCrm, EmbeddedCrmStore } from "./embedded/crm.ts";
+export { EmbeddedLedger } from "./embedded/ledger.ts";
+export { EmbeddedUpstreams } from "./embedded/upstreams.ts";
+export { Budget } from "./systems/facts/derived/budget.ts";
+export { ContactBook } from "./systems/facts/derived/contact-book.ts";
+export { Ledger } from "./systems/facts/ledger/ledger.ts";
 
 export class Keeper extends keeper({ catalog: app, retention }) {}
 export class BrandAgent extends brandAgent(app) {}

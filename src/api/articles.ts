@@ -17,8 +17,8 @@ import {
 } from "millrace/http";
 import { effectsOf, getInstance, type Instance, listApprovals, retryInstance, type Token, undoInstance } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
-import { type ArticleRow, findArticle, listArticles } from "../content/article-rows.ts";
-import { ask } from "../content/ask.ts";
+import { type ArticleRow, findArticle, listArticles } from "../systems/content/article-rows.ts";
+import { ask } from "../systems/content/ask.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

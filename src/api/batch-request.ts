@@ -2,13 +2,13 @@ import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { beginning, byteLength, MillraceError } from "millrace";
 import { HttpRefusal, idempotencyKey, invalidRequest, mediaTypeOf, notTaken, parseWith, readBody } from "millrace/http";
-import type { BatchRequest } from "../batches/accept.ts";
-import { type Batch, OPERATIONS } from "../batches/batch.ts";
-import { DATASETS } from "../batches/datasets.ts";
-import { findFile, type StoredFile, storeUpload } from "../batches/file.ts";
-import { FORMATS } from "../batches/layout.ts";
-import { MAX_FILE_BYTES } from "../batches/limits.ts";
-import { countUpload } from "../batches/uploads.ts";
+import type { BatchRequest } from "../systems/batches/accept.ts";
+import { type Batch, OPERATIONS } from "../systems/batches/batch.ts";
+import { DATASETS } from "../systems/batches/datasets.ts";
+import { findFile, type StoredFile, storeUpload } from "../systems/batches/file.ts";
+import { FORMATS } from "../systems/batches/layout.ts";
+import { MAX_FILE_BYTES } from "../systems/batches/limits.ts";
+import { countUpload } from "../systems/batches/uploads.ts";
 import type { ApiEnv } from "./env.ts";
 
 /** What an uploaded file may be. */

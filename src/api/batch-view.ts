@@ -2,9 +2,9 @@ import { z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { beginning } from "millrace";
 import { HttpRefusal, iso, isoOrNull, timestamp } from "millrace/http";
-import { type Batch, findBatch, OPERATIONS, STATES } from "../batches/batch.ts";
-import { asOf } from "../batches/export.ts";
-import { FORMATS } from "../batches/layout.ts";
+import { type Batch, findBatch, OPERATIONS, STATES } from "../systems/batches/batch.ts";
+import { asOf } from "../systems/batches/export.ts";
+import { FORMATS } from "../systems/batches/layout.ts";
 import type { ApiEnv } from "./env.ts";
 
 export const BatchSchema = z

@@ -15,9 +15,9 @@ import {
   traceOf,
 } from "millrace/http";
 import type { Catalog } from "millrace/worker";
-import { acceptBatch } from "../batches/accept.ts";
-import { listBatches } from "../batches/batch.ts";
-import { cancelBatch } from "../batches/cancel.ts";
+import { acceptBatch } from "../systems/batches/accept.ts";
+import { listBatches } from "../systems/batches/batch.ts";
+import { cancelBatch } from "../systems/batches/cancel.ts";
 import { documentedSchema, readBatchRequest, uploadQuery } from "./batch-request.ts";
 import { BatchSchema, batchOf, batchParams, batchView, noSuchBatch } from "./batch-view.ts";
 import type { ApiEnv } from "./env.ts";

@@ -18,12 +18,12 @@ import {
 } from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
-import { VERDICTS } from "../brand/decide.ts";
-import type { Decision } from "../brand/decision-log.ts";
-import { DEFAULT_SETTINGS, findBrand, type KnownBrand, listBrands, putSettings, SETTINGS_LIMITS } from "../brand/settings.ts";
-import type { BrandState } from "../brand/state.ts";
 import { brandName, cycle, keyword } from "../messages/brand.ts";
-import { brandAgentOf } from "../objects/brand-agents.ts";
+import { brandAgentOf } from "../systems/brand/brand-agents.ts";
+import { VERDICTS } from "../systems/brand/decide.ts";
+import type { Decision } from "../systems/brand/decision-log.ts";
+import { DEFAULT_SETTINGS, findBrand, type KnownBrand, listBrands, putSettings, SETTINGS_LIMITS } from "../systems/brand/settings.ts";
+import type { BrandState } from "../systems/brand/state.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

@@ -14,8 +14,8 @@ import {
 } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { BudgetSet, isCeiling } from "../messages/budgets.ts";
-import type { BudgetState } from "../objects/budget.ts";
-import { BUDGET_LIMITS, budgetOf, canSpend, setLimit } from "../objects/budgets.ts";
+import type { BudgetState } from "../systems/facts/derived/budget.ts";
+import { BUDGET_LIMITS, budgetOf, canSpend, setLimit } from "../systems/facts/derived/budgets.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

@@ -2,11 +2,11 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName, MillraceError } from "millrace";
 import { answers, BODY_REFUSALS, iso, jsonBody, nameQuery, needs, pageByName, pageOf, readBody, reasoned, timestamp } from "millrace/http";
 import type { Catalog } from "millrace/worker";
-import { type KeptContact, listContacts } from "../contacts/contact.ts";
-import { pseudonymOf } from "../contacts/forgotten.ts";
-import { contactBookOf } from "../objects/contact-books.ts";
-import { askToForget, FIRST } from "../privacy/ask-to-forget.ts";
-import { previewOf } from "../privacy/forget.ts";
+import { type KeptContact, listContacts } from "../systems/contacts/contact.ts";
+import { pseudonymOf } from "../systems/contacts/forgotten.ts";
+import { contactBookOf } from "../systems/facts/derived/contact-books.ts";
+import { askToForget, FIRST } from "../systems/privacy/ask-to-forget.ts";
+import { previewOf } from "../systems/privacy/forget.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

@@ -2,10 +2,10 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { enqueue, MillraceError, parseBounded } from "millrace";
 import { answers, HttpRefusal, invalidRequest, jsonBody, parseWith, readText } from "millrace/http";
 import type { Catalog } from "millrace/worker";
-import { commandsFrom, deliverySchema, deliveryShape, eventsIn, forgottenBy } from "../crm/notices.ts";
-import { askToForget, FIRST } from "../privacy/ask-to-forget.ts";
 import { assertHasCrm, crmAccount } from "../providers/crm-account.ts";
 import { crmWebhookSecret, verifyHubspotSignature } from "../providers/hubspot-signature.ts";
+import { commandsFrom, deliverySchema, deliveryShape, eventsIn, forgottenBy } from "../systems/crm/notices.ts";
+import { askToForget, FIRST } from "../systems/privacy/ask-to-forget.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

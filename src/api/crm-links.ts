@@ -1,8 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName } from "millrace";
 import { answers, isoOrNull, needs, pageByName, pageOf, timestamp } from "millrace/http";
-import { LINK_STATES } from "../crm/links.ts";
-import { listStandings, type Standing } from "../crm/standing.ts";
+import { LINK_STATES } from "../systems/crm/links.ts";
+import { listStandings, type Standing } from "../systems/crm/standing.ts";
 import { byContact } from "./crm-syncs.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";

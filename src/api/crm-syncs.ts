@@ -1,8 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { beginning } from "millrace";
 import { answers, HttpRefusal, iso, isoOrNull, nameQuery, needs, page, pageByName, pageOf, pageQuery, timestamp } from "millrace/http";
-import { type Failure, listFailures } from "../crm/failures.ts";
-import { findAcceptedSync, findSync, listSyncs, SYNC_STATES, type Sync } from "../crm/sync.ts";
+import { type Failure, listFailures } from "../systems/crm/failures.ts";
+import { findAcceptedSync, findSync, listSyncs, SYNC_STATES, type Sync } from "../systems/crm/sync.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

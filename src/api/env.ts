@@ -1,7 +1,7 @@
 import type { HttpEnv } from "millrace/http";
 import type { CrmAccountVars } from "../providers/crm-account.ts";
 import type { CrmSecretVars } from "../providers/hubspot-signature.ts";
-import type { WebhookVars } from "../webhooks/settings.ts";
+import type { WebhookVars } from "../systems/webhooks/settings.ts";
 
 /** Variables that only some deployments set. */
 interface ApiVars {

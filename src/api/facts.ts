@@ -15,10 +15,10 @@ import {
   traceHeadersSchema,
   traceOf,
 } from "millrace/http";
-import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema, traceFields } from "../facts/fact.ts";
-import { type FactRow, listFacts, readCursor } from "../facts/rows.ts";
-import type { Appended } from "../objects/forgotten-facts.ts";
-import { appendEach, reusedName } from "../objects/ledgers.ts";
+import { FACT_TYPES, type Provenance, type StatedFact, statedFactSchema, traceFields } from "../messages/fact.ts";
+import type { Appended } from "../systems/facts/ledger/forgotten-facts.ts";
+import { appendEach, reusedName } from "../systems/facts/ledger/ledgers.ts";
+import { type FactRow, listFacts, readCursor } from "../systems/facts/rows.ts";
 import type { ApiEnv } from "./env.ts";
 import { PROBLEMS, problems } from "./problems.ts";
 

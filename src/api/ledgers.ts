@@ -1,8 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { answers, HttpRefusal, needs, pageQuery, wholeNumber } from "millrace/http";
-import { readArchive } from "../facts/archive.ts";
-import type { RecordedFact } from "../facts/fact.ts";
-import { readLedger } from "../objects/ledgers.ts";
+import type { RecordedFact } from "../messages/fact.ts";
+import { readArchive } from "../systems/facts/archive.ts";
+import { readLedger } from "../systems/facts/ledger/ledgers.ts";
 import type { ApiEnv } from "./env.ts";
 import { factShape } from "./facts.ts";
 import { problems } from "./problems.ts";

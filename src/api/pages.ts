@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { HttpRefusal } from "millrace/http";
-import { everPublished } from "../content/live.ts";
-import { servePage } from "../providers/embedded/pages.ts";
+import { servePage } from "../embedded/pages.ts";
+import { everPublished } from "../systems/content/live.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

@@ -4,8 +4,8 @@ import { type Accepted, chosenName, enqueue, MillraceError } from "millrace";
 import { answers, iso, isoOrNull, jsonBody, needs, readBody, timestamp } from "millrace/http";
 import { listInstances } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
-import { projectionState } from "../facts/lag.ts";
 import { ProjectionRebuild } from "../messages/batches.ts";
+import { projectionState } from "../systems/facts/lag.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

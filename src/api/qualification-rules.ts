@@ -1,9 +1,17 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { answers, BODY_REFUSALS, HttpRefusal, iso, jsonBody, needs, pageQuery, readBody, timestamp, wholeNumber } from "millrace/http";
-import { addRules, latestRules, type RulesVersion, recentRules, rulesAt, rulesOfVersion, versionsBefore } from "../derive/rules.ts";
-import { decide } from "../facts/decide.ts";
-import { FACT_PAYLOADS } from "../facts/fact.ts";
-import { rulesSchema } from "../facts/rules.ts";
+import { FACT_PAYLOADS } from "../messages/fact.ts";
+import { decide } from "../systems/facts/decide.ts";
+import {
+  addRules,
+  latestRules,
+  type RulesVersion,
+  recentRules,
+  rulesAt,
+  rulesOfVersion,
+  versionsBefore,
+} from "../systems/facts/derived/rules.ts";
+import { rulesSchema } from "../systems/facts/rules.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

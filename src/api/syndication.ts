@@ -1,10 +1,10 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { HttpRefusal, pageQuery } from "millrace/http";
-import { brandAddresses } from "../content/addresses.ts";
-import { renderIndex } from "../content/brand-index.ts";
-import { FEED_ARTICLES, renderFeed } from "../content/feed.ts";
-import { liveArticles } from "../content/live.ts";
-import { PAGE_HEADERS } from "../providers/embedded/pages.ts";
+import { PAGE_HEADERS } from "../embedded/pages.ts";
+import { brandAddresses } from "../systems/content/addresses.ts";
+import { renderIndex } from "../systems/content/brand-index.ts";
+import { FEED_ARTICLES, renderFeed } from "../systems/content/feed.ts";
+import { liveArticles } from "../systems/content/live.ts";
 import { answerTagged } from "./conditional.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";

@@ -3,7 +3,7 @@ import { chosenName, enqueue, MillraceError } from "millrace";
 import { answers, BODY_REFUSALS, invalidRequest, jsonBody, needs, readBody, reasoned } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { TenantDelete } from "../messages/tenant.ts";
-import { endTokens, tenantPreview } from "../privacy/tenant.ts";
+import { endTokens, tenantPreview } from "../systems/privacy/tenant.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

@@ -1,9 +1,9 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { answers, invalidRequest, iso, needs, timestamp } from "millrace/http";
 import { getInstance } from "millrace/operate";
-import { BAD_ANSWERS } from "../content/bad-answer.ts";
-import { type TextCallRow, textCallsOf, textUsage } from "../content/text-calls.ts";
 import { brandName } from "../messages/brand.ts";
+import { BAD_ANSWERS } from "../systems/content/bad-answer.ts";
+import { type TextCallRow, textCallsOf, textUsage } from "../systems/content/text-calls.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

@@ -4,8 +4,8 @@ import { answers, BODY_REFUSALS, HttpRefusal, iso, jsonBody, needs, page, pageOf
 import { keysetPage } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { WEBHOOK_TEST, WebhookDeliver } from "../messages/webhooks.ts";
-import { getDelivery, type LoggedDelivery, listDeliveries, testRow } from "../webhooks/deliveries.ts";
-import { testOf } from "../webhooks/offer.ts";
+import { getDelivery, type LoggedDelivery, listDeliveries, testRow } from "../systems/webhooks/deliveries.ts";
+import { testOf } from "../systems/webhooks/offer.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 import { endpointOf } from "./webhooks.ts";

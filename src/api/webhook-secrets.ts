@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { answers, BODY_REFUSALS, iso, isoOrNull, jsonBody, needs, readBody, timestamp, wholeNumber } from "millrace/http";
-import { endSecret, rotateSecret } from "../webhooks/registry.ts";
-import { MAX_OVERLAP_SECONDS, OVERLAP_SECONDS, type SecretGeneration, signingSecrets } from "../webhooks/rotation.ts";
+import { endSecret, rotateSecret } from "../systems/webhooks/registry.ts";
+import { MAX_OVERLAP_SECONDS, OVERLAP_SECONDS, type SecretGeneration, signingSecrets } from "../systems/webhooks/rotation.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 import { by, endpointOf, noWebhook, secret } from "./webhooks.ts";

@@ -18,10 +18,10 @@ import {
 } from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
-import { PROCESSED } from "../facts/fact.ts";
-import { type By, type Endpoint, getEndpoint, listEndpoints } from "../webhooks/endpoints.ts";
-import { change, register } from "../webhooks/registry.ts";
-import { tellSwitched } from "../webhooks/switched.ts";
+import { PROCESSED } from "../messages/fact.ts";
+import { type By, type Endpoint, getEndpoint, listEndpoints } from "../systems/webhooks/endpoints.ts";
+import { change, register } from "../systems/webhooks/registry.ts";
+import { tellSwitched } from "../systems/webhooks/switched.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
 

@@ -1,17 +1,17 @@
 import { call, defineConsumer, on, sendEach, type Target } from "millrace";
-import { mergeRecords } from "../crm/merged.ts";
-import { appendObserved } from "../derive/append-observed.ts";
-import { merge } from "../derive/merge.ts";
-import { qualify } from "../derive/qualify.ts";
-import { spend } from "../derive/spend.ts";
-import type { RecordedFact } from "../facts/fact.ts";
 import { ContactSync } from "../messages/crm.ts";
+import type { RecordedFact } from "../messages/fact.ts";
 import { ChargeFact, ContactMergedFact, FactObserved, OutcomeFact, PayoutFact, ReconciliationFact } from "../messages/facts.ts";
 import { factProcessing } from "../messages/queues.ts";
 import { WebhookDeliver } from "../messages/webhooks.ts";
-import { deliveryRow } from "../webhooks/deliveries.ts";
-import { stateMatches } from "../webhooks/matches.ts";
-import { offer } from "../webhooks/offer.ts";
+import { mergeRecords } from "../systems/crm/merged.ts";
+import { appendObserved } from "../systems/facts/derived/append-observed.ts";
+import { merge } from "../systems/facts/derived/merge.ts";
+import { qualify } from "../systems/facts/derived/qualify.ts";
+import { spend } from "../systems/facts/derived/spend.ts";
+import { deliveryRow } from "../systems/webhooks/deliveries.ts";
+import { stateMatches } from "../systems/webhooks/matches.ts";
+import { offer } from "../systems/webhooks/offer.ts";
 import { deliverWebhook } from "../workflows/deliver-webhook.ts";
 
 /** What follows from a fact that a ledger has taken. Facts come in numbers: a batch waits up to a second to fill. */

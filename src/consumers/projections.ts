@@ -1,7 +1,7 @@
 import { defineConsumer, on, project } from "millrace";
-import { factRow, ledgerRow } from "../facts/projection.ts";
 import { FactRecorded } from "../messages/facts.ts";
 import { projections } from "../messages/queues.ts";
+import { factRow, ledgerRow } from "../systems/facts/projection.ts";
 
 /** Facts come in numbers: a batch waits up to a second to fill. */
 export const projecting = defineConsumer({

@@ -1,5 +1,5 @@
 import { defineEvent } from "millrace";
-import { type PROCESSED, type RecordedFact, recorded, recordedFactSchema, statedFactSchema } from "../facts/fact.ts";
+import { type PROCESSED, type RecordedFact, recorded, recordedFactSchema, statedFactSchema } from "./fact.ts";
 import { factProcessing, projections } from "./queues.ts";
 
 /** What is said of a fact is its ledger's word: nobody corrects it behind the ledger's back. */

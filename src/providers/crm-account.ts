@@ -1,5 +1,5 @@
 import { MillraceError } from "millrace";
-import { PORTAL_ID } from "./embedded/crm/properties.ts";
+import { PORTAL_ID } from "./credentials.ts";
 
 /** What a deployment says about whose the CRM's account is. */
 export interface CrmAccountVars {

@@ -1,12 +1,12 @@
 import { type LimitEnv, limitOf, MillraceError } from "millrace";
+import { EMBEDDED_HANDLE, EMBEDDED_TOKEN, ID_PROPERTY } from "./credentials.ts";
 import type { Crm } from "./crm.ts";
 import { assertHasCrm, type CrmAccountVars } from "./crm-account.ts";
-import { EMBEDDED_HANDLE, EMBEDDED_TOKEN, ID_PROPERTY } from "./embedded/credentials.ts";
-import { publicUrl } from "./embedded/public-url.ts";
 import { hubspotCrm } from "./hubspot.ts";
 import { hubspotWindows } from "./hubspot-limits.ts";
 import { JSON_FORMATS, LIMIT_FIELDS, openAiText } from "./openai-text.ts";
 import { httpPages, type Pages } from "./pages.ts";
+import { publicUrl } from "./public-url.ts";
 import { braveSearch, type Search } from "./search.ts";
 import { blueskySocial, type Social } from "./social.ts";
 import type { Text } from "./text.ts";
@@ -24,8 +24,8 @@ export {
   type CrmRefusal,
   type CrmRefusals,
 } from "./crm.ts";
-export { publicUrl } from "./embedded/public-url.ts";
 export type { Page, Pages, PublishedPage } from "./pages.ts";
+export { publicUrl } from "./public-url.ts";
 export { recordKey } from "./record-key.ts";
 export type { Search, SearchResult } from "./search.ts";
 export type { Social } from "./social.ts";

@@ -1,7 +1,7 @@
 import { defineStep, type EffectCall } from "millrace";
-import { announcement } from "../content/announcement.ts";
-import { type ArticleKey, loadArticle } from "../content/articles.ts";
 import { recordKey, social } from "../providers/index.ts";
+import { announcement } from "../systems/content/announcement.ts";
+import { type ArticleKey, loadArticle } from "../systems/content/articles.ts";
 
 /** Which article is to be announced, and when that was asked for (ISO 8601, the same at every attempt). */
 export type Announcement = ArticleKey & { createdAt: string };

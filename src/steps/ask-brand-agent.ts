@@ -1,10 +1,10 @@
 import { defineStep, type EffectCall, MillraceError, notRetryable } from "millrace";
-import type { Decided } from "../brand/decide.ts";
-import type { AskedKeyword, Cycle } from "../brand/requests.ts";
-import { assertRoomForBrand, findBrand } from "../brand/settings.ts";
-import { type Truth, truthOf } from "../brand/truth.ts";
-import type { Audit, PlannedKeyword } from "../objects/brand-agent.ts";
-import { brandAgentOf } from "../objects/brand-agents.ts";
+import type { Audit, PlannedKeyword } from "../systems/brand/brand-agent.ts";
+import { brandAgentOf } from "../systems/brand/brand-agents.ts";
+import type { Decided } from "../systems/brand/decide.ts";
+import type { AskedKeyword, Cycle } from "../systems/brand/requests.ts";
+import { assertRoomForBrand, findBrand } from "../systems/brand/settings.ts";
+import { type Truth, truthOf } from "../systems/brand/truth.ts";
 
 /** What D1 really has of a brand, measured against what its agent believes. */
 async function lookAtBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {

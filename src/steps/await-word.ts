@@ -1,7 +1,7 @@
 import { MillraceError } from "millrace";
 import { retriedSince } from "millrace/operate";
-import { type BadAnswer, codeFor } from "../content/bad-answer.ts";
-import { paidAt } from "../content/text-calls.ts";
+import { type BadAnswer, codeFor } from "../systems/content/bad-answer.ts";
+import { paidAt } from "../systems/content/text-calls.ts";
 
 /** A paid answer that could not be used. */
 export interface BadCall {

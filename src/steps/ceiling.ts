@@ -1,8 +1,8 @@
 import { type Draft, MillraceError } from "millrace";
 import { ceilingsOf } from "../messages/budgets.ts";
 import { FactObserved } from "../messages/facts.ts";
-import { budgetOf, canSpend } from "../objects/budgets.ts";
 import type { ProvidersEnv } from "../providers/index.ts";
+import { budgetOf, canSpend } from "../systems/facts/derived/budgets.ts";
 
 /** Kinds of paid calls, by the variable that says what one may cost at most. */
 type Priced = "TEXT_CENTS" | "SEARCH_CENTS";

@@ -1,7 +1,7 @@
 import { defineStep, type EffectCall, sql } from "millrace";
-import { readOf } from "../crm/account.ts";
-import { recordsOf } from "../privacy/forget.ts";
 import { type Crm, crm } from "../providers/index.ts";
+import { readOf } from "../systems/crm/account.ts";
+import { recordsOf } from "../systems/privacy/forget.ts";
 
 interface Input {
   tenantId: string;

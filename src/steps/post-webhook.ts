@@ -2,11 +2,11 @@ import { batch, defineStep, type EffectCall, MillraceError, messageOf, notRetrya
 import { payloadOf } from "millrace/operate";
 import { Webhook } from "standardwebhooks";
 import { WebhookDeliver } from "../messages/webhooks.ts";
-import { type Attempt, type Delivery, logAttempt, type Target, targetOf } from "../webhooks/deliveries.ts";
-import { type CheckedTarget, checkTarget } from "../webhooks/guard.ts";
-import { retryAfterMs } from "../webhooks/retry-after.ts";
-import { secretOf } from "../webhooks/secret.ts";
-import { timeoutMs } from "../webhooks/settings.ts";
+import { type Attempt, type Delivery, logAttempt, type Target, targetOf } from "../systems/webhooks/deliveries.ts";
+import { type CheckedTarget, checkTarget } from "../systems/webhooks/guard.ts";
+import { retryAfterMs } from "../systems/webhooks/retry-after.ts";
+import { secretOf } from "../systems/webhooks/secret.ts";
+import { timeoutMs } from "../systems/webhooks/settings.ts";
 
 /** How a delivery came out without an error: taken, refused for good, or not sent because its endpoint is off or deleted. */
 export type Posted = { state: "sent" | "gone"; attempt: Attempt } | { state: "skipped"; why: string } | { state: "off" };

@@ -1,8 +1,8 @@
 import { DEFAULT_RETRIES, type Done, defineStep, type EffectCall } from "millrace";
-import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from "../content/articles.ts";
-import { type LivePage, livePage, pageOf } from "../content/page.ts";
-import { storeOf, takeDown } from "../content/page-store.ts";
 import { pages } from "../providers/index.ts";
+import { type Article, type ArticleKey, assertPublishable, loadArticleOf } from "../systems/content/articles.ts";
+import { type LivePage, livePage, pageOf } from "../systems/content/page.ts";
+import { storeOf, takeDown } from "../systems/content/page-store.ts";
 
 /** An article, and the brand whose rules it went by. */
 type BrandArticle = ArticleKey & { brand: string };

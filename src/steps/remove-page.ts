@@ -1,6 +1,6 @@
 import { defineStep, type EffectCall, notRetryable } from "millrace";
-import { type Article, type ArticleChange, loadArticleOf, nextChange, pagePath } from "../content/articles.ts";
-import { takeDown } from "../content/page-store.ts";
+import { type Article, type ArticleChange, loadArticleOf, nextChange, pagePath } from "../systems/content/articles.ts";
+import { takeDown } from "../systems/content/page-store.ts";
 
 /** An article whose page is up in this revision. */
 type Published = Pick<Article, "tenantId" | "id" | "brand" | "revision">;

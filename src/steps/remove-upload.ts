@@ -1,5 +1,5 @@
 import { defineStep, type EffectCall } from "millrace";
-import { removeUploads } from "../batches/file.ts";
+import { removeUploads } from "../systems/batches/file.ts";
 
 /** Removes the file that was uploaded for a batch. What its tenant put into the bucket itself stays. */
 export const removeUpload = defineStep({

@@ -1,6 +1,6 @@
 import { defineStep, type EffectCall } from "millrace";
-import { ledgersFrom } from "../facts/rebuild.ts";
-import { ledgerOf } from "../objects/ledgers.ts";
+import { ledgerOf } from "../systems/facts/ledger/ledgers.ts";
+import { ledgersFrom } from "../systems/facts/rebuild.ts";
 
 /** Ledgers of one step: few enough to be done in seconds, many enough to need few steps. */
 const SLICE_LEDGERS = 100;

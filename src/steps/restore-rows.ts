@@ -1,8 +1,8 @@
 import { defineStep, type EffectCall } from "millrace";
-import { type RecordedFact, recordedFactSchema } from "../facts/fact.ts";
-import { deleteRows, type Restored, type RowName, restoreRows, straysBehind } from "../facts/rebuild.ts";
-import { ledgerOf } from "../objects/ledgers.ts";
-import { type LedgerPlace, readLedgers } from "../objects/read-ledgers.ts";
+import { type RecordedFact, recordedFactSchema } from "../messages/fact.ts";
+import { ledgerOf } from "../systems/facts/ledger/ledgers.ts";
+import { type LedgerPlace, readLedgers } from "../systems/facts/ledger/read-ledgers.ts";
+import { deleteRows, type Restored, type RowName, restoreRows, straysBehind } from "../systems/facts/rebuild.ts";
 
 /** What one step goes through: few enough to be done in seconds, many enough to need few steps. */
 const STEP = { ledgers: 100, facts: 5000 };

@@ -1,9 +1,9 @@
 import { defineStep, type EffectCall, notRetryable } from "millrace";
-import { readArticle, type WrittenArticle } from "../content/article-answer.ts";
-import { type ArticleAsk, articleRequest } from "../content/article-request.ts";
-import type { BadAnswer } from "../content/bad-answer.ts";
-import type { Paid } from "../content/text-calls.ts";
 import { text } from "../providers/index.ts";
+import { readArticle, type WrittenArticle } from "../systems/content/article-answer.ts";
+import { type ArticleAsk, articleRequest } from "../systems/content/article-request.ts";
+import type { BadAnswer } from "../systems/content/bad-answer.ts";
+import type { Paid } from "../systems/content/text-calls.ts";
 import { maySpend, type Refused, type Spender, type Spent } from "./ceiling.ts";
 
 /** An answer that was paid for: an article, or why it is none. */

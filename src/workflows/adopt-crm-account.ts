@@ -1,7 +1,7 @@
 import { defineWorkflow } from "millrace";
-import { adoptAccount } from "../crm/adopt.ts";
-import { placeOf } from "../crm/keys.ts";
 import { CrmAdoptAccount } from "../messages/crm.ts";
+import { adoptAccount } from "../systems/crm/adopt.ts";
+import { placeOf } from "../systems/crm/keys.ts";
 
 /** Forgets a tenant's links to the records of one CRM account, so that its contacts go to another. */
 export const adoptCrmAccount = defineWorkflow({

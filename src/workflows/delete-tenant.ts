@@ -1,6 +1,6 @@
 import { type Duration, defineWorkflow, notRetryable } from "millrace";
 import { TenantDelete } from "../messages/tenant.ts";
-import { deleted, removeOn } from "../privacy/tenant.ts";
+import { deleted, removeOn } from "../systems/privacy/tenant.ts";
 
 /** Before each further pass: what ran when it was stopped may write once more, and a message may still arrive. */
 const PAUSES: readonly Duration[] = ["1 minute", "10 minutes", "1 hour", "6 hours", "1 day"];

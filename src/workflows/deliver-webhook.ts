@@ -1,8 +1,8 @@
 import { codeOf, defineWorkflow, messageOf, type Steps, type Writes } from "millrace";
 import { WebhookDeliver, WebhookSwitched } from "../messages/webhooks.ts";
 import { type Posted, postWebhook } from "../steps/post-webhook.ts";
-import { type Delivery, deliveryOf } from "../webhooks/deliveries.ts";
-import { wasGivenUp, wasGone, wasSent, wasSkipped } from "../webhooks/outcome.ts";
+import { type Delivery, deliveryOf } from "../systems/webhooks/deliveries.ts";
+import { wasGivenUp, wasGone, wasSent, wasSkipped } from "../systems/webhooks/outcome.ts";
 
 /** Days that a delivery is put off while its endpoint stays off. It looks each day anew, in case that nobody told it of a change. */
 const DAYS_OFF = 7;

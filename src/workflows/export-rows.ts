@@ -1,7 +1,7 @@
 import { defineWorkflow } from "millrace";
-import { exportPage, type Page } from "../batches/export.ts";
-import { chunkCount } from "../batches/limits.ts";
 import { BatchExport } from "../messages/batches.ts";
+import { exportPage, type Page } from "../systems/batches/export.ts";
+import { chunkCount } from "../systems/batches/limits.ts";
 
 /** Writes a dataset's rows into a file, page by page. Each page is a part of the result, committed with the key behind which the next one begins. */
 export const exportRows = defineWorkflow({

@@ -1,7 +1,7 @@
 import { type Duration, defineWorkflow, notRetryable, type StepOptions } from "millrace";
 import { ContactForget } from "../messages/crm.ts";
-import { finish, searchOn, takeOff } from "../privacy/forget.ts";
 import { eraseRecords } from "../steps/erase-records.ts";
+import { finish, searchOn, takeOff } from "../systems/privacy/forget.ts";
 
 /** Before each further pass: what is still under way says the person's name until it has ended. */
 const PAUSES: readonly Duration[] = [

@@ -1,15 +1,15 @@
 import { defineWorkflow } from "millrace";
-import { draftArticle, insertDraft } from "../content/articles.ts";
-import { firstAsk, mayAskAgain, nextAsk } from "../content/next-ask.ts";
-import { ARTICLE_PROMPT } from "../content/prompts.ts";
-import { loadResearch } from "../content/research.ts";
-import { insertTextCall, type Paid } from "../content/text-calls.ts";
 import { ContentGenerated } from "../messages/content.ts";
 import { ResearchCompleted } from "../messages/research.ts";
 import { onceAffordable } from "../steps/await-room.ts";
 import { awaitWord } from "../steps/await-word.ts";
 import { chargesOf } from "../steps/ceiling.ts";
 import { writeArticle } from "../steps/write-article.ts";
+import { draftArticle, insertDraft } from "../systems/content/articles.ts";
+import { firstAsk, mayAskAgain, nextAsk } from "../systems/content/next-ask.ts";
+import { ARTICLE_PROMPT } from "../systems/content/prompts.ts";
+import { loadResearch } from "../systems/content/research.ts";
+import { insertTextCall, type Paid } from "../systems/content/text-calls.ts";
 
 /**
  * Writes an article from a keyword's research and stores it as a draft. Every answer that was paid for is recorded with what it cost,

@@ -1,9 +1,9 @@
 import { defineWorkflow } from "millrace";
-import { importChunk } from "../batches/import.ts";
-import { chunkCount } from "../batches/limits.ts";
-import type { Place } from "../batches/rows.ts";
 import { BatchImport } from "../messages/batches.ts";
 import { removeUpload } from "../steps/remove-upload.ts";
+import { importChunk } from "../systems/batches/import.ts";
+import { chunkCount } from "../systems/batches/limits.ts";
+import type { Place } from "../systems/batches/rows.ts";
 
 /** Takes a file's rows in, chunk by chunk. A chunk is one write, named by its place in the file: no row is taken in twice, wherever the run dies. */
 export const importRows = defineWorkflow({

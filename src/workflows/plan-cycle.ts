@@ -1,7 +1,7 @@
 import { defineWorkflow } from "millrace";
-import { weeklyAudit } from "../brand/weekly-audit.ts";
 import { BrandCycle } from "../messages/brand.ts";
 import { decideCycle } from "../steps/ask-brand-agent.ts";
+import { weeklyAudit } from "../systems/brand/weekly-audit.ts";
 
 /** Has the brand's agent decide a cycle. What follows, the agent sends itself, when there is room for it. */
 export const planCycle = defineWorkflow({

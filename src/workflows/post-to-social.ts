@@ -1,7 +1,7 @@
 import { defineWorkflow } from "millrace";
-import { markAnnounced } from "../content/articles.ts";
 import { SocialCreate, SocialPosted } from "../messages/social.ts";
 import { announce } from "../steps/announce.ts";
+import { markAnnounced } from "../systems/content/articles.ts";
 
 /** Announces an article's page on the brand's social account, if it is still up. */
 export const postToSocial = defineWorkflow({

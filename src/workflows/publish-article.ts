@@ -1,8 +1,8 @@
 import { defineWorkflow } from "millrace";
-import { publishQuestion } from "../content/approval.ts";
-import { loadArticle, markPublished, markRejected, markUnpublished, nextChange } from "../content/articles.ts";
 import { ContentPublish, ContentPublished, ContentRejected, ContentUnpublished } from "../messages/content.ts";
 import { putPage } from "../steps/put-page.ts";
+import { publishQuestion } from "../systems/content/approval.ts";
+import { loadArticle, markPublished, markRejected, markUnpublished, nextChange } from "../systems/content/articles.ts";
 
 /** Publishes a draft as a page, after a person's yes if the brand wants that. Undone, the page is taken down. */
 export const publishArticle = defineWorkflow({

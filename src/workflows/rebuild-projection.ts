@@ -1,8 +1,8 @@
 import { defineWorkflow, digest, notRetryable, type Steps } from "millrace";
 import { ProjectionRebuild } from "../messages/batches.ts";
-import type { LedgerPlace } from "../objects/read-ledgers.ts";
 import { type Asked, replayLedgers } from "../steps/replay-ledgers.ts";
 import { restoreLedgers, type Stretch } from "../steps/restore-rows.ts";
+import type { LedgerPlace } from "../systems/facts/ledger/read-ledgers.ts";
 
 /**
  * Makes again what is made of the tenant's ledgers. The projection of facts: row by row and in place, so that whoever reads meanwhile

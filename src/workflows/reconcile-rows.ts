@@ -1,8 +1,8 @@
 import { defineWorkflow } from "millrace";
-import { chunkCount } from "../batches/limits.ts";
-import { type Compared, compareChunk, compareRest, type Rest } from "../batches/reconcile.ts";
 import { BatchReconcile } from "../messages/batches.ts";
 import { removeUpload } from "../steps/remove-upload.ts";
+import { chunkCount } from "../systems/batches/limits.ts";
+import { type Compared, compareChunk, compareRest, type Rest } from "../systems/batches/reconcile.ts";
 
 /** Holds a file against our rows: first every row of the file, then what of ours the file does not have. */
 export const reconcileRows = defineWorkflow({

@@ -1,11 +1,11 @@
 import { defineWorkflow } from "millrace";
-import { assertReusable, insertResearch } from "../content/research.ts";
 import { BRAND_AGENT } from "../messages/brand.ts";
 import { ResearchCompleted, ResearchRequested } from "../messages/research.ts";
 import { admitKeyword } from "../steps/ask-brand-agent.ts";
 import { onceAffordable } from "../steps/await-room.ts";
 import { chargesOf } from "../steps/ceiling.ts";
 import { searchWeb } from "../steps/search-web.ts";
+import { assertReusable, insertResearch } from "../systems/content/research.ts";
 
 /**
  * Finds sources for a keyword and stores them; or hands on research that is there. Whatever the brand's agent has not asked for itself, it

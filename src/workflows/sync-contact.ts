@@ -1,6 +1,6 @@
 import { defineWorkflow, notRetryable, type StepOptions } from "millrace";
-import { connectCompany, lookAtOne, mergeRecordsOfOne, upsertCompany, upsertContact } from "../crm/one.ts";
 import { ContactSync } from "../messages/crm.ts";
+import { connectCompany, lookAtOne, mergeRecordsOfOne, upsertCompany, upsertContact } from "../systems/crm/one.ts";
 
 /** As others may have the contact for 6 minutes each, more than once: three quarters of an hour. */
 const PATIENCE: StepOptions = { retries: { limit: 9, delay: "5 seconds", backoff: "exponential" }, timeout: "2 minutes" };

@@ -1,8 +1,8 @@
 import { type Duration, defineWorkflow, notRetryable, type StepOptions } from "millrace";
-import { type Place, type Progress, retryChunk, type SyncCall, syncChunk } from "../crm/chunk.ts";
-import { cutQuestion, NOT_AGREED } from "../crm/cut-question.ts";
-import { placeOf } from "../crm/keys.ts";
 import { ContactsSync } from "../messages/crm.ts";
+import { type Place, type Progress, retryChunk, type SyncCall, syncChunk } from "../systems/crm/chunk.ts";
+import { cutQuestion, NOT_AGREED } from "../systems/crm/cut-question.ts";
+import { placeOf } from "../systems/crm/keys.ts";
 
 /** Before each round in which contacts are tried again that the CRM did not take for reasons of its own. */
 const PAUSES: readonly Duration[] = ["5 seconds", "30 seconds", "2 minutes", "10 minutes"];

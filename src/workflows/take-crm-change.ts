@@ -1,6 +1,6 @@
 import { defineWorkflow } from "millrace";
-import { takeChange } from "../crm/change.ts";
 import { CrmContactChanged } from "../messages/crm.ts";
+import { takeChange } from "../systems/crm/change.ts";
 
 /** Looks at a contact that changed in the CRM, and takes over what is new there. One step: it reads, and writes once. */
 export const takeCrmChange = defineWorkflow({

@@ -1,7 +1,7 @@
 import { defineWorkflow } from "millrace";
-import { markUnpublished } from "../content/articles.ts";
 import { ContentUnpublish, ContentUnpublished } from "../messages/content.ts";
 import { removePage } from "../steps/remove-page.ts";
+import { markUnpublished } from "../systems/content/articles.ts";
 
 /** Takes an article's page down without the instance that put it up, which may be long gone. */
 export const unpublishArticle = defineWorkflow({

@@ -3,7 +3,7 @@ import { enqueue, MillraceError } from "millrace";
 import { messagesOf, retryInstance } from "millrace/operate";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { app } from "../../src/catalog.ts";
-import { servePage } from "../../src/providers/embedded/pages.ts";
+import { servePage } from "../../src/embedded/pages.ts";
 import { fresh } from "../api/client.ts";
 import { fail, paidFor } from "../brand/brand.ts";
 

@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
-import { pseudonymOf } from "../../src/contacts/forgotten.ts";
-import { brandAgentOf } from "../../src/objects/brand-agents.ts";
-import { budgetOf } from "../../src/objects/budgets.ts";
-import { resolveContacts } from "../../src/objects/contact-books.ts";
-import { readLedger } from "../../src/objects/ledgers.ts";
+import { brandAgentOf } from "../../src/systems/brand/brand-agents.ts";
+import { pseudonymOf } from "../../src/systems/contacts/forgotten.ts";
+import { budgetOf } from "../../src/systems/facts/derived/budgets.ts";
+import { resolveContacts } from "../../src/systems/facts/derived/contact-books.ts";
+import { readLedger } from "../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
 import { seedApproval, seedLetter } from "../api/seed.ts";
 import { bring, linkOf, people, synced, theCrm } from "../crm/crm.ts";

@@ -2,9 +2,9 @@ import { createExecutionContext, createMessageBatch, getQueueResult } from "clou
 import { env } from "cloudflare:workers";
 import { type Accepted, enqueue } from "millrace";
 import { describe, expect, it, vi } from "vitest";
-import { acceptBatch } from "../../src/batches/accept.ts";
 import { app } from "../../src/catalog.ts";
 import { batch as queue } from "../../src/messages/queues.ts";
+import { acceptBatch } from "../../src/systems/batches/accept.ts";
 import worker from "../../src/worker.ts";
 import { callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../api/client.ts";
 import { batchIn, completed, contactsCsv, contactsOf, upload } from "./batch.ts";

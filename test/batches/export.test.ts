@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import type { Envelope } from "millrace";
 import { expect, it } from "vitest";
-import { exportPage } from "../../src/batches/export.ts";
+import { exportPage } from "../../src/systems/batches/export.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, until } from "../api/client.ts";
 import { batchIn, completed, contactsCsv, contactsOf } from "./batch.ts";
 

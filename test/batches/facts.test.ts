@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { facts } from "../../src/batches/facts.ts";
-import type { StatedFact } from "../../src/facts/fact.ts";
-import { ledgerOf } from "../../src/objects/ledgers.ts";
+import type { StatedFact } from "../../src/messages/fact.ts";
+import { facts } from "../../src/systems/batches/facts.ts";
+import { ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../api/client.ts";
 import { state } from "../facts/facts.ts";
 import { watched } from "../facts/watched.ts";

@@ -1,5 +1,5 @@
 import { onTestFinished, vi } from "vitest";
-import { contacts } from "../../src/batches/contacts.ts";
+import { contacts } from "../../src/systems/batches/contacts.ts";
 
 /** Holds every attempt at the chunk with this contact, just before it is written, until it is released: processes that are paused there. */
 export function holdAt(contactId: string): { attempts: () => number; release: () => void } {

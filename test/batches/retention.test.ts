@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { batchRetention } from "../../src/batches/retention.ts";
+import { batchRetention } from "../../src/systems/batches/retention.ts";
 import { callerWith, expectProblem, reaches } from "../api/client.ts";
 import { batchIn, completed, contactsCsv, upload } from "./batch.ts";
 

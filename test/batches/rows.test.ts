@@ -1,9 +1,9 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { cutCsv, toCsv } from "../../src/batches/csv.ts";
-import type { Cut, Piece } from "../../src/batches/cut.ts";
-import { cutJsonl } from "../../src/batches/jsonl.ts";
-import { MAX_ROW_BYTES } from "../../src/batches/limits.ts";
+import { cutCsv, toCsv } from "../../src/systems/batches/csv.ts";
+import type { Cut, Piece } from "../../src/systems/batches/cut.ts";
+import { cutJsonl } from "../../src/systems/batches/jsonl.ts";
+import { MAX_ROW_BYTES } from "../../src/systems/batches/limits.ts";
 import { howMany } from "../full-size.ts";
 
 const encoder = new TextEncoder();

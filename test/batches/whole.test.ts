@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it, onTestFinished } from "vitest";
-import { ledgerOf } from "../../src/objects/ledgers.ts";
+import { ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
 import { chances } from "../facts/derived.ts";
 import { sent, state } from "../facts/facts.ts";

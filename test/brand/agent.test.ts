@@ -5,7 +5,7 @@ import { address } from "millrace/worker";
 import { expect, it } from "vitest";
 import { ContentGenerated, ContentPublished, ContentRejected, ContentUnpublished } from "../../src/messages/content.ts";
 import { ResearchCompleted } from "../../src/messages/research.ts";
-import { brandAgentOf } from "../../src/objects/brand-agents.ts";
+import { brandAgentOf } from "../../src/systems/brand/brand-agents.ts";
 import { callerWith, expectProblem, fresh, type Json, until } from "../api/client.ts";
 import { chances, shuffled } from "../facts/derived.ts";
 import { counts, cycle, decided, heal, inside, paidFor, ring, stands, verdicts } from "./brand.ts";

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it } from "vitest";
-import { progressOf } from "../../src/brand/truth.ts";
 import { BrandAudited } from "../../src/messages/brand.ts";
-import { brandAgentOf } from "../../src/objects/brand-agents.ts";
+import { brandAgentOf } from "../../src/systems/brand/brand-agents.ts";
+import { progressOf } from "../../src/systems/brand/truth.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../api/client.ts";
 import { watched } from "../facts/watched.ts";
 import { counts, cycle, decided, fail, inside, stands } from "./brand.ts";

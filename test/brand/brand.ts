@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import { enqueue, MillraceError } from "millrace";
 import { keeperOf } from "millrace/worker";
 import { app } from "../../src/catalog.ts";
-import { brandAgentOf } from "../../src/objects/brand-agents.ts";
+import { brandAgentOf } from "../../src/systems/brand/brand-agents.ts";
 import { type Caller, type Json, until } from "../api/client.ts";
 
 /** Asks for a cycle, and answers the instance that plans it. */

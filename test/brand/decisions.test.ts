@@ -2,7 +2,7 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { Envelope } from "millrace";
 import { afterEach, expect, it } from "vitest";
-import { brandAgentOf } from "../../src/objects/brand-agents.ts";
+import { brandAgentOf } from "../../src/systems/brand/brand-agents.ts";
 import { callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
 import { counts, cycle, decided, decisions, fail, inside, paidFor, ring, stands, verdicts } from "./brand.ts";
 

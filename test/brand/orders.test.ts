@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { brandAgentOf } from "../../src/objects/brand-agents.ts";
+import { brandAgentOf } from "../../src/systems/brand/brand-agents.ts";
 import { callerWith, fresh } from "../api/client.ts";
 import { howMany } from "../full-size.ts";
 import { counts, cycle, heal, paidFor } from "./brand.ts";

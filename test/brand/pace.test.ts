@@ -1,7 +1,7 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { brandAgentOf } from "../../src/objects/brand-agents.ts";
+import { brandAgentOf } from "../../src/systems/brand/brand-agents.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../api/client.ts";
 import { cycle, decided, inside, ring, stands, verdicts } from "./brand.ts";
 

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { decide, decideAgain, FRESH_MS, type KnownKeyword } from "../../src/brand/decide.ts";
-import { distinct } from "../../src/brand/keyword.ts";
-import { pace } from "../../src/brand/pace.ts";
+import { decide, decideAgain, FRESH_MS, type KnownKeyword } from "../../src/systems/brand/decide.ts";
+import { distinct } from "../../src/systems/brand/keyword.ts";
+import { pace } from "../../src/systems/brand/pace.ts";
 
 const NOW = Date.parse("2026-10-01T09:30:00.700Z");
 const room = { drafts: 1, on_their_way: 1, max_drafts: 3 };

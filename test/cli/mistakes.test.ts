@@ -217,7 +217,7 @@ it.each<[string, Break, string, boolean]>([
   [
     "a variable that is set nowhere",
     ({ config }) => delete config.vars,
-    "src/workflows/place-order.ts:1 reads env.SHOP_NAME, which is set nowhere. Add SHOP_NAME=… to .dev.vars and SHOP_NAME= to .dev.vars.example, from which npm run types knows it, or bind it in wrangler.jsonc. What may be missing is declared as SHOP_NAME?: string; in an interface beside its reader, as in src/webhooks/settings.ts.",
+    "src/workflows/place-order.ts:1 reads env.SHOP_NAME, which is set nowhere. Add SHOP_NAME=… to .dev.vars and SHOP_NAME= to .dev.vars.example, from which npm run types knows it, or bind it in wrangler.jsonc. What may be missing is declared as SHOP_NAME?: string; in an interface beside its reader, as in src/systems/webhooks/settings.ts.",
     false,
   ],
 ])("%s is told with what to add", (_, breaks, says, stops) => {

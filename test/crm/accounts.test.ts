@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { batch, type Envelope } from "millrace";
 import { expect, it } from "vitest";
-import { takeChange } from "../../src/crm/change.ts";
-import { syncChunk } from "../../src/crm/chunk.ts";
-import { beginSend } from "../../src/crm/sends.ts";
+import { takeChange } from "../../src/systems/crm/change.ts";
+import { syncChunk } from "../../src/systems/crm/chunk.ts";
+import { beginSend } from "../../src/systems/crm/sends.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../api/client.ts";
 import { adopt, moves, vars } from "./accounts.ts";
 import {

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { expect } from "vitest";
 import { createApi } from "../../src/api/app.ts";
 import { app } from "../../src/catalog.ts";
-import { crmStoreOf } from "../../src/providers/embedded/env.ts";
+import { crmStoreOf } from "../../src/embedded/env.ts";
 import { crmWebhookSecret, hubspotSignature, SIGNATURE_HEADER, TIMESTAMP_HEADER } from "../../src/providers/hubspot-signature.ts";
 import { type Answer, type Caller, fresh, type Json, send, until } from "../api/client.ts";
 import { completed } from "../batches/batch.ts";

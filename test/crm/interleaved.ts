@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { batch, type Commit, type Envelope, type Steps } from "millrace";
-import { writeContacts } from "../../src/contacts/contact.ts";
-import { takeChange } from "../../src/crm/change.ts";
-import { syncChunk } from "../../src/crm/chunk.ts";
-import { commandsFrom, eventsIn } from "../../src/crm/notices.ts";
+import { writeContacts } from "../../src/systems/contacts/contact.ts";
+import { takeChange } from "../../src/systems/crm/change.ts";
+import { syncChunk } from "../../src/systems/crm/chunk.ts";
+import { commandsFrom, eventsIn } from "../../src/systems/crm/notices.ts";
 import { syncContact } from "../../src/workflows/sync-contact.ts";
 import { type Caller, fresh, type Json } from "../api/client.ts";
 import { event } from "./crm.ts";

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { batch, type Commit, type Envelope, type Steps } from "millrace";
 import { afterEach, expect, it, vi } from "vitest";
-import { takeChange } from "../../src/crm/change.ts";
-import { syncChunk } from "../../src/crm/chunk.ts";
 import { CRM_FRESH_MS } from "../../src/providers/index.ts";
+import { takeChange } from "../../src/systems/crm/change.ts";
+import { syncChunk } from "../../src/systems/crm/chunk.ts";
 import { syncContact } from "../../src/workflows/sync-contact.ts";
 import { type Caller, callerWith, fresh, type Json } from "../api/client.ts";
 import { bring, contactOf, linkOf, people, type Row, recordsOf, synced, theCrm } from "./crm.ts";

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { batch, type Envelope } from "millrace";
 import { afterEach, expect, it } from "vitest";
-import { takeChange } from "../../src/crm/change.ts";
+import { takeChange } from "../../src/systems/crm/change.ts";
 import { type Caller, callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
 import { adopt, moves } from "./accounts.ts";
 import { bring, command, contactOf, ended, event, linkOf, looked, merge, notify, people, recordsOf, synced, theCrm } from "./crm.ts";

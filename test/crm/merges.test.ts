@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { batch, type Envelope } from "millrace";
 import { expect, it } from "vitest";
-import { syncChunk } from "../../src/crm/chunk.ts";
 import { crm } from "../../src/providers/index.ts";
+import { syncChunk } from "../../src/systems/crm/chunk.ts";
 import { callerWith, fresh, until } from "../api/client.ts";
 import { bring, command, ended, event, known, linkOf, looked, merge, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
 

@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { batch, type Envelope, type StepOptions } from "millrace";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { takeChange } from "../../src/crm/change.ts";
-import { syncChunk } from "../../src/crm/chunk.ts";
-import { candidatesByIds } from "../../src/crm/links.ts";
-import { beginSend, endSend, type SendKey, sentBefore } from "../../src/crm/sends.ts";
+import { takeChange } from "../../src/systems/crm/change.ts";
+import { syncChunk } from "../../src/systems/crm/chunk.ts";
+import { candidatesByIds } from "../../src/systems/crm/links.ts";
+import { beginSend, endSend, type SendKey, sentBefore } from "../../src/systems/crm/sends.ts";
 import { forgetContact } from "../../src/workflows/forget-contact.ts";
 import { syncContact } from "../../src/workflows/sync-contact.ts";
 import { syncContacts } from "../../src/workflows/sync-contacts.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { crmRetention } from "../../src/crm/retention.ts";
+import { crmRetention } from "../../src/systems/crm/retention.ts";
 import { callerWith, type Json } from "../api/client.ts";
 import { bring, linkOf, people, synced } from "./crm.ts";
 

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { batch, type Envelope } from "millrace";
 import { expect, it } from "vitest";
-import { takeChange } from "../../src/crm/change.ts";
+import { takeChange } from "../../src/systems/crm/change.ts";
 import { type Caller, callerWith, type Json, until } from "../api/client.ts";
 import {
   bring,

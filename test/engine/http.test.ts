@@ -3,7 +3,7 @@ import { Hono } from "hono";
 import { batch } from "millrace";
 import { engineRoutes, type HttpEnv } from "millrace/http";
 import { audit, mintToken, type Scope } from "millrace/operate";
-import { expect, it } from "vitest";
+import { expect, it, onTestFinished } from "vitest";
 import { ordersApi } from "../docs/examples/api.ts";
 import { app } from "../probe/worker.ts";
 import { fresh, operator, probeEnv, start } from "./harness.ts";
@@ -32,7 +32,8 @@ it("the engine's routes are mounted into any Hono app, which keeps its own", asy
 });
 
 it("an app's own routes stand beside the engine's: behind the same tokens, with its own codes, in the same document", async () => {
-  await probeEnv.DB.exec("CREATE TABLE IF NOT EXISTS orders (id TEXT PRIMARY KEY, label TEXT)");
+  await probeEnv.DB.exec("CREATE TABLE orders (id TEXT PRIMARY KEY, label TEXT)");
+  onTestFinished(async () => void (await probeEnv.DB.exec("DROP TABLE orders")));
   const id = fresh("order");
   await probeEnv.DB.prepare("INSERT INTO orders (id, label) VALUES (?1, 'blue')").bind(id).run();
   const api = ordersApi(app);

@@ -1,9 +1,9 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { budgetOf } from "../../src/objects/budgets.ts";
-import { contactBookOf, resolveContacts } from "../../src/objects/contact-books.ts";
-import { confirmFacts, ledgerOf } from "../../src/objects/ledgers.ts";
+import { budgetOf } from "../../src/systems/facts/derived/budgets.ts";
+import { contactBookOf, resolveContacts } from "../../src/systems/facts/derived/contact-books.ts";
+import { confirmFacts, ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import { callerWith, expectProblem, fresh } from "../api/client.ts";
 import { messageOf, recordedFact } from "./derived.ts";
 import { ledger, outcome, state } from "./facts.ts";

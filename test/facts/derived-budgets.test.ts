@@ -2,7 +2,7 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { codeOf } from "millrace";
 import { describe, expect, it } from "vitest";
-import { BUDGET_LIMITS, budgetOf, canSpend } from "../../src/objects/budgets.ts";
+import { BUDGET_LIMITS, budgetOf, canSpend } from "../../src/systems/facts/derived/budgets.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json } from "../api/client.ts";
 import { howMany } from "../full-size.ts";
 import { chances, deliver, recordedFact } from "./derived.ts";

@@ -1,8 +1,8 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { decide, derivedFacts, type Judged } from "../../src/facts/decide.ts";
-import type { FactPayload, RecordedFact } from "../../src/facts/fact.ts";
-import { type Rule, rulesSchema } from "../../src/facts/rules.ts";
+import type { FactPayload, RecordedFact } from "../../src/messages/fact.ts";
+import { decide, derivedFacts, type Judged } from "../../src/systems/facts/decide.ts";
+import { type Rule, rulesSchema } from "../../src/systems/facts/rules.ts";
 import { recordedFact } from "./derived.ts";
 
 function judged(payload: Partial<FactPayload<"outcome">> = {}, subtype?: string): Judged {

@@ -2,8 +2,8 @@ import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { foldMerges, type Merge, orderOf } from "../../src/facts/merges.ts";
-import { contactBookOf, resolveContacts } from "../../src/objects/contact-books.ts";
+import { contactBookOf, resolveContacts } from "../../src/systems/facts/derived/contact-books.ts";
+import { foldMerges, type Merge, orderOf } from "../../src/systems/facts/merges.ts";
 import { callerWith, expectProblem, fresh } from "../api/client.ts";
 import { chances, deliver, recordedFact, shuffled } from "./derived.ts";
 

@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import type { RecordedFact } from "../../src/facts/fact.ts";
-import { budgetOf, canSpend } from "../../src/objects/budgets.ts";
-import { resolveContacts } from "../../src/objects/contact-books.ts";
-import { ledgerOf } from "../../src/objects/ledgers.ts";
+import type { RecordedFact } from "../../src/messages/fact.ts";
+import { budgetOf, canSpend } from "../../src/systems/facts/derived/budgets.ts";
+import { resolveContacts } from "../../src/systems/facts/derived/contact-books.ts";
+import { ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import { fresh, until } from "../api/client.ts";
 import { howMany } from "../full-size.ts";
 import { chances, deliver, deliverByHand, deliverMessages, factsOf, messageOf, recordedFact, seedRules, shuffled } from "./derived.ts";

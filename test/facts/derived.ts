@@ -3,9 +3,9 @@ import { env } from "cloudflare:workers";
 import { digest, type Envelope } from "millrace";
 import { address, messageId } from "millrace/worker";
 import { onTestFinished, vi } from "vitest";
-import type { FactPayload, RecordedFact } from "../../src/facts/fact.ts";
+import type { FactPayload, RecordedFact } from "../../src/messages/fact.ts";
 import { ChargeFact, ContactMergedFact, OutcomeFact, PayoutFact } from "../../src/messages/facts.ts";
-import { confirmFacts, ledgerOf } from "../../src/objects/ledgers.ts";
+import { confirmFacts, ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import worker from "../../src/worker.ts";
 
 const EVENTS = { outcome: OutcomeFact, charge: ChargeFact, payout: PayoutFact, contact_merged: ContactMergedFact };

@@ -1,8 +1,8 @@
 import { createExecutionContext, createMessageBatch, getQueueResult, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import type { Envelope } from "millrace";
-import type { StatedFact } from "../../src/facts/fact.ts";
-import { ledgerOf } from "../../src/objects/ledgers.ts";
+import type { StatedFact } from "../../src/messages/fact.ts";
+import { ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import worker from "../../src/worker.ts";
 import { type Caller, fresh, type Json, until } from "../api/client.ts";
 

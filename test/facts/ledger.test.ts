@@ -2,9 +2,9 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import type { Feed } from "../../src/objects/feeds.ts";
-import { appendFacts, ledgerOf } from "../../src/objects/ledgers.ts";
-import { atMost, type Range, size, without } from "../../src/objects/ranges.ts";
+import type { Feed } from "../../src/systems/facts/ledger/feeds.ts";
+import { appendFacts, ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
+import { atMost, type Range, size, without } from "../../src/systems/facts/ledger/ranges.ts";
 import { fresh } from "../api/client.ts";
 import { outcome, sent } from "./facts.ts";
 

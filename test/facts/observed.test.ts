@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import type { StatedFact } from "../../src/facts/fact.ts";
+import type { StatedFact } from "../../src/messages/fact.ts";
 import { FactObserved } from "../../src/messages/facts.ts";
-import { appendEach, appendFacts, ledgerOf } from "../../src/objects/ledgers.ts";
+import { appendEach, appendFacts, ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import { callerWith, fresh } from "../api/client.ts";
 import { deliver, ledger, projectedUntil, sent } from "./facts.ts";
 

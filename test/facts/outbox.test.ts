@@ -1,7 +1,7 @@
 import { evictDurableObject, runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { ledgerOf } from "../../src/objects/ledgers.ts";
+import { ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../api/client.ts";
 import { deliver, ledger, loseQueues, outcome, projected, projectedUntil, sent, state } from "./facts.ts";
 

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { expect, it } from "vitest";
 import { FactRecorded } from "../../src/messages/facts.ts";
-import { sourceIn } from "../../src/objects/feeds.ts";
+import { sourceIn } from "../../src/systems/facts/ledger/feeds.ts";
 import { callerWith, fresh, type Json } from "../api/client.ts";
 import { howMany } from "../full-size.ts";
 import { deliver, ledger, outcome, projected, projectedUntil, sent, state } from "./facts.ts";

@@ -2,8 +2,8 @@ import { introspectWorkflowInstance, runInDurableObject } from "cloudflare:test"
 import { env } from "cloudflare:workers";
 import { instanceId } from "millrace";
 import { expect, it } from "vitest";
-import { ledgerOf } from "../../src/objects/ledgers.ts";
 import { restoreLedgers } from "../../src/steps/restore-rows.ts";
+import { ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../api/client.ts";
 import { ledger, projected, projectedUntil, sent, state } from "./facts.ts";
 

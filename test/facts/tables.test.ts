@@ -1,8 +1,8 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { budgetOf } from "../../src/objects/budgets.ts";
-import { Tables } from "../../src/objects/tables.ts";
+import { budgetOf } from "../../src/systems/facts/derived/budgets.ts";
+import { Tables } from "../../src/systems/object-tables.ts";
 import { fresh } from "../api/client.ts";
 
 const SCHEMA = "CREATE TABLE IF NOT EXISTS things (id INTEGER PRIMARY KEY) STRICT;";

@@ -10,8 +10,6 @@ const HUBS = ["src/worker.ts", "src/catalog.ts", "test/probe/worker.ts"];
 const TESTED_IN: Record<string, readonly string[]> = {
   content: ["publish", "text"],
   contacts: ["crm", "privacy"],
-  derive: ["facts"],
-  objects: ["facts", "brand"],
   steps: ["app", "publish"],
   workflows: ["app"],
   consumers: ["app"],
@@ -82,8 +80,9 @@ export function rank(changed: readonly string[], known: readonly string[], impor
 
 /** The folders of tests that go with a source file. */
 function roomsOf(file: string): string[] {
-  const [top, room = ""] = file.split("/");
+  const [top, floor = "", inner = ""] = file.split("/");
   if (top !== "src") return [];
+  const room = floor === "systems" ? inner : floor;
   return (TESTED_IN[room] ?? [room]).map((name) => `test/${name}`);
 }
 

@@ -12,6 +12,8 @@ const DOORS = new Map(
   ),
 );
 
+const SYSTEMS = ["contacts", "brand", "content", "facts", "crm", "webhooks", "batches", "privacy"].map((name) => `systems/${name}`);
+
 /** A room, and the rooms it may import from. A room of the engine is named by its folder; the rest of the app by its own. */
 const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/contract": [],
@@ -63,40 +65,33 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
   "engine/testing": ["engine/contract", "engine/keeper"],
   // The app is the engine's first customer: it enters by the doors, as an npm user would.
-  messages: ["engine", "facts"],
-  facts: ["engine"],
-  objects: ["engine", "messages", "facts", "brand", "contacts"],
-  brand: ["engine", "messages"],
-  contacts: ["engine", "facts", "objects"],
-  privacy: ["engine", "messages", "contacts", "crm", "objects", "providers", "batches", "facts", "webhooks"],
-  crm: ["engine", "messages", "contacts", "objects", "providers"],
-  derive: ["engine", "messages", "facts", "objects", "contacts"],
-  webhooks: ["engine", "messages", "facts", "objects"],
-  batches: ["engine", "messages", "facts", "objects", "contacts"],
-  content: ["engine", "providers", "messages", "brand"],
-  // The ports reach the embedded programs by a binding; what they share is the local credential. The programs know no port,
-  // but the embedded CRM signs and counts by the very rules that its port expects of the real one.
-  providers: ["engine", "providers/embedded"],
-  "providers/embedded": ["engine", "providers"],
-  steps: ["engine", "messages", "content", "providers", "facts", "objects", "webhooks", "batches", "brand", "contacts", "crm", "privacy"],
-  workflows: ["brand", "contacts", "privacy", "crm", "engine", "messages", "content", "steps", "facts", "objects", "webhooks", "batches"],
-  consumers: ["engine", "messages", "workflows", "facts", "derive", "webhooks", "crm"],
-  api: [
+  messages: ["engine"],
+  // The business that the chains serve: a folder each, its objects with it. One that several rest on stands further up.
+  "systems/contacts": ["engine", "messages"],
+  "systems/brand": ["engine", "messages", "systems/contacts", "systems"],
+  "systems/content": ["engine", "messages", "providers", "systems/brand"],
+  "systems/facts": ["engine", "messages", "systems/contacts", "systems"],
+  "systems/crm": ["engine", "messages", "providers", "systems/contacts", "systems/facts"],
+  "systems/webhooks": ["engine", "messages", "systems/facts"],
+  "systems/batches": ["engine", "messages", "systems/contacts", "systems/facts"],
+  "systems/privacy": [
     "engine",
-    "providers",
-    "providers/embedded",
     "messages",
-    "facts",
-    "objects",
-    "derive",
-    "webhooks",
-    "batches",
-    "brand",
-    "contacts",
-    "privacy",
-    "crm",
-    "content",
+    "providers",
+    "systems/contacts",
+    "systems/brand",
+    "systems/facts",
+    "systems/crm",
+    "systems/webhooks",
+    "systems/batches",
   ],
+  // The ports reach the embedded programs by a binding. The programs sign and count by the very rules that their ports expect of the real ones.
+  providers: ["engine"],
+  embedded: ["engine", "providers"],
+  steps: ["engine", "messages", "providers", ...SYSTEMS],
+  workflows: ["engine", "messages", "steps", ...SYSTEMS],
+  consumers: ["engine", "messages", "workflows", ...SYSTEMS],
+  api: ["engine", "messages", "providers", "embedded", ...SYSTEMS],
   // The command line knows the API by its types alone: it speaks to it over HTTP.
   cli: [],
 };
@@ -107,7 +102,7 @@ const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
 };
 
 /** Files that stand between rooms. */
-const WIRING = new Set(["worker.ts", "catalog.ts", "retention.ts", ...DOORS.values()]);
+const WIRING = new Set(["worker.ts", "catalog.ts", "systems/retention.ts", ...DOORS.values()]);
 
 interface Import {
   from: string;
@@ -228,7 +223,7 @@ it("there is no room without a name of its own, and no file with two ideas", () 
 it("every object that may be the first of its name is asked for with a place, because it stays there for good", () => {
   const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((name) => name.endsWith(".ts"));
   const placeless = files
-    .filter((file) => !file.startsWith("providers/embedded/"))
+    .filter((file) => !file.startsWith("embedded/"))
     .flatMap((file) =>
       readFileSync(join(SRC, file), "utf8")
         .split("\n")

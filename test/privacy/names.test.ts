@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { brandAgentOf } from "../../src/objects/brand-agents.ts";
+import { brandAgentOf } from "../../src/systems/brand/brand-agents.ts";
 import { type Caller, callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
 import { seedLetter } from "../api/seed.ts";
 import { settled } from "../app/other-tenant.ts";

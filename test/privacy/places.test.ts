@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { ENGINE_TENANT_TABLES } from "millrace/operate";
 import { expect, it } from "vitest";
 import page from "../../docs/privacy.md?raw";
-import { APP_TENANT_TABLES, PERSON_TABLES, TEXT_TABLES } from "../../src/privacy/tables.ts";
+import { APP_TENANT_TABLES, PERSON_TABLES, TEXT_TABLES } from "../../src/systems/privacy/tables.ts";
 import wrangler from "../../wrangler.jsonc?raw";
 import type { Json } from "../api/client.ts";
 import { rowsOf } from "../docs/markdown.ts";

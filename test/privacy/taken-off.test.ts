@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { batch, newTrace, sql } from "millrace";
 import { expect, it } from "vitest";
-import { writeContacts } from "../../src/contacts/contact.ts";
-import { pseudonymOf } from "../../src/contacts/forgotten.ts";
-import { contactBookOf } from "../../src/objects/contact-books.ts";
-import { takeOff } from "../../src/privacy/forget.ts";
+import { writeContacts } from "../../src/systems/contacts/contact.ts";
+import { pseudonymOf } from "../../src/systems/contacts/forgotten.ts";
+import { contactBookOf } from "../../src/systems/facts/derived/contact-books.ts";
+import { takeOff } from "../../src/systems/privacy/forget.ts";
 import { fresh, type Json } from "../api/client.ts";
 
 /** Somebody whose forgetting is at its first step. */

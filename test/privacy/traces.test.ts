@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { Traces } from "../../src/contacts/traces.ts";
+import { Traces } from "../../src/systems/contacts/traces.ts";
 
 const AS = "forgotten-0";
 const ada = new Traces({

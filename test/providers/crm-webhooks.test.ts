@@ -1,7 +1,7 @@
 import { evictDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { beforeEach, describe, expect, it } from "vitest";
-import { crmStoreOf } from "../../src/providers/embedded/env.ts";
+import { crmStoreOf } from "../../src/embedded/env.ts";
 import { crmWebhookSecret, verifyHubspotSignature } from "../../src/providers/hubspot-signature.ts";
 import { crm } from "../../src/providers/index.ts";
 import { fresh, type Json, until } from "../api/client.ts";

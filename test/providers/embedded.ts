@@ -1,10 +1,10 @@
 import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { onTestFinished, inject as provided } from "vitest";
-import type { CallReport } from "../../src/providers/embedded/crm/calls.ts";
-import type { CrmFault } from "../../src/providers/embedded/crm/faults.ts";
-import { crmStoreOf } from "../../src/providers/embedded/env.ts";
-import type { AnswerFault, Fault, LedgerReport } from "../../src/providers/embedded/ledger.ts";
+import type { CallReport } from "../../src/embedded/crm/calls.ts";
+import type { CrmFault } from "../../src/embedded/crm/faults.ts";
+import { crmStoreOf } from "../../src/embedded/env.ts";
+import type { AnswerFault, Fault, LedgerReport } from "../../src/embedded/ledger.ts";
 import { type Json, until } from "../api/client.ts";
 
 /** Replaces the fault rules of the embedded programs. */

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { afterEach, expect, it } from "vitest";
-import { articleRequest } from "../../src/content/article-request.ts";
-import { firstAsk } from "../../src/content/next-ask.ts";
 import { JSON_FORMATS, openAiText } from "../../src/providers/openai-text.ts";
+import { articleRequest } from "../../src/systems/content/article-request.ts";
+import { firstAsk } from "../../src/systems/content/next-ask.ts";
 import { type Contract, conforms } from "../contracts/check.ts";
 import published from "../contracts/openai-chat.json";
 import { inject, scripted } from "./embedded.ts";

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { afterEach, describe, expect, it } from "vitest";
-import { servePage } from "../../src/providers/embedded/pages.ts";
+import { servePage } from "../../src/embedded/pages.ts";
 import { type Page, pages } from "../../src/providers/index.ts";
 import { fresh } from "../api/client.ts";
 import { inject, ledger } from "./embedded.ts";

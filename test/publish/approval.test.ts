@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { keeperOf } from "millrace/worker";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { pagePath } from "../../src/content/articles.ts";
+import { pagePath } from "../../src/systems/content/articles.ts";
 import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../api/client.ts";
 import { ledger } from "../providers/embedded.ts";
 import { askToPublish, becomes, draft, noApproval, publish, wantsApproval } from "./article.ts";

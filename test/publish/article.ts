@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { batch, type Duration, instanceId } from "millrace";
 import { expect } from "vitest";
-import { type BrandSettings, DEFAULT_SETTINGS, putSettings } from "../../src/brand/settings.ts";
-import { type Article, draftArticle, insertDraft } from "../../src/content/articles.ts";
+import { type BrandSettings, DEFAULT_SETTINGS, putSettings } from "../../src/systems/brand/settings.ts";
+import { type Article, draftArticle, insertDraft } from "../../src/systems/content/articles.ts";
 import { type Caller, fresh, type Json, reaches, until } from "../api/client.ts";
 import { hexId } from "../api/seed.ts";
 

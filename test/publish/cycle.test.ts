@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, it } from "vitest";
-import type { Article } from "../../src/content/articles.ts";
+import type { Article } from "../../src/systems/content/articles.ts";
 import { type Caller, callerWith, expectProblem, type Json, reaches, send, until } from "../api/client.ts";
 import { inject, ledger } from "../providers/embedded.ts";
 import { becomes, draft, noApproval, pathOf, publish, wantsApproval } from "./article.ts";

@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { batch, newTrace } from "millrace";
 import { describe, expect, it } from "vitest";
-import { markPublished, markRejected, nextChange } from "../../src/content/articles.ts";
 import { putPage } from "../../src/steps/put-page.ts";
+import { markPublished, markRejected, nextChange } from "../../src/systems/content/articles.ts";
 import { callerWith, send } from "../api/client.ts";
 import { siteOf } from "../wordpress/site.ts";
 import { draft, pathOf, publish } from "./article.ts";

@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { instanceId } from "millrace";
 import { describe, expect, it } from "vitest";
-import { announcement } from "../../src/content/announcement.ts";
+import { announcement } from "../../src/systems/content/announcement.ts";
 import { callerWith, fresh, reaches, until } from "../api/client.ts";
 import { ledger } from "../providers/embedded.ts";
 import { draft, publish } from "./article.ts";

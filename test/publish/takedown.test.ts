@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { takeDown } from "../../src/content/page-store.ts";
+import { takeDown } from "../../src/systems/content/page-store.ts";
 import { type Caller, callerWith, type Json, reaches, send } from "../api/client.ts";
 import { becomes, draft, pathOf, publish } from "./article.ts";
 import { child, parseXml } from "./xml.ts";

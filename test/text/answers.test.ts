@@ -1,9 +1,9 @@
 import { env } from "cloudflare:workers";
 import { newTrace } from "millrace";
 import { afterEach, describe, expect, it } from "vitest";
-import { readArticle } from "../../src/content/article-answer.ts";
-import { firstAsk } from "../../src/content/next-ask.ts";
 import { writeArticle } from "../../src/steps/write-article.ts";
+import { readArticle } from "../../src/systems/content/article-answer.ts";
+import { firstAsk } from "../../src/systems/content/next-ask.ts";
 import { fresh } from "../api/client.ts";
 import { inject } from "../providers/embedded.ts";
 import { asked } from "./writing.ts";

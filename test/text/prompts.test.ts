@@ -1,13 +1,13 @@
 import { describe, expect, it } from "vitest";
-import { ANSWER_SCHEMA, readArticle } from "../../src/content/article-answer.ts";
-import { articleRequest } from "../../src/content/article-request.ts";
-import { firstAsk, nextAsk } from "../../src/content/next-ask.ts";
-import { filled, readPrompt } from "../../src/content/prompt-file.ts";
-import { ARTICLE_PROMPT } from "../../src/content/prompts.ts";
 import type { TextAnswer } from "../../src/providers/index.ts";
+import { ANSWER_SCHEMA, readArticle } from "../../src/systems/content/article-answer.ts";
+import { articleRequest } from "../../src/systems/content/article-request.ts";
+import { firstAsk, nextAsk } from "../../src/systems/content/next-ask.ts";
+import { filled, readPrompt } from "../../src/systems/content/prompt-file.ts";
+import { ARTICLE_PROMPT } from "../../src/systems/content/prompts.ts";
 import { asked, begunWith } from "./writing.ts";
 
-const files = import.meta.glob<string>("../../src/content/prompts/*.md", { query: "?raw", import: "default", eager: true });
+const files = import.meta.glob<string>("../../src/systems/content/prompts/*.md", { query: "?raw", import: "default", eager: true });
 
 /** What every released prompt says, by its SHA-256. A line is added when a file is, and never changed: an article names the file it was written from. */
 const RELEASED = {

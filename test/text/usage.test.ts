@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
-import { contentRetention } from "../../src/content/retention.ts";
+import { contentRetention } from "../../src/systems/content/retention.ts";
 import { type Caller, callerWith, expectProblem } from "../api/client.ts";
 import { seedInstance } from "../api/seed.ts";
 

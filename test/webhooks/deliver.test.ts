@@ -1,7 +1,7 @@
 import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import type { StatedFact } from "../../src/facts/fact.ts";
+import type { StatedFact } from "../../src/messages/fact.ts";
 import worker from "../../src/worker.ts";
 import { type Caller, callerWith, type Json, reaches, until } from "../api/client.ts";
 import { envelopeFor } from "../api/seed.ts";

@@ -1,6 +1,6 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { expect, it } from "vitest";
-import { FACT_TYPES, PROCESSED } from "../../src/facts/fact.ts";
+import { FACT_TYPES, PROCESSED } from "../../src/messages/fact.ts";
 import { callerWith, type Json, send } from "../api/client.ts";
 import { endpoint, outcome, received } from "./hook.ts";
 

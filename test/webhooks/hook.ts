@@ -1,8 +1,8 @@
 import { introspectWorkflow } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect, inject } from "vitest";
-import type { RecordedFact, StatedFact } from "../../src/facts/fact.ts";
-import { appendFacts, ledgerOf } from "../../src/objects/ledgers.ts";
+import type { RecordedFact, StatedFact } from "../../src/messages/fact.ts";
+import { appendFacts, ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, fresh, type Json, until } from "../api/client.ts";
 import type { Received, Treatment } from "./receiver.ts";
 

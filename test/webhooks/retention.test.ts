@@ -1,8 +1,8 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { disableGone } from "../../src/webhooks/endpoints.ts";
-import { offer } from "../../src/webhooks/offer.ts";
-import { webhookRetention } from "../../src/webhooks/retention.ts";
+import { disableGone } from "../../src/systems/webhooks/endpoints.ts";
+import { offer } from "../../src/systems/webhooks/offer.ts";
+import { webhookRetention } from "../../src/systems/webhooks/retention.ts";
 import { type Caller, callerWith, expectProblem } from "../api/client.ts";
 import { recordedFact } from "../facts/derived.ts";
 import { endpoint, hookUrl, outcome, received } from "./hook.ts";

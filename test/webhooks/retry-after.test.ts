@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { retryAfterMs } from "../../src/webhooks/retry-after.ts";
+import { retryAfterMs } from "../../src/systems/webhooks/retry-after.ts";
 
 const now = Date.parse("2026-10-01T09:30:00.000Z");
 

@@ -119,7 +119,7 @@ function variables(config: Config, sources: readonly Source[], set: readonly str
       if (bound.has(name) || optional.has(name) || seen.has(name)) return [];
       seen.add(name);
       return [
-        `${file}:${lineAt(text, index)} reads env.${name}, which is set nowhere. Add ${name}=… to .dev.vars and ${name}= to .dev.vars.example, from which npm run types knows it, or bind it in wrangler.jsonc. What may be missing is declared as ${name}?: string; in an interface beside its reader, as in src/webhooks/settings.ts.`,
+        `${file}:${lineAt(text, index)} reads env.${name}, which is set nowhere. Add ${name}=… to .dev.vars and ${name}= to .dev.vars.example, from which npm run types knows it, or bind it in wrangler.jsonc. What may be missing is declared as ${name}?: string; in an interface beside its reader, as in src/systems/webhooks/settings.ts.`,
       ];
     }),
   );

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import document from "../../../docs/brand.md?raw";
-import { VERDICTS } from "../../../src/brand/decide.ts";
-import { DEFAULT_SETTINGS } from "../../../src/brand/settings.ts";
+import { VERDICTS } from "../../../src/systems/brand/decide.ts";
+import { DEFAULT_SETTINGS } from "../../../src/systems/brand/settings.ts";
 import { callerWith } from "../../api/client.ts";
 import { stands } from "../../brand/brand.ts";
 import { followDocument } from "./follow.ts";

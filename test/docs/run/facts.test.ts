@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import facts from "../../../docs/facts.md?raw";
-import { FACT_TYPES, PROCESSED } from "../../../src/facts/fact.ts";
+import { FACT_TYPES, PROCESSED } from "../../../src/messages/fact.ts";
 import { callerWith } from "../../api/client.ts";
 import { rowsOf } from "../markdown.ts";
 import { followDocument } from "./follow.ts";

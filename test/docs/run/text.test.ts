@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import document from "../../../docs/text.md?raw";
-import { mayAskAgain } from "../../../src/content/next-ask.ts";
+import { mayAskAgain } from "../../../src/systems/content/next-ask.ts";
 import { callerWith } from "../../api/client.ts";
 import { rowsOf } from "../markdown.ts";
 import { followDocument } from "./follow.ts";

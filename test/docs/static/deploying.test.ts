@@ -33,7 +33,7 @@ it("docs/deploying.md makes every resource that wrangler.jsonc names, and no oth
 it("names every variable of the providers, and no other", () => {
   const providers = readFileSync(join(ROOT, "src/providers/index.ts"), "utf8");
   const account = readFileSync(join(ROOT, "src/providers/crm-account.ts"), "utf8");
-  const embedded = readFileSync(join(ROOT, "src/providers/embedded/env.ts"), "utf8");
+  const embedded = readFileSync(join(ROOT, "src/embedded/env.ts"), "utf8");
   const read = [...`${providers}\n${account}\n${embedded}`.matchAll(/^ {2}([A-Z_]+)\?: string;$/gm)].map(([, name = ""]) => name);
   const named = rowsOf(deploying, "variable").flatMap(([cell = ""]) => [...cell.matchAll(/`([A-Z_]+)`/g)].map(([, name = ""]) => name));
   expect(named.sort()).toEqual([...new Set(read)].sort());

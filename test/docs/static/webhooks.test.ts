@@ -42,7 +42,7 @@ it("the receiver of docs/webhooks.md takes what is signed by one of its secrets,
 });
 
 it("docs/deploying.md names every variable of webhooks, and no other", () => {
-  const settings = readFileSync(join(ROOT, "src/webhooks/settings.ts"), "utf8");
+  const settings = readFileSync(join(ROOT, "src/systems/webhooks/settings.ts"), "utf8");
   const read = [...settings.matchAll(/^ {2}(\w+)\?: string;$/gm)].map(([, name = ""]) => name);
   const rows = rowsOf(readFileSync(join(ROOT, "docs/deploying.md"), "utf8"), "webhook variable");
   expect(rows.map(([name]) => name?.replaceAll("`", "")).sort()).toEqual(read.sort());

@@ -4,7 +4,7 @@ import { mutantsOf } from "./mutant.ts";
 /** What a batch has committed, changed behind it. */
 export const BATCHES = mutantsOf("batches", {
   "a late attempt overwrites a part of a report that another committed": {
-    file: "src/batches/parts.ts",
+    file: "src/systems/batches/parts.ts",
     find: '${String(part).padStart(16, "0")}-${crypto.randomUUID()}',
     put: '${String(part).padStart(16, "0")}',
     killedBy: "test/batches/export.test.ts",

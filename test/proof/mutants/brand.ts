@@ -3,7 +3,7 @@ import { mutantsOf } from "./mutant.ts";
 /** What a brand's agent believes of its work, wrongly. */
 export const BRANDS = mutantsOf("brand", {
   "research that was given up, then retried and done, counts as failed": {
-    file: "src/brand/state.ts",
+    file: "src/systems/brand/state.ts",
     find: "WHERE instance_id = ? AND state IN ('to_send', 'sent', 'failed')",
     put: "WHERE instance_id = ? AND state IN ('to_send', 'sent')",
     killedBy: "test/brand/audit.test.ts",

@@ -1,6 +1,6 @@
 import { mutantsOf } from "./mutant.ts";
 
-const BUDGET = "src/objects/budget.ts";
+const BUDGET = "src/systems/facts/derived/budget.ts";
 const TEST = "test/facts/derived-budgets.test.ts";
 
 /** More is granted than there is, or counted than was spent. */

@@ -177,7 +177,7 @@ export const DOOR = mutantsOf("door", {
     killedBy: "test/batches/cancel.test.ts",
   },
   "a webhook's URL is kept as it was typed": {
-    file: "src/webhooks/registry.ts",
+    file: "src/systems/webhooks/registry.ts",
     find: "const url = URL.canParse(config.url) ? calledAs(new URL(config.url)) : config.url;",
     put: "const url = config.url;",
     killedBy: "test/webhooks/endpoints.test.ts",

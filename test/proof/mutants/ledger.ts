@@ -1,17 +1,17 @@
 import { mutantsOf } from "./mutant.ts";
 
-const LEDGER = "src/objects/ledger.ts";
+const LEDGER = "src/systems/facts/ledger/ledger.ts";
 
 /** Facts that are counted twice, changed or lost. */
 export const LEDGERS = mutantsOf("ledger", {
   "a fact of another text is taken for a repeat": {
-    file: "src/objects/forgotten-facts.ts",
+    file: "src/systems/facts/ledger/forgotten-facts.ts",
     find: 'isSame ? "duplicate" : "differs"',
     put: '"duplicate"',
     killedBy: "test/facts/append.test.ts",
   },
   "a pruned fact is new when it is stated again": {
-    file: "src/objects/forgotten-facts.ts",
+    file: "src/systems/facts/ledger/forgotten-facts.ts",
     find: "UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id IN (?1, ?2)",
     put: "AND ?2 <> ''",
     killedBy: "test/facts/outbox.test.ts",
@@ -29,7 +29,7 @@ export const LEDGERS = mutantsOf("ledger", {
     killedBy: "test/facts/outbox.test.ts",
   },
   "a confirmation from before a replay counts": {
-    file: "src/objects/outbox.ts",
+    file: "src/systems/facts/ledger/outbox.ts",
     find: "if (epoch !== cursor.epoch) return;",
     put: "",
     killedBy: "test/facts/ledger.test.ts",

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const ENDPOINTS = "src/webhooks/endpoints.ts";
+const ENDPOINTS = "src/systems/webhooks/endpoints.ts";
 const RETENTION = "test/webhooks/retention.test.ts";
 const POST = "src/steps/post-webhook.ts";
 
@@ -14,25 +14,25 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     killedBy: "test/webhooks/failing.test.ts",
   },
   "addresses inside a network are called": {
-    file: "src/webhooks/address.ts",
+    file: "src/systems/webhooks/address.ts",
     find: 'if (parsed.range() !== "unicast") return false;',
     put: "",
     killedBy: "test/webhooks/guard.test.ts",
   },
   "an endpoint that is switched off still gets what is under way": {
-    file: "src/webhooks/deliveries.ts",
+    file: "src/systems/webhooks/deliveries.ts",
     find: "SELECT version, url, state,",
     put: "SELECT version, url, 'enabled' AS state,",
     killedBy: "test/webhooks/deliver.test.ts",
   },
   "an old secret signs for ever": {
-    file: "src/webhooks/deliveries.ts",
+    file: "src/systems/webhooks/deliveries.ts",
     find: " AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations",
     put: ") AS generations",
     killedBy: "test/webhooks/secrets.test.ts",
   },
   "several requests at one moment each make a delivery again": {
-    file: "src/webhooks/deliveries.ts",
+    file: "src/systems/webhooks/deliveries.ts",
     find: "'pending', NULL),",
     put: "'pending', d.state),",
     killedBy: "test/webhooks/redeliver.test.ts",
@@ -51,13 +51,13 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     killedBy: RETENTION,
   },
   "a deleted endpoint goes before its deliveries": {
-    file: "src/webhooks/retention.ts",
+    file: "src/systems/webhooks/retention.ts",
     find: "\n        AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.tenant_id = v.tenant_id AND d.endpoint_id = v.endpoint_id)",
     put: "",
     killedBy: RETENTION,
   },
   "an endpoint's versions go while a fact can still meet them": {
-    file: "src/webhooks/retention.ts",
+    file: "src/systems/webhooks/retention.ts",
     find: "MATCHED_FOR_DAYS, everyHours",
     put: "30, everyHours",
     killedBy: RETENTION,

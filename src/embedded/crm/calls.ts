@@ -1,0 +1,89 @@
+import { BURST_MS, hubspotLimits } from "../../providers/hubspot-limits.ts";
+import type { CrmAnswer } from "./answers.ts";
+
+/** One call as it came and was answered. */
+export interface RecordedCall extends Record<string, SqlStorageValue> {
+  id: number;
+  /** Milliseconds since 1970. */
+  at: number;
+  method: string;
+  path: string;
+  inputs: number;
+  status: number;
+  /** How many of its inputs failed. */
+  failed: number;
+  /** 1 when the work was done and only the answer was withheld. */
+  lost: number;
+  correlation_id: string;
+}
+
+export interface CallReport {
+  calls: RecordedCall[];
+  total: number;
+  refused_by_limit: number;
+  /** The most calls that arrived in any 10 seconds, refused ones included. */
+  most_in_10_seconds: number;
+}
+
+/** The evidence, and the limits that are enforced from it. */
+export class Calls {
+  readonly #sql: SqlStorage;
+  readonly #limits: { burst: number; daily: number };
+
+  constructor(sql: SqlStorage, vars: { CRM_BURST?: string; CRM_DAILY?: string }) {
+    this.#sql = sql;
+    this.#limits = hubspotLimits(vars);
+  }
+
+  record(call: Omit<RecordedCall, "id">): void {
+    const { at, method, path, inputs, status, failed, lost, correlation_id } = call;
+    this.#sql.exec(
+      "INSERT INTO calls (at, method, path, inputs, status, failed, lost, correlation_id) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+      at,
+      method,
+      path,
+      inputs,
+      status,
+      failed,
+      lost,
+      correlation_id,
+    );
+  }
+
+  /** What HubSpot says with every answer, and the refusal when a limit is used up. A refused call does not count. */
+  limit(now: number, correlationId: string): { headers: Record<string, string>; refused: CrmAnswer | undefined } {
+    const { burst, daily } = this.#limits;
+    const inWindow = this.#count(now - BURST_MS);
+    const today = this.#count(new Date(now).setUTCHours(0, 0, 0, 0) - 1);
+    const headers = {
+      "X-HubSpot-RateLimit-Daily": String(daily),
+      "X-HubSpot-RateLimit-Daily-Remaining": String(Math.max(0, daily - today - 1)),
+      "X-HubSpot-RateLimit-Interval-Milliseconds": String(BURST_MS),
+      "X-HubSpot-RateLimit-Max": String(burst),
+      "X-HubSpot-RateLimit-Remaining": String(Math.max(0, burst - inWindow - 1)),
+    };
+    const policyName = today >= daily ? "DAILY" : inWindow >= burst ? "TEN_SECONDLY_ROLLING" : undefined;
+    if (!policyName) return { headers, refused: undefined };
+    const message = `You have reached your ${policyName.toLowerCase()} limit.`;
+    const body = { status: "error", message, errorType: "RATE_LIMIT", category: "RATE_LIMITS", correlationId, policyName };
+    return { headers, refused: { status: 429, body } };
+  }
+
+  report(match: string | undefined): CallReport {
+    const calls = this.#sql
+      .exec<RecordedCall>("SELECT * FROM calls WHERE ?1 IS NULL OR instr(path, ?1) > 0 ORDER BY id", match ?? null)
+      .toArray();
+    const times = calls.map(({ at }) => at);
+    let most = 0;
+    for (let first = 0, last = 0; last < times.length; last++) {
+      while ((times[last] ?? 0) - (times[first] ?? 0) >= BURST_MS) first++;
+      most = Math.max(most, last - first + 1);
+    }
+    const refused = calls.filter(({ status, lost }) => status === 429 && lost === 0).length;
+    return { calls, total: calls.length, refused_by_limit: refused, most_in_10_seconds: most };
+  }
+
+  #count(after: number): number {
+    return this.#sql.exec<{ count: number }>("SELECT count(*) AS count FROM calls WHERE at > ? AND status != 429", after).one().count;
+  }
+}

@@ -1,0 +1,101 @@
+import { hubspotSignature, SIGNATURE_HEADER, TIMESTAMP_HEADER } from "../../providers/hubspot-signature.ts";
+
+/** HubSpot's own: as many events in one message, and as many attempts at one event. */
+const MAX_EVENTS = 100;
+const MAX_ATTEMPTS = 10;
+const MESSAGES_AT_ONCE = 10;
+const TIMEOUT_MS = 5_000;
+/** HubSpot spreads its attempts over a day. Here they follow sooner, doubling from one second to one minute. */
+const BACKOFF_MS = { first: 1_000, most: 60_000 };
+
+export interface Target {
+  url: string;
+  secret(): string;
+  fetch(request: Request): Promise<Response>;
+}
+
+export interface Delivery {
+  at: number;
+  url: string;
+  /** The events' ids. */
+  events: number[];
+  /** What was answered; null when nothing was. */
+  status: number | null;
+}
+
+interface EventRow extends Record<string, SqlStorageValue> {
+  id: number;
+  body: string;
+  attempt: number;
+  due_at: number;
+}
+
+/** Messages about changes, from the table they were written to with the change itself. */
+export class Deliveries {
+  readonly #sql: SqlStorage;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  /** When the next event is due; undefined when none waits. */
+  nextAt(): number | undefined {
+    return this.#sql.exec<{ at: number | null }>("SELECT min(due_at) AS at FROM events").one().at ?? undefined;
+  }
+
+  /**
+   * Sends what is due, some messages in their order. Events that were not answered with 2xx come again; after the last attempt they are dropped.
+   */
+  async sendDue(target: Target): Promise<void> {
+    for (let sent = 0; sent < MESSAGES_AT_ONCE && (await this.#sendSome(target)); sent++);
+  }
+
+  /** One message. Answers whether it was taken. */
+  async #sendSome(target: Target): Promise<boolean> {
+    const now = Date.now();
+    const due = this.#sql.exec<EventRow>("SELECT * FROM events WHERE due_at <= ? ORDER BY due_at, id LIMIT ?", now, MAX_EVENTS).toArray();
+    if (due.length === 0) return false;
+    const body = JSON.stringify(due.map((event) => ({ eventId: event.id, attemptNumber: event.attempt, ...JSON.parse(event.body) })));
+    const status = await post(target, body, String(now)).catch(() => null);
+    const ids = due.map(({ id }) => id);
+    this.#sql.exec("INSERT INTO deliveries (at, url, events, status) VALUES (?, ?, ?, ?)", now, target.url, JSON.stringify(ids), status);
+    const isTaken = status !== null && status >= 200 && status <= 299;
+    if (isTaken) this.#forget(ids);
+    else this.#again(due);
+    return isTaken;
+  }
+
+  report(): { deliveries: Delivery[]; waiting: number } {
+    const deliveries = this.#sql
+      .exec<{ at: number; url: string; events: string; status: number | null }>(
+        "SELECT at, url, events, status FROM deliveries ORDER BY id",
+      )
+      .toArray();
+    const waiting = this.#sql.exec<{ count: number }>("SELECT count(*) AS count FROM events").one().count;
+    return { deliveries: deliveries.map(({ events, ...delivery }) => ({ ...delivery, events: JSON.parse(events) })), waiting };
+  }
+
+  #forget(ids: readonly number[]): void {
+    this.#sql.exec("DELETE FROM events WHERE id IN (SELECT value FROM json_each(?))", JSON.stringify(ids));
+  }
+
+  #again(events: readonly EventRow[]): void {
+    this.#forget(events.filter(({ attempt }) => attempt + 1 >= MAX_ATTEMPTS).map(({ id }) => id));
+    for (const { id, attempt } of events) {
+      const wait = Math.min(BACKOFF_MS.first * 2 ** attempt, BACKOFF_MS.most);
+      this.#sql.exec("UPDATE events SET attempt = attempt + 1, due_at = ? WHERE id = ?", Date.now() + wait, id);
+    }
+  }
+}
+
+async function post({ url, secret, fetch }: Target, body: string, timestamp: string): Promise<number> {
+  const headers = {
+    "content-type": "application/json",
+    [SIGNATURE_HEADER]: hubspotSignature(secret(), "POST", url, body, timestamp),
+    [TIMESTAMP_HEADER]: timestamp,
+  };
+  const signal = AbortSignal.timeout(TIMEOUT_MS);
+  const answer = await fetch(new Request(url, { method: "POST", headers, body, redirect: "manual", signal }));
+  await answer.body?.cancel();
+  return answer.status;
+}

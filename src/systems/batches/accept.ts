@@ -1,0 +1,91 @@
+import { codeOf, enqueue, fingerprintOf, instanceId, MillraceError, query, type Requester, type SaidTrace, sql } from "millrace";
+import { getInstance } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
+import { BatchExport, BatchImport, BatchReconcile } from "../../messages/batches.ts";
+import { type Batch, findBatch, insertBatch } from "./batch.ts";
+import { DATASETS } from "./datasets.ts";
+import type { StoredFile } from "./file.ts";
+import { HEAD_BYTES, type Layout, readLayout } from "./layout.ts";
+
+const COMMANDS = { import: BatchImport, export: BatchExport, reconcile: BatchReconcile };
+
+export type BatchRequest = Pick<Batch, "operation" | "dataset" | "batchId" | "format" | "formulas">;
+
+/**
+ * Accepts a batch: its row first, then its command, which a repeat of the same request sends if this process dies in between. The id
+ * names the work: the same request again is the same batch. Errors: `invalid_payload` for a file whose header cannot be used,
+ * `idempotency_key_reused` for an id that names another operation, dataset or file.
+ */
+export async function acceptBatch(
+  env: Env,
+  catalog: Catalog,
+  by: Requester,
+  request: BatchRequest,
+  file: StoredFile | null,
+  trace: SaidTrace = {},
+): Promise<{ batch: Batch; replayed: boolean }> {
+  const { tenantId } = by;
+  const { batchId, operation, dataset, format, formulas } = request;
+  const command = COMMANDS[operation];
+  const layout = file && (file.layout ?? (await layoutOf(env.PAYLOADS, request, file)));
+  const fingerprint = fingerprintOf([operation, dataset, format, formulas, file?.etag ?? null]);
+  const fresh = await query(
+    env.DB,
+    insertBatch({
+      ...request,
+      tenantId,
+      fingerprint,
+      instanceId: instanceId(tenantId, catalog.performer(command.type).name, batchId),
+      fileKey: file?.key ?? null,
+      fileEtag: file?.etag ?? null,
+      totalBytes: file?.size ?? null,
+      layout,
+    }),
+  );
+  const batch = await findBatch(env.DB, tenantId, batchId);
+  if (batch?.fingerprint !== fingerprint) throw reused(batchId, "names another batch: another operation, dataset, format or file");
+
+  const [accepted] = await enqueue(env, catalog, by, [{ type: command.type, payload: { batch_id: batchId }, ...trace }]);
+  if (!accepted || accepted instanceof MillraceError) {
+    // Its command's key is taken by a command that somebody sent by hand.
+    if (fresh.length > 0) await forget(env, batch);
+    throw accepted;
+  }
+  if (fresh.length > 0 && accepted.replayed) await refuseForgotten(env, batch);
+  return { batch, replayed: accepted.replayed };
+}
+
+/** How the rows lie in the very version that is accepted: read in another's columns, its rows would be other rows. */
+async function layoutOf(bucket: R2Bucket, { format, dataset }: BatchRequest, { key, etag, size }: StoredFile): Promise<Layout> {
+  const known = DATASETS.get(dataset);
+  if (!known) throw new MillraceError("invalid_payload", `There is no dataset ${dataset}.`);
+  if (size === 0) return readLayout(format, new Uint8Array(), known);
+  const head = await bucket.get(key, { range: { offset: 0, length: Math.min(size, HEAD_BYTES) }, onlyIf: { etagMatches: etag } });
+  if (!head || !("body" in head)) {
+    throw new MillraceError("invalid_payload", `The file ${key} was changed or removed while it was looked at: ask again.`, {
+      issues: [{ path: "file", message: "has just been changed or removed" }],
+    });
+  }
+  return readLayout(format, new Uint8Array(await head.arrayBuffer()), known);
+}
+
+/** The batch's row has been pruned, and its instance too, but not the name of its work: it never runs a second time. */
+async function refuseForgotten(env: Env, batch: Batch): Promise<void> {
+  try {
+    await getInstance(env, { tenantId: batch.tenantId, actor: "" }, batch.instanceId);
+  } catch (error) {
+    if (codeOf(error) !== "instance_not_found") throw error;
+    await forget(env, batch);
+    throw reused(batch.batchId, "named a batch that ended long ago");
+  }
+}
+
+async function forget(env: Env, { tenantId, batchId }: Batch): Promise<void> {
+  await query(env.DB, sql`DELETE FROM batches WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`);
+}
+
+function reused(batchId: string, why: string): MillraceError {
+  return new MillraceError("idempotency_key_reused", `The batch id “${batchId}” ${why}. Give new work an id of its own.`, {
+    issues: [{ path: "batch_id", message: "is taken" }],
+  });
+}

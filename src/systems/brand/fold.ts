@@ -1,0 +1,41 @@
+import { type Envelope, instanceId, MillraceError } from "millrace";
+import { ContentGenerated, ContentPublished, ContentRejected, ContentUnpublished } from "../../messages/content.ts";
+import { ResearchCompleted } from "../../messages/research.ts";
+import type { ArticleState, BrandState } from "./state.ts";
+
+const ARTICLES = [
+  [ContentGenerated, "draft"],
+  [ContentPublished, "live"],
+  [ContentUnpublished, "unpublished"],
+  [ContentRejected, "rejected"],
+] as const satisfies readonly (readonly [unknown, ArticleState])[];
+
+/** Whose brand an event is about. */
+export function brandOf({ payload_inline }: Envelope): string {
+  const { brand } = (payload_inline ?? {}) as { brand?: unknown };
+  if (typeof brand === "string") return brand;
+  throw new MillraceError(
+    "invariant",
+    "An event that does not say its brand reached a brand's agent: see its line in src/consumers/brand-events.ts.",
+  );
+}
+
+/**
+ * Folds an event into what is known: in any order and any number, the same events lead to the same. `writer` is the workflow that
+ * writes an article from research. An event of another type says nothing.
+ */
+export function foldEvent(state: BrandState, envelope: Envelope, writer: string): void {
+  const at = Date.parse(envelope.created_at);
+  if (envelope.message_type === ResearchCompleted.type) {
+    const { research_id, keyword } = ResearchCompleted.payload.parse(envelope.payload_inline);
+    const [request = ""] = envelope.causation_id.split("/");
+    // Research that was used again is as old as it was: only its own instance says how young it is.
+    if (request === research_id) state.researched(research_id, keyword, at);
+    state.begun(request, instanceId(envelope.tenant_id, writer, envelope.idempotency_key), keyword, at);
+  }
+  for (const [event, become] of ARTICLES) {
+    if (event.type !== envelope.message_type) continue;
+    const { content_id, keyword, revision } = event.payload.parse(envelope.payload_inline);
+    state.became({ content_id, keyword, revision, state: become }, at);
+  }
+}

@@ -1,0 +1,66 @@
+import { type Accepted, type CommandRequest, instanceId } from "millrace";
+import { ResearchRequested } from "../../messages/research.ts";
+import type { Decided } from "./decide.ts";
+import type { KeywordRequest } from "./state.ts";
+
+/** A cycle that was asked for. */
+export interface Cycle {
+  /** The instance that plans it: asked again, it is answered as before. */
+  instance_id: string;
+  tenant_id: string;
+  brand: string;
+  cycle: string;
+  keywords: readonly string[];
+  correlation_id: string;
+  traceparent: string;
+  tracestate?: string | undefined;
+}
+
+/** One keyword that somebody has asked for, and the instance that would research it. */
+export type AskedKeyword = Omit<Cycle, "keywords"> & { keyword: string; causation_id: string };
+
+/** The request for one keyword of a cycle. `workflow` researches. */
+export function requestOf({ instance_id, tenant_id, brand, cycle, ...job }: Cycle, keyword: string, workflow: string): KeywordRequest {
+  const id = instanceId(tenant_id, workflow, ResearchRequested.key?.({ brand, cycle, keyword }) ?? "");
+  return askedRequest({ ...job, instance_id: id, tenant_id, brand, cycle, keyword, causation_id: `${instance_id}/decide` });
+}
+
+/** The request that an instance is which was asked for beside all cycles. */
+export function askedRequest({
+  instance_id,
+  keyword,
+  cycle,
+  correlation_id,
+  causation_id,
+  traceparent,
+  tracestate,
+}: AskedKeyword): KeywordRequest {
+  return { instance_id, spelled: keyword, cycle, reuse: null, correlation_id, causation_id, traceparent, tracestate: tracestate ?? null };
+}
+
+/** The command that asks for it. */
+export function commandOf(
+  brand: string,
+  { spelled, cycle, reuse, correlation_id, causation_id, traceparent, tracestate }: KeywordRequest,
+): CommandRequest {
+  const payload = { brand, keyword: spelled, cycle, ...(reuse !== null && { reuse }) };
+  return {
+    type: ResearchRequested.type,
+    payload,
+    correlationId: correlation_id,
+    causationId: causation_id,
+    traceparent,
+    tracestate: tracestate ?? undefined,
+  };
+}
+
+/** Why a command that was known before is not this job's. */
+export function askedElsewhere(answer: Accepted | undefined, correlationId: string): string | undefined {
+  if (!answer?.replayed || answer.correlationId === correlationId) return undefined;
+  return `Its research was asked for under the same cycle before, by the job “${answer.correlationId}”. Ask again in a new cycle.`;
+}
+
+export function refusedAsRepeated(cycle: string, instance_id: string): Decided {
+  const reason = `The cycle “${cycle}” has asked for it before, and the same cycle asks once. Retry what failed, or ask again in a new cycle.`;
+  return { verdict: "refused", reason, grounds: { instance_id } };
+}

@@ -1,0 +1,278 @@
+import { derivedNames } from "../../messages/fact.ts";
+import { capitalForms, casedForms, composedForms, inLowerCase, unescaped, writtenForms } from "./written.ts";
+
+/** What identifies a person, and what stands for it afterwards. */
+export interface Person {
+  /** Every contact that the person is known as, and its pseudonym. */
+  ids: { id: string; as: string }[];
+  emails: string[];
+  names: string[];
+  phones: string[];
+}
+
+/** What an address, a name or a telephone number becomes. */
+const GONE = "[forgotten]";
+
+/** What a text belongs to: to what we keep ourselves, to a fact's payload or that of a merge, or to what somebody said at any other place. */
+type Where = "ours" | "stated" | "merged" | "said";
+
+/** Fields that name a contact: their whole text is an id, however short, or it is somebody else's. */
+const CONTACT = ["contact_id", "contactId", "contact"];
+const NAMES_A_CONTACT: Readonly<Record<Where, ReadonlySet<string>>> = {
+  ours: new Set(CONTACT),
+  stated: new Set(CONTACT),
+  merged: new Set([...CONTACT, "from", "into"]),
+  said: new Set(CONTACT),
+};
+
+/** Fields of our own that say a place among contacts, or another one. */
+const MAY_NAME_A_CONTACT = new Set(["from", "into", "next", "after", "key"]);
+
+/** Fields that name something else, and are believed to: an account or a brand may be called as a contact is. */
+const ACCOUNTS = ["account", "partner", "entity"];
+const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
+  ours: new Set([...ACCOUNTS, "tenant_id", "brand", "endpoint_id", "batch_id", "sync_id"]),
+  stated: new Set(ACCOUNTS),
+  merged: new Set(ACCOUNTS),
+  said: new Set(),
+};
+
+/** Fields of a message and a fact, beside their payload, that hold a word of ours or a reference: where they have its form, they are left. */
+const WORD = /^[a-z]+(?:[._-][a-z]+)*$/;
+const OF_ENVELOPES: Readonly<Record<string, RegExp>> = {
+  ...Object.fromEntries(
+    ["message_type", "kind", "type", "queue", "outbox", "event_type", "fact_type", "status", "state"].map((name) => [name, WORD]),
+  ),
+  traceparent: /^[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/,
+  trace_id: /^[0-9a-f]{32}$/,
+  payload_ref: /^r2:\/\//,
+};
+
+/** Fields that name a fact. */
+const NAMES_A_FACT = new Set(["fact_id", "outcome_id"]);
+
+/** Fields that hold a row as somebody sent it. */
+const HOLDS_A_ROW = new Set(["raw"]);
+
+/** Digits of a telephone number that is looked for without its signs and spaces too: a shorter one could be any number. */
+const LEAST_DIGITS = 9;
+
+/** A word is letters with their accents, and digits, and a single one of these marks between two of them. */
+const MARK = "[-_.@+]";
+const LETTER = "[\\p{L}\\p{M}\\p{N}]";
+/** An escape of JSON or of a web address before a word is none of its letters. */
+const BEGINS = `(?:(?<!${LETTER}${MARK}?)|(?<=\\\\[bfnrt]|\\\\u[0-9a-f]{4}|%[0-9a-f]{2}))`;
+const ENDS = `(?!${MARK}?${LETTER})`;
+/** In the dotted path of a wrong field, as our sentences say it, a field's name is a word of its own. */
+const BEGINS_IN_PATH = "(?<=\\b(?:payload|properties)\\.(?:[^\\s.]+\\.)*)";
+const ENDS_IN_PATH = `(?![-_@+]?${LETTER})`;
+
+/** An id that is looked for within other texts: a shorter one, or one of digits alone, is too often something else. */
+export function isDistinct(id: string): boolean {
+  return id.length >= 6 ? /\D/.test(id) : id.length >= 4 && /\d/.test(id) && /\p{L}/u.test(id);
+}
+
+/** What may be a cell of a row, or a text of one that is JSON: an id that is not distinct is looked for among them. */
+export function cellsOf(row: string): string[] {
+  return row.split(/[,;\t\r\n"]+/).map((cell) => cell.trim());
+}
+
+/**
+ * Finds a person in texts and puts pseudonyms in their place. In JSON, at any depth, also within texts that are JSON themselves, a field that names a
+ * contact is compared as a whole; in all other texts, ids that are distinct, addresses, names of two words and telephone numbers are found as
+ * words. Fields that name an account, a ledger or a tenant are left as they are.
+ */
+export class Traces {
+  /** In lower case, as they may stand in a text: one that has none of them says nothing of the person. */
+  readonly mentions: readonly string[];
+  /** The same of a text that is JSON: an id that is found in fields alone stands between quotes there. */
+  readonly mentionsInJson: readonly string[];
+  readonly #ids: ReadonlyMap<string, string>;
+  readonly #written: ReadonlyMap<string, string>;
+  readonly #numbers: ReadonlySet<string>;
+  readonly #idWords: RegExp;
+  readonly #otherWords: RegExp;
+  readonly #factName: ((name: string) => string) | undefined;
+
+  /** `factName`: what a fact is called whose name says who it is about; left out, such a name is rewritten as any text is. */
+  constructor({ ids, emails, names, phones }: Person, factName?: (name: string) => string) {
+    this.#factName = factName;
+    this.#ids = new Map(ids.map(({ id, as }) => [id, as]));
+    const distinct = ids.filter(({ id }) => isDistinct(id));
+    this.#written = new Map(distinct.flatMap(({ id, as }) => writtenForms(id).map((form) => [form, as])));
+    const digits = phones.map((phone) => phone.replace(/\D/g, "")).filter(({ length }) => length >= LEAST_DIGITS);
+    this.#numbers = new Set(digits);
+    const others = [...emails, ...names, ...phones, ...digits].filter((text) => text !== "").flatMap(composedForms);
+    this.#idWords = anyOf([...this.#written.keys()], "gu");
+    this.#otherWords = anyOf(others.flatMap((text) => [text, ...capitalForms(text)]).flatMap(writtenForms), "giu");
+    const [short, long] = [ids.filter(({ id }) => !isDistinct(id)), others.flatMap(casedForms).concat(distinct.map(({ id }) => id))];
+    const mentioned = (texts: readonly string[]) => [...new Set(texts.flatMap(writtenForms).map(inLowerCase))];
+    this.mentions = mentioned([...long, ...short.map(({ id }) => id)]);
+    this.mentionsInJson = [...mentioned(long), ...short.flatMap(({ id }) => quoted(id))];
+  }
+
+  /** What a text becomes: that of a column, a field or a file of this name. `message_type`: of the message that it belongs to. */
+  rewrite(field: string, text: string, { message_type }: { message_type?: unknown } = {}): string {
+    return this.#text(field, text, "ours", message_type);
+  }
+
+  /** The same of a contact's property, which may be called anything. */
+  rewriteProperty(name: string, text: string): string {
+    return this.#text(name, text, "said");
+  }
+
+  /** The same of the payload of a fact of this type. */
+  rewritePayload(type: unknown, text: string): string {
+    return this.#text("payload", text, payloadOf(type));
+  }
+
+  /** What fields are called: several that become the same are numbered, because each holds something of its own. */
+  renamed(names: readonly string[]): Map<string, string> {
+    const taken = new Set(names);
+    return new Map(
+      names.map((name) => {
+        const rewritten = this.#inWords(name);
+        if (rewritten === name) return [name, name];
+        let free = rewritten;
+        for (let nth = 2; taken.has(free); nth++) free = `${rewritten} ${nth}`;
+        taken.add(free);
+        return [name, free];
+      }),
+    );
+  }
+
+  /** Whether a contact is the person. */
+  isTheirs(contactId: unknown): boolean {
+    return typeof contactId === "string" && this.#ids.has(contactId);
+  }
+
+  /** Whether a row or a piece of a file says something of the person: an id that is not distinct is a cell of its own. */
+  isSaidIn(text: string): boolean {
+    if (!this.areIn(text)) return false;
+    const plain = unescaped(text);
+    return this.#inWords(plain) !== plain || cellsOf(plain).some((cell) => this.#ids.has(cell));
+  }
+
+  /** Whether a text may say something of the person: it is worth looking at. */
+  areIn(text: string): boolean {
+    const lower = inLowerCase(unescaped(text));
+    return this.mentions.some((mention) => lower.includes(mention));
+  }
+
+  #text(field: string, text: string, where: Where, type?: unknown): string {
+    const rewritten = this.#rewritten(field, text, where, type);
+    const isFactsName = rewritten !== text && where !== "said" && NAMES_A_FACT.has(field);
+    return (isFactsName && this.#factName?.(text)) || rewritten;
+  }
+
+  #rewritten(field: string, text: string, where: Where, type?: unknown): string {
+    if (NAMES_ANOTHER[where].has(field)) return text;
+    const id = this.#ids.get(text);
+    const namesContact = NAMES_A_CONTACT[where].has(field) || (field === "subject" && isContacts(type));
+    if (id !== undefined && (namesContact || isDistinct(text) || (where === "ours" && MAY_NAME_A_CONTACT.has(field)))) return id;
+    if (namesContact) return this.#withoutOthers(text);
+    if (where === "ours" && field === "item" && text.startsWith("after "))
+      return `after ${this.#ids.get(text.slice(6)) ?? this.#inWords(text.slice(6))}`;
+    if (where === "ours" && HOLDS_A_ROW.has(field)) return this.isSaidIn(text) ? GONE : text;
+    if (/^\s*[[{"]/.test(text)) {
+      const value = parsed(text);
+      if (value !== undefined) {
+        const rewritten = this.#value(field, value, where, type);
+        return rewritten === value ? text : JSON.stringify(rewritten);
+      }
+    }
+    return this.#inWords(text);
+  }
+
+  /** The same value, or another one where something in it was meant. */
+  #value(field: string, value: unknown, where: Where, type?: unknown): unknown {
+    if (typeof value === "string") return this.#text(field, value, where, type);
+    if (Array.isArray(value)) {
+      const items = value.map((item) => this.#value(field, item, where, type));
+      return items.some((item, index) => item !== value[index]) ? items : value;
+    }
+    if (typeof value === "number" || RAW.isRawJSON(value)) {
+      const digits = RAW.isRawJSON(value) ? value.rawJSON : String(value);
+      if (NAMES_A_CONTACT[where].has(field)) return this.#ids.get(digits) ?? value;
+      return this.#numbers.has(digits) && !field.endsWith("_cents") ? GONE : value;
+    }
+    if (typeof value !== "object" || value === null) return value;
+    return this.#object(value as Record<string, unknown>, where, type);
+  }
+
+  #object(value: Record<string, unknown>, where: Where, type?: unknown): object {
+    const isFact = where === "ours" && ("occurred_at" in value || "recorded_at" in value) && "payload" in value;
+    const isEnvelope = isFact || (where === "ours" && "message_type" in value);
+    // What a webhook brings says its type one level above its fact.
+    const own = value.message_type ?? ("data" in value ? value.type : undefined);
+    const within = (name: string): Where => {
+      if (isFact && name === "payload") return payloadOf(value.type ?? type);
+      return where === "ours" && name !== "properties" ? "ours" : "said";
+    };
+    const entries = Object.entries(value).map(([name, inner]) => {
+      if (isEnvelope && typeof inner === "string" && OF_ENVELOPES[name]?.test(inner)) return [name, inner] as const;
+      return [name, this.#value(name, inner, typeof inner === "object" ? within(name) : where, own)] as const;
+    });
+    const renamed = this.renamed(Object.keys(value));
+    const isSame = entries.every(([name, inner]) => renamed.get(name) === name && inner === value[name]);
+    if (isSame) return value;
+    const rewritten = Object.fromEntries(entries.map(([name, inner]) => [renamed.get(name), inner]));
+    // Of whose state it is a part we know nothing, and without it a trace is whole.
+    if (isEnvelope && rewritten.tracestate !== value.tracestate) delete rewritten.tracestate;
+    return isFact && isOutcome(value) && rewritten.fact_id !== value.fact_id ? { derived: derivedNames(value), ...rewritten } : rewritten;
+  }
+
+  #inWords(text: string): string {
+    return this.#withoutOthers(text.replace(this.#idWords, (word) => this.#written.get(word) ?? word));
+  }
+
+  #withoutOthers(text: string): string {
+    return text.replace(this.#otherWords, GONE);
+  }
+}
+
+/** An outcome as its ledger holds it: what follows from it is named after the name that it has there. */
+function isOutcome(value: Record<string, unknown>): value is Record<string, unknown> & { entity: string; fact_id: string } {
+  const { type, sequence, entity, fact_id } = value;
+  return type === "outcome" && typeof sequence === "number" && typeof entity === "string" && typeof fact_id === "string";
+}
+
+/** Any of these texts as words, the longest first. */
+function anyOf(texts: readonly string[], flags: string): RegExp {
+  const longest = [...new Set(texts)].sort((one, other) => other.length - one.length);
+  const any = `(?:${longest.map(escaped).join("|")})`;
+  return new RegExp(longest.length > 0 ? `${BEGINS}${any}${ENDS}|${BEGINS_IN_PATH}${any}${ENDS_IN_PATH}` : "(?!)", flags);
+}
+
+function payloadOf(factType: unknown): Where {
+  return factType === "contact_merged" ? "merged" : "stated";
+}
+
+function isContacts(type: unknown): boolean {
+  return typeof type === "string" && type.startsWith("contact.");
+}
+
+/** A text as it stands in JSON, and in JSON within JSON. */
+function quoted(text: string): string[] {
+  const once = JSON.stringify(text);
+  return [once, JSON.stringify(once).slice(1, -1)].map(inLowerCase);
+}
+
+/** A number that JavaScript would write otherwise is kept as it is written. */
+const RAW = JSON as unknown as { rawJSON(source: string): unknown; isRawJSON(value: unknown): value is { rawJSON: string } };
+
+function parsed(text: string): unknown {
+  const asWritten = (_: string, value: unknown, context?: { source?: string }) => {
+    const source = context?.source;
+    return typeof value === "number" && source !== undefined && String(value) !== source ? RAW.rawJSON(source) : value;
+  };
+  try {
+    return JSON.parse(text, asWritten);
+  } catch {
+    return undefined;
+  }
+}
+
+function escaped(text: string): string {
+  return text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&");
+}

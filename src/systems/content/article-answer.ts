@@ -1,0 +1,79 @@
+import { beginning } from "millrace";
+import * as z from "zod";
+import type { TextAnswer } from "../../providers/index.ts";
+import type { BadAnswer } from "./bad-answer.ts";
+import { promptOf } from "./prompts.ts";
+
+/** What an article is made of, as a model writes it. */
+export interface WrittenArticle {
+  title: string;
+  /** One or two sentences; empty when the prompt asks for none. */
+  description: string;
+  /** Markdown, without the title. */
+  body: string;
+}
+
+/** What became of an answer: an article, or the reason why it is none, in words for a person and for the model. */
+export type ReadArticle = { article: WrittenArticle } | { bad: BadAnswer; problem: string };
+
+const text = (max: number) => z.string().trim().min(1, "is empty").max(max, `is longer than ${max} characters`);
+
+const Answer = z.object({ title: text(200), description: text(500), body_markdown: text(100_000) });
+
+/** The same as a schema for the model, in the subset that OpenAI enforces: every field required, no other, no lengths. */
+export const ANSWER_SCHEMA = {
+  type: "object",
+  properties: { title: { type: "string" }, description: { type: "string" }, body_markdown: { type: "string" } },
+  required: ["title", "description", "body_markdown"],
+  additionalProperties: false,
+};
+
+const MAX_REFUSAL_CHARACTERS = 300;
+
+const UNREADABLE = "It was no chat completion: check that TEXT_URL points at the right service, and that TEXT_MODEL names a chat model.";
+
+/** Reads a model's answer by the prompt it was asked with. */
+export function readArticle(promptId: string, answer: TextAnswer): ReadArticle {
+  if (answer.ending === "refused") {
+    const words = answer.refusal && beginning(answer.refusal.replaceAll(/\s+/g, " ").trim(), MAX_REFUSAL_CHARACTERS);
+    return { bad: "refused", problem: words ? `The model refused: "${words}"` : "The model or its provider's filter refused." };
+  }
+  // A model that thinks can use up its tokens before it has written a word: that is cut off too, and more tokens cure it.
+  if (answer.ending === "truncated") return { bad: "truncated", problem: "It was cut off before it ended." };
+  if (answer.ending === "unreadable") return { bad: "empty", problem: UNREADABLE };
+  if (answer.text === "") return { bad: "empty", problem: "It was empty." };
+  return promptOf(promptId).answer === "json" ? readJson(answer.text) : readMarkdown(answer.text);
+}
+
+function readJson(answer: string): ReadArticle {
+  let json: unknown;
+  try {
+    json = JSON.parse(unfenced(answer));
+  } catch {
+    return { bad: "malformed", problem: "It was not JSON." };
+  }
+  const parsed = Answer.safeParse(json);
+  if (!parsed.success) {
+    const [issue] = parsed.error.issues;
+    return { bad: "malformed", problem: `Its JSON is not what was asked for: ${issue?.path.join(".") || "the whole"}: ${issue?.message}.` };
+  }
+  const { title, description, body_markdown: body } = parsed.data;
+  return { article: { title: line(title), description: line(description), body } };
+}
+
+function line(text: string): string {
+  return text.replaceAll(/\s+/g, " ");
+}
+
+/** Models wrap JSON in a fence, and some say a word before it. By places and not by a pattern: some models write white space without end. */
+function unfenced(answer: string): string {
+  const [from, to] = [answer.indexOf("{"), answer.lastIndexOf("}")];
+  const isFenced = from >= 0 && from < to && answer.slice(0, from).includes("```") && answer.slice(to).includes("```");
+  return isFenced ? answer.slice(from, to + 1) : answer;
+}
+
+function readMarkdown(answer: string): ReadArticle {
+  const [, title, body] = /^\s*#\s+(.+?)\s*\n([\s\S]*)$/.exec(answer) ?? [];
+  if (!title || !body?.trim()) return { bad: "malformed", problem: "It did not begin with a # title and go on with a body." };
+  return { article: { title, description: "", body: body.trim() } };
+}

@@ -1,0 +1,31 @@
+import { type EngineEnv, enqueue, MillraceError } from "millrace";
+import { audit, type Operator } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
+import { ContentPublish, ContentUnpublish } from "../../messages/content.ts";
+import type { ArticleRow } from "./article-rows.ts";
+import { stillIs } from "./articles.ts";
+
+/**
+ * Has an article put up again, or taken down, by an instance of its own: where the one that did the opposite is gone, or was another. Twice
+ * asked for one revision it is one instance. The command and its audit are one write.
+ */
+export async function ask(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Operator,
+  verb: "publish" | "unpublish",
+  { id, brand, revision }: Pick<ArticleRow, "id" | "brand" | "revision">,
+  reason: string,
+): Promise<{ actionId: string; instanceId: string }> {
+  const payload = { content_id: id, brand };
+  const command =
+    verb === "publish"
+      ? // The chain's own publication has the article's id for its key.
+        { type: ContentPublish.type, payload, idempotencyKey: `${id}/${revision}` }
+      : { type: ContentUnpublish.type, payload: { ...payload, revision } };
+  const action = { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail: { revision } };
+  const also = [stillIs({ tenantId: by.tenantId, id, revision }), audit(by, action, false)];
+  const [accepted] = await enqueue(env, catalog, { tenantId: by.tenantId, source: "api" }, [command], also);
+  if (!accepted || accepted instanceof MillraceError) throw accepted;
+  return { actionId: action.id, instanceId: accepted.instanceId };
+}

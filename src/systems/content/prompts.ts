@@ -1,0 +1,27 @@
+import { MillraceError } from "millrace";
+import { type Prompt, readPrompt } from "./prompt-file.ts";
+import articleV1 from "./prompts/article.v1.md";
+import articleV2 from "./prompts/article.v2.md";
+
+/** Every prompt that was ever released: an instance goes on with the one it began with. */
+const PROMPTS: readonly Prompt[] = [articleV1, articleV2].map(readPrompt);
+
+/** The prompt that new articles are written from. */
+export const ARTICLE_PROMPT = newest("article").id;
+
+/** The prompt with this id. Errors: `config_invalid` when it was removed while something still names it. */
+export function promptOf(id: string): Prompt {
+  const found = PROMPTS.find((prompt) => prompt.id === id);
+  if (!found)
+    throw new MillraceError(
+      "config_invalid",
+      `There is no prompt ${id}: put its file back into src/systems/content/prompts, deploy, then retry.`,
+    );
+  return found;
+}
+
+function newest(name: string): Prompt {
+  const [first, ...others] = PROMPTS.filter((prompt) => prompt.name === name);
+  if (!first) throw new MillraceError("config_invalid", `There is no prompt named ${name}.`);
+  return others.reduce((best, prompt) => (prompt.version > best.version ? prompt : best), first);
+}

@@ -1,0 +1,105 @@
+import { now, query, type Statement, sql } from "millrace";
+import type { TextAnswer } from "../../providers/index.ts";
+import type { BadAnswer } from "./bad-answer.ts";
+
+/** What a paid answer is known by afterwards: everything but its text. */
+export type Paid = Pick<TextAnswer, "id" | "model" | "finish" | "usage">;
+
+/** One answer that was paid for. */
+export interface TextCall {
+  tenantId: string;
+  /** The article it is for, which is also the instance that asked. */
+  contentId: string;
+  /** Which answer for this article: 1 is the first. */
+  attempt: number;
+  brand: string;
+  /** The prompt's id. */
+  prompt: string;
+  maxTokens: number;
+  outcome: "written" | BadAnswer;
+  paid: Paid;
+}
+
+export function insertTextCall({ tenantId, contentId, attempt, brand, prompt, maxTokens, outcome, paid }: TextCall): Statement {
+  const { input, output, cached, reasoning } = paid.usage;
+  return sql`
+    INSERT INTO text_calls (tenant_id, content_id, attempt, brand, prompt, model, answer_id, max_tokens,
+      input_tokens, output_tokens, cached_tokens, reasoning_tokens, finish, outcome, paid_at)
+    VALUES (${tenantId}, ${contentId}, ${attempt}, ${brand}, ${prompt}, ${paid.model}, ${paid.id}, ${maxTokens},
+      ${input}, ${output}, ${cached}, ${reasoning}, ${paid.finish}, ${outcome}, ${now})`;
+}
+
+/** When an answer was recorded, in milliseconds by the database's clock. Throws when it is missing: it was written with the step's outcome. */
+export async function paidAt(db: D1Database, tenantId: string, contentId: string, attempt: number): Promise<number> {
+  const [row] = await query<{ paid_at: number }>(
+    db,
+    sql`SELECT paid_at FROM text_calls WHERE tenant_id = ${tenantId} AND content_id = ${contentId} AND attempt = ${attempt}`,
+  );
+  if (!row) throw new Error(`Answer ${attempt} for ${contentId} is not recorded.`);
+  return row.paid_at;
+}
+
+/** An answer as its row keeps it. */
+export interface TextCallRow {
+  content_id: string;
+  attempt: number;
+  brand: string;
+  prompt: string;
+  model: string;
+  answer_id: string | null;
+  max_tokens: number;
+  input_tokens: number | null;
+  output_tokens: number | null;
+  cached_tokens: number | null;
+  reasoning_tokens: number | null;
+  finish: string | null;
+  outcome: TextCall["outcome"];
+  paid_at: number;
+}
+
+/** The answers that were paid for an article, in order. An article has few. */
+export function textCallsOf(db: D1Database, tenantId: string, contentId: string): Promise<TextCallRow[]> {
+  return query<TextCallRow>(
+    db,
+    sql`
+      SELECT content_id, attempt, brand, prompt, model, answer_id, max_tokens, input_tokens, output_tokens, cached_tokens,
+        reasoning_tokens, finish, outcome, paid_at
+      FROM text_calls WHERE tenant_id = ${tenantId} AND content_id = ${contentId} ORDER BY attempt LIMIT 1000`,
+  );
+}
+
+/** What was used on one day, by one brand, of one model. */
+export interface TextUsage {
+  /** A day in UTC: `2026-10-01`. */
+  day: string;
+  brand: string;
+  model: string;
+  answers: number;
+  /** Answers that could not be used. */
+  bad: number;
+  /** Answers whose provider did not say what they cost: their tokens are missing in the sums. */
+  unknown: number;
+  input_tokens: number;
+  output_tokens: number;
+  cached_tokens: number;
+  reasoning_tokens: number;
+}
+
+/** What a tenant used from one moment (included) to another (not included), newest day first. */
+export function textUsage(
+  db: D1Database,
+  tenantId: string,
+  { brand, from, to }: { brand?: string | undefined; from: number; to: number },
+): Promise<TextUsage[]> {
+  return query<TextUsage>(
+    db,
+    sql`
+      SELECT date(paid_at / 1000, 'unixepoch') AS day, brand, model, count(*) AS answers, sum(outcome <> 'written') AS bad,
+        sum(input_tokens IS NULL OR output_tokens IS NULL) AS unknown,
+        coalesce(sum(input_tokens), 0) AS input_tokens, coalesce(sum(output_tokens), 0) AS output_tokens,
+        coalesce(sum(cached_tokens), 0) AS cached_tokens, coalesce(sum(reasoning_tokens), 0) AS reasoning_tokens
+      FROM text_calls
+      WHERE tenant_id = ${tenantId} AND paid_at >= ${from} AND paid_at < ${to} AND (${brand ?? null} IS NULL OR brand = ${brand ?? null})
+      GROUP BY 1, 2, 3 ORDER BY 1 DESC, 2, 3`,
+  );
+}

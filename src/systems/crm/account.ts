@@ -1,0 +1,54 @@
+import { type MillraceError, namedBatch, notRetryable, now, retryAfter, type Statement, sql } from "millrace";
+import { type CrmAccountVars, linkAccount } from "../../providers/crm-account.ts";
+
+/** The account that a tenant's contacts go to. */
+export interface Account {
+  readonly id: string;
+  /** True where none is noted for the tenant yet. */
+  readonly isNew: boolean;
+}
+
+/** Where links are, and whose the CRM is. */
+export type AccountEnv = { DB: D1Database } & CrmAccountVars;
+
+/**
+ * Reads something, and in the same round trip whose account the tenant's links are of. Errors: `not_retryable` where that is another than the
+ * deployment's, `retry_after` while another is being adopted, `config_invalid`.
+ */
+export async function readOf<Row extends object>(
+  env: AccountEnv,
+  tenantId: string,
+  statement: Statement,
+): Promise<{ rows: Row[]; account: Account }> {
+  const id = linkAccount(env);
+  const {
+    rows,
+    noted: [noted],
+  } = await namedBatch(env.DB, { rows: statement, noted: notedAccount(tenantId) });
+  if (noted && noted.account !== id) throw refusalOf(noted.account as string | null, id);
+  return { rows: rows as Row[], account: { id, isNew: noted === undefined } };
+}
+
+/** Notes the account, where none is, with the first that is written of it. */
+export function noteAccount(tenantId: string, { id, isNew }: Account): Statement[] {
+  if (!isNew) return [];
+  return [sql`INSERT INTO crm_accounts (tenant_id, account, updated_at) VALUES (${tenantId}, ${id}, ${now}) ON CONFLICT DO NOTHING`];
+}
+
+/** True of a tenant whose links are of another account by now. */
+export function isOtherAccount(tenantId: string, { id }: Account): Statement {
+  return sql`EXISTS (SELECT 1 FROM crm_accounts a WHERE a.tenant_id = ${tenantId} AND a.account IS NOT ${id})`;
+}
+
+/** The account that is noted for a tenant: no row for none, NULL while its links are being forgotten. */
+export function notedAccount(tenantId: string): Statement {
+  return sql`SELECT account FROM crm_accounts WHERE tenant_id = ${tenantId}`;
+}
+
+function refusalOf(noted: string | null, id: string): MillraceError {
+  if (noted === null) return retryAfter(5000, "The links of another CRM account are being forgotten: this comes after it.");
+  const command = JSON.stringify({ type: "crm.adopt_account", payload: { account: id, occasion: "moved" } });
+  return notRetryable(
+    `The contacts are linked to records of the CRM account ${noted}, and this deployment's is ${id}. If they are to go there, send the command ${command}: it forgets these links; then retry this. If not, mend CRM_URL and CRM_ACCOUNT.`,
+  );
+}

@@ -1,0 +1,259 @@
+import { batch, beginning, type Commit, type Envelope, type Statement } from "millrace";
+import { ContactSync, type CrmContactChanged } from "../../messages/crm.ts";
+import { FactObserved } from "../../messages/facts.ts";
+import { type CrmFound, crm } from "../../providers/index.ts";
+import { createContact } from "../contacts/contact.ts";
+import { forgottenAmong, pseudonymOf } from "../contacts/forgotten.ts";
+import { type Account, noteAccount } from "./account.ts";
+import { asError, asStopped } from "./failures.ts";
+import { contactKey, contactOf } from "./keys.ts";
+import {
+  type Candidate,
+  candidatesByIds,
+  closeLinks,
+  contactsLinkedTo,
+  type Link,
+  newlyKnown,
+  noteRefusals,
+  takeOver,
+  writeLinks,
+} from "./links.ts";
+import { freeIdFor, idOfMade, ofSameAddress } from "./made-there.ts";
+import { knownAs } from "./prepare.ts";
+import { asPatch, isChange, isTakeable, type Properties, propertyNames, toProperties } from "./properties.ts";
+import { foreign, readRecords } from "./records.ts";
+import { type Busy, beginSend, busyWith, inTurn, letGo, refuseIfChanged, type SendKey } from "./sends.ts";
+import { settle } from "./settle.ts";
+
+type Notice = (typeof CrmContactChanged)["payload"]["_output"];
+
+interface ChangeCall {
+  readonly env: Cloudflare.Env;
+  readonly envelope: Envelope;
+  readonly instanceId: string;
+  readonly notice: Notice;
+}
+
+/** What came of a notice. */
+export interface Change {
+  /**
+   * `nothing`: both agree already. `left`: it is no contact of ours, and cannot become one, or it is linked and does not bear our name.
+   * `forgotten`: it was a contact of ours, and nothing brings it back.
+   */
+  did: "nothing" | "took" | "created" | "merged" | "cut" | "left" | "forgotten";
+  contact_id: string | null;
+  /** Names of the properties that were taken over. */
+  properties?: string[];
+}
+
+/**
+ * Looks at a contact in the CRM and takes over what is new there. What the notice says of values counts for nothing: the contact may have
+ * changed again. What was taken is known to be there in the same write, so no sync sends it back; what we wrote ourselves is not new.
+ */
+export function takeChange(call: ChangeCall): Promise<Commit<Change>> {
+  return inTurn(async () => {
+    const change = await look(call);
+    return "busyUntil" in change || change.statements ? change : { ...change, statements: letGo(keyOf(call)) };
+  });
+}
+
+/** By what a look has contacts on record, while it gives their records our names. */
+function keyOf({ envelope, instanceId }: ChangeCall): SendKey {
+  return { tenantId: envelope.tenant_id, sendId: instanceId };
+}
+
+/** Links are read before the record is: what a sync writes in between is seen when this is written, and refuses it. */
+async function look(call: ChangeCall, named: readonly string[] = []): Promise<Commit<Change> | Busy> {
+  const { env, envelope, notice } = call;
+  const tenantId = envelope.tenant_id;
+  const { linked, account } = await contactsLinkedTo(env, tenantId, [notice.crm_id, ...notice.merged]);
+  const unlessChanged = (seen: readonly Seen[], change: Commit<Change>) => fenced(keyOf(call), account, seen, change);
+  const ids = [...new Set([...linked.values(), ...named])];
+  const busy = ids.length > 0 && (await busyWith(env.DB, tenantId, ids, call.instanceId));
+  if (busy) return busy;
+  const candidates = await candidatesByIds(env.DB, tenantId, ids);
+  const upstream = crm(env, tenantId);
+  const { found: answered, refused } = await upstream.read([notice.crm_id], { key: call.instanceId, trace: envelope }, propertyNames(env));
+  const why = refused.get(notice.crm_id);
+  if (why) throw asStopped("The CRM refused to show the contact", why);
+  const [read] = answered;
+  const found = read && !read.archived ? read : undefined;
+  const name = found?.key ? contactOf(tenantId, found.key) : undefined;
+  if (name !== undefined && !ids.includes(name)) return look(call, [name]);
+  const own = found && (name ?? idOfMade(env, found.crmId));
+  if (own !== undefined && (await forgottenAmong(env, tenantId, [own])).has(own)) return { output: { did: "forgotten", contact_id: null } };
+  const owner = linked.get(notice.crm_id);
+  if (found && owner !== undefined && found.key !== contactKey(tenantId, owner))
+    return unlessChanged([], isForeign(tenantId, owner, notice.crm_id));
+  if (found?.key && name === undefined) return left();
+  // Of records that were merged in the CRM, the first that is one of ours stays; the others are that contact from now on.
+  const ours = [...new Set([notice.crm_id, ...notice.merged].flatMap((id) => linked.get(id) ?? []))];
+  const survivor = owner ?? name ?? ours[0];
+  const lost = notice.merged.length > 0 ? ours.filter((id) => id !== survivor) : [];
+  const self = candidates.find(({ contact }) => contact.contact_id === survivor);
+
+  if (!found) return self?.link?.crmId === notice.crm_id ? unlessChanged([self], cutLoose(tenantId, self)) : left();
+  const gone = candidates.filter(({ contact }) => lost.includes(contact.contact_id));
+  const taken = self ? await takeFrom(call, account, self, found) : await create(call, account, found, name, unlessChanged);
+  if (!self || "busyUntil" in taken) return taken;
+  if (lost.length === 0) return unlessChanged([self], taken);
+  return unlessChanged([self, ...gone], {
+    statements: [
+      ...(taken.statements ?? []),
+      ...closeLinks(
+        tenantId,
+        "merged",
+        gone.map(({ contact }) => ({ contactId: contact.contact_id, revision: contact.revision })),
+      ),
+    ],
+    emit: [...(taken.emit ?? []), ...gone.map(({ contact }) => mergedFact(notice, contact.contact_id, self.contact.contact_id))],
+    output: { did: "merged", contact_id: self.contact.contact_id },
+  });
+}
+
+/** A change whose write is refused, and its step made again, where one of these contacts was pushed since it was read, or its link written. */
+type Fence = (seen: readonly Seen[], change: Commit<Change>) => Commit<Change>;
+
+/** A contact as it was read, or its id alone where there was none. */
+type Seen = Candidate | string;
+
+function fenced(key: SendKey, account: Account, seen: readonly Seen[], change: Commit<Change>): Commit<Change> {
+  const { statements } = change;
+  if (!statements) return change;
+  const versions = seen.map((one) =>
+    typeof one === "string" ? { id: one, version: 0 } : { id: one.contact.contact_id, version: one.link?.version ?? 0 },
+  );
+  const unlessChanged = [...noteAccount(key.tenantId, account), refuseIfChanged(key, account, versions)];
+  return { ...change, statements: [...unlessChanged, ...letGo(key), ...statements] };
+}
+
+/**
+ * Takes over what differs from what the CRM was known to have. Where a record becomes that of a contact which is known as another, a sync of
+ * the contact's own merges it into the other's.
+ */
+async function takeFrom(call: ChangeCall, account: Account, self: Candidate, found: CrmFound): Promise<Commit<Change> | Busy> {
+  const { env, envelope, notice } = call;
+  const { contact } = self;
+  const tenantId = envelope.tenant_id;
+  const { contact_id: id, revision } = contact;
+  const key = contactKey(tenantId, id);
+  // A record that was merged, or made by a person, does not bear our name: without it, the next sync would make a second one.
+  if (found.key !== key) {
+    // From now on it is there under our name, whatever becomes of this look: no push writes to it before its link says so.
+    const contact = { id, version: self.link?.version ?? 0, sent: [{}] };
+    const busy = await beginSend(env.DB, keyOf(call), account, [contact]);
+    if (busy) return busy;
+    await nameRecord(call, found.crmId, key);
+  }
+  const link = await linkTo(call, self, found);
+  const known = link?.known ?? {};
+  const ours = toProperties(env, contact, known);
+  const { take, send, seen } = settle(ours, known, found.properties, link?.maybe);
+  const properties = Object.keys(take);
+  const isTaken = properties.length > 0;
+  const isNew = link?.crmId !== found.crmId;
+  const isNews = isTaken || Object.keys(seen).length > 0 || isNew;
+  if (!isNews) return { output: { did: "nothing", contact_id: id } };
+  const readAt = Date.parse(found.updatedAt);
+  const agreed = Object.keys(send).length === 0;
+  const patch = asPatch(contact, take, { ...ours, ...take });
+  const takes = agreed && isTaken && isChange(contact, patch) ? 1 : 0;
+  const isAnother = isNew && (await knownAs({ env, tenantId }, [self])).get(id) !== id;
+  return {
+    statements: [
+      ...(self.link?.crmId && !link ? closeLinks(tenantId, "cut", [{ contactId: id, revision }]) : []),
+      ...writeLinks(tenantId, [
+        { contactId: id, crmId: found.crmId, revision: agreed ? revision : 0, takes, ...newlyKnown(seen, take, patch), readAt },
+      ]),
+      ...(isTaken ? takeOver(tenantId, [{ contactId: id, readAt, ...patch }]) : []),
+    ],
+    emit: isAnother ? [ContactSync.from({ contact_id: id, occasion: `merge ${notice.event_id}` })] : [],
+    output: isTaken ? { did: "took", contact_id: id, properties } : { did: "nothing", contact_id: id },
+  };
+}
+
+/** What a contact's link says of a record: nothing where it names another one that is gone, or is not the contact's. */
+async function linkTo({ env, envelope, instanceId, notice }: ChangeCall, self: Candidate, found: CrmFound): Promise<Link | null> {
+  const { link } = self;
+  if (!link?.crmId || [found.crmId, notice.crm_id, ...notice.merged].includes(link.crmId)) return link;
+  const tenantId = envelope.tenant_id;
+  const recordOf = await readRecords({ env, tenantId, key: instanceId, trace: envelope }, crm(env, tenantId), [self]);
+  return recordOf(self).state === "found" ? link : null;
+}
+
+/** A contact that was made in the CRM: ours of the same address, if it has no record there; otherwise a new one. */
+async function create(
+  call: ChangeCall,
+  account: Account,
+  found: CrmFound,
+  named: string | undefined,
+  unlessChanged: Fence,
+): Promise<Commit<Change> | Busy> {
+  const { env, envelope, instanceId } = call;
+  const tenantId = envelope.tenant_id;
+  const email = found.properties.email?.trim() ?? "";
+  if (!isTakeable("email", email)) return left();
+  const same = await ofSameAddress({ env, tenantId, key: instanceId, trace: envelope }, email);
+  if (same) {
+    const taken = await takeFrom(call, account, same.ours, found);
+    return "busyUntil" in taken ? taken : unlessChanged(same.seen, taken);
+  }
+
+  // An attempt before this one may have named it already.
+  const contactId = named ?? (await freeIdFor(env, tenantId, found.crmId));
+  if (contactId === undefined) return left();
+  if (typeof contactId === "object") return contactId;
+  if (named === undefined) await nameRecord(call, found.crmId, contactKey(tenantId, contactId));
+  const all: Properties = Object.fromEntries(
+    propertyNames(env).flatMap((name) => {
+      const value = found.properties[name] ?? "";
+      return value !== "" && isTakeable(name, value) ? [[name, value]] : [];
+    }),
+  );
+  const patch = asPatch({ properties: {} }, all, all);
+  const readAt = Date.parse(found.updatedAt);
+  const pseudonym = pseudonymOf(env, tenantId, contactId);
+  const statements: Statement[] = [
+    createContact(tenantId, "crm", { contact_id: contactId, email, name: patch.name ?? "", properties: patch.properties, pseudonym }),
+    ...writeLinks(tenantId, [{ contactId, crmId: found.crmId, revision: 1, takes: 0, known: { ...all }, readAt }]),
+  ];
+  return unlessChanged([contactId], { statements, output: { did: "created", contact_id: contactId } });
+}
+
+/** Its record was deleted: our contact stays, and no sync of many brings the record back. What may be there of it is another. */
+function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision }, link }: Candidate): Commit<Change> {
+  return {
+    statements: closeLinks(tenantId, "cut", [{ contactId, revision, maybe: link?.maybe ?? [] }]),
+    output: { did: "cut", contact_id: contactId },
+  };
+}
+
+/** Gives a record our name. Errors: as `asStopped` where the CRM refuses it. */
+async function nameRecord(call: ChangeCall, crmId: string, key: string): Promise<void> {
+  const { env, envelope, instanceId } = call;
+  const refused = await crm(env, envelope.tenant_id).name([{ crmId, key }], { key: instanceId, trace: envelope });
+  const why = refused.get(crmId);
+  if (!why) return;
+  await batch(env.DB, letGo(keyOf(call)));
+  throw asStopped(`The CRM refused to give the record ${crmId} the name ${key}`, why);
+}
+
+/** The record that a link names is not the contact's: nothing is taken from it, and the link says why. */
+function isForeign(tenantId: string, contactId: string, crmId: string): Commit<Change> {
+  const why = asError({ contactId, ...foreign(crmId, contactKey(tenantId, contactId)) });
+  return { statements: noteRefusals(tenantId, [{ contactId, ...why }]), output: { did: "left", contact_id: contactId } };
+}
+
+function mergedFact({ event_id, occurred_at }: Notice, from: string, into: string) {
+  return FactObserved.from({
+    fact_id: beginning(`crm-merge ${event_id} ${from}`, 200),
+    entity: "contacts",
+    type: "contact_merged",
+    occurred_at,
+    payload: { from, into },
+  });
+}
+
+function left(): Commit<Change> {
+  return { output: { did: "left", contact_id: null } };
+}

@@ -1,0 +1,167 @@
+import { type Commit, type Envelope, notRetryable } from "millrace";
+import { ContactSynced } from "../../messages/crm.ts";
+import { CRM_BATCH } from "../../providers/index.ts";
+import { asError, forgetFailures, noteFailures, waitingAfter } from "./failures.ts";
+import { placeOf } from "./keys.ts";
+import { type Candidate, candidatesAfter, candidatesByIds, closeLinks, noteRefusals, takeOver, writeLinks } from "./links.ts";
+import { changesOf, knownAs } from "./prepare.ts";
+import { push } from "./push.ts";
+import type { Lost, Pushed } from "./pushed.ts";
+import { adoptExpired, type Busy, endSend, inTurn, type SendKey } from "./sends.ts";
+import { advanceSync, findSync } from "./sync.ts";
+
+/** The command that works on a sync. */
+export interface SyncCall {
+  readonly env: Cloudflare.Env;
+  readonly envelope: Envelope;
+  readonly instanceId: string;
+  readonly syncId: string;
+  readonly scope: "changed" | "all";
+}
+
+/** Where a sync stands behind a chunk. */
+export interface Progress {
+  /** The last contact it looked at; null when there is none behind it. */
+  next: string | null;
+  /** Contacts of this walk that wait to be tried again. */
+  waiting: number;
+  /** Nothing of the chunk is done: a person is to say first that these records were deleted. */
+  lost?: Lost;
+}
+
+/** Where a walk through contacts stands before a chunk. */
+export interface Place {
+  /** The last contact that it looked at. */
+  after: string;
+  /** Contacts of the chunks before that wait to be tried again. */
+  waiting: number;
+  /** A person has said that what is gone in the CRM was deleted there. */
+  mayCut: boolean;
+}
+
+/** One chunk's contacts, and whether there are more behind them. */
+interface Chunk {
+  candidates: Candidate[];
+  more: boolean;
+}
+
+/**
+ * Brings the next contacts to the CRM, as many as one call takes. The calls bear repetition; what became of them, the links, the failures,
+ * the sync's progress and its events are one write.
+ */
+export async function syncChunk(call: SyncCall, place: Place): Promise<Commit<Progress>> {
+  await assertOurs(call);
+  const { env, envelope, scope } = call;
+  const tenantId = envelope.tenant_id;
+  if (place.after === "") await adoptExpired(env.DB, tenantId);
+  return inTurn(async () => {
+    const page = await candidatesAfter(env.DB, tenantId, place.after, scope);
+    const canonical = await knownAs({ env, tenantId }, page.candidates);
+    const chunk = cut(env, page, canonical, scope);
+    return commitOf(call, chunk, canonical, { ...place, isLast: false, isRetry: false });
+  });
+}
+
+/** Brings contacts that the CRM did not take, and may take later, there once more. What it does not take in the last round has failed. */
+export async function retryChunk(call: SyncCall, place: Place, isLast: boolean): Promise<Commit<Progress>> {
+  const { env, envelope, syncId } = call;
+  const tenantId = envelope.tenant_id;
+  // A merged contact may bring another one with it.
+  const limit = CRM_BATCH / 2;
+  return inTurn(async () => {
+    const ids = await waitingAfter(env.DB, { tenantId, syncId }, place.after, limit);
+    const candidates = await candidatesByIds(env.DB, tenantId, ids);
+    const chunk = { candidates: candidates.sort(byId), more: ids.length === limit };
+    return commitOf(call, chunk, await knownAs({ env, tenantId }, candidates), { ...place, isLast, isRetry: true });
+  });
+}
+
+/** As many contacts as one call takes: those without anything to send do not count, and a record that is to be merged away counts for two. */
+function cut(env: object, { candidates, more }: Chunk, canonical: ReadonlyMap<string, string>, scope: SyncCall["scope"]): Chunk {
+  let calls = 0;
+  for (const [index, candidate] of candidates.entries()) {
+    const { contact, link } = candidate;
+    if (canonical.get(contact.contact_id) !== contact.contact_id) calls += link?.crmId || link?.maybe.length ? 2 : 0;
+    else if (scope === "all" || Object.keys(changesOf(env, candidate)).length > 0) calls++;
+    if (calls > CRM_BATCH) return { candidates: candidates.slice(0, index), more: true };
+  }
+  return { candidates, more };
+}
+
+interface Walk extends Place {
+  /** True when what waits now is not tried again. */
+  isLast: boolean;
+  isRetry: boolean;
+}
+
+async function commitOf(
+  call: SyncCall,
+  { candidates, more }: Chunk,
+  canonical: ReadonlyMap<string, string>,
+  walk: Walk,
+): Promise<Commit<Progress> | Busy> {
+  const { env, envelope, instanceId, syncId, scope } = call;
+  const tenantId = envelope.tenant_id;
+  // Locally one thread does everything, and chunk upon chunk would leave it no time to answer who asks how far the sync is.
+  await scheduler.wait(1);
+  const key = `${instanceId}/${placeOf(walk.after)}`;
+  const how = { compare: scope === "all", mayCut: walk.mayCut };
+  const pushed = await push({ env, tenantId, key, trace: envelope }, candidates, canonical, how);
+  if ("busyUntil" in pushed) return pushed;
+  const sync = { tenantId, syncId, scope, instanceId };
+  if (pushed.lost) {
+    const nothing = { done: 0, skipped: 0, merged: 0, taken: 0, ends: false };
+    return { statements: [advanceSync(sync, nothing)], output: { next: walk.after, waiting: walk.waiting, lost: pushed.lost } };
+  }
+  const waiting = walk.waiting + (walk.isLast ? 0 : pushed.refused.filter(({ retry }) => retry).length);
+  const next = more ? (candidates.at(-1)?.contact.contact_id ?? null) : null;
+  const owner = { tenantId, syncId };
+  const refused = new Set(pushed.refused.map(({ contactId }) => contactId));
+  const settled = walk.isRetry
+    ? [...pushed.links, ...pushed.merged, ...pushed.cut].flatMap(({ contactId }) => (refused.has(contactId) ? [] : [contactId]))
+    : [];
+  return {
+    statements: [
+      ...writesOf({ tenantId, sendId: key }, pushed),
+      ...forgetFailures(owner, settled),
+      ...noteFailures(owner, pushed.refused, walk.isLast),
+      advanceSync(sync, {
+        done: pushed.synced.length,
+        skipped: pushed.skipped,
+        merged: pushed.merged.length,
+        taken: pushed.takes.length,
+        ends: next === null && waiting === 0,
+      }),
+    ],
+    emit: pushed.synced.map((one) => ContactSynced.from(one)),
+    output: { next, waiting },
+  };
+}
+
+/** Everything that is to be written with what became of contacts in the CRM. */
+export function writesOf({ tenantId, sendId }: SendKey, pushed: Pushed) {
+  const settled = [...pushed.links, ...pushed.merged, ...pushed.cut].map(({ contactId }) => contactId);
+  return [
+    ...endSend({ tenantId, sendId }, settled),
+    ...closeLinks(tenantId, "none", pushed.anew),
+    ...writeLinks(tenantId, pushed.links),
+    ...takeOver(tenantId, pushed.takes),
+    ...closeLinks(tenantId, "merged", pushed.merged),
+    ...closeLinks(tenantId, "cut", pushed.cut),
+    ...noteRefusals(
+      tenantId,
+      pushed.refused.map((one) => ({ contactId: one.contactId, ...asError(one) })),
+    ),
+  ];
+}
+
+/** Two commands with one name would add to one count. */
+async function assertOurs({ env, envelope, instanceId, syncId }: SyncCall): Promise<void> {
+  const sync = await findSync(env.DB, envelope.tenant_id, syncId);
+  if (sync && sync.instanceId !== instanceId)
+    throw notRetryable(`The sync “${syncId}” is another command's: give each sync a name of its own.`);
+}
+
+function byId(one: Candidate, other: Candidate): number {
+  return one.contact.contact_id < other.contact.contact_id ? -1 : 1;
+}

@@ -1,0 +1,58 @@
+import { query, sql } from "millrace";
+import { crmAccount } from "../../providers/crm-account.ts";
+import { crm } from "../../providers/index.ts";
+import type { AccountEnv } from "./account.ts";
+import { type Candidate, candidatesByIds } from "./links.ts";
+import { knownAs, type PushCall } from "./prepare.ts";
+import { readRecords } from "./records.ts";
+import type { Busy } from "./sends.ts";
+
+/** Our contact of the address of a record that was made in the CRM. */
+interface SameAddress {
+  ours: Candidate;
+  /** The contacts whose links this rests on. */
+  seen: readonly Candidate[];
+}
+
+/** Contacts of one address that are considered. */
+const MAX_OF_ADDRESS = 10;
+
+/**
+ * The contact of an address that has no record in the CRM, or the one that it is known as, unless that has one; otherwise one whose record is
+ * gone, of which the notice is still to come.
+ */
+export async function ofSameAddress(call: PushCall, email: string): Promise<SameAddress | undefined> {
+  const { env, tenantId } = call;
+  const found = await query<{ id: string }>(
+    env.DB,
+    sql`
+      SELECT c.contact_id AS id FROM contacts c LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id
+      WHERE c.tenant_id = ${tenantId} AND lower(c.email) = ${email.toLowerCase()}
+      ORDER BY l.crm_id IS NOT NULL, c.contact_id LIMIT ${MAX_OF_ADDRESS}`,
+  );
+  const ids = found.map(({ id }) => id);
+  const same = await candidatesByIds(env.DB, tenantId, ids);
+  const free = same.find(({ link }) => !link?.crmId);
+  if (free) {
+    const into = (await knownAs(call, [free])).get(free.contact.contact_id) ?? "";
+    const [canonical = free] = await candidatesByIds(env.DB, tenantId, [into]);
+    return { ours: canonical.link?.crmId ? free : canonical, seen: [free, canonical] };
+  }
+  const recordOf = await readRecords(call, crm(env, tenantId), same);
+  const dead = same.find((one) => recordOf(one).state === "gone");
+  return dead && { ours: dead, seen: [dead] };
+}
+
+/** What a contact is called that was made in the CRM: with the account, because records count from 1 in each. */
+export function idOfMade(env: AccountEnv, crmId: string): string {
+  return `crm-${crmAccount(env)}-${crmId}`;
+}
+
+/** An id for a contact that was made in the CRM, which no contact has; `Busy` where another look has made it meanwhile. */
+export async function freeIdFor(env: AccountEnv, tenantId: string, crmId: string): Promise<string | Busy | undefined> {
+  const id = idOfMade(env, crmId);
+  const ids = [id, `${id}-2`, `${id}-3`];
+  const taken = await candidatesByIds(env.DB, tenantId, ids);
+  if (taken.some(({ link }) => link?.crmId === crmId)) return { busyUntil: 0 };
+  return ids.find((one) => !taken.some(({ contact }) => contact.contact_id === one));
+}

@@ -1,0 +1,54 @@
+import type { CrmRefusal } from "../../providers/index.ts";
+import { newlyKnown } from "./links.ts";
+import type { Prepared } from "./prepared.ts";
+import type { Pushed } from "./pushed.ts";
+import type { Sending } from "./send.ts";
+
+/** What is said of a contact whose record was made again of what changed alone. */
+const DELETED_MEANWHILE: CrmRefusal = {
+  retry: true,
+  category: "DELETED_MEANWHILE",
+  message: "Its record was deleted in the CRM while the contact was on its way: there is another, which the next try completes.",
+  correlationId: null,
+};
+
+/** What is to be written of contacts after they were sent; merges are not in it yet. `records`: the record of each that has one now. */
+export function outcomeOf(
+  { work, cut, refused, asked }: Prepared,
+  sendings: ReadonlyMap<string, Sending>,
+): { pushed: Pushed; records: Map<string, string> } {
+  const there = new Set(asked);
+  const skipped = cut.filter(({ contactId }) => there.has(contactId)).length;
+  const pushed: Pushed = { links: [], takes: [], merged: [], cut, anew: [], refused: [...refused], synced: [], skipped };
+  const records = new Map<string, string>();
+  for (const { id, revision, crmId, isAnother, readAt, settled, patch, takes, maybe } of work) {
+    const sending = sendings.get(id);
+    if (sending?.state === "failed") {
+      pushed.refused.push({ contactId: id, ...sending.why });
+      continue;
+    }
+    const record = sending?.crmId ?? crmId;
+    if (record === null) continue;
+    records.set(id, record);
+    // A contact without its company, or with a part of its record, is not done: what is there is known, and the rest is tried again.
+    const unfinished = sending?.unconnected ?? (sending?.isAnew ? DELETED_MEANWHILE : undefined);
+    const known = sending?.isAnew ? settled.send : { ...settled.seen, ...settled.send };
+    const { company: _, ...unemployed } = known;
+    if (sending?.isAnew || isAnother) pushed.anew.push({ contactId: id, revision: 0 });
+    pushed.links.push({
+      contactId: id,
+      crmId: record,
+      revision: unfinished ? 0 : revision,
+      takes: unfinished ? 0 : takes,
+      ...newlyKnown(unfinished ? unemployed : known, settled.take, patch),
+      readAt,
+    });
+    // What the CRM has of a call whose answer was lost was brought there all the same.
+    const hasArrived = maybe.length > 0 && Object.keys(settled.seen).some((property) => !(property in settled.take));
+    if (patch && readAt !== null) pushed.takes.push({ contactId: id, readAt, ...patch });
+    if (unfinished) pushed.refused.push({ contactId: id, ...unfinished });
+    else if (sending || hasArrived) pushed.synced.push({ contact_id: id, crm_id: record, revision });
+    else if (there.has(id)) pushed.skipped++;
+  }
+  return { pushed, records };
+}

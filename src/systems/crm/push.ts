@@ -1,0 +1,29 @@
+import { crm } from "../../providers/index.ts";
+import type { Candidate } from "./links.ts";
+import { mergeRecords } from "./merge-records.ts";
+import { outcomeOf } from "./outcome.ts";
+import { type PushCall, prepare, type Thoroughness } from "./prepare.ts";
+import type { Pushed } from "./pushed.ts";
+import { send } from "./send.ts";
+import type { Busy } from "./sends.ts";
+
+/**
+ * Brings contacts to the CRM, as many as one call of it takes, with those they are known as. It only reads and calls: every call bears
+ * repetition, and what became of it is the caller's to write. Answers `Busy` where it may not begin. Errors: as `prepare`.
+ */
+export async function push(
+  call: PushCall,
+  asked: readonly Candidate[],
+  canonical: ReadonlyMap<string, string>,
+  how: Thoroughness = {},
+): Promise<Pushed | Busy> {
+  const upstream = crm(call.env, call.tenantId);
+  const prepared = await prepare(call, upstream, asked, canonical, how);
+  if ("busyUntil" in prepared) return prepared;
+  if ("lost" in prepared)
+    return { links: [], takes: [], merged: [], cut: [], anew: [], refused: [], synced: [], skipped: 0, lost: prepared.lost };
+  const options = { key: call.key, trace: call.trace };
+  const { pushed, records } = outcomeOf(prepared, await send({ upstream, tenantId: call.tenantId, options }, prepared.work));
+  await mergeRecords({ upstream, options, revive: how.revive ?? false }, prepared.away, records, pushed);
+  return pushed;
+}

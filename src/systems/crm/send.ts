@@ -1,0 +1,113 @@
+import type { TraceContext } from "millrace";
+import type { Crm, CrmOutcome, CrmRefusal, CrmRefusals } from "../../providers/index.ts";
+import { companyKey, contactKey } from "./keys.ts";
+import type { Work } from "./prepared.ts";
+
+/** By what the CRM is called, and whose contacts these are. */
+export interface SendCall {
+  upstream: Crm;
+  tenantId: string;
+  options: { key: string; trace: TraceContext };
+}
+
+/** What became of a contact's record. */
+export type Sending =
+  | { state: "failed"; why: CrmRefusal }
+  /** `isAnew`: its record was deleted after it was read, and this is another. `unconnected`: why its company, or their connection, was refused. */
+  | { state: "done"; crmId: string; isAnew?: boolean; unconnected?: CrmRefusal | undefined };
+
+type Outcomes = ReadonlyMap<string, CrmOutcome>;
+
+/** Whether the CRM lacks something of a contact. */
+export function isToSend({ settled }: Work): boolean {
+  return Object.keys(settled.send).length > 0;
+}
+
+/** The company that a contact is to be connected with: one that its record, as we last knew it, did not have. */
+export function employerOf({ settled: { send, seen, take } }: Work): string | undefined {
+  return (send.company ?? ("company" in take ? undefined : seen.company))?.trim() || undefined;
+}
+
+/** Brings records of contacts there. Answers each one's outcome by the contact's id. */
+export async function sendContacts({ upstream, tenantId, options }: SendCall, work: readonly Work[]): Promise<Outcomes> {
+  const records = work.filter(isToSend).map(({ id, settled }) => ({ id, key: contactKey(tenantId, id), properties: settled.send }));
+  if (records.length === 0) return new Map();
+  const outcomes = await upstream.upsert(
+    "contacts",
+    records.map(({ key, properties }) => ({ key, properties })),
+    options,
+    (keys) => asRead({ upstream, tenantId, options }, work, new Set(keys)),
+  );
+  const byKey = new Map(outcomes.map((outcome) => [outcome.key, outcome]));
+  return new Map(
+    records.map(({ id, key }) => {
+      const outcome = byKey.get(key);
+      if (!outcome) throw new Error(`The CRM said nothing of the contact ${id}.`);
+      return [id, outcome];
+    }),
+  );
+}
+
+/** Which of these are in the CRM as they were read, by our names for their records. */
+async function asRead({ upstream, tenantId, options }: SendCall, work: readonly Work[], keys: ReadonlySet<string>): Promise<Set<string>> {
+  const meant = work.map((one) => ({ ...one, key: contactKey(tenantId, one.id) })).filter(({ key }) => keys.has(key));
+  const crmIds = meant.flatMap(({ crmId }) => crmId ?? []);
+  // Of one that had no record when it was looked for, an attempt before may have made one since.
+  const names = meant.flatMap(({ crmId, maybe, key }) => (crmId === null && maybe.length > 0 ? [key] : []));
+  const [byId, byName] = await Promise.all([upstream.read(crmIds, options, []), upstream.read(names, options, [], "name")]);
+  const changedAt = new Map(byId.found.flatMap((one) => (one.archived ? [] : [[one.crmId, Date.parse(one.updatedAt)]])));
+  const isNew = ({ key }: { key: string }) => !byName.refused.has(key) && !byName.found.some((one) => one.key === key);
+  const same = meant.filter((one) => (one.crmId === null ? isNew(one) : changedAt.get(one.crmId) === one.readAt));
+  return new Set(same.map(({ key }) => key));
+}
+
+/** Brings the companies of contacts there. Answers each one's outcome by the ids of its contacts. */
+export async function sendCompanies({ upstream, tenantId, options }: SendCall, work: readonly Work[]): Promise<Outcomes> {
+  const employed = work.flatMap((one) => {
+    const name = employerOf(one);
+    return name ? [{ id: one.id, key: companyKey(tenantId, name), name }] : [];
+  });
+  if (employed.length === 0) return new Map();
+  const firms = new Map(employed.map(({ key, name }) => [key, { key, properties: { name } }]));
+  const outcomes = new Map((await upstream.upsert("companies", [...firms.values()], options)).map((outcome) => [outcome.key, outcome]));
+  return new Map(
+    employed.flatMap(({ id, key }) => {
+      const outcome = outcomes.get(key);
+      return outcome ? [[id, outcome] as const] : [];
+    }),
+  );
+}
+
+/** Connects contacts with their companies, by the CRM's ids. */
+export async function connect(
+  { upstream, options }: SendCall,
+  pairs: readonly { contact: string; company: string }[],
+): Promise<CrmRefusals> {
+  return pairs.length > 0 ? upstream.associate(pairs, options) : new Map();
+}
+
+/** Upserts contacts and their companies, then connects them. Answers what became of each contact by its id; nothing for one without anything to send. */
+export async function send(call: SendCall, work: readonly Work[]): Promise<Map<string, Sending>> {
+  const [people, firms] = await Promise.all([sendContacts(call, work), sendCompanies(call, work)]);
+  const sendings = new Map<string, Sending>();
+  const hadRecord = new Set(work.filter(({ crmId }) => crmId !== null).map(({ id }) => id));
+  for (const [id, outcome] of people) {
+    if (outcome.state === "failed") sendings.set(id, { state: "failed", why: outcome });
+    else sendings.set(id, { state: "done", crmId: outcome.crmId, isAnew: outcome.created && hadRecord.has(id) });
+  }
+  const pairs: { id: string; contact: string; company: string }[] = [];
+  for (const { id, crmId } of work) {
+    const [taken, company] = [sendings.get(id), firms.get(id)];
+    const contact = taken ? taken.state === "done" && taken.crmId : crmId;
+    if (!contact || !company) continue;
+    if (company.state === "done") pairs.push({ id, contact, company: company.crmId });
+    else sendings.set(id, { ...taken, state: "done", crmId: contact, unconnected: company });
+  }
+  const unconnected = await connect(
+    call,
+    pairs.map(({ contact, company }) => ({ contact, company })),
+  );
+  for (const { id, contact } of pairs)
+    sendings.set(id, { ...sendings.get(id), state: "done", crmId: contact, unconnected: unconnected.get(contact) });
+  return sendings;
+}

@@ -1,0 +1,57 @@
+import { digest } from "millrace";
+import type { RecordedFact } from "../../messages/fact.ts";
+
+/** Places are written with so many digits, so that names sort as they do. */
+const DIGITS = 16;
+
+/** Where the archive of one ledger lies. */
+function folderOf(tenantId: string, entity: string): string {
+  return `archive/${tenantId}/${digest(entity)}/`;
+}
+
+const placed = (sequence: number) => String(sequence).padStart(DIGITS, "0");
+
+/**
+ * Keeps facts that their ledger is about to forget, as it has them: JSON Lines, gzipped. The file is named by its last place and its first, so
+ * that who looks for what lies behind a place finds it first; written again, it is the same file. Answers its name.
+ */
+export async function archiveFacts(bucket: R2Bucket, bodies: readonly string[]): Promise<string | undefined> {
+  const [first, last] = [bodies.at(0), bodies.at(-1)].map((body) => JSON.parse(body ?? "null") as RecordedFact);
+  if (!first || !last) return undefined;
+  const name = `${folderOf(first.tenant_id, first.entity)}${placed(last.sequence)}-${placed(first.sequence)}.jsonl.gz`;
+  await putArchive(bucket, name, bodies, { entity: first.entity });
+  return name;
+}
+
+/** Writes one file of the archive, or writes it over. */
+export async function putArchive(bucket: R2Bucket, name: string, bodies: readonly string[], said: Record<string, string>): Promise<void> {
+  const lines = new Blob(bodies.map((body) => `${body}\n`)).stream();
+  const packed = await new Response(lines.pipeThrough(new CompressionStream("gzip"))).arrayBuffer();
+  await bucket.put(name, packed, { httpMetadata: { contentType: "application/gzip" }, customMetadata: said });
+}
+
+/** The lines of one file of the archive. */
+export async function linesOf({ body }: R2ObjectBody): Promise<string[]> {
+  const text = await new Response(body.pipeThrough(new DecompressionStream("gzip"))).text();
+  return text.split("\n").filter(Boolean);
+}
+
+/** A page of what a ledger has forgotten, oldest first, and the place behind which the next one begins: null on the last. */
+export async function readArchive(
+  bucket: R2Bucket,
+  tenantId: string,
+  entity: string,
+  { after, limit }: { after: number; limit: number },
+): Promise<{ facts: RecordedFact[]; next: number | null }> {
+  const prefix = folderOf(tenantId, entity);
+  // Behind every name that begins with this place: the first file that reaches further.
+  const { objects } = await bucket.list({ prefix, startAfter: `${prefix}${placed(after)}~`, limit: 2 });
+  const [found, more] = objects;
+  const object = found && (await bucket.get(found.key));
+  if (!object) return { facts: [], next: null };
+  const kept = (await linesOf(object)).map((line) => JSON.parse(line) as RecordedFact);
+  const facts = kept.filter(({ sequence }) => sequence > after);
+  const page = facts.slice(0, limit);
+  const isLast = page.length === facts.length && more === undefined;
+  return { facts: page, next: isLast ? null : (page.at(-1)?.sequence ?? null) };
+}

@@ -1,0 +1,262 @@
+import { DurableObject } from "cloudflare:workers";
+import { digest, signed } from "millrace";
+import { type Person, Traces } from "../../contacts/traces.ts";
+import { Tables } from "../../object-tables.ts";
+
+/** A budget as it stands. What is available is what is granted from: `limit − spent − held`. */
+export interface BudgetState {
+  /** Null until somebody sets one: nothing is granted without a limit. */
+  limit_cents: number | null;
+  spent_cents: number;
+  /** Granted, and neither charged, released nor expired. */
+  held_cents: number;
+  /** What an ask may get at most, now. */
+  remaining_cents: number;
+  /** By how much what is spent and held is over the limit: the limit was lowered, or a charge came that nothing was held for. */
+  over_cents: number;
+  /** Who set the limit, and when, in milliseconds; null while there is none. */
+  limit_set_by: string | null;
+  limit_set_at: number | null;
+}
+
+/** Somebody wants to spend. */
+export interface Ask {
+  /** The asker's name for what it wants to do: the same key is the same wish, however often it is sent. */
+  key: string;
+  amount_cents: number;
+  /** For how long the amount is held. */
+  expires_in_seconds: number;
+}
+
+/** What an ask is answered with. */
+export interface Answered {
+  granted: boolean;
+  /** Names what is held: the charge that settles it says this name. Null when nothing was granted. */
+  hold: string | null;
+  /** When the hold ends by itself; null when there is none any more, because its charge has come. */
+  expires_at: string | null;
+  /** True when the same ask had been granted before: nothing more was held. */
+  replayed: boolean;
+  reason: "no_limit" | "not_enough" | null;
+  remaining_cents: number;
+}
+
+/** What became of a hold that was given back; `released` is true only for the one who did it. */
+export interface Released {
+  released: boolean;
+  state: "held" | "settled" | "released" | "expired" | "unknown";
+  remaining_cents: number;
+}
+
+/** A charge as a ledger holds it: its ledger and its place there are its name. */
+export interface Spent {
+  entity: string;
+  sequence: number;
+  amount_cents: number;
+  hold?: string | undefined;
+}
+
+/** A hold that ended is remembered for so long: its key is answered as before, and a second release as the first. */
+const REMEMBER_MS = 30 * 86_400_000;
+/** Ended holds of each kind that a new one makes forgotten, at most: more go than come. */
+const FORGET_HOLDS = 20;
+/** Facts of one ledger whose marks share a row: as many as an integer of SQLite has bits to use. */
+const MARKS = 62;
+
+/**
+ * What one account of one tenant may spend. It decides and writes in one breath, so what is granted and not expired, together with what
+ * is spent, is never more than the limit at the moment of granting, however many ask at once. Amounts are whole cents.
+ */
+export class Budget extends DurableObject<Env> {
+  readonly #sql = this.ctx.storage.sql;
+  readonly #tables = new Tables(this.ctx.storage, "budget", SCHEMA, CHANGES);
+
+  state(): BudgetState {
+    return this.#now(() => this.#state());
+  }
+
+  /** Sets the limit. One under what is spent and held is taken as it is: nothing is granted until there is room. */
+  setLimit(limitCents: number, who: string): BudgetState {
+    this.#tables.make();
+    return this.#now((at) => {
+      this.#sql.exec("UPDATE budget SET limit_cents = ?1, set_by = ?2, set_at = ?3 WHERE limit_cents IS NOT ?1", limitCents, who, at);
+      return this.#state();
+    });
+  }
+
+  /**
+   * Holds an amount, if there is room for it. A key that holds or has spent is answered as before; one whose hold was released or has
+   * expired is a new wish. Answers undefined when the key belongs to another amount: errors do not keep their code on the way out.
+   */
+  ask({ key, amount_cents, expires_in_seconds }: Ask): Answered | undefined {
+    return this.#now((at) => {
+      const [known] = this.#rows<Hold>("SELECT hold, key, amount, state, until FROM holds WHERE key IN (?, ?)", key, this.#secretKey(key));
+      const { limit_cents, remaining_cents } = this.#state();
+      if (known?.state === "held" || known?.state === "settled") {
+        if (known.amount !== amount_cents) return undefined;
+        const expires_at = known.state === "held" ? new Date(known.until).toISOString() : null;
+        return { granted: true, hold: known.hold, expires_at, replayed: true, reason: null, remaining_cents };
+      }
+      if (limit_cents === null || remaining_cents < amount_cents) {
+        const reason = limit_cents === null ? "no_limit" : "not_enough";
+        return { granted: false, hold: null, expires_at: null, replayed: false, reason, remaining_cents };
+      }
+      const until = at + expires_in_seconds * 1000;
+      const granting = "UPDATE budget SET held = held + ?, granted = granted + 1 RETURNING granted";
+      const { granted } = this.#sql.exec<{ granted: number }>(granting, amount_cents).one();
+      // Counted, so that no name comes back: whoever ends a hold that is forgotten ends nobody else's.
+      const hold = digest("hold", key, String(granted));
+      this.#sql.exec(
+        "INSERT OR REPLACE INTO holds (hold, key, amount, state, until) VALUES (?, ?, ?, 'held', ?)",
+        hold,
+        known?.key ?? key,
+        amount_cents,
+        until,
+      );
+      for (const state of ENDED) this.#sql.exec(FORGET, state, at - REMEMBER_MS, FORGET_HOLDS);
+      const remaining = remaining_cents - amount_cents;
+      return { granted: true, hold, expires_at: new Date(until).toISOString(), replayed: false, reason: null, remaining_cents: remaining };
+    });
+  }
+
+  /** Gives a hold back. */
+  release(hold: string): Released {
+    return this.#now((at) => {
+      const state = this.#end(hold, "released", at);
+      const { remaining_cents } = this.#state();
+      return { released: state === "held", state: state === "held" ? "released" : state, remaining_cents };
+    });
+  }
+
+  /**
+   * Counts a charge, once: it has happened, whether or not there was room for it. The hold it names ends with it. A hold that had
+   * ended before gives nothing back: the charge is counted all the same. Answers undefined when whole numbers end before the sum does:
+   * rather than count wrongly, nothing is counted.
+   */
+  settle({ entity, sequence, amount_cents, hold }: Spent): BudgetState | undefined {
+    this.#tables.make();
+    return this.#now((at) => {
+      if (this.#state().spent_cents + amount_cents > Number.MAX_SAFE_INTEGER) return undefined;
+      if (this.#isNew(entity, sequence)) {
+        if (hold !== undefined) this.#end(hold, "settled", at);
+        this.#sql.exec("UPDATE budget SET spent = spent + ?", amount_cents);
+      }
+      return this.#state();
+    });
+  }
+
+  /** Puts an HMAC in the place of each hold's key that says who it is about: asked for again, it is known by that. Answers how many. */
+  forget(person: Person, apply: boolean): number {
+    const traces = new Traces(person);
+    return this.ctx.storage.transactionSync(() => {
+      const meant = this.#rows<{ key: string }>("SELECT key FROM holds").filter(({ key }) => traces.rewrite("hold", key) !== key);
+      if (apply) for (const { key } of meant) this.#sql.exec("UPDATE holds SET key = ? WHERE key = ?", this.#secretKey(key), key);
+      return meant.length;
+    });
+  }
+
+  erase(): Promise<boolean> {
+    return this.#tables.erase();
+  }
+
+  #secretKey(key: string): string {
+    return `forgotten-${signed(this.env.MILLRACE_KEY, "hold", key)}`;
+  }
+
+  /** Does something with what is true at this moment: all of it or nothing, and after whatever has expired has gone. */
+  #now<T>(act: (at: number) => T): T {
+    const at = Date.now();
+    return this.ctx.storage.transactionSync(() => {
+      const expired = this.#rows<{ amount: number }>(
+        "UPDATE holds SET state = 'expired' WHERE state = 'held' AND until <= ? RETURNING amount",
+        at,
+      );
+      const freed = expired.reduce((sum, { amount }) => sum + amount, 0);
+      if (freed > 0) this.#sql.exec("UPDATE budget SET held = held - ?", freed);
+      return act(at);
+    });
+  }
+
+  #state(): BudgetState {
+    const [row = NOTHING] = this.#rows<Totals>("SELECT limit_cents, spent, held, set_by, set_at FROM budget");
+    const available = (row.limit_cents ?? 0) - row.spent - row.held;
+    return {
+      limit_cents: row.limit_cents,
+      spent_cents: row.spent,
+      held_cents: row.held,
+      remaining_cents: Math.max(0, available),
+      over_cents: row.limit_cents === null ? 0 : Math.max(0, -available),
+      limit_set_by: row.set_by,
+      limit_set_at: row.set_at,
+    };
+  }
+
+  /** Ends a hold that is held; answers the state it was found in. */
+  #end(hold: string, state: "settled" | "released", at: number): Released["state"] {
+    const [found] = this.#rows<Hold>("SELECT hold, key, amount, state, until FROM holds WHERE hold = ?", hold);
+    if (found?.state === "held") {
+      this.#sql.exec("UPDATE holds SET state = ?, until = ? WHERE hold = ?", state, at, hold);
+      this.#sql.exec("UPDATE budget SET held = held - ?", found.amount);
+    }
+    return found?.state ?? "unknown";
+  }
+
+  /**
+   * Marks a fact of a ledger; false when it was marked before. A fact's place in its ledger never changes, so one bit for each place is
+   * memory enough for ever: 62 charges are one row, and no replay is so late that it is counted twice.
+   */
+  #isNew(entity: string, sequence: number): boolean {
+    const { rowsWritten } = this.#sql.exec(
+      `INSERT INTO applied (entity, page, marks) VALUES (?1, ?2, 1 << ?3)
+       ON CONFLICT DO UPDATE SET marks = marks | excluded.marks WHERE marks & excluded.marks = 0`,
+      entity,
+      Math.floor(sequence / MARKS),
+      sequence % MARKS,
+    );
+    return rowsWritten > 0;
+  }
+
+  /** What a statement answers; nothing while nothing was ever written. */
+  #rows<Row extends Record<string, SqlStorageValue>>(statement: string, ...bindings: SqlStorageValue[]): Row[] {
+    return this.#tables.made ? this.#sql.exec<Row>(statement, ...bindings).toArray() : [];
+  }
+}
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS budget (
+    id INTEGER PRIMARY KEY CHECK (id = 1), limit_cents INTEGER CHECK (limit_cents >= 0), spent INTEGER NOT NULL DEFAULT 0 CHECK (spent >= 0),
+    held INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0), set_by TEXT, set_at INTEGER
+  ) STRICT;
+  INSERT OR IGNORE INTO budget (id) VALUES (1);
+  CREATE TABLE IF NOT EXISTS holds (
+    hold TEXT PRIMARY KEY, key TEXT NOT NULL UNIQUE, amount INTEGER NOT NULL CHECK (amount >= 0),
+    state TEXT NOT NULL CHECK (state IN ('held', 'settled', 'released', 'expired')), until INTEGER NOT NULL
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS holds_by_end ON holds (state, until);
+  CREATE TABLE IF NOT EXISTS applied (entity TEXT NOT NULL, page INTEGER NOT NULL, marks INTEGER NOT NULL, PRIMARY KEY (entity, page)) STRICT, WITHOUT ROWID;`;
+
+const CHANGES = [
+  // How many holds were ever granted.
+  "ALTER TABLE budget ADD COLUMN granted INTEGER NOT NULL DEFAULT 0 CHECK (granted >= 0)",
+];
+
+interface Totals extends Record<string, SqlStorageValue> {
+  limit_cents: number | null;
+  spent: number;
+  held: number;
+  set_by: string | null;
+  set_at: number | null;
+}
+
+interface Hold extends Record<string, SqlStorageValue> {
+  hold: string;
+  key: string;
+  amount: number;
+  state: "held" | "settled" | "released" | "expired";
+  until: number;
+}
+
+/** A budget of which nobody has said anything. */
+const NOTHING: Totals = { limit_cents: null, spent: 0, held: 0, set_by: null, set_at: null };
+const ENDED = ["settled", "released", "expired"] as const;
+const FORGET = "DELETE FROM holds WHERE hold IN (SELECT hold FROM holds WHERE state = ? AND until < ? LIMIT ?)";

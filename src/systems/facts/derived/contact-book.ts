@@ -1,0 +1,119 @@
+import { DurableObject } from "cloudflare:workers";
+import { Tables } from "../../object-tables.ts";
+import { foldMerges, type Merge, type OrderedMerge, orderOf } from "../merges.ts";
+
+/** A contact as it is known now. */
+export interface KnownContact {
+  contact_id: string;
+  /** The contact it is known as: itself, if it was never merged into another. */
+  canonical_id: string;
+  /** Every other contact that is known as that one, by name; of very many, the first. */
+  merged: string[];
+  merged_count: number;
+}
+
+/** Names that one answer lists. */
+const LISTED_CONTACTS = 1000;
+
+/**
+ * Who is who among one tenant's contacts. All merges are kept; each contact that one names has a row with its canonical contact, so
+ * to be asked costs one look. What it answers depends on the set of merges alone, not on when, in which order or how often they came.
+ */
+export class ContactBook extends DurableObject<Env> {
+  readonly #sql = this.ctx.storage.sql;
+  readonly #tables = new Tables(this.ctx.storage, "merges", SCHEMA);
+
+  /** Takes a merge; one it has already changes nothing. */
+  merge(merge: Merge): void {
+    const { from, into } = merge;
+    if (from === into) return;
+    this.#tables.make();
+    this.ctx.storage.transactionSync(() => {
+      const order = orderOf(merge);
+      if (
+        this.#sql.exec("INSERT INTO merges (place, from_id, into_id) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", order, from, into)
+          .rowsWritten === 0
+      )
+        return;
+      this.#sql.exec("INSERT INTO contacts (contact_id, canonical_id) VALUES (?1, ?1), (?2, ?2) ON CONFLICT DO NOTHING", from, into);
+      const [one, other] = [this.#canonical(from), this.#canonical(into)];
+      const ofOne = this.#newest(one);
+      const newest = [order, ofOne, this.#newest(other)].sort().at(-1) ?? order;
+      // Named by no other merge: whenever it came, it was known as the others were, and nothing that they did since was about it.
+      const isAlone = one === from && ofOne === "";
+      // The newest merge of all only joins what is there. One that comes late may have come first: what it touches is worked out anew.
+      const canonical = isAlone || newest === order ? other : this.#fold(one, other);
+      // Those alone who are known as somebody else now: the others may be very many.
+      for (const loser of new Set([one, other])) {
+        if (loser !== canonical) this.#sql.exec("UPDATE contacts SET canonical_id = ?1 WHERE canonical_id = ?2", canonical, loser);
+      }
+      this.#sql.exec("UPDATE contacts SET newest = ? WHERE contact_id = ?", newest, canonical);
+    });
+  }
+
+  contact(id: string): KnownContact {
+    if (!this.#tables.made) return { contact_id: id, canonical_id: id, merged: [], merged_count: 0 };
+    const canonical = this.#canonical(id);
+    const others = "FROM contacts WHERE canonical_id = ?1 AND contact_id <> ?1";
+    const listed = this.#sql.exec<{ contact_id: string }>(
+      `SELECT contact_id ${others} ORDER BY contact_id LIMIT ?2`,
+      canonical,
+      LISTED_CONTACTS,
+    );
+    const merged = [...listed].map(({ contact_id }) => contact_id);
+    const { count } = this.#sql.exec<{ count: number }>(`SELECT count(*) AS count ${others}`, canonical).one();
+    return { contact_id: id, canonical_id: canonical, merged, merged_count: count };
+  }
+
+  /** The canonical contact of each of these, in their order. */
+  resolve(ids: readonly string[]): string[] {
+    return this.#tables.made ? ids.map((id) => this.#canonical(id)) : [...ids];
+  }
+
+  /** Forgets contacts that are one person, with every merge that names one of them. Answers how many rows went, or would. */
+  forget(ids: readonly string[], apply: boolean): number {
+    if (!this.#tables.made) return 0;
+    const list = JSON.stringify(ids);
+    const among = "(SELECT value FROM json_each(?1))";
+    const where = { merges: `from_id IN ${among} OR into_id IN ${among}`, contacts: `contact_id IN ${among}` };
+    return this.ctx.storage.transactionSync(() =>
+      Object.entries(where).reduce((sum, [table, named]) => {
+        const { count } = this.#sql.exec<{ count: number }>(`SELECT count(*) AS count FROM ${table} WHERE ${named}`, list).one();
+        if (apply) this.#sql.exec(`DELETE FROM ${table} WHERE ${named}`, list);
+        return sum + count;
+      }, 0),
+    );
+  }
+
+  erase(): Promise<boolean> {
+    return this.#tables.erase();
+  }
+
+  #canonical(id: string): string {
+    const [row] = this.#sql.exec<{ canonical_id: string }>("SELECT canonical_id FROM contacts WHERE contact_id = ?", id);
+    return row?.canonical_id ?? id;
+  }
+
+  #newest(canonical: string): string {
+    const [row] = this.#sql.exec<{ newest: string | null }>("SELECT newest FROM contacts WHERE contact_id = ?", canonical);
+    return row?.newest ?? "";
+  }
+
+  /** The one canonical contact of everything that two groups' merges connect: the new merge, which connects both, is among them. */
+  #fold(one: string, other: string): string {
+    const merges = this.#sql.exec<{ order: string; from: string; into: string }>(
+      `SELECT place AS "order", from_id AS "from", into_id AS "into" FROM merges
+       WHERE from_id IN (SELECT contact_id FROM contacts WHERE canonical_id IN (?, ?))`,
+      one,
+      other,
+    );
+    return foldMerges([...merges] satisfies OrderedMerge[]).get(one) ?? one;
+  }
+}
+
+// Contacts of one canonical contact are exactly those that merges connect. Its own row knows the newest of these merges.
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS merges (place TEXT PRIMARY KEY, from_id TEXT NOT NULL, into_id TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS merges_by_from ON merges (from_id);
+  CREATE TABLE IF NOT EXISTS contacts (contact_id TEXT PRIMARY KEY, canonical_id TEXT NOT NULL, newest TEXT) STRICT, WITHOUT ROWID;
+  CREATE INDEX IF NOT EXISTS contacts_by_canonical ON contacts (canonical_id);`;

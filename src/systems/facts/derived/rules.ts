@@ -1,0 +1,136 @@
+import { MillraceError, now, query, type Statement, sql } from "millrace";
+import type { Rule } from "../rules.ts";
+
+/** One version of a tenant's rules. */
+export interface RulesVersion {
+  version: number;
+  /** It decides the outcomes recorded from this moment on, until a later version takes over. */
+  effective_at: number;
+  rules: Rule[];
+  created_at: number;
+  who: string;
+}
+
+/** A new version, as somebody asks for it. */
+export interface NewRules {
+  rules: Rule[];
+  /** The version it follows: 0 for the first. Somebody else's change in between is not overwritten. */
+  expected_version: number;
+  /** Milliseconds; default a minute ahead. The first version is in effect from the beginning. */
+  effective_at?: number | undefined;
+}
+
+/** From when a new version counts, if nobody says. */
+const USUAL_LEAD_MS = 60_000;
+/** A version is never in effect sooner: clocks differ, and an outcome that is on its way must be decided alike at every delivery. */
+const LEAST_LEAD_MS = 10_000;
+/** Versions read at once: enough for every outcome that is not very late. */
+const RECENT = 5;
+/** Versions of one tenant: they are never removed, and each may have 64 KiB. */
+const MAX_VERSIONS = 1000;
+
+/** Adds a version. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_payload` for a time it cannot have, `invalid_transition` when another version came first, or for one more than a tenant may have. */
+export async function addRules(db: D1Database, tenantId: string, who: string, asked: NewRules): Promise<RulesVersion> {
+  if (asked.expected_version === 0 && asked.effective_at !== undefined) {
+    const message = "must be left out: the first version is in effect from the beginning";
+    throw new MillraceError("invalid_payload", `The field effective_at ${message}.`, { issues: [{ path: "effective_at", message }] });
+  }
+  const [added] = await read(db, insertVersion(tenantId, who, asked));
+  if (added) return added;
+  const [latest] = await read(db, newestVersions(tenantId, 1));
+  if (latest && isAnswerTo(latest, who, asked)) return latest;
+  const version = latest?.version ?? 0;
+  if (version >= MAX_VERSIONS) {
+    throw new MillraceError(
+      "invalid_transition",
+      `A tenant has at most ${MAX_VERSIONS} versions of its rules: the newest stays in effect.`,
+    );
+  }
+  if (version === asked.expected_version) {
+    const message = `must be at least ${LEAST_LEAD_MS / 1000} seconds ahead`;
+    throw new MillraceError("invalid_payload", `The rules would be in effect too soon: effective_at ${message}.`, {
+      issues: [{ path: "effective_at", message }],
+    });
+  }
+  throw new MillraceError(
+    "invalid_transition",
+    `The rules are at version ${version}, not ${asked.expected_version}. Read them, make your change there, and send it with expected_version ${version}.`,
+    { from: `version ${version}`, to: `version ${asked.expected_version + 1}` },
+  );
+}
+
+/** The newest version; undefined while there is none. */
+export async function latestRules(db: D1Database, tenantId: string): Promise<RulesVersion | undefined> {
+  return (await read(db, newestVersions(tenantId, 1)))[0];
+}
+
+export async function rulesOfVersion(db: D1Database, tenantId: string, version: number): Promise<RulesVersion | undefined> {
+  return (await read(db, oneVersion(tenantId, version)))[0];
+}
+
+/** Versions before a given one, newest first. */
+export async function versionsBefore(db: D1Database, tenantId: string, version: number, limit: number): Promise<RulesVersion[]> {
+  return read(db, olderVersions(tenantId, version, limit));
+}
+
+/** A tenant's newest versions, newest first: they are read once for all that is delivered together. */
+export function recentRules(db: D1Database, tenantId: string): Promise<RulesVersion[]> {
+  return read(db, newestVersions(tenantId, RECENT));
+}
+
+/**
+ * The version that counts for what was recorded at a moment: the newest that was in effect by then. Versions are only added, and
+ * none in the past, so the answer for a moment that has passed never changes.
+ */
+export async function rulesAt(
+  db: D1Database,
+  tenantId: string,
+  at: number,
+  recent: readonly RulesVersion[],
+): Promise<RulesVersion | undefined> {
+  const counted = recent.find(({ effective_at }) => effective_at <= at);
+  if (counted || recent.length < RECENT) return counted;
+  return (await read(db, versionInEffect(tenantId, at)))[0];
+}
+
+const insertVersion = (tenantId: string, who: string, { rules, expected_version: expected, effective_at }: NewRules): Statement => {
+  const chosen = effective_at ?? null;
+  return sql`
+  INSERT INTO qualification_rules (tenant_id, version, effective_at, rules, created_at, who)
+  SELECT ${tenantId}, ${expected} + 1, iif(${expected} = 0, 0, coalesce(${chosen}, ${now} + ${USUAL_LEAD_MS})), ${JSON.stringify(rules)}, ${now}, ${who}
+  WHERE ${expected} = coalesce((SELECT max(version) FROM qualification_rules WHERE tenant_id = ${tenantId}), 0)
+    AND ${expected} < ${MAX_VERSIONS} AND (${chosen} IS NULL OR ${chosen} >= ${now} + ${LEAST_LEAD_MS})
+  ON CONFLICT DO NOTHING
+  RETURNING version, effective_at, rules, created_at, who`;
+};
+
+const newestVersions = (tenantId: string, limit: number): Statement => sql`
+  SELECT version, effective_at, rules, created_at, who FROM qualification_rules
+  WHERE tenant_id = ${tenantId} ORDER BY version DESC LIMIT ${limit}`;
+
+const olderVersions = (tenantId: string, version: number, limit: number): Statement => sql`
+  SELECT version, effective_at, rules, created_at, who FROM qualification_rules
+  WHERE tenant_id = ${tenantId} AND version < ${version} ORDER BY version DESC LIMIT ${limit}`;
+
+const oneVersion = (tenantId: string, version: number): Statement => sql`
+  SELECT version, effective_at, rules, created_at, who FROM qualification_rules
+  WHERE tenant_id = ${tenantId} AND version = ${version}`;
+
+const versionInEffect = (tenantId: string, at: number): Statement => sql`
+  SELECT version, effective_at, rules, created_at, who FROM qualification_rules
+  WHERE tenant_id = ${tenantId} AND effective_at <= ${at} ORDER BY version DESC LIMIT 1`;
+
+async function read(db: D1Database, statement: Statement): Promise<RulesVersion[]> {
+  const rows = await query<Omit<RulesVersion, "rules"> & { rules: string }>(db, statement);
+  return rows.map((row) => ({ ...row, rules: JSON.parse(row.rules) as Rule[] }));
+}
+
+/** True when this version is what the same request made before. */
+function isAnswerTo(latest: RulesVersion, who: string, { rules, expected_version, effective_at }: NewRules): boolean {
+  return (
+    latest.version === expected_version + 1 &&
+    latest.who === who &&
+    JSON.stringify(latest.rules) === JSON.stringify(rules) &&
+    (effective_at === undefined || latest.effective_at === effective_at)
+  );
+}

@@ -1,0 +1,97 @@
+import { fingerprintOf, signed } from "millrace";
+import type { RecordedFact, StatedFact } from "../../../messages/fact.ts";
+import { type Person, Traces } from "../../contacts/traces.ts";
+
+/** What became of a fact: taken, known already, or its name belongs to a fact that says something else. */
+export interface Appended {
+  fact_id: string;
+  sequence: number;
+  outcome: "appended" | "duplicate" | "differs";
+}
+
+/** Facts that name a person: those that were rewritten, and those that have to wait. */
+export interface Found {
+  changed: number;
+  waiting: number;
+}
+
+/** Tells a repeated fact from another one of its name. */
+export function fingerprintOfFact({ type, subtype, occurred_at, payload }: StatedFact): string {
+  return fingerprintOf([type, subtype ?? null, Date.parse(occurred_at), payload]);
+}
+
+/**
+ * A stated fact's fingerprint, and what is known of its name already, under which a fact may have been before somebody was forgotten. Such a fact has two fingerprints: of
+ * what it said, and of what is kept of it.
+ */
+export function lookUp(
+  sql: SqlStorage,
+  fact: StatedFact,
+  said: string | null,
+  secret: string,
+): { fingerprint: string; known: Appended | undefined } {
+  const { fact_id } = fact;
+  const fingerprint = fingerprintOfFact(fact);
+  const [known] = sql.exec<{ sequence: number; fingerprint: string }>(
+    "SELECT sequence, fingerprint FROM facts WHERE fact_id IN (?1, ?2) UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id IN (?1, ?2)",
+    fact_id,
+    secret,
+  );
+  if (!known) return { fingerprint, known };
+  const isSame = known.fingerprint.split(" ").some((one) => one === fingerprint || one === said);
+  return { fingerprint, known: { fact_id, sequence: known.sequence, outcome: isSame ? "duplicate" : "differs" } };
+}
+
+/** What stands for a fact's name that said who it is about. */
+export function secretName({ MILLRACE_KEY }: Pick<Cloudflare.Env, "MILLRACE_KEY">, tenantId: string, factId: string): string {
+  return `forgotten-${signed(MILLRACE_KEY, "fact", tenantId, factId)}`;
+}
+
+/** What a ledger's search goes by. */
+interface Search {
+  /** Places that a consumer has not confirmed: copies of these facts are on their way, and say it still. */
+  open: ReadonlySet<number>;
+  nameOf: (factId: string) => string;
+  /** False only counts. */
+  apply: boolean;
+}
+
+/**
+ * Puts pseudonyms in the place of a person in a ledger's tables. Places, amounts and what follows from a fact stay as they are; one whose own name
+ * said who it is about is known by that name too, as an HMAC, so that stated again it is the same fact.
+ */
+export function forgetFacts(storage: DurableObjectStorage, person: Person, search: Search): Found {
+  return storage.transactionSync(() => forgetIn(storage.sql, person, search));
+}
+
+function forgetIn(sql: SqlStorage, person: Person, { open, nameOf, apply }: Search): Found {
+  const traces = new Traces(person, nameOf);
+  const mentions = JSON.stringify(traces.mentions);
+  const says = (column: string) => `EXISTS (SELECT 1 FROM json_each(?) m WHERE instr(lower(${column}), m.value) > 0)`;
+  const found = { changed: 0, waiting: 0 };
+  const bodies = sql.exec<{ sequence: number; body: string }>(`SELECT sequence, body FROM facts WHERE ${says("body")}`, mentions);
+  for (const { sequence, body } of bodies.toArray()) {
+    const rewritten = traces.rewrite("body", body);
+    if (rewritten === body) continue;
+    found[open.has(sequence) ? "waiting" : "changed"]++;
+    if (!open.has(sequence) && apply) replace(sql, sequence, rewritten);
+  }
+  const names = sql.exec<{ fact_id: string }>(`SELECT fact_id FROM pruned WHERE ${says("fact_id")}`, mentions);
+  for (const { fact_id } of names.toArray()) {
+    if (traces.rewrite("fact_id", fact_id) === fact_id) continue;
+    found.changed++;
+    if (apply) sql.exec("UPDATE OR REPLACE pruned SET fact_id = ? WHERE fact_id = ?", nameOf(fact_id), fact_id);
+  }
+  return found;
+}
+
+function replace(sql: SqlStorage, sequence: number, body: string): void {
+  const is = JSON.parse(body) as RecordedFact;
+  sql.exec(
+    "UPDATE facts SET fact_id = ?, body = ?, fingerprint = fingerprint || ? WHERE sequence = ?",
+    is.fact_id,
+    body,
+    ` ${fingerprintOfFact(is)}`,
+    sequence,
+  );
+}

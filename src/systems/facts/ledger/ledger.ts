@@ -1,0 +1,262 @@
+import { DurableObject } from "cloudflare:workers";
+import { codeOf, messageOf } from "millrace";
+import { oldestWaiting, relay, UNKNOWN } from "millrace/worker";
+import type { Provenance, RecordedFact, StatedFact } from "../../../messages/fact.ts";
+import type { Person } from "../../contacts/traces.ts";
+import { Tables } from "../../object-tables.ts";
+import { archiveFacts } from "../archive.ts";
+import { FactRows, type LedgerPage, type PageBounds } from "./fact-rows.ts";
+import { belongsTo, FEEDS, type Feed, messageFor } from "./feeds.ts";
+import { type Appended, type Found, forgetFacts, lookUp, secretName } from "./forgotten-facts.ts";
+import { CURSORS, Outbox } from "./outbox.ts";
+
+/** What a ledger holds. */
+export interface LedgerState {
+  /** The place of the oldest fact that is kept; one behind `last` when none is. Everything from here to `last` is kept. */
+  first: number;
+  /** The place of the newest fact; 0 for a ledger that never had one. */
+  last: number;
+  /** How many facts are kept: those pruned are not counted. */
+  kept: number;
+  /** Facts of which a consumer has not said yet that it has them, by queue. */
+  unconfirmed: Record<Feed, number>;
+}
+
+/** How long a consumer may take before a fact is sent to it again, doubled at each time up to the longest pause. */
+const CONFIRM_WITHIN_MS = 10_000;
+const MAX_PAUSE_MS = 600_000;
+/** Facts sent again at once. */
+const RESEND_FACTS = 500;
+/** Rounds, of longer and longer pauses, for which a queue that cannot say what it holds is taken to hold everything: ten minutes in all. */
+const PATIENT_ROUNDS = 6;
+
+/**
+ * The ledger of one entity of one tenant: its facts, in the order it took them, each once, for ever the same. The facts are their own
+ * outbox: what a feed's consumer has not confirmed in time is sent again, by an alarm, so neither a queue that loses its memory nor
+ * a process that dies loses a fact on the way.
+ */
+export class Ledger extends DurableObject<Env> {
+  readonly #sql = this.ctx.storage.sql;
+  readonly #tables = new Tables(this.ctx.storage, "facts", SCHEMA);
+  readonly #rows = new FactRows(this.#sql);
+  readonly #outboxes = { projections: new Outbox(this.#sql, "projections"), "fact-processing": new Outbox(this.#sql, "fact-processing") };
+  /** When the alarm rings; null when it is not set. Kept here, so that setting it needs no look first. */
+  #ringsAt: number | null = null;
+
+  constructor(ctx: DurableObjectState, env: Env) {
+    super(ctx, env);
+    void ctx.blockConcurrencyWhile(async () => {
+      this.#ringsAt = await ctx.storage.getAlarm();
+    });
+  }
+
+  /**
+   * Appends facts, all of them in one write. They are durable when it answers, and on their way. `said`: the fingerprint of what was stated,
+   * by a fact's place, where the fact names somebody by a pseudonym instead.
+   */
+  async append(from: Provenance, facts: readonly StatedFact[], said: readonly (string | null)[] = []): Promise<Appended[]> {
+    this.#tables.make();
+    const fresh: RecordedFact[] = [];
+    const answers = this.ctx.storage.transactionSync(() => facts.map((fact, at) => this.#appendOne(from, fact, said[at] ?? null, fresh)));
+    if (fresh.length > 0) {
+      // Nothing is awaited between the facts and their alarm: they become durable together, so no fact can stay behind unnoticed.
+      this.#wakeBy(Date.now() + CONFIRM_WITHIN_MS);
+      this.ctx.waitUntil(Promise.all(FEEDS.map((feed) => this.#send(feed, fresh))));
+    }
+    return answers;
+  }
+
+  /**
+   * A consumer has these facts, or has captured them as dead letters. Written down before it answers: an object may be put away long
+   * before its next round, and would otherwise send again, round after round, what was confirmed between two of them. What was sent
+   * in another epoch than the present one is not believed.
+   */
+  confirm(feed: Feed, sequences: readonly number[], epoch: number): void {
+    if (this.#tables.made) this.#outboxes[feed].confirm(sequences, epoch, this.#rows.last());
+  }
+
+  /** Facts behind a place, oldest first. */
+  read(after: number, limit: number): RecordedFact[] {
+    return this.#tables.made ? this.#rows.behind(after, limit).map((body) => JSON.parse(body) as RecordedFact) : [];
+  }
+
+  /** Facts behind a place that were recorded by a moment. As the ledger's clock never goes back, these have no gap. */
+  page(after: number, bounds: PageBounds): LedgerPage {
+    return this.#tables.made ? this.#rows.page(after, bounds) : { facts: [], last: 0, more: false };
+  }
+
+  state(): LedgerState {
+    if (!this.#tables.made) return { first: 1, last: 0, kept: 0, unconfirmed: { projections: 0, "fact-processing": 0 } };
+    const [first, last] = [this.#rows.first(), this.#rows.last()];
+    const { projections, "fact-processing": processing } = this.#outboxes;
+    return {
+      first,
+      last,
+      kept: last - first + 1,
+      unconfirmed: { projections: projections.count(last), "fact-processing": processing.count(last) },
+    };
+  }
+
+  /** The facts of these names that are kept, as JSON, in the order of their places. */
+  named(factIds: readonly string[]): string[] {
+    return this.#tables.made ? this.#rows.named(factIds) : [];
+  }
+
+  /** The facts' names at these places. A place that the ledger does not keep a fact of is left out. */
+  namesAt(places: readonly number[]): { sequence: number; fact_id: string }[] {
+    return this.#tables.made ? this.#rows.namesAt(places) : [];
+  }
+
+  /** Sends a feed every fact again that is kept, from the oldest. */
+  replay(feed: Feed): void {
+    if (!this.#tables.made) return;
+    this.#outboxes[feed].restart(this.#rows.first() - 1);
+    this.#wakeBy(Date.now());
+  }
+
+  /** Forgets what old facts say, once the archive has it, but not their names: stated again, they are still known. Unconfirmed facts stay, and all behind them. Answers how many went. */
+  async prune(recordedBefore: number, limit: number): Promise<number> {
+    if (!this.#tables.made) return 0;
+    const old = this.#rows.before(this.#firstThatStays(recordedBefore), limit);
+    const last = old.at(-1)?.sequence;
+    if (last === undefined) return 0;
+    const { PAYLOADS: bucket } = this.env;
+    const archived = old.map(({ body }) => body);
+    const file = await archiveFacts(bucket, archived);
+    const isSame = this.#rows.before(last + 1, limit).every(({ body }, index) => body === archived[index]);
+    if (!isSame) {
+      // Somebody was forgotten meanwhile: the file says who.
+      if (file !== undefined) await bucket.delete(file);
+      return 0;
+    }
+    return this.ctx.storage.transactionSync(() => {
+      // A replay may have begun meanwhile: what is unconfirmed again stays.
+      const gone = this.#sql.exec<{ sequence: number; fact_id: string; fingerprint: string }>(
+        "DELETE FROM facts WHERE sequence < ? RETURNING sequence, fact_id, fingerprint",
+        Math.min(last + 1, this.#firstThatStays(recordedBefore)),
+      );
+      const names = [...gone];
+      this.#sql.exec(
+        "INSERT INTO pruned (fact_id, sequence, fingerprint) SELECT value->>'fact_id', value->>'sequence', value->>'fingerprint' FROM json_each(?)",
+        JSON.stringify(names),
+      );
+      return names.length;
+    });
+  }
+
+  /** Sends again what is not confirmed, slice after slice, then waits: longer each time that nobody answers. */
+  override async alarm(): Promise<void> {
+    this.#ringsAt = null;
+    try {
+      await this.#round();
+    } catch (error) {
+      // An alarm that fails is given up after six tries: this one comes back, however often.
+      console.error(JSON.stringify({ log: "ledger", round: false, error: messageOf(error) }));
+      this.#wakeBy(Date.now() + MAX_PAUSE_MS);
+    }
+  }
+
+  async #round(): Promise<void> {
+    const open = FEEDS.filter((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }).length > 0);
+    for (const feed of FEEDS) if (!open.includes(feed)) this.#outboxes[feed].settle(this.#rows.last());
+    // Most rounds find everything confirmed: they ask no queue.
+    const oldest = open.length > 0 ? await oldestWaiting(this.env, open) : new Map<string, number>();
+    for (const feed of open) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
+  }
+
+  /** One slice of a round. Left alone is what may simply be under way: what is young, and what was sent after the oldest message that its queue still holds. */
+  async #resend(feed: Feed, oldestInQueueAt: number): Promise<void> {
+    const outbox = this.#outboxes[feed];
+    const { resent, rounds, beganAt, everything } = outbox.round();
+    const now = Date.now();
+    // A queue that refuses to say what it holds is a busy one: sending more would make it busier.
+    const oldestWaitingAt = oldestInQueueAt === UNKNOWN && rounds >= PATIENT_ROUNDS ? Number.POSITIVE_INFINITY : oldestInQueueAt;
+    const recordedBy = everything ? now : Math.min(now - CONFIRM_WITHIN_MS, oldestWaitingAt - 1);
+    const waits = !everything && resent === 0 && beganAt >= oldestWaitingAt;
+    const slice = waits ? [] : outbox.unconfirmed({ after: resent, recordedBy, limit: RESEND_FACTS });
+    const facts = this.#rows.at(slice).map((body) => JSON.parse(body) as RecordedFact);
+    await this.#send(feed, facts);
+    const full = slice.length === RESEND_FACTS;
+    const began = slice.length > 0 && resent === 0 ? now : beganAt;
+    outbox.noteRound({
+      resent: full ? (slice.at(-1) ?? 0) : 0,
+      rounds: rounds + (full ? 0 : 1),
+      beganAt: began,
+      everything: full ? everything : 0,
+    });
+    this.#wakeBy(full ? now : now + Math.min(CONFIRM_WITHIN_MS * 2 ** rounds, MAX_PAUSE_MS));
+  }
+
+  /** Puts pseudonyms in the place of a person, in what its consumers have: `forgetFacts`. */
+  forget(person: Person, tenantId: string, apply: boolean): Found {
+    if (!this.#tables.made) return { changed: 0, waiting: 0 };
+    const open = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: this.#rows.last() + 1 }));
+    return forgetFacts(this.ctx.storage, person, { open: new Set(open), nameOf: (name) => secretName(this.env, tenantId, name), apply });
+  }
+
+  erase(): Promise<boolean> {
+    return this.#tables.erase();
+  }
+
+  #appendOne(from: Provenance, fact: StatedFact, said: string | null, fresh: RecordedFact[]): Appended {
+    const { fact_id } = fact;
+    const { fingerprint, known } = lookUp(this.#sql, fact, said, secretName(this.env, from.tenant_id, fact_id));
+    if (known) return known;
+    const sequence = this.#rows.last() + 1;
+    // A ledger's clock never goes back, though machines' clocks do: what was recorded by a moment is what lies before some place.
+    const recordedAt = Math.max(Date.now(), this.#rows.newestRecordedAt());
+    const recorded: RecordedFact = { ...fact, ...from, sequence, recorded_at: new Date(recordedAt).toISOString() };
+    this.#sql.exec(
+      "INSERT INTO facts (sequence, fact_id, type, fingerprint, body, recorded_at) VALUES (?, ?, ?, ?, ?, ?)",
+      sequence,
+      fact_id,
+      fact.type,
+      fingerprint,
+      JSON.stringify(recorded),
+      recordedAt,
+    );
+    fresh.push(recorded);
+    return { fact_id, sequence, outcome: "appended" };
+  }
+
+  /** Sends facts to a feed. What cannot be sent now, the alarm sends; a fact that no message can hold keeps back none of the others. */
+  async #send(feed: Feed, facts: readonly RecordedFact[]): Promise<void> {
+    const belonging = facts.filter((fact) => belongsTo(feed, fact));
+    const epoch = this.#outboxes[feed].epoch();
+    const made = await Promise.allSettled(belonging.map((fact) => messageFor(this.env.PAYLOADS, feed, fact, epoch)));
+    for (const [index, one] of made.entries()) {
+      if (one.status === "fulfilled") continue;
+      const { reason: error } = one;
+      console.error(
+        JSON.stringify({ log: "ledger", feed, sequence: belonging[index]?.sequence, code: codeOf(error), error: messageOf(error) }),
+      );
+    }
+    await relay(
+      this.env,
+      made.flatMap((one) => (one.status === "fulfilled" ? [one.value] : [])),
+    );
+  }
+
+  /** The place before which everything is old and confirmed. */
+  #firstThatStays(recordedBefore: number): number {
+    const stays = FEEDS.flatMap((feed) => this.#outboxes[feed].unconfirmed({ limit: 1 }));
+    const young = "SELECT sequence FROM facts WHERE recorded_at >= ? ORDER BY sequence LIMIT 1";
+    for (const { sequence } of this.#sql.exec<{ sequence: number }>(young, recordedBefore)) stays.push(sequence);
+    return Math.min(Number.MAX_SAFE_INTEGER, ...stays);
+  }
+
+  /** Makes sure the alarm rings by then. */
+  #wakeBy(at: number): void {
+    if (this.#ringsAt !== null && this.#ringsAt <= at) return;
+    this.#ringsAt = at;
+    void this.ctx.storage.setAlarm(at);
+  }
+}
+
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS facts (
+    sequence INTEGER PRIMARY KEY, fact_id TEXT NOT NULL UNIQUE, type TEXT NOT NULL, fingerprint TEXT NOT NULL, body TEXT NOT NULL,
+    recorded_at INTEGER NOT NULL
+  ) STRICT;
+  CREATE TABLE IF NOT EXISTS pruned (fact_id TEXT PRIMARY KEY, sequence INTEGER NOT NULL, fingerprint TEXT NOT NULL) STRICT, WITHOUT ROWID;
+  ${CURSORS}`;

@@ -1,0 +1,156 @@
+import { beginning, type Envelope, isTransient, MillraceError, nextHop } from "millrace";
+import { placed } from "millrace/worker";
+import pRetry from "p-retry";
+import {
+  isKeptByMillrace,
+  keptByMillrace,
+  type Provenance,
+  type RecordedFact,
+  readFact,
+  type StatedFact,
+  traceFields,
+} from "../../../messages/fact.ts";
+import { forgottenAmong } from "../../contacts/forgotten.ts";
+import { epochOf, type Feed, feedOf } from "./feeds.ts";
+import { type Appended, fingerprintOfFact } from "./forgotten-facts.ts";
+import type { Ledger, LedgerState } from "./ledger.ts";
+
+/** Long enough for an object to restart, short enough for whoever waits. */
+const RESTART = { retries: 4, minTimeout: 50, maxTimeout: 1000, randomize: true };
+
+/** One entity's ledger. It comes into being with its first fact. */
+export function ledgerOf(env: Env, tenantId: string, entity: string): DurableObjectStub<Ledger> {
+  return env.LEDGER.get(env.LEDGER.idFromName(`${tenantId}/${entity}`), placed(env));
+}
+
+/**
+ * Appends facts to their ledgers, one call for each ledger. Answers one result per fact, in order; a fact that does not fit its type,
+ * and one whose ledger cannot be reached, its error. Safe to repeat. Every way into a ledger leads through here, so each fact is read
+ * here: one that no message can carry would lie in its ledger for ever.
+ */
+export async function appendEach(
+  env: Env,
+  from: Provenance,
+  facts: readonly unknown[],
+  stater: Stater = {},
+): Promise<(Appended | Error)[]> {
+  const said = facts.map((fact, index) => readOne(fact, index, stater));
+  const read = await withPseudonyms(env, from.tenant_id, said);
+  const answers = read.map((one): Appended | Error => (one instanceof Error ? one : NOT_ASKED));
+  const stated = read.flatMap((fact, index) => (fact instanceof Error ? [] : [{ fact, index }]));
+  await Promise.all(
+    [...Map.groupBy(stated, ({ fact }) => fact.entity)].map(async ([entity, group]) => {
+      const facts = group.map(({ fact }) => fact);
+      const fingerprints = group.map(({ fact, index }) => (fact === said[index] ? null : fingerprintOfFact(said[index] as StatedFact)));
+      // A stub breaks with the object behind it: each try asks for a new one.
+      const append = () => ledgerOf(env, from.tenant_id, entity).append(from, facts, fingerprints);
+      const appended = await pRetry(append, { ...RESTART, shouldRetry: ({ error }) => isTransient(error) }).catch((error: Error) => error);
+      for (const [at, { index }] of group.entries()) answers[index] = appended instanceof Error ? appended : (appended[at] as Appended);
+    }),
+  );
+  return answers;
+}
+
+/** Facts that name a contact which was forgotten name its pseudonym instead: what they are worth counts, and nobody is brought back. */
+async function withPseudonyms<One extends StatedFact | Error>(
+  env: Env,
+  tenantId: string,
+  facts: readonly One[],
+): Promise<(One | StatedFact)[]> {
+  const namedBy = (one: One) =>
+    one instanceof Error ? [] : Object.entries(one.payload).filter(([field]) => contactFields(one.type).includes(field));
+  const named = facts.map(namedBy);
+  const ids = [...new Set(named.flatMap((fields) => fields.flatMap(([, id]) => (typeof id === "string" ? [id] : []))))];
+  const forgotten = await forgottenAmong(env, tenantId, ids);
+  return facts.map((one, index) => {
+    const fields = named[index]?.filter(([, id]) => forgotten.has(String(id))) ?? [];
+    if (one instanceof Error || fields.length === 0) return one;
+    return {
+      ...one,
+      payload: { ...one.payload, ...Object.fromEntries(fields.map(([field, id]) => [field, forgotten.get(String(id))])) },
+    } as StatedFact;
+  });
+}
+
+/** Fields of a fact's payload that name a contact. */
+function contactFields(type: string): string[] {
+  return type === "contact_merged" ? ["from", "into"] : ["contact"];
+}
+
+/** Stands in for an answer until its ledger has given one. */
+const NOT_ASKED = new Error("The ledger was not asked.");
+
+/** Who states facts. */
+export interface Stater {
+  /** Where a fact stands in what they sent; default `fact`. */
+  pathOf?: (index: number) => string;
+  /** True for somebody outside, who states nothing in the ledgers that Millrace keeps itself. */
+  outside?: boolean;
+}
+
+function readOne(stated: unknown, index: number, { pathOf = () => "fact", outside = false }: Stater): StatedFact | MillraceError {
+  const path = pathOf(index);
+  try {
+    const fact = readFact(stated, path, { nul: !outside });
+    if (outside && isKeptByMillrace(fact.entity)) throw keptByMillrace(`${path}.entity`);
+    return fact;
+  } catch (error) {
+    if (error instanceof MillraceError) return error;
+    throw error;
+  }
+}
+
+/** The same for code whose message comes back when it throws. Errors: the first fact's that was not taken, `invalid_payload` or the ledger's own; what was taken stays. */
+export async function appendFacts(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
+  return (await appendEach(env, from, facts)).map((answer) => {
+    if (answer instanceof Error) throw answer;
+    return answer;
+  });
+}
+
+/** What a ledger holds, and its facts behind a place, oldest first. */
+export async function readLedger(
+  env: Env,
+  tenantId: string,
+  entity: string,
+  { after, limit }: { after: number; limit: number },
+): Promise<LedgerState & { facts: RecordedFact[] }> {
+  const ledger = ledgerOf(env, tenantId, entity);
+  const [state, facts] = await Promise.all([ledger.state(), ledger.read(after, limit)]);
+  // Types of RPC know no `unknown` within an answer, which a payload may hold.
+  return { ...state, facts: facts as unknown as RecordedFact[] };
+}
+
+/** The error for a fact whose name belongs to another one. */
+export function reusedName({ fact_id, entity }: Pick<StatedFact, "fact_id" | "entity">, path = "fact_id"): MillraceError {
+  return new MillraceError(
+    "idempotency_key_reused",
+    `The ledger of ${entity} has a fact "${fact_id}" that says something else. Give a new fact a name of its own; to correct the old one, state another that does.`,
+    { issues: [{ path, message: "is taken by another fact" }] },
+  );
+}
+
+/** Tells ledgers which of their facts a queue's consumer has: one call for each ledger in the batch, and for each epoch in which it sent them. */
+export async function confirmFacts(env: Env, events: readonly Envelope[]): Promise<void> {
+  const facts = events.filter(({ source }) => epochOf(source) !== undefined);
+  const groups = Map.groupBy(facts, (fact) =>
+    JSON.stringify([fact.tenant_id, fact.subject, feedOf(fact.message_type), epochOf(fact.source)]),
+  );
+  await Promise.all(
+    [...groups].map(([group, confirmed]) => {
+      const [tenantId, entity, feed, epoch] = JSON.parse(group) as [string, string, Feed, number];
+      const sequences = confirmed.flatMap(({ sequence }) => sequence ?? []);
+      return ledgerOf(env, tenantId, entity).confirm(feed, sequences, epoch);
+    }),
+  );
+}
+
+/** Where a fact comes from that follows from a message. */
+export function provenanceOf(envelope: Envelope): Provenance {
+  return {
+    tenant_id: envelope.tenant_id,
+    ...traceFields(nextHop(envelope)),
+    correlation_id: envelope.correlation_id,
+    causation_id: beginning(envelope.idempotency_key, 300),
+  };
+}

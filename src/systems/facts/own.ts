@@ -1,0 +1,23 @@
+import { type Envelope, MillraceError } from "millrace";
+import type { RecordedFact } from "../../messages/fact.ts";
+
+/** A fact as a message carries it. */
+export interface Told<Fact extends RecordedFact = RecordedFact> {
+  readonly payload: Fact;
+  readonly envelope: Pick<Envelope, "tenant_id">;
+}
+
+/**
+ * The fact that a message carries. Whose it is, the envelope says: a fact that names another tenant is refused before anything follows
+ * from it. Errors: `invalid_payload`, which no repeat mends.
+ */
+export function ownFact<Fact extends RecordedFact>({ payload: fact, envelope }: Told<Fact>): Fact {
+  if (fact.tenant_id === envelope.tenant_id) return fact;
+  throw new MillraceError(
+    "invalid_payload",
+    `The fact names another tenant than its message does: set tenant_id to "${envelope.tenant_id}".`,
+    {
+      issues: [{ path: "payload.tenant_id", message: "must be the tenant of the message" }],
+    },
+  );
+}

@@ -1,0 +1,91 @@
+import { namedBatch, query, rowChunks, type Statement, sql } from "millrace";
+import type { RecordedFact } from "../../messages/fact.ts";
+import { factRow, restoreFacts } from "./projection.ts";
+
+/** The tenant's ledgers behind a name, in the order of their names; with that one, if it is to be gone on in. */
+export async function ledgersFrom(
+  db: D1Database,
+  tenantId: string,
+  { entity, sequence }: { entity: string; sequence: number | null },
+  limit: number,
+): Promise<string[]> {
+  const rows = await query<{ entity: string }>(
+    db,
+    sql`
+      SELECT entity FROM ledgers WHERE tenant_id = ${tenantId} AND entity >= ${entity} AND (${sequence !== null ? 1 : 0} OR entity <> ${entity})
+      ORDER BY entity LIMIT ${limit}`,
+  );
+  return rows.map(({ entity }) => entity);
+}
+
+/** Facts of one ledger, without a gap, and the places that they are all of. */
+export interface Restored {
+  entity: string;
+  facts: readonly RecordedFact[];
+  first: number;
+  /** Null for a ledger that was read to its end. */
+  last: number | null;
+}
+
+/** A row of the projection, by its whole name. */
+export interface RowName {
+  entity: string;
+  sequence: number;
+  fact_id: string;
+}
+
+/** Rows that are told at once. */
+const STRAYS = 500;
+const BEFORE_ALL: RowName = { entity: "", sequence: 0, fact_id: "" };
+
+/**
+ * Puts ledgers' facts into the projection where they lie: rows that are right stay as they are, so that nobody who reads meanwhile misses
+ * one. Answers how many were missing or wrong, and rows at these places that are not among the facts, a slice of them.
+ */
+export async function restoreRows(
+  db: D1Database,
+  tenantId: string,
+  ledgers: readonly Restored[],
+): Promise<{ written: number; strays: RowName[] }> {
+  const facts = ledgers.flatMap(({ facts }) => facts);
+  const rows = facts.map((payload) => factRow({ payload, envelope: { tenant_id: tenantId } }).row);
+  const { written, strays } = await namedBatch(db, {
+    written: rowChunks(rows).map(restoreFacts),
+    strays: selectStrays(tenantId, ledgers, BEFORE_ALL),
+  });
+  return { written: written.length, strays: strays as unknown as RowName[] };
+}
+
+/** The next slice of such rows; none behind the last. */
+export async function straysBehind(
+  db: D1Database,
+  tenantId: string,
+  ledgers: readonly Restored[],
+  seen: readonly RowName[],
+): Promise<RowName[]> {
+  const last = seen.at(-1);
+  return last && seen.length === STRAYS ? query<RowName>(db, selectStrays(tenantId, ledgers, last)) : [];
+}
+
+function selectStrays(tenantId: string, ledgers: readonly Restored[], after: RowName): Statement {
+  const spans = ledgers.map(({ entity, first, last }) => ({ entity, first, last: last ?? Number.MAX_SAFE_INTEGER }));
+  const names = ledgers.flatMap(({ entity, facts }) => facts.map(({ sequence, fact_id }) => [entity, sequence, fact_id]));
+  return sql`
+    SELECT f.entity, f.sequence, f.fact_id FROM json_each(${JSON.stringify(spans)}) l
+    CROSS JOIN facts f ON f.tenant_id = ${tenantId} AND f.entity = l.value->>'entity'
+      AND f.sequence BETWEEN l.value->>'first' AND l.value->>'last'
+    WHERE (f.entity, f.sequence, f.fact_id) NOT IN (SELECT value->>0, value->>1, value->>2 FROM json_each(${JSON.stringify(names)}))
+      AND (f.entity, f.sequence, f.fact_id) > (${after.entity}, ${after.sequence}, ${after.fact_id})
+    ORDER BY f.entity, f.sequence, f.fact_id LIMIT ${STRAYS}`;
+}
+
+/** Deletes rows, each by its whole name. */
+export async function deleteRows(db: D1Database, tenantId: string, rows: readonly RowName[]): Promise<void> {
+  if (rows.length === 0) return;
+  await query(
+    db,
+    sql`
+      DELETE FROM facts WHERE tenant_id = ${tenantId} AND (tenant_id, entity, sequence, fact_id) IN (
+        SELECT ${tenantId}, value->>'entity', value->>'sequence', value->>'fact_id' FROM json_each(${JSON.stringify(rows)}))`,
+  );
+}

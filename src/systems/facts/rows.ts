@@ -1,0 +1,106 @@
+import { fragment, namedBatch, type Statement, sql } from "millrace";
+import type { FactType } from "../../messages/fact.ts";
+
+/** A fact as the projection holds it; times in milliseconds. */
+export interface FactRow {
+  entity: string;
+  sequence: number;
+  fact_id: string;
+  type: FactType;
+  subtype: string | null;
+  occurred_at: number;
+  recorded_at: number;
+  projected_at: number;
+  trace_id: string;
+  correlation_id: string;
+  causation_id: string;
+  /** JSON. */
+  payload: string;
+}
+
+export interface FactFilter {
+  entity?: string | undefined;
+  type?: FactType | undefined;
+  trace?: string | undefined;
+  correlation?: string | undefined;
+  /** Only facts recorded before this moment, in milliseconds. */
+  before?: number | undefined;
+}
+
+/** Where a page begins: behind this row. */
+type Position = Pick<FactRow, "recorded_at" | "entity" | "sequence">;
+
+/** Rows that one page looks at for a type, a trace or a job. What is rare makes short pages, but never reads a whole projection. */
+const SCANNED_ROWS = 5000;
+
+const TOP: Position = { recorded_at: Number.MAX_SAFE_INTEGER, entity: "", sequence: 0 };
+/** One entity's rows in the order of their places, which is how they lie; others by the ledgers' clocks. */
+const BY_PLACE = fragment("sequence DESC");
+const BY_TIME = fragment("recorded_at DESC, entity DESC, sequence DESC");
+
+/** A page of the tenant's facts, newest first. A page may be short, or empty, and still have a next one. Errors: D1's own. */
+export async function listFacts(
+  db: D1Database,
+  tenantId: string,
+  filter: FactFilter,
+  { cursor, limit }: { cursor?: string | undefined; limit: number },
+): Promise<{ items: FactRow[]; next: string | null }> {
+  const from = sql`FROM facts WHERE tenant_id = ${tenantId} ${ofEntity(filter)} ${behind(filter, readCursor(cursor) ?? TOP)}`;
+  const order = filter.entity === undefined ? BY_TIME : BY_PLACE;
+  const picked = picks(filter);
+  const looked = picked === undefined ? limit + 1 : SCANNED_ROWS;
+  const { found, ends } = await namedBatch(db, {
+    found: sql`
+      SELECT entity, sequence, fact_id, type, subtype, occurred_at, recorded_at, projected_at, trace_id, correlation_id, causation_id, payload
+      FROM (SELECT * ${from} ORDER BY ${order} LIMIT ${looked}) ${picked ?? sql``} ORDER BY ${order} LIMIT ${limit + 1}`,
+    // Where the look ended, for a page that was not filled.
+    ends:
+      picked === undefined ? [] : sql`SELECT recorded_at, entity, sequence ${from} ORDER BY ${order} LIMIT 1 OFFSET ${SCANNED_ROWS - 1}`,
+  });
+  const items = (found as unknown as FactRow[]).slice(0, limit);
+  const end = found.length > limit ? items.at(-1) : (ends[0] as unknown as Position | undefined);
+  return { items, next: end ? writeCursor(end) : null };
+}
+
+function ofEntity({ entity }: FactFilter): Statement {
+  return entity === undefined ? sql`` : sql`AND entity = ${entity}`;
+}
+
+/** What is picked from the rows that were looked at; undefined when all are wanted. */
+function picks({ entity, type, trace, correlation, before }: FactFilter): Statement | undefined {
+  const wanted = { type, trace_id: trace, correlation_id: correlation };
+  const conditions = Object.entries(wanted).flatMap(([column, value]) =>
+    value === undefined ? [] : [sql`AND ${fragment(column)} = ${value}`],
+  );
+  if (entity !== undefined && before !== undefined) conditions.push(sql`AND recorded_at < ${before}`);
+  return conditions.length === 0 ? undefined : conditions.reduce((all, one) => sql`${all} ${one}`, sql`WHERE true`);
+}
+
+/** Where the look begins: behind the page before, or at the time that is asked for. */
+function behind({ entity, before }: FactFilter, at: Position): Statement {
+  if (entity !== undefined) return at === TOP ? sql`` : sql`AND sequence < ${at.sequence}`;
+  const from = before !== undefined && before < at.recorded_at ? { recorded_at: before, entity: "", sequence: 0 } : at;
+  return sql`AND (recorded_at, entity, sequence) < (${from.recorded_at}, ${from.entity}, ${from.sequence})`;
+}
+
+function writeCursor({ recorded_at, entity, sequence }: Position): string {
+  return Buffer.from(JSON.stringify([recorded_at, entity, sequence])).toString("base64url");
+}
+
+/** Undefined for anything that `writeCursor` did not write. */
+export function readCursor(cursor: string | undefined): Position | undefined {
+  if (cursor === undefined) return undefined;
+  try {
+    const [recorded_at, entity, sequence] = JSON.parse(Buffer.from(cursor, "base64url").toString());
+    const place = { recorded_at, entity, sequence };
+    const isPlace = typeof entity === "string" && entity !== "" && isCount(recorded_at) && isCount(sequence);
+    // Base64 is read loosely: only what would be written just so was written here.
+    return isPlace && writeCursor(place) === cursor ? place : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isCount(value: unknown): boolean {
+  return Number.isSafeInteger(value) && Number(value) > 0;
+}

@@ -1,0 +1,180 @@
+import { query, sql } from "millrace";
+import { type Rewriter, type Rewritten, rewriteRows, unsentSaying } from "millrace/operate";
+import type { CallOptions } from "../../providers/index.ts";
+import { brandAgentOf } from "../brand/brand-agents.ts";
+import { type Person, Traces } from "../contacts/traces.ts";
+import { budgetOf } from "../facts/derived/budgets.ts";
+import { contactBookOf } from "../facts/derived/contact-books.ts";
+import { secretName } from "../facts/ledger/forgotten-facts.ts";
+import { ledgerOf } from "../facts/ledger/ledgers.ts";
+import { FOLDERS, rewriteFiles } from "./files.ts";
+import { rewriteContacts } from "./others.ts";
+import { TEXT_TABLES } from "./tables.ts";
+
+/** How often something was found, by the place where it was. */
+export type Counts = Record<string, number>;
+
+/** How far a search is. */
+export interface Progress {
+  /** The place that is searched, by its number; behind the last when the pass is over. */
+  at: number;
+  from: string | null;
+  /** Of all passes. */
+  removed: Counts;
+  /** Of this pass. */
+  found: number;
+  waiting: number;
+  /** Of this pass: instances under way whose rows wait, the first of them. */
+  waitsFor?: string[];
+}
+
+export const BEGINNING: Progress = { at: 0, from: null, removed: {}, found: 0, waiting: 0 };
+
+interface Search {
+  env: Env;
+  tenantId: string;
+  person: Person;
+  traces: Traces;
+  /** False only counts. */
+  apply: boolean;
+  /** Calls to the CRM are made in its name. */
+  asker: CallOptions;
+  /** What waited in the places before. */
+  waiting: number;
+  /** Instances under way that were seen to name the person. */
+  waitsFor: Set<string>;
+}
+
+interface Place {
+  name: string;
+  look: (search: Search, from: string | null) => Promise<Rewritten>;
+}
+
+/** Instances that a pass names as under way. */
+const NAMED = 10;
+const OVER: ReadonlySet<unknown> = new Set(["complete", "terminated", "skipped", "errored", "dead"]);
+
+/** Objects asked in one slice. */
+const OBJECTS = 25;
+
+/** Every place that is searched, in this order: ledgers before their projection, which is made from them. */
+const PLACES: readonly Place[] = [
+  { name: "ledgers", look: lookThroughLedgers },
+  { name: "contact book", look: lookInBook },
+  { name: "budgets", look: lookThroughBudgets },
+  { name: "brand agents", look: lookThroughBrands },
+  { name: "texts of other contacts", look: rewriteContacts },
+  {
+    name: "outbox",
+    look: async ({ env, tenantId, traces }) => ({
+      changed: 0,
+      waiting: await unsentSaying(env, tenantId, traces.mentionsInJson),
+      next: null,
+    }),
+  },
+  ...TEXT_TABLES.map((table) => ({
+    name: table.table,
+    look: async (search: Search, from: string | null) => {
+      // A copy of a fact that is still on its way would be a second row beside the rewritten one.
+      if (table.table === "facts" && search.waiting > 0) return { changed: 0, waiting: 0, next: null };
+      const { env, tenantId, traces, apply } = search;
+      return rewriteRows(env, { tenantId, table, by: noting(traces, search.waitsFor), from, apply });
+    },
+  })),
+  ...FOLDERS.map((folder) => ({
+    name: folder === "batches" ? "batch files" : folder,
+    look: (search: Search, from: string | null) => rewriteFiles(search, folder, from),
+  })),
+];
+
+/** Goes on with a pass until it is over or its time is up. `apply: false` only counts. */
+export async function search(
+  env: Env,
+  tenantId: string,
+  person: Person,
+  { progress, apply, forMs, asker }: { progress: Progress; apply: boolean; forMs: number; asker: CallOptions },
+): Promise<Progress> {
+  const stopAt = Date.now() + forMs;
+  const now = { ...progress, removed: { ...progress.removed } };
+  const traces = new Traces(person, (name) => secretName(env, tenantId, name));
+  const waitsFor = new Set(now.waitsFor);
+  for (let place = PLACES[now.at]; place && Date.now() < stopAt; place = PLACES[now.at]) {
+    const { changed, waiting, next } = await place.look(
+      { env, tenantId, person, traces, apply, asker, waiting: now.waiting, waitsFor },
+      now.from,
+    );
+    if (changed > 0) now.removed[place.name] = (now.removed[place.name] ?? 0) + changed;
+    now.found += changed;
+    now.waiting += waiting;
+    now.from = next;
+    if (next === null) now.at++;
+  }
+  return { ...now, waitsFor: [...waitsFor].slice(0, NAMED) };
+}
+
+/** Rewrites as `traces` do, and notes the instances under way whose rows would be. */
+function noting(traces: Traces, waitsFor: Set<string>): Rewriter {
+  return {
+    mentions: traces.mentions,
+    rewrite(column, text, row) {
+      const rewritten = traces.rewrite(column, text, row);
+      if (rewritten !== text && typeof row.of_instance === "string" && !OVER.has(row.of_status)) waitsFor.add(row.of_instance);
+      return rewritten;
+    },
+  };
+}
+
+/** Whether a pass has looked nowhere yet. */
+export function isBeginning({ at, from }: Progress): boolean {
+  return at === 0 && from === null;
+}
+
+/** Whether a pass has looked everywhere. */
+export function isOver({ at }: Progress): boolean {
+  return at >= PLACES.length;
+}
+
+async function lookThroughLedgers({ env, tenantId, person, apply }: Search, from: string | null): Promise<Rewritten> {
+  const rows = await query<{ entity: string }>(
+    env.DB,
+    sql`SELECT entity FROM ledgers WHERE tenant_id = ${tenantId} AND entity > ${from ?? ""} ORDER BY entity LIMIT ${OBJECTS}`,
+  );
+  const entities = rows.map(({ entity }) => entity);
+  const found = await Promise.all(entities.map((entity) => ledgerOf(env, tenantId, entity).forget(person, tenantId, apply)));
+  return { ...sumOf(found), next: entities.length === OBJECTS ? (entities.at(-1) ?? null) : null };
+}
+
+async function lookInBook({ env, tenantId, person, apply }: Search): Promise<Rewritten> {
+  const ids = person.ids.map(({ id }) => id);
+  return { changed: await contactBookOf(env, tenantId).forget(ids, apply), waiting: 0, next: null };
+}
+
+async function lookThroughBudgets({ env, tenantId, person, apply }: Search, from: string | null): Promise<Rewritten> {
+  const accounts = await query<{ account: string }>(
+    env.DB,
+    sql`
+      SELECT account FROM (
+        SELECT account FROM budget_accounts WHERE tenant_id = ${tenantId}
+        UNION SELECT substr(entity, 9) FROM ledgers WHERE tenant_id = ${tenantId} AND entity GLOB 'account/?*')
+      WHERE account > ${from ?? ""} ORDER BY account LIMIT ${OBJECTS}`,
+  );
+  const found = await Promise.all(accounts.map(({ account }) => budgetOf(env, tenantId, account).forget(person, apply)));
+  const changed = found.reduce((sum, one) => sum + one, 0);
+  return { changed, waiting: 0, next: accounts.length === OBJECTS ? (accounts.at(-1)?.account ?? null) : null };
+}
+
+async function lookThroughBrands({ env, tenantId, person, apply }: Search, from: string | null): Promise<Rewritten> {
+  const rows = await query<{ brand: string }>(
+    env.DB,
+    sql`SELECT brand FROM brands WHERE tenant_id = ${tenantId} AND brand > ${from ?? ""} ORDER BY brand LIMIT ${OBJECTS}`,
+  );
+  const found = await Promise.all(rows.map(({ brand }) => brandAgentOf(env, tenantId, brand).forget(person, apply)));
+  return { ...sumOf(found), next: rows.length === OBJECTS ? (rows.at(-1)?.brand ?? null) : null };
+}
+
+function sumOf(found: readonly { changed: number; waiting: number }[]): { changed: number; waiting: number } {
+  return found.reduce((sum, { changed, waiting }) => ({ changed: sum.changed + changed, waiting: sum.waiting + waiting }), {
+    changed: 0,
+    waiting: 0,
+  });
+}

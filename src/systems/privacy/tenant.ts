@@ -1,0 +1,181 @@
+import { among, type Commit, digest, query, type Statement, sql } from "millrace";
+import {
+  audit,
+  countRows,
+  ENGINE_TENANT_TABLES,
+  getInstance,
+  type Instance,
+  listInstances,
+  listTokens,
+  type Operator,
+  removeInstances,
+  removeRows,
+  removeUnsent,
+  revokeToken,
+  stopInstances,
+  touchInstance,
+} from "millrace/operate";
+import { brandAgentOf } from "../brand/brand-agents.ts";
+import { budgetOf } from "../facts/derived/budgets.ts";
+import { contactBookOf } from "../facts/derived/contact-books.ts";
+import { ledgerOf } from "../facts/ledger/ledgers.ts";
+import { APP_TENANT_TABLES } from "./tables.ts";
+
+/** How much was removed, by place. */
+type Counts = Record<string, number>;
+
+/** The command that deletes a tenant. */
+export interface DeleteCall {
+  env: Env;
+  tenantId: string;
+  /** Of the command itself: it stays until the end. */
+  instanceId: string;
+}
+
+interface Place {
+  name: string;
+  /** Removes some; answers how many, 0 when nothing is left. */
+  remove: (call: DeleteCall) => Promise<number>;
+}
+
+/** Statuses of a command that goes on, or will. */
+const UNDER_WAY = ["accepted", "queued", "running", "waiting", "in_doubt"] as const;
+/** Objects asked in one slice, and files that one call removes. */
+const OBJECTS = 25;
+const FILES = 1000;
+/** A tenant's folders in the bucket of payloads. */
+const FOLDERS = ["payloads", "outputs", "batches", "archive", "files"] as const;
+/** Rows by which objects are found: they go behind their objects. */
+const NAMES_OBJECTS = new Set(["ledgers", "brands", "budget_accounts"]);
+
+const TABLES = Object.entries({ ...ENGINE_TENANT_TABLES, ...APP_TENANT_TABLES });
+
+/** What is removed, in this order: first whoever could say something anew, then what runs, then what they left. */
+const PLACES: readonly Place[] = [
+  ...rowsIn(["tokens", "schedules"]),
+  { name: "instances under way", remove: ({ env, tenantId, instanceId }) => stopInstances(env, tenantId, instanceId) },
+  { name: "outbox", remove: ({ env, tenantId }) => removeUnsent(env, tenantId) },
+  { name: "ledger objects", remove: eraseLedgers },
+  { name: "brand agents", remove: eraseBrands },
+  { name: "budget objects", remove: eraseBudgets },
+  { name: "contact book", remove: async ({ env, tenantId }) => Number(await contactBookOf(env, tenantId).erase()) },
+  { name: "instances", remove: ({ env, tenantId, instanceId }) => removeInstances(env, tenantId, instanceId) },
+  ...rowsIn(TABLES.map(([table]) => table).filter((table) => !NAMES_OBJECTS.has(table) && !["tokens", "schedules"].includes(table))),
+  ...FOLDERS.map((folder) => ({
+    name: `${folder} files`,
+    remove: ({ env, tenantId }: DeleteCall) => removeFiles(env.PAYLOADS, `${folder}/${tenantId}/`),
+  })),
+  { name: "pages", remove: ({ env, tenantId }) => removeFiles(env.PAGES, `${tenantId}/`) },
+];
+
+/** What would go, by table. */
+export async function tenantPreview(env: Env, tenantId: string): Promise<Counts> {
+  const tables = ["instances", "approvals", "waits", ...TABLES.map(([table]) => table)];
+  const counted = await Promise.all(tables.map(async (table) => [table, await countRows(env, tenantId, table)] as const));
+  const files = await Promise.all(
+    FOLDERS.map(
+      async (folder) => [`${folder} files`, (await env.PAYLOADS.list({ prefix: `${folder}/${tenantId}/` })).objects.length] as const,
+    ),
+  );
+  return Object.fromEntries([...counted, ...files].filter(([, count]) => count > 0));
+}
+
+/** Tokens that end here at once; any more end within 30 seconds, as each of them does in isolates that have seen it. */
+const TOLD_AT_ONCE = 50;
+
+/** Ends a tenant's tokens, that of the caller too: what is to be deleted takes nothing new from the answer on. */
+export async function endTokens(env: Env, by: Operator, reason: string): Promise<void> {
+  const { items } = await listTokens(env, by, { limit: TOLD_AT_ONCE });
+  await Promise.all(items.map(({ id }) => revokeToken(env, by, id, reason)));
+  while ((await removeRows(env, by.tenantId, "tokens", ["id"])) > 0);
+}
+
+/** Another command that deletes the tenant, was accepted before this one and is under way: it goes on. Were each to end the other, nobody would. */
+async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<string | undefined> {
+  const by = { tenantId, actor: "" };
+  const place = ({ acceptedAt, id }: Pick<Instance, "acceptedAt" | "id">) => `${String(acceptedAt).padStart(16, "0")} ${id}`;
+  const own = await getInstance(env, by, instanceId);
+  const pages = await Promise.all(UNDER_WAY.map((status) => listInstances(env, by, { status, workflow: own.workflow })));
+  return pages.flatMap(({ items }) => items).find((one) => place(one) < place(own))?.id;
+}
+
+/**
+ * Removes for a while. Answers what went, and whether everything was looked at: a pass that finds nothing is the last. Nothing where another command goes
+ * on: its instance is `older`.
+ */
+export async function removeOn(call: DeleteCall, forMs: number): Promise<{ removed: Counts; over: boolean; older?: string }> {
+  const older = await olderThan(call);
+  if (older !== undefined) return { removed: {}, over: true, older };
+  const stopAt = Date.now() + forMs;
+  const removed: Counts = {};
+  for (const { name, remove } of PLACES) {
+    for (let gone = -1; gone !== 0; ) {
+      if (Date.now() > stopAt) return { removed, over: false };
+      gone = await remove(call);
+      if (gone > 0) removed[name] = (removed[name] ?? 0) + gone;
+    }
+  }
+  return { removed, over: true };
+}
+
+/** The proof that stays: who asked for it, why, and how much went. */
+export function deleted(
+  { tenantId, instanceId }: DeleteCall,
+  by: { actor: string; reason: string },
+  removed: Counts,
+): Commit<{ removed: Counts }> {
+  const action = {
+    id: digest("delete tenant", instanceId),
+    verb: "delete_tenant",
+    target: tenantId,
+    instanceId,
+    reason: by.reason,
+    detail: { removed },
+  } as const;
+  return { statements: [touchInstance(instanceId, tenantId), audit({ tenantId, actor: by.actor }, action, false)], output: { removed } };
+}
+
+function rowsIn(tables: readonly string[]): Place[] {
+  const keys = new Map(TABLES);
+  return tables.map((table) => ({ name: table, remove: ({ env, tenantId }) => removeRows(env, tenantId, table, keys.get(table) ?? []) }));
+}
+
+async function eraseLedgers({ env, tenantId }: DeleteCall): Promise<number> {
+  const rows = await query<{ entity: string }>(env.DB, sql`SELECT entity FROM ledgers WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`);
+  const entities = rows.map(({ entity }) => entity);
+  await Promise.all(entities.map((entity) => ledgerOf(env, tenantId, entity).erase()));
+  // Whoever is charged has a budget, with a limit or without.
+  const accounts = entities.flatMap((entity) => (entity.startsWith("account/") ? [entity.slice("account/".length)] : []));
+  await Promise.all(accounts.map((account) => budgetOf(env, tenantId, account).erase()));
+  await forgetNames(env, sql`DELETE FROM ledgers WHERE tenant_id = ${tenantId} AND entity IN ${among(entities)}`);
+  return entities.length;
+}
+
+async function eraseBrands({ env, tenantId }: DeleteCall): Promise<number> {
+  const rows = await query<{ brand: string }>(env.DB, sql`SELECT brand FROM brands WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`);
+  const brands = rows.map(({ brand }) => brand);
+  await Promise.all(brands.map((brand) => brandAgentOf(env, tenantId, brand).erase()));
+  await forgetNames(env, sql`DELETE FROM brands WHERE tenant_id = ${tenantId} AND brand IN ${among(brands)}`);
+  return brands.length;
+}
+
+async function eraseBudgets({ env, tenantId }: DeleteCall): Promise<number> {
+  const rows = await query<{ account: string }>(
+    env.DB,
+    sql`SELECT account FROM budget_accounts WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`,
+  );
+  const accounts = rows.map(({ account }) => account);
+  await Promise.all(accounts.map((account) => budgetOf(env, tenantId, account).erase()));
+  await forgetNames(env, sql`DELETE FROM budget_accounts WHERE tenant_id = ${tenantId} AND account IN ${among(accounts)}`);
+  return accounts.length;
+}
+
+async function forgetNames({ DB }: Env, statement: Statement): Promise<void> {
+  await query(DB, statement);
+}
+
+async function removeFiles(bucket: R2Bucket, prefix: string): Promise<number> {
+  const { objects } = await bucket.list({ prefix, limit: FILES });
+  if (objects.length > 0) await bucket.delete(objects.map(({ key }) => key));
+  return objects.length;
+}

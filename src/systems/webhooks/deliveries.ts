@@ -1,0 +1,236 @@
+import { among, fragment, messageOf, now, query, type RowStatement, type Sent, type Statement, sql } from "millrace";
+import { hasInstance, instanceOf, isPruned } from "millrace/operate";
+import type { WebhookDelivery } from "../../messages/webhooks.ts";
+
+export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";
+
+/** One request to a receiver, and what came of it. */
+export interface Attempt {
+  /** 1 for the first. */
+  attempt: number;
+  /** ISO 8601. */
+  at: string;
+  /** The configuration that it used: the newest then. */
+  version: number;
+  /** What the receiver answered; null when it gave no answer. */
+  status: number | null;
+  /** The first KB of the answer, as text. */
+  answer: string | null;
+  error: string | null;
+  ms: number;
+}
+
+/** A delivery as its step needs it. */
+export type Delivery = WebhookDelivery & {
+  id: string;
+  /** The instance that makes it: its own id the first time, another one each time that it is made again. */
+  instance_id: string;
+  tenant_id: string;
+  /** ISO 8601: when the fact met the endpoint. */
+  matched_at: string;
+};
+
+/** A delivery as its log has it. */
+export interface LoggedDelivery {
+  id: string;
+  /** The newest instance that makes it. */
+  instance_id: string;
+  config_version: number;
+  entity: string;
+  fact_id: string;
+  fact_type: string;
+  state: DeliveryState;
+  matched_at: number;
+  tried: number;
+  attempts: Attempt[];
+}
+
+/** Attempts that a delivery keeps, the newest: an operator may retry without end. */
+const KEPT_ATTEMPTS = 30;
+
+/** The delivery that a command asks for: named as its first instance, so that one id leads everywhere. */
+export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelivery>): Delivery {
+  const { tenant_id, created_at } = envelope;
+  return { ...payload, id: payload.delivery_id ?? instanceId, instance_id: instanceId, tenant_id, matched_at: created_at };
+}
+
+/** The row of a new delivery. One that is there already stays as it is, and one that was made so long ago that it is pruned does not come back: nothing would make it. */
+export function deliveryRow(command: Sent<WebhookDelivery>): RowStatement {
+  return rowOf(deliveryOf(command));
+}
+
+/** The row of a test, which no fact and no message has asked for yet. */
+export function testRow(tenantId: string, id: string, payload: WebhookDelivery): RowStatement {
+  return rowOf({ ...payload, id, instance_id: id, tenant_id: tenantId, matched_at: new Date().toISOString() });
+}
+
+function rowOf({ body: _, ...row }: Delivery): RowStatement {
+  return { text: INSERT, row };
+}
+
+const INSERT = `
+  INSERT INTO webhook_deliveries (id, tenant_id, endpoint_id, config_version, entity, fact_id, fact_type, state, matched_at)
+  SELECT value->>'id', value->>'tenant_id', value->>'endpoint_id', value->>'config_version', value->>'entity', value->>'fact_id',
+    value->>'fact_type', 'pending', CAST(unixepoch(value->>'matched_at', 'subsec') * 1000 AS INTEGER)
+  FROM json_each(?1) WHERE NOT ${isPruned(fragment("value->>'id'")).text} ON CONFLICT DO NOTHING`;
+
+/** An attempt's line. Written twice it is there once: it only goes behind the attempt before it. */
+export function logAttempt(tenantId: string, id: string, attempt: Attempt): Statement {
+  return sql`
+    UPDATE webhook_deliveries SET tried = ${attempt.attempt},
+      attempts = json_insert(iif(tried >= ${KEPT_ATTEMPTS}, json_remove(attempts, '$[0]'), attempts), '$[#]', json(${JSON.stringify(attempt)}))
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND tried = ${attempt.attempt - 1}`;
+}
+
+/**
+ * A delivery's state for people. One that is pending, though its newest instance has ended, is made by nobody any more and is skipped: an
+ * operator has terminated it, or skipped the dead letter of its command. If that instance is retried, it is pending again.
+ */
+const HAS_ENDED = hasInstance("d", { id: "coalesce(d.instance_id, d.id)", statuses: ["complete", "terminated", "skipped"] });
+const STATE = fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
+
+/** The states from which a delivery can be made again. One that failed is retried as its instance, and a pending one is under way. */
+export const REPEATABLE = ["skipped", "gone", "sent"] as const satisfies DeliveryState[];
+type Repeatable = (typeof REPEATABLE)[number];
+
+/** Which deliveries of an endpoint are made again. Times in milliseconds: when the fact met the endpoint. */
+export type Repeated = { id: string } | { state: Repeatable; since?: number | undefined; until?: number | undefined };
+
+/** Whose they are, and the request that asks for it. */
+export interface Asking {
+  tenantId: string;
+  endpointId: string;
+  /** Names the request: of the same one, a delivery is made again once. */
+  request: string;
+}
+
+/** Deliveries that a request asks for and has not had yet, oldest first. The one that it names is answered again when it has had it. */
+export function selectRepeated({ tenantId, endpointId, request }: Asking, which: Repeated, limit: number): Statement {
+  const chosen =
+    "id" in which
+      ? sql`id = ${which.id} AND (${STATE} IN ('skipped', 'gone', 'sent') OR ${hasHad(request)})`
+      : sql`${STATE} = ${which.state} AND matched_at >= ${which.since ?? 0} AND matched_at < ${which.until ?? Number.MAX_SAFE_INTEGER}
+          AND NOT ${hasHad(request)}`;
+  return sql`
+    SELECT ${LOGGED} FROM webhook_deliveries d WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND ${chosen}
+    ORDER BY matched_at, id LIMIT ${limit}`;
+}
+
+/**
+ * They are pending again, by this request: each delivery with the instance that makes it. All of them or none, and nothing that is written with
+ * them: the write is refused where another request was first with one, because two instances at once would write one log.
+ */
+export function repeatDeliveries({ tenantId, request }: Asking, instances: Readonly<Record<string, string>>): Statement {
+  return sql`
+    UPDATE webhook_deliveries AS d SET state = iif(${STATE} IN ('skipped', 'gone', 'sent'), 'pending', NULL),
+      redelivery = coalesce(redelivery || ' ', '') || ${request}, instance_id = again.value
+    FROM json_each(${JSON.stringify(instances)}) again
+    WHERE d.id = again.key AND d.tenant_id = ${tenantId} AND NOT ${hasHad(request)}`;
+}
+
+/** True for the refusal that `repeatDeliveries` provokes. */
+export function isUnderWay(error: unknown): boolean {
+  return messageOf(error).includes("NOT NULL constraint failed: webhook_deliveries.state");
+}
+
+/** True of a delivery that a request has made again, however many others have since: its command is known, and would start nothing. */
+function hasHad(request: string): Statement {
+  return sql`instr(coalesce(redelivery, ''), ${request}) > 0`;
+}
+
+/** What became of a delivery, as its newest instance says. */
+export function settleDelivery({ tenant_id, id, instance_id }: Delivery, state: Exclude<DeliveryState, "pending">): Statement {
+  return sql`
+    UPDATE webhook_deliveries SET state = ${state}
+    WHERE id = ${id} AND tenant_id = ${tenant_id} AND coalesce(instance_id, ${instance_id}) = ${instance_id}`;
+}
+
+/** A delivery that waits for an endpoint that is off, with the command that it is made by. */
+export interface PutOff {
+  id: string;
+  endpoint_id: string;
+  /** The endpoint's. */
+  version: number;
+  fact_id: string;
+  envelope: string;
+}
+
+/** Deliveries that wait for endpoints that are off, and may say something: their facts' names, or the commands of their first instances. */
+export function selectPutOff(tenantId: string, mentions: readonly string[]): Statement {
+  const { join, envelope } = instanceOf("d", "d.id");
+  return sql`
+    SELECT d.id, d.endpoint_id, v.version, d.fact_id, coalesce(${envelope}, '') AS envelope
+    FROM webhook_versions v
+    CROSS JOIN webhook_deliveries d ON d.tenant_id = v.tenant_id AND d.endpoint_id = v.endpoint_id
+    ${join}
+    WHERE v.tenant_id = ${tenantId} AND v.replaced_at IS NULL AND v.state = 'disabled' AND d.state = 'pending'
+      AND EXISTS (SELECT 1 FROM json_each(${JSON.stringify(mentions)}) m
+        WHERE instr(lower(d.fact_id || char(10) || coalesce(${envelope}, '')), m.value) > 0)`;
+}
+
+/** Those that still wait for an endpoint that is off are not made any more: their instances find that when they look again. */
+export function skipPutOff(tenantId: string, ids: readonly string[]): Statement {
+  return sql`
+    UPDATE webhook_deliveries AS d SET state = 'skipped'
+    WHERE id IN ${among(ids)} AND tenant_id = ${tenantId} AND state = 'pending'
+      AND EXISTS (SELECT 1 FROM webhook_versions v
+        WHERE v.tenant_id = d.tenant_id AND v.endpoint_id = d.endpoint_id AND v.replaced_at IS NULL AND v.state = 'disabled')`;
+}
+
+/** Where a delivery goes now. */
+export interface Target {
+  version: number;
+  url: string;
+  state: string;
+  /** True of a delivery that is not to be made any more, `skipPutOff`, or by another instance since then. */
+  isSkipped: boolean;
+  /** How often the delivery was tried before. */
+  tried: number;
+  /** Generations of the secret that sign, newest first. */
+  generations: number[];
+}
+
+/** The endpoint of a delivery as it is now; undefined when retention has removed it. */
+export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id, instance_id }: Delivery): Promise<Target | undefined> {
+  const [row] = await query<Omit<Target, "generations" | "isSkipped"> & { generations: string; skipped: number }>(
+    db,
+    sql`
+      SELECT version, url, state,
+        EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.id = ${id} AND d.tenant_id = v.tenant_id
+          AND (d.state = 'skipped' OR d.instance_id <> ${instance_id})) AS skipped,
+        coalesce((SELECT tried FROM webhook_deliveries d WHERE d.id = ${id} AND d.tenant_id = v.tenant_id), 0) AS tried,
+        (SELECT json_group_array(generation ORDER BY generation DESC) FROM webhook_secrets s
+          WHERE s.tenant_id = v.tenant_id AND s.endpoint_id = v.endpoint_id AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations
+      FROM webhook_versions v WHERE tenant_id = ${tenant_id} AND endpoint_id = ${endpoint_id} AND replaced_at IS NULL`,
+  );
+  if (!row) return undefined;
+  const { skipped, generations, ...target } = row;
+  return { ...target, isSkipped: skipped > 0, generations: JSON.parse(generations) as number[] };
+}
+
+const LOGGED = sql`id, coalesce(instance_id, id) AS instance_id, config_version, entity, fact_id, fact_type, ${STATE} AS state, matched_at, tried`;
+
+/** An endpoint's deliveries before a position, newest first, without their attempts. */
+export function listDeliveries(
+  db: D1Database,
+  tenantId: string,
+  endpointId: string,
+  { state, before, limit }: { state: DeliveryState | undefined; before: { at: number; id: string }; limit: number },
+): Promise<Omit<LoggedDelivery, "attempts">[]> {
+  return query<Omit<LoggedDelivery, "attempts">>(
+    db,
+    sql`
+      SELECT ${LOGGED} FROM webhook_deliveries d
+      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} ${state === undefined ? sql`` : sql`AND ${STATE} = ${state}`}
+        AND (matched_at, id) < (${before.at}, ${before.id})
+      ORDER BY matched_at DESC, id DESC LIMIT ${limit}`,
+  );
+}
+
+export async function getDelivery(db: D1Database, tenantId: string, endpointId: string, id: string): Promise<LoggedDelivery | undefined> {
+  const [row] = await query<Omit<LoggedDelivery, "attempts"> & { attempts: string }>(
+    db,
+    sql`SELECT ${LOGGED}, attempts FROM webhook_deliveries d WHERE id = ${id} AND tenant_id = ${tenantId} AND endpoint_id = ${endpointId}`,
+  );
+  return row && { ...row, attempts: JSON.parse(row.attempts) as Attempt[] };
+}

@@ -1,0 +1,22 @@
+import { instanceId, type Routed } from "millrace";
+import type { RecordedFact } from "../../messages/fact.ts";
+import { WebhookDeliver } from "../../messages/webhooks.ts";
+import { appendFacts, provenanceOf } from "../facts/ledger/ledgers.ts";
+import { offer } from "./offer.ts";
+import { matched } from "./outcome.ts";
+
+/**
+ * States in each endpoint's ledger that a fact has met it, at once: a delivery that never ends is in the books too. Repeated, it says the
+ * same. `workflow` performs the deliveries.
+ */
+export function stateMatches(workflow: string): (told: Routed<RecordedFact>) => Promise<void> {
+  return async (told) => {
+    const { env, envelope } = told;
+    const { tenant_id } = envelope;
+    const facts = (await offer(told)).map((payload) => {
+      const id = instanceId(tenant_id, workflow, WebhookDeliver.key?.(payload) ?? "");
+      return matched({ ...payload, id }, envelope.created_at);
+    });
+    if (facts.length > 0) await appendFacts(env, provenanceOf(envelope), facts);
+  };
+}

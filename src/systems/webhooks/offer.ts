@@ -1,0 +1,49 @@
+import type { Routed } from "millrace";
+import type { RecordedFact } from "../../messages/fact.ts";
+import { WEBHOOK_TEST, type WebhookDelivery } from "../../messages/webhooks.ts";
+import { ownFact } from "../facts/own.ts";
+import { type Endpoint, type Version, versionsSince } from "./endpoints.ts";
+
+const DAY_MS = 86_400_000;
+
+/**
+ * One delivery for each endpoint whose configuration matches a fact. The configuration is the one that was in force when the ledger took
+ * the fact: so a fact that is delivered again, even after a change, asks for the same deliveries, which are known by then. Facts of one day
+ * share what is read: of an endpoint the versions that were in force on that day, and later.
+ */
+export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery[]> {
+  const fact = ownFact(told);
+  const { env, envelope, once } = told;
+  const tenantId = envelope.tenant_id;
+  const at = Date.parse(fact.recorded_at);
+  const day = at - (at % DAY_MS);
+  const versions = await once(`webhooks of ${tenantId} since ${day}`, () => versionsSince(env.DB, tenantId, day));
+  const matching = inForce(versions, at).filter(({ state, fact_types }) => state === "enabled" && fact_types.includes(fact.type));
+  const body = matching.length > 0 ? bodyOf(fact) : "";
+  const { entity, fact_id, type: fact_type } = fact;
+  return matching.map(({ id, version }) => ({ endpoint_id: id, config_version: version, entity, fact_id, fact_type, body }));
+}
+
+/** Each endpoint's newest version that was there at a time. Where all of that time are forgotten, its oldest that is kept: it was there in some form. */
+function inForce(versions: readonly Version[], at: number): Version[] {
+  const newest = new Map<string, Version>();
+  for (const version of versions) {
+    const isOldest = !newest.has(version.id) && version.created_at <= at;
+    if (version.changed_at <= at || isOldest) newest.set(version.id, version);
+  }
+  return [...newest.values()];
+}
+
+/** What receivers read: the form that Standard Webhooks recommends, a type, a time and the data. */
+function bodyOf(fact: RecordedFact): string {
+  const { type, occurred_at, fact_id, entity, subtype, sequence, recorded_at, trace_id, correlation_id, payload } = fact;
+  const data = { fact_id, entity, ...(subtype !== undefined && { subtype }), sequence, recorded_at, trace_id, correlation_id, payload };
+  return JSON.stringify({ type, timestamp: occurred_at, data });
+}
+
+/** A delivery that somebody asks for to see whether it arrives. */
+export function testOf({ id, version }: Pick<Endpoint, "id" | "version">): WebhookDelivery {
+  const fact_id = `test-${crypto.randomUUID()}`;
+  const body = JSON.stringify({ type: WEBHOOK_TEST, timestamp: new Date().toISOString(), data: { endpoint_id: id, fact_id } });
+  return { endpoint_id: id, config_version: version, entity: `webhook/${id}`, fact_id, fact_type: WEBHOOK_TEST, body };
+}

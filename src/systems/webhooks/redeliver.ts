@@ -1,0 +1,63 @@
+import { digest, type EngineEnv, enqueue, instanceId, MillraceError, query } from "millrace";
+import { audit, type Operator } from "millrace/operate";
+import type { Catalog } from "millrace/worker";
+import { WebhookDeliver } from "../../messages/webhooks.ts";
+import { type Asking, isUnderWay, type LoggedDelivery, type Repeated, repeatDeliveries, selectRepeated } from "./deliveries.ts";
+
+/** Deliveries that one request makes again at most. */
+export const REDELIVERED_AT_ONCE = 500;
+
+/** What is made again, on whose word, and why. */
+interface Redelivery {
+  endpointId: string;
+  which: Repeated;
+  /** The request's own name: the same one makes each delivery again once. Default: a request of its own. */
+  key?: string | undefined;
+  reason: string;
+}
+
+/**
+ * Makes deliveries again, those that the request has not had yet, oldest first: each by an instance of its own, under its old `webhook-id`, with its
+ * old body. `more` says that there are others, for the same request once more. Rows, audit and commands are one write, which is decided anew where
+ * another request was first.
+ */
+export async function redeliver(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Operator,
+  asked: Redelivery,
+): Promise<{ instanceIds: string[]; more: boolean }> {
+  const { endpointId, which, key, reason } = asked;
+  const request = digest("redeliver", key ?? crypto.randomUUID());
+  const asking: Asking = { tenantId: by.tenantId, endpointId, request };
+  const rows = await query<Omit<LoggedDelivery, "attempts">>(env.DB, selectRepeated(asking, which, REDELIVERED_AT_ONCE + 1));
+  const found = rows.slice(0, REDELIVERED_AT_ONCE);
+  if (found.length === 0) return { instanceIds: [], more: false };
+
+  const commands = found.map(({ id, config_version, entity, fact_id, fact_type }) => ({
+    type: WebhookDeliver.type,
+    payload: { endpoint_id: endpointId, config_version, entity, fact_id, fact_type, delivery_id: id },
+    idempotencyKey: `${id}/${request}`,
+  }));
+  const ids = found.map(({ id }) => id);
+  const { name } = catalog.performer(WebhookDeliver.type);
+  const instances = commands.map(({ payload, idempotencyKey }) => [payload.delivery_id, instanceId(by.tenantId, name, idempotencyKey)]);
+  const action = {
+    // The same request, asked again for the same, is one action.
+    id: digest(request, ...ids),
+    verb: "redeliver",
+    target: endpointId,
+    instanceId: null,
+    reason,
+    detail: { ...which, deliveries: ids.length },
+  } as const;
+  const also = [repeatDeliveries(asking, Object.fromEntries(instances)), audit(by, action, false)];
+  const answers = await enqueue(env, catalog, { tenantId: by.tenantId, source: "api" }, commands, also).catch((error) => {
+    if (!isUnderWay(error)) throw error;
+  });
+  if (!answers) return redeliver(env, catalog, by, asked);
+  const refused = answers.find((answer) => answer instanceof MillraceError);
+  if (refused) throw refused;
+  const instanceIds = answers.flatMap((answer) => (answer instanceof MillraceError ? [] : [answer.instanceId]));
+  return { instanceIds, more: (rows ?? []).length > found.length };
+}

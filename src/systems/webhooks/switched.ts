@@ -1,0 +1,21 @@
+import { type EngineEnv, messageOf, stateEvents } from "millrace";
+import type { Catalog } from "millrace/worker";
+import { WebhookSwitched } from "../../messages/webhooks.ts";
+import type { Endpoint } from "./endpoints.ts";
+
+/**
+ * Wakes the deliveries that were put off while an endpoint was off, once it is on or deleted. The change stands whatever comes of this: a delivery
+ * that is not told looks by itself within a day.
+ */
+export async function tellSwitched(
+  env: EngineEnv,
+  catalog: Catalog,
+  tenantId: string,
+  { id, version, state }: Pick<Endpoint, "id" | "version" | "state">,
+): Promise<void> {
+  if (state === "disabled") return;
+  const event = { type: WebhookSwitched.type, payload: { endpoint_id: id, version }, idempotencyKey: `${id}/${version}` };
+  const [stated] = await stateEvents(env, catalog, { tenantId, source: "api" }, [event]).catch((error) => [error]);
+  if (!(stated instanceof Error)) return;
+  console.error(JSON.stringify({ log: "webhook switch not told", endpoint_id: id, version, error: messageOf(stated) }));
+}
