@@ -1,7 +1,10 @@
 /** The scopes that this deployment's own routes ask for, beside the engine's: `embedded` holds the embedded upstreams by their faults. */
 export const OWN_SCOPES = ["embedded"] as const;
 
-/** What people do by its own routes, as the audit says it, beside the engine's verbs: to a batch, a brand, a webhook, an article, a person, a tenant. */
+/**
+ * What people do by its own routes, as the audit says it, beside the engine's verbs: to a batch, a brand, a webhook, an article, a person,
+ * a tenant.
+ */
 export const OWN_VERBS = [
   "cancel",
   "settings",

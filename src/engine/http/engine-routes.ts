@@ -67,8 +67,8 @@ export type EngineApi = ReturnType<
 >;
 
 /**
- * The engine's routes under /v1, /healthz, /problems and /openapi.json, with tokens, limits and problem details: a Worker's `fetch`, or mounted at the root of
- * any Hono app by `app.route("/", engineRoutes(catalog))`.
+ * The engine's routes under /v1, /healthz, /problems and /openapi.json, with tokens, limits and problem details: a Worker's `fetch`, or
+ * mounted at the root of any Hono app by `app.route("/", engineRoutes(catalog))`.
  */
 export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}): OpenAPIHono<HttpEnv> {
   const { routes = [], groups = [], problems = ENGINE_PROBLEMS, scopes = [], verbs = [], knowsCallers = [], namedBy = {} } = options;

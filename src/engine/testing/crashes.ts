@@ -21,7 +21,10 @@ export function failAt(point: CrashPoint, error: Error, whose?: readonly string[
   return { died: () => died };
 }
 
-/** Holds the code at a crash point, once, until it is released: a process that is paused for a while. It polls, because a promise must not cross from one request into another. */
+/**
+ * Holds the code at a crash point, once, until it is released: a process that is paused for a while. It polls, because a promise must not
+ * cross from one request into another.
+ */
 export function pauseAt(point: CrashPoint, whose?: readonly string[]): { reached: () => boolean; release: () => void } {
   let reached = false;
   let released = false;

@@ -6,7 +6,10 @@ export interface Settled {
   retried: number;
 }
 
-/** Hands a batch to a consumer and answers how its messages were settled. Every delivery has an id of its own, as copies of one message have on the platform. */
+/**
+ * Hands a batch to a consumer and answers how its messages were settled. Every delivery has an id of its own, as copies of one message
+ * have on the platform.
+ */
 export async function deliverTo(
   consume: (batch: MessageBatch, ctx: ExecutionContext) => Promise<unknown>,
   queue: string,
