@@ -1,4 +1,4 @@
-/** The windows of ARCHITECTURE.md's crash table in which a test can let the code die. */
+/** The windows of docs/crash-windows.md in which a test can let the code die. */
 export type CrashPoint =
   | "A01 before accept commits"
   | "A02 accept committed, not answered"
