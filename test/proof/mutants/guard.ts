@@ -81,6 +81,13 @@ export const GUARD = mutantsOf("guard", {
     // A crash within a few milliseconds of a race that is lost: one random program of some thousands over killed processes comes by it.
     killedBy: "test/engine/parallel.test.ts",
   },
+  "an undo is told a failure of what the run before had built on": {
+    file: "src/engine/guard/history.ts",
+    find: "if (label in left && !failedFor.has(label)) this.#caught.delete(label);",
+    put: "if (label === undefined && failedFor.has(label)) this.#caught.delete(label);",
+    // A run that fails of what had answered before, and is undone: three random programs of eight thousand came by it.
+    killedBy: "test/engine/undo-retried.test.ts",
+  },
   "parallel items keep their large outputs in one place": {
     file: "src/engine/guard/record.ts",
     find: "digest(attempt.key.step, attempt.key.item, attempt.token)",
