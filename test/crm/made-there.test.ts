@@ -187,6 +187,40 @@ it("a look that may not give a record our name holds nobody up, and neither does
   expect((await synced(other)).contacts).toMatchObject({ done: 1, failed: 0 });
 });
 
+it("of two looks at a record that was just made, one whose reading is old, or comes while the other is being written, looks again", async () => {
+  for (const isWritten of [true, false]) {
+    const caller = await callerWith();
+    const [first, second] = people(caller, 2) as [Json, Json];
+    // Two contacts have its address: the record is to become one of theirs, and stay that one's.
+    await bring(caller, [first, { ...second, email: first.email }] as never);
+    const record = await made({ email: first.email, jobtitle: "Pilot" });
+    const notice = { crm_id: record.id, occurred_at: new Date().toISOString(), merged: [] };
+    const look = (over: Cloudflare.Env, event_id = fresh("e")) =>
+      takeChange({ env: over, envelope: { tenant_id: caller.tenantId } as Envelope, instanceId: event_id, notice: { ...notice, event_id } });
+    const write = async (commit: Awaited<ReturnType<typeof look>>) => batch(env.DB, commit.statements ?? []);
+    let other: ReturnType<typeof look> | undefined;
+    const fetch = async (request: Request) => {
+      const answer = await env.EMBEDDED_CRM.fetch(request);
+      if (!other) {
+        other = look(env);
+        const commit = await other;
+        if (isWritten) await write(commit);
+      }
+      return answer;
+    };
+    const late = look({ ...env, EMBEDDED_CRM: { ...env.EMBEDDED_CRM, fetch } } as unknown as Cloudflare.Env);
+    if (!isWritten) {
+      await scheduler.wait(500);
+      await write(await (other as ReturnType<typeof look>));
+    }
+    await write(await late);
+    expect((await caller.get("/v1/contacts")).body.items, String(isWritten)).toHaveLength(2);
+    expect(await linkOf(caller, "c0000"), String(isWritten)).toMatchObject({ state: "linked", crm_id: record.id, error: null });
+    expect([...(await recordsOf(caller)).keys()], String(isWritten)).toEqual(["c0000"]);
+    expect(await linkOf(caller, "c0001"), String(isWritten)).toMatchObject({ crm_id: null });
+  }
+});
+
 it("a record whose name is no contact's id is left", async () => {
   const caller = await callerWith();
   for (const id of ["", "x".repeat(201)]) {

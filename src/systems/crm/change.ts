@@ -22,7 +22,7 @@ import { freeIdFor, idOfMade, ofSameAddress } from "./made-there.ts";
 import { knownAs } from "./prepare.ts";
 import { asPatch, isChange, isTakeable, type Properties, propertyNames, toProperties } from "./properties.ts";
 import { foreign, readRecords } from "./records.ts";
-import { type Busy, beginSend, busyWith, inTurn, letGo, refuseIfChanged, type SendKey } from "./sends.ts";
+import { type Busy, beginSend, busyWith, inTurn, letGo, orLetGo, refuseIfChanged, type SendKey, type SentContact } from "./sends.ts";
 import { settle } from "./settle.ts";
 
 type Notice = (typeof CrmContactChanged)["payload"]["_output"];
@@ -51,10 +51,12 @@ export interface Change {
  * changed again. What was taken is known to be there in the same write, so no sync sends it back; what we wrote ourselves is not new.
  */
 export function takeChange(call: ChangeCall): Promise<Commit<Change>> {
-  return inTurn(async () => {
-    const change = await look(call);
-    return "busyUntil" in change || change.statements ? change : { ...change, statements: letGo(keyOf(call)) };
-  });
+  const turn = () =>
+    inTurn(async () => {
+      const change = await look(call);
+      return "busyUntil" in change || change.statements ? change : { ...change, statements: letGo(keyOf(call)) };
+    });
+  return orLetGo(call.env.DB, keyOf(call), turn);
 }
 
 /** By what a look has contacts on record, while it gives their records our names. */
@@ -63,10 +65,10 @@ function keyOf({ envelope, instanceId }: ChangeCall): SendKey {
 }
 
 /** Links are read before the record is: what a sync writes in between is seen when this is written, and refuses it. */
-async function look(call: ChangeCall, named: readonly string[] = []): Promise<Commit<Change> | Busy> {
+async function look(call: ChangeCall, named: readonly string[] = [], now = call.notice.crm_id): Promise<Commit<Change> | Busy> {
   const { env, envelope, notice } = call;
   const tenantId = envelope.tenant_id;
-  const { linked, account } = await contactsLinkedTo(env, tenantId, [notice.crm_id, ...notice.merged]);
+  const { linked, account } = await contactsLinkedTo(env, tenantId, [notice.crm_id, now, ...notice.merged]);
   const unlessChanged = (seen: readonly Seen[], change: Commit<Change>) => fenced(keyOf(call), account, seen, change);
   const ids = [...new Set([...linked.values(), ...named])];
   const busy = ids.length > 0 && (await busyWith(env.DB, tenantId, ids, call.instanceId));
@@ -79,10 +81,11 @@ async function look(call: ChangeCall, named: readonly string[] = []): Promise<Co
   const [read] = answered;
   const found = read && !read.archived ? read : undefined;
   const name = found?.key ? contactOf(tenantId, found.key) : undefined;
-  if (name !== undefined && !ids.includes(name)) return look(call, [name]);
+  if (name !== undefined && !ids.includes(name)) return look(call, [name], found?.crmId);
+  if (found && found.crmId !== now) return look(call, named, found.crmId);
   const own = found && (name ?? idOfMade(env, found.crmId));
   if (own !== undefined && (await forgottenAmong(env, tenantId, [own])).has(own)) return { output: { did: "forgotten", contact_id: null } };
-  const owner = linked.get(notice.crm_id);
+  const owner = linked.get(notice.crm_id) ?? linked.get(now);
   if (found && owner !== undefined && found.key !== contactKey(tenantId, owner))
     return unlessChanged([], isForeign(tenantId, owner, notice.crm_id));
   if (found?.key && name === undefined) return left();
@@ -140,10 +143,8 @@ async function takeFrom(call: ChangeCall, account: Account, self: Candidate, fou
   // A record that was merged, or made by a person, does not bear our name: without it, the next sync would make a second one.
   if (found.key !== key) {
     // From now on it is there under our name, whatever becomes of this look: no push writes to it before its link says so.
-    const contact = { id, version: self.link?.version ?? 0, sent: [{}] };
-    const busy = await beginSend(env.DB, keyOf(call), account, [contact]);
+    const busy = await claim(call, account, found, { id, version: self.link?.version ?? 0, sent: [{}] });
     if (busy) return busy;
-    await nameRecord(call, found.crmId, key);
   }
   const link = await linkTo(call, self, found);
   const known = link?.known ?? {};
@@ -202,8 +203,8 @@ async function create(
   // An attempt before this one may have named it already.
   const contactId = named ?? (await freeIdFor(env, tenantId, found.crmId));
   if (contactId === undefined) return left();
-  if (typeof contactId === "object") return contactId;
-  if (named === undefined) await nameRecord(call, found.crmId, contactKey(tenantId, contactId));
+  const busy = await claim(call, account, found, { id: contactId, sent: [] });
+  if (busy) return busy;
   const all: Properties = Object.fromEntries(
     propertyNames(env).flatMap((name) => {
       const value = found.properties[name] ?? "";
@@ -226,6 +227,22 @@ function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision
     statements: closeLinks(tenantId, "cut", [{ contactId, revision, maybe: link?.maybe ?? [] }]),
     output: { did: "cut", contact_id: contactId },
   };
+}
+
+/**
+ * Gives a record a contact's name, unless it bears that already. Of two looks at one record, the other waits from now on; where it came first and the
+ * record is another contact's by now, this one looks again: what it read is old.
+ */
+async function claim(call: ChangeCall, account: Account, { crmId, key }: CrmFound, contact: SentContact): Promise<Busy | undefined> {
+  const { env, envelope } = call;
+  const tenantId = envelope.tenant_id;
+  const busy = await beginSend(env.DB, keyOf(call), account, [contact, { id: idOfMade(env, crmId), sent: [] }]);
+  if (busy) return busy;
+  const { linked } = await contactsLinkedTo(env, tenantId, [crmId]);
+  if ((linked.get(crmId) ?? contact.id) !== contact.id) return { busyUntil: 0 };
+  const name = contactKey(tenantId, contact.id);
+  if (key !== name) await nameRecord(call, crmId, name);
+  return undefined;
 }
 
 /** Gives a record our name. Errors: as `asStopped` where the CRM refuses it. */

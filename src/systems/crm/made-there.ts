@@ -5,7 +5,6 @@ import type { AccountEnv } from "./account.ts";
 import { type Candidate, candidatesByIds } from "./links.ts";
 import { knownAs, type PushCall } from "./prepare.ts";
 import { readRecords } from "./records.ts";
-import type { Busy } from "./sends.ts";
 
 /** Our contact of the address of a record that was made in the CRM. */
 interface SameAddress {
@@ -48,11 +47,10 @@ export function idOfMade(env: AccountEnv, crmId: string): string {
   return `crm-${crmAccount(env)}-${crmId}`;
 }
 
-/** An id for a contact that was made in the CRM, which no contact has; `Busy` where another look has made it meanwhile. */
-export async function freeIdFor(env: AccountEnv, tenantId: string, crmId: string): Promise<string | Busy | undefined> {
+/** An id for a contact that was made in the CRM, which no contact has. */
+export async function freeIdFor(env: AccountEnv, tenantId: string, crmId: string): Promise<string | undefined> {
   const id = idOfMade(env, crmId);
   const ids = [id, `${id}-2`, `${id}-3`];
   const taken = await candidatesByIds(env.DB, tenantId, ids);
-  if (taken.some(({ link }) => link?.crmId === crmId)) return { busyUntil: 0 };
   return ids.find((one) => !taken.some(({ contact }) => contact.contact_id === one));
 }

@@ -1,4 +1,4 @@
-import { batch, MillraceError, messageOf, now, query, type Statement, sql } from "millrace";
+import { batch, codeOf, MillraceError, messageOf, now, query, type Statement, sql } from "millrace";
 import { type Account, type AccountEnv, isOtherAccount, noteAccount, readOf } from "./account.ts";
 import type { Prepared } from "./prepared.ts";
 import type { Properties } from "./properties.ts";
@@ -6,8 +6,8 @@ import type { Properties } from "./properties.ts";
 /** A contact that is about to be sent. */
 export interface SentContact {
   id: string;
-  /** The version in which its link was read; 0 for none. */
-  version: number;
+  /** The version in which its link was read; 0 for none. Default: whatever it says is right. */
+  version?: number;
   /** What attempts send of it; the newest last. Empty for one that is only looked at, or merged. */
   sent: readonly Properties[];
   /** What is to be done, by a push that does it in steps of their own: with the first of its contacts. */
@@ -153,6 +153,19 @@ export function letGo({ tenantId, sendId }: SendKey): Statement[] {
 /** The same of all that a tenant's pushes have on record. */
 export function letGoOfAll(tenantId: string): Statement[] {
   return release(tenantId, sql`true`);
+}
+
+/** What another attempt cannot cure: the CRM refuses our token, or its account is another. */
+const FINAL: ReadonlySet<string | undefined> = new Set(["not_retryable", "config_invalid"]);
+
+/** Does a push's work. Where it fails for good, nobody waits for its contacts any more. */
+export async function orLetGo<Done>(db: D1Database, key: SendKey, work: () => Promise<Done>): Promise<Done> {
+  try {
+    return await work();
+  } catch (error) {
+    if (FINAL.has(codeOf(error))) await batch(db, letGo(key));
+    throw error;
+  }
 }
 
 function release(tenantId: string, which: Statement): Statement[] {
