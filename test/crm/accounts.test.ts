@@ -190,6 +190,25 @@ it("a chunk whose records are mostly gone does nothing before a person has said 
   expect((await recordsOf(caller)).size).toBe(15);
 });
 
+it("nobody waits for the contacts of such a chunk while a person thinks, also where an attempt before had them on their way", async () => {
+  const { caller, change } = await inStep(30);
+  const { tenantId } = caller;
+  await change({ jobtitle: "Pilot" });
+  const instanceId = crypto.randomUUID().replaceAll("-", "");
+  const call = { env, envelope: { tenant_id: tenantId } as Envelope, instanceId, syncId: instanceId, scope: "changed" } as const;
+  const attempt = () => syncChunk(call, { after: "", waiting: 0, mayCut: false });
+  await theCrm().setFaults([{ match: `${tenantId}/c0000`, status: 503, remaining: 1, afterEffect: true }]);
+  await expect(attempt()).rejects.toThrow();
+  for (const { id } of (await recordsOf(caller)).values()) if (Number(id) % 2 === 0) await theCrm().edit(id, null);
+  const { statements = [], output } = await attempt();
+  expect(output).toMatchObject({ lost: { gone: 15 } });
+  await batch(env.DB, statements);
+  const [kept = ""] = (await recordsOf(caller)).keys();
+  await ended(caller, await command(caller, "contact.sync", { contact_id: kept, occasion: fresh("o") }));
+  // What the attempt sent is ours, and no change of a person's.
+  expect(await linkOf(caller, kept)).toMatchObject({ state: "linked", pending: false, revision: 2 });
+});
+
 it("some that were deleted in the CRM are no reason to ask", async () => {
   const { caller, change } = await inStep(12);
   for (const contact of ["c0000", "c0001", "c0002", "c0003", "c0004"])

@@ -87,3 +87,20 @@ it("a record that is to be merged into that of another contact is a step too", a
   expect([...(await recordsOf(caller)).keys()]).toEqual(["c0001"]);
   expect((await stepsOf(id)).at(-1)).toBe("merge records, round 2");
 });
+
+it("a call that the CRM refuses for good as a whole, such as for our token, lets its contacts go, in a sync of one or of many", async () => {
+  for (const type of ["contact.sync", "contacts.sync"]) {
+    const { caller, change } = await some();
+    await synced(caller);
+    await change({ phone: "1" });
+    await theCrm().setFaults([{ match: `${caller.tenantId}/c0000`, status: 401, remaining: 1 }]);
+    const id = type === "contact.sync" ? await asked(caller) : await command(caller, type, { sync_id: fresh("s") });
+    expect((await reaches(caller, id, "errored")).error, type).toMatchObject({ code: "not_retryable" });
+    await change({ phone: "2" });
+    await reaches(caller, await asked(caller), "complete");
+    expect((await recordsOf(caller)).get("c0000")?.properties, type).toMatchObject({ phone: "2" });
+    expect((await caller.post(`/v1/instances/${id}/retry`, { reason: "mended" })).status).toBe(202);
+    await reaches(caller, id, "complete");
+    expect(await linkOf(caller, "c0000"), type).toMatchObject({ state: "linked", pending: false });
+  }
+});

@@ -7,7 +7,7 @@ import { type Candidate, candidatesAfter, candidatesByIds, closeLinks, noteRefus
 import { changesOf, knownAs } from "./prepare.ts";
 import { push } from "./push.ts";
 import type { Lost, Pushed } from "./pushed.ts";
-import { adoptExpired, type Busy, endSend, inTurn, type SendKey } from "./sends.ts";
+import { adoptExpired, type Busy, endSend, inTurn, letGo, orLetGo, type SendKey } from "./sends.ts";
 import { advanceSync, findSync } from "./sync.ts";
 
 /** The command that works on a sync. */
@@ -105,13 +105,16 @@ async function commitOf(
   // Locally one thread does everything, and chunk upon chunk would leave it no time to answer who asks how far the sync is.
   await scheduler.wait(1);
   const key = `${instanceId}/${placeOf(walk.after)}`;
+  const send = { tenantId, sendId: key };
   const how = { compare: scope === "all", mayCut: walk.mayCut };
-  const pushed = await push({ env, tenantId, key, trace: envelope }, candidates, canonical, how);
+  const pushed = await orLetGo(env.DB, send, () => push({ env, tenantId, key, trace: envelope }, candidates, canonical, how));
   if ("busyUntil" in pushed) return pushed;
   const sync = { tenantId, syncId, scope, instanceId };
   if (pushed.lost) {
     const nothing = { done: 0, skipped: 0, merged: 0, taken: 0, ends: false };
-    return { statements: [advanceSync(sync, nothing)], output: { next: walk.after, waiting: walk.waiting, lost: pushed.lost } };
+    // A person may think for days: nobody waits for what an attempt before this one had on its way.
+    const statements = [...letGo(send), advanceSync(sync, nothing)];
+    return { statements, output: { next: walk.after, waiting: walk.waiting, lost: pushed.lost } };
   }
   const waiting = walk.waiting + (walk.isLast ? 0 : pushed.refused.filter(({ retry }) => retry).length);
   const next = more ? (candidates.at(-1)?.contact.contact_id ?? null) : null;
@@ -122,7 +125,7 @@ async function commitOf(
     : [];
   return {
     statements: [
-      ...writesOf({ tenantId, sendId: key }, pushed),
+      ...writesOf(send, pushed),
       ...forgetFailures(owner, settled),
       ...noteFailures(owner, pushed.refused, walk.isLast),
       advanceSync(sync, {

@@ -12,7 +12,7 @@ import type { Away, Prepared } from "./prepared.ts";
 import type { Pushed } from "./pushed.ts";
 import { isForeign } from "./records.ts";
 import { connect, employerOf, isToSend, type SendCall, sendCompanies, sendContacts } from "./send.ts";
-import { heldPlan, inTurn } from "./sends.ts";
+import { heldPlan, inTurn, orLetGo, type SendKey } from "./sends.ts";
 
 /** Whose contact is brought to the CRM, and by which instance. */
 export interface OneCall {
@@ -42,7 +42,11 @@ export interface Course {
  * nothing, all is done. Asked for by name, a record that was deleted there is made anew. Errors, here and in the steps that follow:
  * `not_retryable` for a contact that is not there or that the CRM refuses, `upstream_refused` when it may be taken later.
  */
-export async function lookAtOne(call: OneCall): Promise<Commit<Course>> {
+export function lookAtOne(call: OneCall): Promise<Commit<Course>> {
+  return orLetGo(call.env.DB, keyOf(call), () => look(call));
+}
+
+async function look(call: OneCall): Promise<Commit<Course>> {
   const { env, envelope, instanceId, contactId } = call;
   const tenantId = envelope.tenant_id;
   const { prepared, into } = await inTurn(async () => {
@@ -121,15 +125,17 @@ function unconnected(plan: Prepared, { contact_id: id, crm_id: crmId }: Course, 
 }
 
 /** Makes one call of a course, whose contacts are still its own, and where it is the last, writes what became of all of them. */
-async function go(call: OneCall, course: Course, make: (by: SendCall, plan: Prepared) => Promise<Course>): Promise<Commit<Course>> {
+function go(call: OneCall, course: Course, make: (by: SendCall, plan: Prepared) => Promise<Course>): Promise<Commit<Course>> {
   const { env, envelope, instanceId } = call;
   const tenantId = envelope.tenant_id;
-  const plan = await heldPlan(env.DB, { tenantId, sendId: instanceId });
-  if (!plan) return { output: { ...course, left: [], again: true } };
-  const made = await make({ upstream: crm(env, tenantId), tenantId, options: { key: instanceId, trace: envelope } }, plan);
-  if (made.again) return { output: { ...made, left: [] } };
-  const next = { ...made, left: course.left.slice(1) };
-  return next.left.length === 0 ? done(call, plan, next) : { output: next };
+  return orLetGo(env.DB, keyOf(call), async () => {
+    const plan = await heldPlan(env.DB, keyOf(call));
+    if (!plan) return { output: { ...course, left: [], again: true } };
+    const made = await make({ upstream: crm(env, tenantId), tenantId, options: { key: instanceId, trace: envelope } }, plan);
+    if (made.again) return { output: { ...made, left: [] } };
+    const next = { ...made, left: course.left.slice(1) };
+    return next.left.length === 0 ? done(call, plan, next) : { output: next };
+  });
 }
 
 /** Merges records where that is to be done, and writes what became of the contact. */
@@ -144,16 +150,21 @@ async function done(call: OneCall, plan: Prepared, course: Course): Promise<Comm
   if (why) return refuse(call, "The CRM did not merge the contact's record", why, pushed);
   const link = pushed.links.find(({ contactId }) => contactId === id);
   return {
-    statements: writesOf({ tenantId, sendId: instanceId }, pushed),
+    statements: writesOf(keyOf(call), pushed),
     emit: link ? [ContactSynced.from({ contact_id: id, crm_id: link.crmId, revision: link.revision })] : [],
     output: { ...course, crm_id: link?.crmId ?? null },
   };
 }
 
 /** Writes what is known and why it goes no further, so that nobody waits for the contact, and fails the step. */
-async function refuse({ env, envelope, instanceId }: OneCall, what: string, why: CrmRefusal, pushed: Pushed): Promise<never> {
-  await batch(env.DB, writesOf({ tenantId: envelope.tenant_id, sendId: instanceId }, pushed));
+async function refuse(call: OneCall, what: string, why: CrmRefusal, pushed: Pushed): Promise<never> {
+  await batch(call.env.DB, writesOf(keyOf(call), pushed));
   throw asStopped(what, why);
+}
+
+/** By what the contact is on record. */
+function keyOf({ envelope, instanceId }: OneCall): SendKey {
+  return { tenantId: envelope.tenant_id, sendId: instanceId };
 }
 
 function hasToMerge({ record }: Away): boolean {
