@@ -132,6 +132,11 @@ it("a record that does not bear our name gives nothing and gets nothing, by a sy
   expect(await contactOf(caller, "c0000")).toEqual(before);
   expect(await linkOf(caller, "c0000")).toMatchObject({ error: { category: "FOREIGN_RECORD" } });
 
+  // Also where only what stays here changed, the record is looked at, and what was said of it stands.
+  await change({ shoe_size: 44 }, 0);
+  expect((await synced(caller)).contacts).toMatchObject({ failed: 1, skipped: 0 });
+  expect(await linkOf(caller, "c0000")).toMatchObject({ error: { category: "FOREIGN_RECORD" } });
+
   await change({ jobtitle: "Pilot" }, 0, 1);
   const sync = await synced(caller);
   expect(sync.contacts).toMatchObject({ done: 1, failed: 1, taken: 0 });
@@ -142,4 +147,19 @@ it("a record that does not bear our name gives nothing and gets nothing, by a sy
 
   await ended(caller, await command(caller, "contact.sync", { contact_id: "c0000", occasion: fresh("o") }));
   expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: (await recordsOf(caller)).get("c0000")?.id, pending: false, error: null });
+});
+
+it("a contact.sync makes a record of the contact's own also where nothing changed here, and whether or not that was listed", async () => {
+  for (const isListed of [true, false]) {
+    const { caller, idOf } = await inStep(1);
+    const before = await contactOf(caller, "c0000");
+    // A person takes our name off it, and its address.
+    await theCrm().edit(idOf("c0000"), { millrace_id: "", email: `other@${caller.tenantId}.example.com` });
+    if (isListed) expect((await synced(caller, "all")).contacts).toMatchObject({ failed: 1 });
+    await ended(caller, await command(caller, "contact.sync", { contact_id: "c0000", occasion: fresh("o") }));
+    const own = (await recordsOf(caller)).get("c0000");
+    expect(own).toMatchObject({ properties: { email: before.email, firstname: "Person" } });
+    expect(own?.id).not.toBe(idOf("c0000"));
+    expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: own?.id, pending: false, error: null });
+  }
 });

@@ -16,6 +16,8 @@ export interface Link {
   maybe: readonly Properties[];
   /** Counts the writes of it. */
   version: number;
+  /** The category of what was last said of it; null for nothing. */
+  error: string | null;
 }
 
 /** A contact with its revision and how it stands in the CRM. */
@@ -32,10 +34,11 @@ interface Joined extends StoredContact {
   known: string | null;
   maybe: string | null;
   version: number | null;
+  error: string | null;
 }
 
 const JOINED = fragment(
-  `c.contact_id, c.email, c.name, c.properties, c.revision, l.crm_id, l.state, l.revision AS synced, l.known, l.maybe, l.version`,
+  `c.contact_id, c.email, c.name, c.properties, c.revision, l.crm_id, l.state, l.revision AS synced, l.known, l.maybe, l.version, l.error->>'category' AS error`,
 );
 const LINK_OF = fragment("LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id");
 
@@ -244,7 +247,7 @@ export function takeOver(tenantId: string, takes: readonly Take[]): Statement[] 
   );
 }
 
-function asCandidate({ crm_id, state, synced, known, maybe, version, revision, ...contact }: Joined): Candidate {
+function asCandidate({ crm_id, state, synced, known, maybe, version, error, revision, ...contact }: Joined): Candidate {
   const link = state && {
     crmId: crm_id,
     state,
@@ -252,6 +255,7 @@ function asCandidate({ crm_id, state, synced, known, maybe, version, revision, .
     known: JSON.parse(known ?? "{}"),
     maybe: JSON.parse(maybe ?? "[]"),
     version: version ?? 0,
+    error,
   };
   return { contact: { ...asContact(contact), revision }, link };
 }

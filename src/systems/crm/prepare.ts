@@ -23,7 +23,7 @@ export interface PushCall {
 export interface Thoroughness {
   /** Also reads records of which nothing changed here. */
   compare?: boolean;
-  /** Makes the record of a contact anew that was deleted in the CRM. */
+  /** Makes the record of a contact anew that was deleted in the CRM, or is not its own: so it reads each. */
   revive?: boolean;
   /** Takes it for right however many records are gone. */
   mayCut?: boolean;
@@ -86,6 +86,8 @@ export async function prepare(
     ...kept.filter(
       (one) =>
         how.compare ||
+        how.revive ||
+        isForeign({ category: one.link?.error ?? null }) ||
         isKept.has(one.contact.contact_id) ||
         before.has(one.contact.contact_id) ||
         Object.keys(changesOf(env, one)).length > 0,

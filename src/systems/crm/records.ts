@@ -83,7 +83,7 @@ export async function readByName(
 
 const FOREIGN = "FOREIGN_RECORD";
 
-export function isForeign({ category }: CrmRefusal): boolean {
+export function isForeign({ category }: { category: string | null }): boolean {
   return category === FOREIGN;
 }
 
