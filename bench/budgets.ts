@@ -4,7 +4,8 @@ import { startEngine } from "../src/cli/local/engine-process.ts";
 import { freePort } from "../src/cli/local/ports.ts";
 import { numberOption, readOptions } from "../src/cli/options.ts";
 
-// npm run bench:budgets: asks in flight over HTTP, for a hot account and quiet ones, one in five a repeat. `-- --json` prints one object last.
+// npm run bench:budgets: asks in flight over HTTP, for a hot account and quiet ones, one in five a repeat. `-- --json` prints one object
+// last.
 
 const USAGE = "Usage: npm run bench:budgets -- [--asks 10000] [--json]. So many asks are made; --json prints one object last.";
 const { values } = readOptions(USAGE, {

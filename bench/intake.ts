@@ -42,7 +42,9 @@ export function batchOf(queue: string, bodies: readonly unknown[], settled: { ac
   } as unknown as MessageBatch;
 }
 
-/** The pattern most people write: for each message ask whether it was processed, work, write that it was, acknowledge. The work is left out. */
+/**
+ * The pattern most people write: for each message ask whether it was processed, work, write that it was, acknowledge. The work is left out.
+ */
 export async function plainIntake(env: EngineEnv, count: number, series: string): Promise<number> {
   const all = messages(count, series);
   const settled = { acked: 0 };

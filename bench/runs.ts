@@ -21,7 +21,10 @@ export async function rawRuns(env: BenchEnv, count: number, series: string): Pro
   return count / ((Date.now() - start) / 1000);
 }
 
-/** The same for the guarded workflow, from the same kind of creation to the moment every instance's row says complete. Acceptance is measured apart. */
+/**
+ * The same for the guarded workflow, from the same kind of creation to the moment every instance's row says complete. Acceptance is
+ * measured apart.
+ */
 export async function guardedRuns(env: BenchEnv, count: number, series: string): Promise<number> {
   const ids = names(count, series);
   const accepted = await Promise.all(

@@ -4,7 +4,7 @@ import { skippedLetterFact } from "./systems/facts/derived/skipped-letter.ts";
 import { confirmFacts } from "./systems/facts/ledger/ledgers.ts";
 
 /**
- * Everything this deployment knows: its consumers, what they start, and what follows from what. A new chain adds its workflow to the consumer
- * of its queue, and its class to worker.ts.
+ * Everything this deployment knows: its consumers, what they start, and what follows from what. A new chain adds its workflow to the
+ * consumer of its queue, and its class to worker.ts.
  */
 export const app: Catalog = catalog({ consumers: Object.values(consumers), onConfirmed: confirmFacts, onSkipped: skippedLetterFact });

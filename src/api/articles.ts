@@ -161,8 +161,8 @@ async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string
 }
 
 /**
- * The article, if it has one of these statuses. Errors: `article_not_found`, and `invalid_transition`: undoing a refusal would change nothing, and
- * retrying it would refuse again.
+ * The article, if it has one of these statuses. Errors: `article_not_found`, and `invalid_transition`: undoing a refusal would change
+ * nothing, and retrying it would refuse again.
  */
 async function ownedAs(env: ApiEnv["Bindings"], caller: Token, id: string, from: readonly string[], to: string): Promise<ArticleRow> {
   const article = await owned(env, caller, id);

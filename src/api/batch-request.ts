@@ -102,7 +102,9 @@ async function readJsonRequest(context: Context<ApiEnv>) {
   return { request: { operation, dataset, batchId, format, formulas }, file, uploaded: false };
 }
 
-/** What is asked for with its id: its own, or the `Idempotency-Key`. Errors: `invalid_payload` for a key that is no such id, or another one. */
+/**
+ * What is asked for with its id: its own, or the `Idempotency-Key`. Errors: `invalid_payload` for a key that is no such id, or another one.
+ */
 function named({ req }: Context<ApiEnv>, asked: Record<string, unknown>): Record<string, unknown> {
   const key = idempotencyKey(req.header("idempotency-key"));
   if (key === undefined) return asked;

@@ -26,7 +26,10 @@ export interface Usage {
   readonly flags?: readonly string[];
 }
 
-/** The arguments that stand beside a command's options. Errors: a `Misuse` for an option it does not have: nobody should believe that it was heard. */
+/**
+ * The arguments that stand beside a command's options. Errors: a `Misuse` for an option it does not have: nobody should believe that it was
+ * heard.
+ */
 export function besideOptions(args: readonly string[], { text, values, flags = [] }: Usage): string[] {
   const beside: string[] = [];
   for (let at = 0; at < args.length; at++) {
@@ -43,7 +46,10 @@ export function besideOptions(args: readonly string[], { text, values, flags = [
 const INTERRUPTED = 130;
 const SIGNALS = ["SIGINT", "SIGTERM", "SIGHUP"] as const;
 
-/** Runs a command to its exit code: 0, 1 with a sentence, 2 with one of how it is used, or 130 when a signal ended it. Whatever it started, its `finally` must end. */
+/**
+ * Runs a command to its exit code: 0, 1 with a sentence, 2 with one of how it is used, or 130 when a signal ended it. Whatever it started,
+ * its `finally` must end.
+ */
 export async function runCommand(command: (call: Call) => Promise<number>): Promise<void> {
   // What an engine keeps is its owner's: payloads, hashes of tokens, logs.
   process.umask(0o077);

@@ -8,7 +8,10 @@ export function wantsHelp(args: readonly string[]): boolean {
   return args.includes("--help") || args.includes("-h");
 }
 
-/** What a script was given, by Node's `parseArgs`. With `--help` it says how it is used, and ends; so it does, with exit code 2, with what it does not take. */
+/**
+ * What a script was given, by Node's `parseArgs`. With `--help` it says how it is used, and ends; so it does, with exit code 2, with what
+ * it does not take.
+ */
 export function readOptions<const Config extends ParseArgsConfig>(usage: string, config: Config) {
   if (wantsHelp(process.argv.slice(2))) {
     console.log(usage);

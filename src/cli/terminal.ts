@@ -7,7 +7,10 @@ export function paint(style: Style, text: string): string {
   return styleText(style, text, { stream: process.stdout });
 }
 
-/** A text that others have written, as one line that a terminal can do nothing with but show it: no sequences, line breaks or turned directions. */
+/**
+ * A text that others have written, as one line that a terminal can do nothing with but show it: no sequences, line breaks or turned
+ * directions.
+ */
 export function oneLine(text: string): string {
   return stripVTControlCharacters(text).replace(UNSEEN, " ").trim();
 }

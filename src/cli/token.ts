@@ -14,7 +14,10 @@ const STATE = process.env.MILLRACE_STATE ?? join(FOLDER, "state");
 
 type Row = Record<string, string | number | null>;
 
-/** `npm run token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine. What is to be kept goes to stdout. */
+/**
+ * `npm run token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine. What
+ * is to be kept goes to stdout.
+ */
 async function token({ args }: Call): Promise<number> {
   if (wantsHelp(args)) {
     process.stdout.write(`${USAGE}\n`);

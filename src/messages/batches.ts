@@ -16,7 +16,10 @@ export const BatchExport = defineCommand({ type: "batch.export", payload: z.obje
 /** Hold the rows of a file against ours. */
 export const BatchReconcile = defineCommand({ type: "batch.reconcile", payload: z.object(job), key, subject: key, queue: batch, door });
 
-/** Make again what is made of ledgers: the projection of facts, or what is derived from them. `request` names the occasion: the same one is the same rebuild. */
+/**
+ * Make again what is made of ledgers: the projection of facts, or what is derived from them. `request` names the occasion: the same one is
+ * the same rebuild.
+ */
 export const ProjectionRebuild = defineCommand({
   type: "projection.rebuild",
   payload: z.object({ projection: z.enum(["facts", "derived"]), request: z.string().min(1).max(100) }),

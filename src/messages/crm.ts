@@ -59,8 +59,8 @@ export const CrmAdoptAccount = defineCommand({
 });
 
 /**
- * Forget a person: what identifies them leaves every place that it is kept in. Its route writes down who is meant, because a command stays longer
- * than that may; here they are a pseudonym already. `request` names the occasion: under another one it is looked for once more.
+ * Forget a person: what identifies them leaves every place that it is kept in. Its route writes down who is meant, because a command stays
+ * longer than that may; here they are a pseudonym already. `request` names the occasion: under another one it is looked for once more.
  */
 export const ContactForget = defineCommand({
   type: "contact.forget",

@@ -161,7 +161,10 @@ export function keptByMillrace(path: string): MillraceError {
   return invalidFact([{ path, message: `must be a ledger of yours: Millrace keeps ${kept} itself` }]);
 }
 
-/** Reads a fact that somebody states. Errors: `invalid_payload` with the issues, also for one that no message could carry; for an unknown type, with the types there are and the nearest. */
+/**
+ * Reads a fact that somebody states. Errors: `invalid_payload` with the issues, also for one that no message could carry; for an unknown
+ * type, with the types there are and the nearest.
+ */
 export function readFact(value: unknown, path = "fact", { nul = true } = {}): StatedFact {
   // What could not be read as JSON of ours is its own error already.
   if (value instanceof MillraceError) throw value;

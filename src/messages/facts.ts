@@ -31,7 +31,10 @@ export const PayoutFact = factOf("payout");
 export const ContactMergedFact = factOf("contact_merged");
 export const ReconciliationFact = factOf("reconciliation");
 
-/** A step has seen something that is a fact: append it to its ledger. Emitted with the step's outcome in one atomic write, it is appended if and only if that outcome was recorded. */
+/**
+ * A step has seen something that is a fact: append it to its ledger. Emitted with the step's outcome in one atomic write, it is appended if
+ * and only if that outcome was recorded.
+ */
 export const FactObserved = defineEvent({
   type: "fact.observed",
   payload: statedFactSchema,

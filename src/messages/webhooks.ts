@@ -3,8 +3,8 @@ import * as z from "zod";
 import { brandEvents, webhooks } from "./queues.ts";
 
 /**
- * Deliver one fact, or a test, to one endpoint. The body is computed once, and is the same at every attempt. A redelivery names the delivery
- * that it repeats, whose command has the body, and a key of its own.
+ * Deliver one fact, or a test, to one endpoint. The body is computed once, and is the same at every attempt. A redelivery names the
+ * delivery that it repeats, whose command has the body, and a key of its own.
  */
 export const WebhookDeliver = defineCommand({
   type: "webhook.deliver",
@@ -29,7 +29,10 @@ export const WebhookDeliver = defineCommand({
 
 export type WebhookDelivery = z.infer<typeof WebhookDeliver.payload>;
 
-/** An endpoint was changed and is on, or was deleted, or some of its deliveries are not to be made: those that were put off while it was off look again. */
+/**
+ * An endpoint was changed and is on, or was deleted, or some of its deliveries are not to be made: those that were put off while it was off
+ * look again.
+ */
 export const WebhookSwitched = defineEvent({
   type: "webhook.switched",
   payload: z.object({ endpoint_id: z.string().min(1).max(64), version: z.int().min(1) }),

@@ -48,7 +48,10 @@ export function messagesOf({ system, prompt }: TextRequest): { role: "system" | 
   return system === undefined ? [user] : [{ role: "system", content: system }, user];
 }
 
-/** Something that is no answer, from a server that says it was one. Whether it was paid for, nobody can say. `asked` is the model that was asked. */
+/**
+ * Something that is no answer, from a server that says it was one. Whether it was paid for, nobody can say. `asked` is the model that was
+ * asked.
+ */
 export function unreadable(asked: string): TextAnswer {
   const usage = { input: null, output: null, cached: null, reasoning: null };
   return { text: "", ending: "unreadable", refusal: null, finish: null, id: null, model: asked, usage };

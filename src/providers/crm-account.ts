@@ -4,7 +4,10 @@ import { PORTAL_ID } from "./credentials.ts";
 /** What a deployment says about whose the CRM's account is. */
 export interface CrmAccountVars {
   CRM_URL?: string;
-  /** The tenants whose contacts the account holds, separated by commas. A real account needs it; the embedded CRM is every tenant's by default. */
+  /**
+   * The tenants whose contacts the account holds, separated by commas. A real account needs it; the embedded CRM is every tenant's by
+   * default.
+   */
   CRM_TENANTS?: string;
   /** The account's id, which its notices name. Of the embedded CRM, each id is an account of its own; it has one by default. */
   CRM_ACCOUNT?: string;
@@ -28,7 +31,10 @@ export function crmAccount(vars: CrmAccountVars): string {
   throw new MillraceError("config_invalid", "CRM_ACCOUNT is not set. Set it to the id of the CRM's account (HubSpot shows it as Hub ID).");
 }
 
-/** What the links of contacts are noted under: an account of the embedded CRM is none of the real one's, whatever its id. Errors: `config_invalid`. */
+/**
+ * What the links of contacts are noted under: an account of the embedded CRM is none of the real one's, whatever its id. Errors:
+ * `config_invalid`.
+ */
 export function linkAccount(vars: CrmAccountVars): string {
   return isEmbedded(vars) ? `embedded/${crmAccount(vars)}` : crmAccount(vars);
 }

@@ -62,15 +62,15 @@ export const CRM_BATCH = 100;
  */
 export interface Crm {
   /**
-   * Creates or updates records by our name for them. Answers each one's outcome, in their order: some may fail while others are taken. `asRead`
-   * is asked before a call of it that comes late: records that it does not name are not sent any more, and are to be tried again.
+   * Creates or updates records by our name for them. Answers each one's outcome, in their order: some may fail while others are taken.
+   * `asRead` is asked before a call of it that comes late: records that it does not name are not sent any more, and are to be tried again.
    */
   upsert(object: CrmObject, records: readonly CrmRecord[], options: CallOptions, asRead?: CrmAsRead): Promise<CrmOutcome[]>;
   /** Connects contacts with companies, both by the CRM's ids, a contact with one company. One that is connected already stays so. */
   associate(pairs: readonly { contact: string; company: string }[], options: CallOptions): Promise<CrmRefusals>;
   /**
-   * Contacts by the CRM's ids (default), or by our names for them, with these properties (default: the usual ones). One that was merged answers
-   * under its result's id.
+   * Contacts by the CRM's ids (default), or by our names for them, with these properties (default: the usual ones). One that was merged
+   * answers under its result's id.
    */
   read(ids: readonly string[], options: CallOptions, properties?: readonly string[], by?: CrmReadBy): Promise<CrmReading>;
   /** Gives contacts that were made in the CRM our names, by the CRM's ids. */

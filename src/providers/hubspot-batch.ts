@@ -31,7 +31,8 @@ export const MAX_CALLS = 40;
  * Upserts a batch and tells its records apart. HubSpot answers most faults record by record, but refuses a whole batch for some
  * (a property that does not exist, one key twice, a value it checks up front): then the batch is cut, first between the records that
  * HubSpot's words point at and the others, otherwise in halves, until those at fault stand alone. Nothing is blamed on a guess: only a
- * record that was refused alone, or named by HubSpot, is final. A search that takes long looks whether those that are left are as they were read.
+ * record that was refused alone, or named by HubSpot, is final. A search that takes long looks whether those that are left are as they were
+ * read.
  */
 export async function upsertBatch(
   counterpart: Counterpart,

@@ -12,8 +12,8 @@ interface OfContact {
 
 /**
  * Sends a batch that bears repetition and tells apart whom the CRM refuses: a contact that a fault of the answer names, or that was refused
- * alone. A fault that names nobody, and the refusal of a whole batch, cut it in halves. A call that fails for another reason is thrown if it
- * is the first; later, those that are left have its reason.
+ * alone. A fault that names nobody, and the refusal of a whole batch, cut it in halves. A call that fails for another reason is thrown if
+ * it is the first; later, those that are left have its reason.
  */
 export async function inHalves<Item extends OfContact>(
   counterpart: Counterpart,

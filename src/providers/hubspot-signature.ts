@@ -42,7 +42,8 @@ export interface CrmSecretVars {
 
 /**
  * The secret that the CRM's messages are signed with: CRM_WEBHOOK_SECRET. For the embedded CRM it may be left unset and is derived from
- * the deployment's own key, which nobody can guess. Errors: `config_invalid` when there is nothing to derive it from, or the CRM is a real one.
+ * the deployment's own key, which nobody can guess. Errors: `config_invalid` when there is nothing to derive it from, or the CRM is a real
+ * one.
  */
 export function crmWebhookSecret(env: CrmSecretVars): string {
   if (env.CRM_WEBHOOK_SECRET) return env.CRM_WEBHOOK_SECRET;

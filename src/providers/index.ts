@@ -111,7 +111,10 @@ export function pages(env: ProvidersEnv): Pages {
   return httpPages(connect(env, "pages", "PAGES_URL", "PAGES_TOKEN"), pageStore(env, provider));
 }
 
-/** The name of a page store: `embedded`, or its kind, host and path. The scheme says nothing of which one it is, and a password is nobody's business. */
+/**
+ * The name of a page store: `embedded`, or its kind, host and path. The scheme says nothing of which one it is, and a password is nobody's
+ * business.
+ */
 function pageStore(env: ProvidersEnv, kind: string): string {
   const url = realUrl(env.PAGES_URL);
   if (url === undefined) return "embedded";
@@ -119,7 +122,9 @@ function pageStore(env: ProvidersEnv, kind: string): string {
   return `${kind} ${host}${pathname.replace(/\/+$/, "")}`;
 }
 
-/** Where a page is going to be read. Undefined where the store makes the addresses and says them only afterwards: any but the embedded one. */
+/**
+ * Where a page is going to be read. Undefined where the store makes the addresses and says them only afterwards: any but the embedded one.
+ */
 export function pageAddress(env: ProvidersEnv, path: string): string | undefined {
   return realUrl(env.PAGES_URL) ? undefined : publicUrl(env, `pages/${path}`);
 }
@@ -133,7 +138,10 @@ export function social(env: ProvidersEnv): Social {
 /** A call of 100 records may take this long to reach the CRM. It costs a sixth of the burst: 100 in 12 seconds instead of 10. */
 const CRM_MARGIN_MS = 2_000;
 
-/** A tenant's customers: HubSpot, or the embedded CRM, which speaks the same. All callers share its limit. @throws `config_invalid`, also for a tenant whose CRM it is not */
+/**
+ * A tenant's customers: HubSpot, or the embedded CRM, which speaks the same. All callers share its limit. @throws `config_invalid`, also
+ * for a tenant whose CRM it is not
+ */
 export function crm(env: ProvidersEnv, tenantId: string): Crm {
   assertHasCrm(env, tenantId);
   const { RATE_LIMIT } = env;

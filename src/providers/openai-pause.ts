@@ -2,7 +2,8 @@ import { MAX_RETRY_AFTER_MS, retryAfterMs } from "./refusal.ts";
 
 /**
  * Milliseconds that an answer asks us to wait: `retry-after-ms`, which OpenAI's own clients prefer, then `retry-after`, then the
- * longest reset of a limit that is used up (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). Undefined when it asks nothing.
+ * longest reset of a limit that is used up (`x-ratelimit-remaining-tokens: 0`, `x-ratelimit-reset-tokens: 6m0s`). Undefined when it asks
+ * nothing.
  */
 export function askedPauseMs(headers: Headers): number | undefined {
   const exact = headers.get("retry-after-ms");

@@ -8,7 +8,10 @@ import { callUpstream, jsonOf, type Upstream } from "./upstream.ts";
 
 /** How a server is told that the answer shall be JSON. */
 export const JSON_FORMATS = ["json_schema", "json_object", "none"] as const;
-/** The field that says how many tokens an answer may have: OpenAI's own, which reasoning models need, or the older one that many other servers know alone. */
+/**
+ * The field that says how many tokens an answer may have: OpenAI's own, which reasoning models need, or the older one that many other
+ * servers know alone.
+ */
 export const LIMIT_FIELDS = ["max_completion_tokens", "max_tokens"] as const;
 
 /** What servers that speak chat completions differ in. */

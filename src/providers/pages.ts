@@ -27,7 +27,9 @@ export interface PublishedPage {
 export interface Pages {
   /** Which store this is: its kind and its address. A page can be taken down only where it was put up. */
   readonly store: string;
-  /** True when `put` may simply be repeated (`natural`). Otherwise a repeat would make a second page, and `find` is asked first (`lookup`). */
+  /**
+   * True when `put` may simply be repeated (`natural`). Otherwise a repeat would make a second page, and `find` is asked first (`lookup`).
+   */
   readonly repeatable: boolean;
   /** Creates or replaces a page. */
   put(page: Page, options: CallOptions): Promise<PublishedPage>;
@@ -39,7 +41,10 @@ export interface Pages {
 
 const Published = z.object({ url: z.url(), etag: z.string().min(1) });
 
-/** A page store over HTTP: `PUT /pages/{path}` of `text/html`, answered by `{ url, etag }`; `GET` of the same says it again; `DELETE` takes it down. */
+/**
+ * A page store over HTTP: `PUT /pages/{path}` of `text/html`, answered by `{ url, etag }`; `GET` of the same says it again; `DELETE` takes
+ * it down.
+ */
 export function httpPages(upstream: Upstream, store: string): Pages {
   const ask = <T>(method: "GET" | "PUT" | "DELETE", path: string, answer: z.ZodType<T>, options: CallOptions, html?: string) =>
     callUpstream(

@@ -18,7 +18,8 @@ export interface Search {
 
 const RESULT_COUNT = 5;
 
-// What has arrived is paid for: a field that is missing or odd costs that field, one without an address that can be linked the result, never the search.
+// What has arrived is paid for: a field that is missing or odd costs that field, one without an address that can be linked the result,
+// never the search.
 const Result = z.object({
   title: z.string().catch(""),
   url: z.url({ protocol: /^https?$/ }),

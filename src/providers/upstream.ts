@@ -35,7 +35,8 @@ const CALL_TIMEOUT_MS = 60_000;
  * Calls an upstream once and reads its answer.
  *
  * @throws `retry_after`, `not_retryable`, `upstream_refused` when the upstream says it did nothing (see `refusal.ts`);
- * `in_progress` when it is still at work on our key, `unavailable` when nobody can say: a network failure, a 5xx, a timeout, or an answer that does not fit `schema`.
+ * `in_progress` when it is still at work on our key, `unavailable` when nobody can say: a network failure, a 5xx, a timeout, or an answer
+ * that does not fit `schema`.
  */
 export async function callUpstream<T>(upstream: Upstream, call: UpstreamCall, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
   const answer = await exchange(upstream, call, options);

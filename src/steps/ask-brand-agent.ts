@@ -12,7 +12,10 @@ async function lookAtBrand(env: Env, tenantId: string, brand: string): Promise<T
   return truthOf(env.DB, tenantId, brand, beliefs);
 }
 
-/** The same for a brand that is known. Errors: `not_retryable` for one that nobody has set anything for, that never decided and has no article: a slip of the pen. */
+/**
+ * The same for a brand that is known. Errors: `not_retryable` for one that nobody has set anything for, that never decided and has no
+ * article: a slip of the pen.
+ */
 export async function lookAtKnownBrand(env: Env, tenantId: string, brand: string): Promise<Truth> {
   const [known, truth] = await Promise.all([findBrand(env.DB, tenantId, brand), lookAtBrand(env, tenantId, brand)]);
   if (known || truth.articles.length > 0) return truth;
@@ -34,7 +37,10 @@ async function askAgent<Answer>(
   throw new MillraceError("invariant", `The agent of ${of.brand} did not decide after it was told what there is.`);
 }
 
-/** Has the brand's agent decide a cycle. It remembers cycles: asked again, it answers the same. Errors: `not_retryable` for a brand that is one more than a tenant may have. */
+/**
+ * Has the brand's agent decide a cycle. It remembers cycles: asked again, it answers the same. Errors: `not_retryable` for a brand that is
+ * one more than a tenant may have.
+ */
 export const decideCycle = defineStep({
   effect: "natural",
   async run({ input: cycle, env }: EffectCall<Cycle>): Promise<PlannedKeyword[]> {
@@ -50,7 +56,10 @@ export const admitKeyword = defineStep({
   run: ({ input: asked, env }: EffectCall<AskedKeyword>): Promise<Decided> => askAgent(env, asked, (agent) => agent.admit(asked)),
 });
 
-/** Tells the brand's agent what D1 really has, and answers what it had believed otherwise. It remembers audits: told again, it answers the same. */
+/**
+ * Tells the brand's agent what D1 really has, and answers what it had believed otherwise. It remembers audits: told again, it answers the
+ * same.
+ */
 export const tellAgent = defineStep({
   effect: "natural",
   run: ({

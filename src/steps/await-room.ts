@@ -6,8 +6,8 @@ import type { Refused, Spender } from "./ceiling.ts";
 const DAYS = 30;
 
 /**
- * Makes a paid call once its accounts have room for it: refused, it waits until a limit is set. `nth` tells calls of one run apart; `call` is given
- * a key of its own each time. What is refused after 30 days is its failure, which a person retries.
+ * Makes a paid call once its accounts have room for it: refused, it waits until a limit is set. `nth` tells calls of one run apart; `call`
+ * is given a key of its own each time. What is refused after 30 days is its failure, which a person retries.
  */
 export async function onceAffordable<Paid extends object>(
   step: Steps,

@@ -29,8 +29,8 @@ export interface Refused {
 }
 
 /**
- * May a call be paid for? If so its price is held in each account that has a limit, under the call's own key: asked again, nothing more is held. A call
- * that fails leaves its hold to expire, within a day. Errors: `config_invalid` for a price that is none.
+ * May a call be paid for? If so its price is held in each account that has a limit, under the call's own key: asked again, nothing more is
+ * held. A call that fails leaves its hold to expire, within a day. Errors: `config_invalid` for a price that is none.
  */
 export async function maySpend(env: Env & Pick<ProvidersEnv, Priced>, kind: Priced, by: Spender, key: string): Promise<Spent | Refused> {
   const amount_cents = priceOf(env, kind);

@@ -10,8 +10,8 @@ interface Input {
 }
 
 /**
- * Erases a person's records in the CRM for good. A record that does not bear our name is somebody else's by now, and is left. Answers how many
- * went, and how many were left.
+ * Erases a person's records in the CRM for good. A record that does not bear our name is somebody else's by now, and is left. Answers how
+ * many went, and how many were left.
  */
 export const eraseRecords = defineStep({
   effect: "natural",

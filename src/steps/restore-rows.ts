@@ -23,7 +23,10 @@ export interface Stretch {
   next: LedgerPlace | null;
 }
 
-/** Puts what the tenant's next ledgers keep into the projection, in place, and deletes what none of them has. Done twice, it changes nothing more. */
+/**
+ * Puts what the tenant's next ledgers keep into the projection, in place, and deletes what none of them has. Done twice, it changes nothing
+ * more.
+ */
 export const restoreLedgers = defineStep({
   effect: "natural",
   timeout: "5 minutes",

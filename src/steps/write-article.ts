@@ -10,8 +10,8 @@ import { maySpend, type Refused, type Spender, type Spent } from "./ceiling.ts";
 export type Written = ({ article: WrittenArticle } | { bad: BadAnswer; problem: string }) & { paid: Paid; spent: Spent };
 
 /**
- * Has a model write an article, if that may be paid for. An answer that cannot be used is an outcome like any other: it was paid for, and is recorded. The
- * upstream remembers the key (AI Gateway and the embedded writer do), so an answer that was lost is not paid for again.
+ * Has a model write an article, if that may be paid for. An answer that cannot be used is an outcome like any other: it was paid for, and
+ * is recorded. The upstream remembers the key (AI Gateway and the embedded writer do), so an answer that was lost is not paid for again.
  */
 export const writeArticle = defineStep({
   effect: "keyed",

@@ -10,8 +10,9 @@ const STRETCH_MS = 15_000;
 const MAX_STRETCHES = 5000;
 
 /**
- * Deletes a tenant: its tokens and schedules first, so that nobody says anything new, then what runs, then its objects, rows and files. Pass after pass, until one
- * that came a while after the last finds nothing. What stays is this instance, for its 30 days, and the audit's row. Of two, the older goes on.
+ * Deletes a tenant: its tokens and schedules first, so that nobody says anything new, then what runs, then its objects, rows and files.
+ * Pass after pass, until one that came a while after the last finds nothing. What stays is this instance, for its 30 days, and the audit's
+ * row. Of two, the older goes on.
  */
 export const deleteTenant = defineWorkflow({
   name: "delete-tenant",

@@ -3,7 +3,10 @@ import { BatchExport } from "../messages/batches.ts";
 import { exportPage, type Page } from "../systems/batches/export.ts";
 import { chunkCount } from "../systems/batches/limits.ts";
 
-/** Writes a dataset's rows into a file, page by page. Each page is a part of the result, committed with the key behind which the next one begins. */
+/**
+ * Writes a dataset's rows into a file, page by page. Each page is a part of the result, committed with the key behind which the next one
+ * begins.
+ */
 export const exportRows = defineWorkflow({
   name: "export-rows",
   on: BatchExport,

@@ -20,9 +20,10 @@ const MAX_STRETCHES = 5000;
 const PATIENCE: StepOptions = { retries: { limit: 8, delay: "10 seconds", backoff: "exponential" }, timeout: "2 minutes" };
 
 /**
- * Forgets a person: first out of all that works with contacts, then in the CRM, then everywhere else, pass after pass, until one finds nothing more
- * and nothing is under way that could say the name again. Its steps answer numbers: they are kept too. Behind the last pause, a search that finds something
- * under way fails, and is made again when it is retried. Asked for again under another request, the newest command goes on and the others end.
+ * Forgets a person: first out of all that works with contacts, then in the CRM, then everywhere else, pass after pass, until one finds
+ * nothing more and nothing is under way that could say the name again. Its steps answer numbers: they are kept too. Behind the last pause,
+ * a search that finds something under way fails, and is made again when it is retried. Asked for again under another request, the newest
+ * command goes on and the others end.
  */
 export const forgetContact = defineWorkflow({
   name: "forget-contact",

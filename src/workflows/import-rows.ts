@@ -5,7 +5,10 @@ import { importChunk } from "../systems/batches/import.ts";
 import { chunkCount } from "../systems/batches/limits.ts";
 import type { Place } from "../systems/batches/rows.ts";
 
-/** Takes a file's rows in, chunk by chunk. A chunk is one write, named by its place in the file: no row is taken in twice, wherever the run dies. */
+/**
+ * Takes a file's rows in, chunk by chunk. A chunk is one write, named by its place in the file: no row is taken in twice, wherever the run
+ * dies.
+ */
 export const importRows = defineWorkflow({
   name: "import-rows",
   on: BatchImport,

@@ -134,7 +134,9 @@ function tokenWith(scopes: Scope[]): Promise<Caller> {
   return caller;
 }
 
-/** Says a message by a door with every token, and expects what its definition says; `own` is the scope that it needs itself, if any will do. */
+/**
+ * Says a message by a door with every token, and expects what its definition says; `own` is the scope that it needs itself, if any will do.
+ */
 async function expectDoor({ scope, ask }: Outer, definition: MessageDefinition, own: string | null): Promise<void> {
   for (const scopes of TOKENS) {
     const caller = await tokenWith(scopes);

@@ -22,7 +22,10 @@ export interface OtherTenant {
   readonly secret: string;
 }
 
-/** Makes one: a brand with research and a page, contacts in the CRM, an endpoint with a delivery, a ledger, a budget with a hold, a merge, a batch, a sync. */
+/**
+ * Makes one: a brand with research and a page, contacts in the CRM, an endpoint with a delivery, a ledger, a budget with a hold, a merge, a
+ * batch, a sync.
+ */
 export async function otherTenant(): Promise<OtherTenant> {
   const caller = await callerWith();
   const { tenantId } = caller;

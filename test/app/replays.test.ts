@@ -44,7 +44,9 @@ async function nothingSent({ tenantId }: Caller): Promise<void> {
 /** Messages that only the deployment's own code says: no token corrects one. */
 const isClosed = ({ door }: MessageDefinition) => door?.scope === null;
 
-/** Expects that a message is let through as what it is, or that nobody may correct it; what is wrong with its payload is found behind that. */
+/**
+ * Expects that a message is let through as what it is, or that nobody may correct it; what is wrong with its payload is found behind that.
+ */
 function expectRead(answer: Parameters<typeof expectProblem>[0], definition: MessageDefinition): void {
   if (isClosed(definition)) expectProblem(answer, 403, "forbidden");
   else expectProblem(answer, 422, "invalid_payload");

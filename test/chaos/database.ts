@@ -9,7 +9,9 @@ const KEPT_IN = "state/v3/d1/miniflare-D1DatabaseObject";
 /** How long it waits for its turn, where the engine writes at the same moment. */
 const TURN_MS = 200;
 
-/** The engine's database as the file that it is: read while the engine works, and while nobody is there; locked as another process would. */
+/**
+ * The engine's database as the file that it is: read while the engine works, and while nobody is there; locked as another process would.
+ */
 export class Database {
   readonly #reader: DatabaseSync;
   readonly #locker: DatabaseSync;

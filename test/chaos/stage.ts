@@ -32,7 +32,10 @@ const given = (answer: Answer): Taken | Error => ("gave" in answer ? (answer.gav
 /** Thrown where nobody knows whether a request was heard. */
 class Unanswered extends Error {}
 
-/** An engine in a process of its own, which may die at any moment: asked over HTTP, again until it answers. Its database is read as the file it is. */
+/**
+ * An engine in a process of its own, which may die at any moment: asked over HTTP, again until it answers. Its database is read as the file
+ * it is.
+ */
 export function remoteStage(remote: Remote): Stage {
   const { database, upstreamUrl } = remote;
 

@@ -4,7 +4,10 @@ import { type Choose, Stage } from "./interleaved.ts";
 
 declare const MILLRACE_FULL_SIZE: boolean;
 
-/** Orders that are tried of each story; in full size as many as so many seconds have room for. There is no last one: who waits for another may look any number of times. */
+/**
+ * Orders that are tried of each story; in full size as many as so many seconds have room for. There is no last one: who waits for another
+ * may look any number of times.
+ */
 const SAMPLE = { orders: 8, seconds: 60 };
 
 /** Plays a story in many orders, each by chance, and says how many different ones there were. */

@@ -123,8 +123,8 @@ export class Stage {
   }
 
   /**
-   * Lets everybody work, one gate at a time, in the order that `choose` says; the one of `dies` never comes past that gate of its. Answers what
-   * happened, for people.
+   * Lets everybody work, one gate at a time, in the order that `choose` says; the one of `dies` never comes past that gate of its. Answers
+   * what happened, for people.
    */
   async play(actors: Readonly<Record<string, Actor>>, choose: Choose, dies?: { actor: string; gate: number }): Promise<string[]> {
     const waiting = new Map<string, Waiting>();

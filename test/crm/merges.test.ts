@@ -87,7 +87,9 @@ it("a merge that a person made in the CRM becomes a fact here, however often we 
   expect((await recordsOf(caller)).get("c0001")).toMatchObject({ id: result });
 });
 
-/** A tenant whose first contact has a record that an upsert made whose answer was lost, and nobody knows of; and the attempts of that push. */
+/**
+ * A tenant whose first contact has a record that an upsert made whose answer was lost, and nobody knows of; and the attempts of that push.
+ */
 async function madeAndLost() {
   const caller = await callerWith();
   const { tenantId } = caller;

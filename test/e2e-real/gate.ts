@@ -12,7 +12,10 @@ export interface Gate {
   close(): void;
 }
 
-/** Stands between the engine and a server, lets everything through as it is, and says when a write passes. What it is told to wait for, it waits for. */
+/**
+ * Stands between the engine and a server, lets everything through as it is, and says when a write passes. What it is told to wait for, it
+ * waits for.
+ */
 export async function openGate(
   target: string,
   isWrite: (request: IncomingMessage) => boolean,

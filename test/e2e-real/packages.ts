@@ -11,7 +11,10 @@ const PACKAGES = {
 
 type Package = keyof typeof PACKAGES;
 
-/** The folder of an installed package; undefined where it is not installed. Looked for from this checkout up, and in the `node_modules` folders that `E2E_PACKAGES` names. */
+/**
+ * The folder of an installed package; undefined where it is not installed. Looked for from this checkout up, and in the `node_modules`
+ * folders that `E2E_PACKAGES` names.
+ */
 export function folderOf(name: Package): string | undefined {
   const named = (process.env.E2E_PACKAGES ?? "").split(delimiter).filter(Boolean);
   const above = createRequire(import.meta.url).resolve.paths(name) ?? [];

@@ -54,7 +54,10 @@ export async function errorOf(id: string): Promise<{ code?: string; step?: strin
   return row?.error ? JSON.parse(row.error) : null;
 }
 
-/** A run of two branches: one that is parked, and one that fails once the other is, until it is mended. Answers when the run has ended of that. */
+/**
+ * A run of two branches: one that is parked, and one that fails once the other is, until it is mended. Answers when the run has ended of
+ * that.
+ */
 export async function parkedBesideFailure(
   park: (step: Steps, name: string) => Promise<unknown>,
   isParked: (instanceId: string) => Promise<boolean>,

@@ -35,7 +35,10 @@ async function rowsRead(list: () => Promise<unknown>): Promise<number> {
   return read;
 }
 
-/** Gives a tenant the instances numbered from one number to another, each with an entry, a letter and a question. Of a thousand, two stopped or wait; the rest is over. */
+/**
+ * Gives a tenant the instances numbered from one number to another, each with an entry, a letter and a question. Of a thousand, two stopped
+ * or wait; the rest is over.
+ */
 async function fill(tenantId: string, like: string, from: number, to: number): Promise<void> {
   const numbers = `WITH RECURSIVE n(i) AS (SELECT ${from} UNION ALL SELECT i + 1 FROM n WHERE i < ${to})`;
   const id = "substr(hex(?1) || printf('%032d', i), -32)";

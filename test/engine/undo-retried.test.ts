@@ -32,7 +32,10 @@ function booking(world: string[], upstream: { away: boolean; found: boolean }) {
   });
 }
 
-/** Sends outcomes that the database refuses to the recorder of an instance, all at once. What each is told is told to a step that has ended by then. */
+/**
+ * Sends outcomes that the database refuses to the recorder of an instance, all at once. What each is told is told to a step that has ended
+ * by then.
+ */
 function refuseRecords(instanceId: string, many: number): void {
   const statements = [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, NULL, ${instanceId})`];
   for (let index = 0; index < many; index++) {

@@ -33,7 +33,10 @@ async function open(count: number, workflow: string, like: string): Promise<void
   );
 }
 
-/** What an operator was promised of each of them. Due in the future, it waits for `keeperRound`: the keeper's own alarm may ring at any time. */
+/**
+ * What an operator was promised of each of them. Due in the future, it waits for `keeperRound`: the keeper's own alarm may ring at any
+ * time.
+ */
 async function promised(workflow: string, dueAt = 1): Promise<void> {
   onTestFinished(async () => void (await run("DELETE FROM actions WHERE reason = ?1", workflow)));
   await run(

@@ -47,8 +47,8 @@ it("a wait that fails of anything else is none of that: the run ends with the tr
 
 declare const MILLRACE_FULL_SIZE: boolean;
 
-// MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/wait-timeout.test.ts: a local pause takes most of a minute. What decides is in
-// wait-times.test.ts: the platform says that a wait is over, and the row says how much of it is left.
+// MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/wait-timeout.test.ts: a local pause takes most of a minute. What
+// decides is in wait-times.test.ts: the platform says that a wait is over, and the row says how much of it is left.
 it.runIf(MILLRACE_FULL_SIZE)("a run that the platform pauses while it waits is told no time-out: resumed, it takes its event", async () => {
   let heard = "";
   const { instanceId, name } = await runLab(async ({ step, payload }) => {

@@ -17,7 +17,9 @@ export interface Ended {
 /** The line with which vitest reports a file, and those in which the proof says what it tried. */
 const FILE_LINE = /^ ([✓❯×↓] .*\.test\.ts |proof: )/;
 
-/** Runs a job to its end. The line of each file is shown at once, everything else is held back until it is known whether anybody needs it. */
+/**
+ * Runs a job to its end. The line of each file is shown at once, everything else is held back until it is known whether anybody needs it.
+ */
 export function runJob(job: Job, { seed, times }: { seed: number; times: string }): Promise<Ended> {
   const began = Date.now();
   const held: string[] = [];

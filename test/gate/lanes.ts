@@ -18,7 +18,10 @@ const tests = (project: string, workers: number, ...more: string[]): Job => ({
 /** The longest file by far: begun last, it would run alone at the end. */
 const WALK = "test/docs/static/write-a-chain.test.ts";
 
-/** What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors, where what waits fills what computes. */
+/**
+ * What runs beside what: the jobs of a lane one after another, the lanes at once. Balanced for two processors, where what waits fills what
+ * computes.
+ */
 export const LANES: readonly (readonly Job[])[] = [
   [tests("app", 3)],
   [tests("node", 2, "--exclude", WALK)],

@@ -2,7 +2,10 @@ import { once } from "node:events";
 import { Worker } from "node:worker_threads";
 import { expect, it } from "vitest";
 
-/** What one body of 4 MB may take of the 128 MB that all requests of an isolate have; twice as much, where every item of a long list is wrong. */
+/**
+ * What one body of 4 MB may take of the 128 MB that all requests of an isolate have; twice as much, where every item of a long list is
+ * wrong.
+ */
 const ENOUGH_MB = 32;
 const BYTES = 4 * 1024 * 1024;
 

@@ -85,7 +85,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "systems/webhooks",
     "systems/batches",
   ],
-  // The ports reach the embedded programs by a binding. The programs sign and count by the very rules that their ports expect of the real ones.
+  // The ports reach the embedded programs by a binding. The programs sign and count by the very rules that their ports expect of the real
+  // ones.
   providers: ["engine"],
   embedded: ["engine", "providers"],
   steps: ["engine", "messages", "providers", ...SYSTEMS],
@@ -96,7 +97,10 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   cli: [],
 };
 
-/** Files that a room may import from where it may not import otherwise: what the command line writes into a database itself is as the engine writes it. */
+/**
+ * Files that a room may import from where it may not import otherwise: what the command line writes into a database itself is as the engine
+ * writes it.
+ */
 const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
   cli: ["engine/contract/sql.ts", "engine/store/tokens.ts", "engine/store/actions.ts"],
 };

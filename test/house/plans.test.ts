@@ -6,7 +6,10 @@ import { readSql, type Written } from "./read-sql.ts";
 
 const ROOT = join(import.meta.dirname, "../..");
 
-/** Statements that scan or sort more than one instance's rows, and why that does not grow with the years. Everything else reads what it answers from an index. */
+/**
+ * Statements that scan or sort more than one instance's rows, and why that does not grow with the years. Everything else reads what it
+ * answers from an index.
+ */
 const READS_ALL: Record<string, string> = {
   "store/actions.ts removeActions": "The audit, once a day: an index would be a written row for each.",
   "store/tokens.ts removeExpired": "Tokens, once a day: an index would be a written row for each.",

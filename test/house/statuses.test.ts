@@ -13,7 +13,9 @@ import * as wait from "../../src/engine/store/instances/wait.ts";
 const ROOT = resolve(import.meta.dirname, "../..");
 const STORE = join(ROOT, "src/engine/store");
 
-/** What a CHECK of an applied migration names and no statement writes: a CHECK changes only with its table, which may hold a million rows. */
+/**
+ * What a CHECK of an applied migration names and no statement writes: a CHECK changes only with its table, which may hold a million rows.
+ */
 const NEVER_WRITTEN: Record<string, readonly string[]> = { "instances.status": ["paused"] };
 
 const db = new DatabaseSync(":memory:");

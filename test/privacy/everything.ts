@@ -21,7 +21,9 @@ export interface Kept {
   text: string;
 }
 
-/** Everything that is kept: each row of each table, each object of each bucket with its name, and the whole storage of each Durable Object. */
+/**
+ * Everything that is kept: each row of each table, each object of each bucket with its name, and the whole storage of each Durable Object.
+ */
 export async function everything(): Promise<Kept[]> {
   return (await Promise.all([ofDatabase(), ofBucket("PAYLOADS"), ofBucket("PAGES"), ...OBJECTS.map(ofObjects)])).flat();
 }

@@ -7,7 +7,9 @@ import { bring } from "../crm/crm.ts";
 import { everything } from "./everything.ts";
 import { unhurried } from "./unhurried.ts";
 
-/** What stays of a deleted tenant: the audit's row and the command that did it; and what is not the deployment's: its upstreams' programs. */
+/**
+ * What stays of a deleted tenant: the audit's row and the command that did it; and what is not the deployment's: its upstreams' programs.
+ */
 const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table actions", "table instances"];
 
 it("a tenant who is deleted leaves nothing in tables, buckets and objects but the proof; another one's stays as it was", {

@@ -7,9 +7,9 @@ declare module "vitest" {
   }
   interface ProvidedContext {
     /**
-     * What the proof was asked for: see vitest.config.ts. So many runs are on trial at a time; it ends with so many finds; a run has so long to converge; the clock of the Workers
-     * is wrong by so much, that of the database is not;
-     * `without`: cases whose JSON has this in it are left out.
+     * What the proof was asked for: see vitest.config.ts. So many runs are on trial at a time; it ends with so many finds; a run has so
+     * long to converge; the clock of the Workers is wrong by so much, that of the database is not; `without`: cases whose JSON has this in
+     * it are left out.
      */
     proof: {
       seed: number;

@@ -1,16 +1,16 @@
 // Data alone: what may fail of the calls that the engine makes. What lets them fail is in faults.ts.
 
 /**
- * Where the engine leaves its own code for something that may fail by itself. `instance`: the platform is asked of a run; `order`: it is told
- * something for one, or to restart or end it; `object`: one that events are told to.
+ * Where the engine leaves its own code for something that may fail by itself. `instance`: the platform is asked of a run; `order`: it is
+ * told something for one, or to restart or end it; `object`: one that events are told to.
  */
 export const BOUNDARIES = ["database", "recorder", "queue", "create", "instance", "order", "bucket", "object"] as const;
 export type Boundary = (typeof BOUNDARIES)[number];
 
 /**
  * How a call fails: `before` it had its effect, or `after` it (reported as failed all the same); `twice`: it has its effect two times, and
- * only the second is answered; `late`: after two seconds; `refused`: for overload, before it had its effect; `stale`: it is answered when the
- * step's time and the lease of what it began are over.
+ * only the second is answered; `late`: after two seconds; `refused`: for overload, before it had its effect; `stale`: it is answered when
+ * the step's time and the lease of what it began are over.
  */
 export const WAYS = ["before", "after", "twice", "late", "refused", "stale"] as const;
 

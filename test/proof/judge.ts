@@ -35,7 +35,9 @@ async function applied({ rows }: Stage, verb: "undo" | "retry_anyway", id: strin
 /** How often a run was undone, or is being undone. */
 export const undosOf = (stage: Stage, id: string): Promise<number> => applied(stage, "undo", id);
 
-/** How a run stands on the platform, and what it has answered. It is asked once more where it does not answer: that says nothing of the run. */
+/**
+ * How a run stands on the platform, and what it has answered. It is asked once more where it does not answer: that says nothing of the run.
+ */
 export const platformOf = (stage: Stage, id: string): Promise<Standing> =>
   stage
     .platform(id)

@@ -40,7 +40,10 @@ export function effectsOf(program: Program, at = ROOT): Effect[] {
   ];
 }
 
-/** What must have happened when the code came to its end on the way that it says. `dies`: its process may have died in the midst of an attempt. */
+/**
+ * What must have happened when the code came to its end on the way that it says. `dies`: its process may have died in the midst of an
+ * attempt.
+ */
 export function expectationOf(program: Program, trace: Trace, dies = false): Expectation {
   return new Model(trace, dies).of(program);
 }

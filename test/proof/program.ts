@@ -24,8 +24,8 @@ export interface Act {
 }
 
 /**
- * A commit, or a read. It fails once and is tried again; or `for good`: until an operator retries; or `later`: not in the first run, but in the
- * one after that.
+ * A commit, or a read. It fails once and is tried again; or `for good`: until an operator retries; or `later`: not in the first run, but in
+ * the one after that.
  */
 export interface Own {
   do: "commit" | "read";
@@ -36,9 +36,9 @@ export interface Own {
 }
 
 /**
- * A wait for what the outside says. Who waits briefly may be told too late. `reminded`: the first wait is in vain, and a second one for the same
- * hears it; a `pair` of waits for the same hear an event each, out of one delivery. `shared`: it waits for the same as all others that are shared:
- * as many events come as there are of them, and each hears one of its own.
+ * A wait for what the outside says. Who waits briefly may be told too late. `reminded`: the first wait is in vain, and a second one for the
+ * same hears it; a `pair` of waits for the same hear an event each, out of one delivery. `shared`: it waits for the same as all others that
+ * are shared: as many events come as there are of them, and each hears one of its own.
  */
 export interface Wait {
   do: "wait";

@@ -27,8 +27,8 @@ export interface World {
   /** All messages come again after each end; with `skipped`, after a person has skipped their letters. */
   late?: "late" | "skipped" | undefined;
   /**
-   * What operators ask for at any moment; mostly it is refused. `nth`: the recorded step to start from; `restart`: the platform begins the run
-   * again, wherever it stands.
+   * What operators ask for at any moment; mostly it is refused. `nth`: the recorded step to start from; `restart`: the platform begins the
+   * run again, wherever it stands.
    */
   clicks: { verb: "retry" | "retry from" | "undo" | "restart"; afterMs: number; nth: number }[];
   /** In the end it is long ago, and removed; then all messages come again, and the client asks again. */

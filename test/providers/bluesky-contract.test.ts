@@ -17,7 +17,9 @@ interface Exchange {
   output: unknown;
 }
 
-/** Our adapter on the embedded server under a name of its own, where no session is known yet, and every request and answer between the two. */
+/**
+ * Our adapter on the embedded server under a name of its own, where no session is known yet, and every request and answer between the two.
+ */
 function overheard() {
   const exchanges: Exchange[] = [];
   const upstream = {

@@ -64,7 +64,10 @@ export async function crmEdit(id: string | null, properties: Record<string, stri
 /** Where the embedded CRM tells what changed while no test listens: somebody takes it. */
 const NOBODY = `${provided("receiverUrl")}/hook/nobody`;
 
-/** Where the embedded CRM tells what changed until the test is over; null for where the configuration says. What was to be told before is told first. */
+/**
+ * Where the embedded CRM tells what changed until the test is over; null for where the configuration says. What was to be told before is
+ * told first.
+ */
 export async function crmTells(url: string | null): Promise<void> {
   onTestFinished(() => setCrmTarget(NOBODY));
   await until(
@@ -84,7 +87,10 @@ async function setCrmTarget(url: string | null): Promise<void> {
   if (!answer.ok) throw new Error(await answer.text());
 }
 
-/** As if all that the embedded CRM was asked had been longer ago than its limits look back; what it was asked after a call (by its id) it forgets. */
+/**
+ * As if all that the embedded CRM was asked had been longer ago than its limits look back; what it was asked after a call (by its id) it
+ * forgets.
+ */
 export async function crmRests(forgetAfter = Number.MAX_SAFE_INTEGER): Promise<void> {
   await runInDurableObject(crmStoreOf(env), (_, { storage }) => {
     storage.sql.exec("DELETE FROM calls WHERE id > ?", forgetAfter);

@@ -6,7 +6,10 @@ import { startDue } from "../../src/engine/schedules/due.ts";
 import { type Caller, callerWith, expectProblem, type Json, research } from "../api/client.ts";
 import { dueSince, HOUR_MS, instancesOf, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
-/** The engine's bindings, where something happens just before the nth batch that names this schedule. The keeper's look names none, and its write is the first. */
+/**
+ * The engine's bindings, where something happens just before the nth batch that names this schedule. The keeper's look names none, and its
+ * write is the first.
+ */
 function meanwhile(nth: number, name: string, happens: () => Promise<unknown>) {
   const naming = new WeakSet<D1PreparedStatement>();
   let asked = 0;

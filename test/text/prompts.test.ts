@@ -9,7 +9,10 @@ import { asked, begunWith } from "./writing.ts";
 
 const files = import.meta.glob<string>("../../src/systems/content/prompts/*.md", { query: "?raw", import: "default", eager: true });
 
-/** What every released prompt says, by its SHA-256. A line is added when a file is, and never changed: an article names the file it was written from. */
+/**
+ * What every released prompt says, by its SHA-256. A line is added when a file is, and never changed: an article names the file it was
+ * written from.
+ */
 const RELEASED = {
   "article.v1.md": "7046c96b1d27e5c44cbf6c6c98bfcbd43f2326132c1377b98a44ea05ccc304a8",
   "article.v2.md": "b3734f9b043154d7db1796715cf0f38bd28d42312f743e196a97da7d0cc0bd1b",

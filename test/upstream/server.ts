@@ -17,7 +17,11 @@ export interface LedgerEntry {
 /** How the upstream treats the next requests about a subject. */
 export interface Behaviour {
   subject: string;
-  /** `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after `delayMs`; `busy` does it and answers that it is still at work; `late` does it and answers after `delayMs`; `garble` does it and answers half of its answer; `cut` does it and ends the connection in the midst of its answer; `flood` does it and answers 10 MB. */
+  /**
+   * `refuse` does nothing and answers `status`; `drop` does it and never answers; `fail` does it and answers `status`; `slow` does it after
+   * `delayMs`; `busy` does it and answers that it is still at work; `late` does it and answers after `delayMs`; `garble` does it and
+   * answers half of its answer; `cut` does it and ends the connection in the midst of its answer; `flood` does it and answers 10 MB.
+   */
   mode: "refuse" | "drop" | "fail" | "slow" | "busy" | "late" | "garble" | "cut" | "flood";
   status?: number;
   retryAfter?: number;

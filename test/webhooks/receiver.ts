@@ -22,7 +22,10 @@ export interface Received {
   answered: number | string;
 }
 
-/** How the next requests to a hook are treated. `drop` takes it and hangs up; `hang` never answers; `flood` answers 5 MB; `endless` never stops. */
+/**
+ * How the next requests to a hook are treated. `drop` takes it and hangs up; `hang` never answers; `flood` answers 5 MB; `endless` never
+ * stops.
+ */
 export interface Treatment {
   status?: number;
   headers?: Record<string, string>;
@@ -53,7 +56,8 @@ const ledger: Received[] = [];
 const hooks = new Map<string, Hook>();
 const dns = new Map<string, Records>();
 
-// A connection that closes as the next request goes out looks like a lost network. Who hangs up halfway ends that request, not this process.
+// A connection that closes as the next request goes out looks like a lost network. Who hangs up halfway ends that request, not this
+// process.
 createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request, response).catch(() => response.destroy())).listen(
   0,
   "127.0.0.1",

@@ -52,7 +52,8 @@ interface Answer {
 
 const sites = new Map<string, Site>();
 
-// A connection that closes as the next request goes out looks like a lost network. Who hangs up halfway ends that request, not this process.
+// A connection that closes as the next request goes out looks like a lost network. Who hangs up halfway ends that request, not this
+// process.
 createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request, response).catch(() => response.destroy())).listen(
   0,
   "127.0.0.1",

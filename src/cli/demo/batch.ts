@@ -58,7 +58,10 @@ async function tell(stage: Stage): Promise<void> {
   }
 }
 
-/** Follows the batch to its end and kills the engine on the way. Its rate is that of the time in which it moved, not of the time it lay dead. */
+/**
+ * Follows the batch to its end and kills the engine on the way. Its rate is that of the time in which it moved, not of the time it lay
+ * dead.
+ */
 async function watchAndKill(stage: Stage, expected: number, look: () => Promise<Batch>): Promise<{ batch: Batch; rate: number }> {
   const deadline = Date.now() + WITHIN_MS;
   let kills = 0;

@@ -33,7 +33,10 @@ async function copyNewDatabase(folder: string, config: string): Promise<void> {
   renameSync(copy, join(folder, "state"));
 }
 
-/** All migrations in one batch: `migrations apply` starts a runtime for each file. It finds them in its own list afterwards, and goes on from there. */
+/**
+ * All migrations in one batch: `migrations apply` starts a runtime for each file. It finds them in its own list afterwards, and goes on
+ * from there.
+ */
 async function makeDatabase(folder: string, config: string): Promise<void> {
   const file = join(folder, "new-database.sql");
   // As wrangler makes it.
@@ -55,7 +58,9 @@ function isUpToDate(state: string): boolean {
   return readdirSync(MIGRATIONS).every((name) => names.has(name));
 }
 
-/** Uses a state's only database, and closes it; waits for a moment where a running engine writes. Errors: a `Refusal` if the state has none. */
+/**
+ * Uses a state's only database, and closes it; waits for a moment where a running engine writes. Errors: a `Refusal` if the state has none.
+ */
 export function useDatabase<T>(state: string, use: (database: DatabaseSync) => T): T {
   const folder = join(state, KEPT_IN);
   const files = existsSync(folder) ? readdirSync(folder).filter((name) => /^[0-9a-f]+\.sqlite$/.test(name)) : [];

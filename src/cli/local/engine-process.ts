@@ -19,7 +19,10 @@ export interface EngineOptions {
   /** The file with the secrets, in the format of `.dev.vars`. */
   secrets: string;
   vars?: Record<string, string>;
-  /** Default: `wrangler.jsonc` of this checkout. It binds its database, with this checkout's migrations, as `DB`, and its Worker answers `GET /healthz`. */
+  /**
+   * Default: `wrangler.jsonc` of this checkout. It binds its database, with this checkout's migrations, as `DB`, and its Worker answers
+   * `GET /healthz`.
+   */
   config?: string;
   /**
    * The Worker as somebody has bundled it, and its configuration: it is loaded anew whenever that file changes. Default: the sources of
@@ -47,7 +50,10 @@ export class NotStarted extends Refusal {
   }
 }
 
-/** Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do; `NotStarted` when the runtime did not come up. */
+/**
+ * Starts an engine and waits until it answers. Errors: a `Refusal`, whose sentence says what to do; `NotStarted` when the runtime did not
+ * come up.
+ */
 export async function startEngine(options: EngineOptions): Promise<Engine> {
   const {
     folder,

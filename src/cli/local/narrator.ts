@@ -9,8 +9,9 @@ const PATIENCE_MS = 1500;
 const REMEMBERED = 500;
 
 /**
- * Tells people what a Worker's log says. The runtime calls every error "Uncaught" that leaves a step's or a run's code, though that is how the platform
- * is told of it. Where the engine has said the same with its instance and step, nobody needs it twice; whatever else is uncaught is told.
+ * Tells people what a Worker's log says. The runtime calls every error "Uncaught" that leaves a step's or a run's code, though that is how
+ * the platform is told of it. Where the engine has said the same with its instance and step, nobody needs it twice; whatever else is
+ * uncaught is told.
  */
 export function narrator(at: { url: string; tokenFile: string }, tell: (sentence: string) => void): (line: string) => void {
   const told: string[] = [];
@@ -72,7 +73,9 @@ interface Told extends LogLine {
   approval_id?: string;
 }
 
-/** True where everything is a name that stands in a command: a line that only looks like the engine's must not bring a command of its own. */
+/**
+ * True where everything is a name that stands in a command: a line that only looks like the engine's must not bring a command of its own.
+ */
 function isNamed({ instance_id, event_type, approval_id, error }: Told): boolean {
   const names = [instance_id, event_type, approval_id].filter((name) => name !== undefined);
   return names.every((name) => /^[\w.-]+$/.test(name)) && (error === undefined || typeof error === "string");

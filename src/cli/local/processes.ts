@@ -19,7 +19,10 @@ export function groupOf(leader: number): Process[] {
     .map(([, pid, , , command = ""]) => ({ pid: Number(pid), command }));
 }
 
-/** When a process started, which tells it from a later one under the same id; undefined when it is gone, also where nobody has collected its end. */
+/**
+ * When a process started, which tells it from a later one under the same id; undefined when it is gone, also where nobody has collected its
+ * end.
+ */
 export function startOf(pid: number): string | undefined {
   try {
     const said = execFileSync("ps", ["-o", "stat=,lstart=", "-p", String(pid)], { encoding: "utf8", stdio: ["ignore", "pipe", "ignore"] });
@@ -30,7 +33,10 @@ export function startOf(pid: number): string | undefined {
   }
 }
 
-/** Whether a process lives. It costs next to nothing, where `startOf` starts a program; a later process under the same id counts as the same. */
+/**
+ * Whether a process lives. It costs next to nothing, where `startOf` starts a program; a later process under the same id counts as the
+ * same.
+ */
 export function isAlive(pid: number): boolean {
   try {
     return process.kill(pid, 0);

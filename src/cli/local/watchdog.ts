@@ -7,7 +7,9 @@ const PATIENCE_MS = { first: 30_000, most: 240_000 };
 /** An answer this soon comes from a machine that is itself again. */
 const PROMPT_MS = 3000;
 
-/** Asks an engine whether it is well. After one that did not answer, it waits twice as long for the next, until that has answered promptly. */
+/**
+ * Asks an engine whether it is well. After one that did not answer, it waits twice as long for the next, until that has answered promptly.
+ */
 export class Watchdog {
   readonly #askEveryMs: number;
   readonly #patience: { first: number; most: number };

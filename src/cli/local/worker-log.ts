@@ -46,7 +46,9 @@ const FOLLOWS = /has no such named entrypoint|The Workers runtime failed to star
 /** One line of the Worker's own, said as JSON. */
 export type LogLine = Record<string, unknown> & { log: string };
 
-/** What the Worker said in a line, without the mark that wrangler gives to warnings and errors; undefined where it is none of the Worker's. */
+/**
+ * What the Worker said in a line, without the mark that wrangler gives to warnings and errors; undefined where it is none of the Worker's.
+ */
 export function eventIn(line: string): LogLine | undefined {
   const said = /^(?:\S \[(?:WARNING|ERROR)\] )?(\{"log":.*)$/.exec(oneLine(line))?.[1];
   try {

@@ -11,7 +11,9 @@ export function requireInstalled(): void {
   if (!existsSync(WRANGLER)) throw new Refusal("The packages are not installed. Run `npm install` once, then this again.");
 }
 
-/** Wrangler by itself: it asks nobody, reports nothing, opens no second door, and shares no registry with another wrangler of this machine. */
+/**
+ * Wrangler by itself: it asks nobody, reports nothing, opens no second door, and shares no registry with another wrangler of this machine.
+ */
 export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
   const settings = {
     CI: "1",
@@ -42,7 +44,9 @@ export function lastError(output: string): string {
   return errorIn(output) ?? linesOf(output).at(-1) ?? "wrangler said nothing";
 }
 
-/** What the Worker threw as it was loaded, or else the last line that is an error: wrangler's, or a program's that died. Undefined for none. */
+/**
+ * What the Worker threw as it was loaded, or else the last line that is an error: wrangler's, or a program's that died. Undefined for none.
+ */
 export function errorIn(output: string): string | undefined {
   const lines = linesOf(output);
   const errors = lines.map(errorOf).filter((error) => error !== undefined);
@@ -51,7 +55,9 @@ export function errorIn(output: string): string | undefined {
   return error?.replace(LOADING, "");
 }
 
-/** What wrangler calls an error, without its mark; undefined for other lines, also for those of requests that have the mark in their path. */
+/**
+ * What wrangler calls an error, without its mark; undefined for other lines, also for those of requests that have the mark in their path.
+ */
 export function errorOf(line: string): string | undefined {
   return /^\S \[ERROR\]\s*(.*)$/.exec(oneLine(line))?.[1];
 }

@@ -11,7 +11,10 @@ export interface Mistake {
   readonly stops: boolean;
 }
 
-/** Everything that the sources and `wrangler.jsonc` do not say of one another. `set` are the variables that are set beside the configuration. */
+/**
+ * Everything that the sources and `wrangler.jsonc` do not say of one another. `set` are the variables that are set beside the
+ * configuration.
+ */
 export function mistakesIn(config: Config, known: Known, sources: readonly Source[], set: readonly string[]): Mistake[] {
   return [
     ...classes(config, known, sources).map((says) => ({ says, stops: true })),

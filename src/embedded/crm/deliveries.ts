@@ -44,7 +44,8 @@ export class Deliveries {
   }
 
   /**
-   * Sends what is due, some messages in their order. Events that were not answered with 2xx come again; after the last attempt they are dropped.
+   * Sends what is due, some messages in their order. Events that were not answered with 2xx come again; after the last attempt they are
+   * dropped.
    */
   async sendDue(target: Target): Promise<void> {
     for (let sent = 0; sent < MESSAGES_AT_ONCE && (await this.#sendSome(target)); sent++);

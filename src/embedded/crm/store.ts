@@ -124,7 +124,10 @@ export class EmbeddedCrmStore extends DurableObject<CrmVars> {
     return rows.map(({ contact, company }) => ({ contact: String(contact), company: String(company) }));
   }
 
-  /** What a person does in the CRM's own pages: makes a contact (no id), changes one, or removes it (no properties). Answers undefined for one that is not there, and why if it is refused. */
+  /**
+   * What a person does in the CRM's own pages: makes a contact (no id), changes one, or removes it (no properties). Answers undefined for
+   * one that is not there, and why if it is refused.
+   */
   async edit(id: string | null, properties: Record<string, string> | null): Promise<ShownRecord | string | undefined> {
     try {
       const row = id === null ? undefined : this.#records.find("contacts", id);

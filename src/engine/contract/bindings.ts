@@ -7,12 +7,15 @@ export interface EngineEnv {
   /** Large payloads and outputs. */
   PAYLOADS: R2Bucket;
   RECORDER: DurableObjectNamespace;
-  /** How many recorders share the instances among them, 1 to 256; default 8. May change at any time. */
+  /** How many recorders share the instances among them, 1 to 256; default 2. May change at any time. */
   RECORDER_SHARDS?: string | number;
   KEEPER: DurableObjectNamespace;
   /** Secret from which upstream idempotency keys are derived. Never change it while instances are open. */
   MILLRACE_KEY: string;
-  /** "true" where people write code, as `npm start` and tests set it: what is only suspected of a workflow's code is said in the log. Default: unset. */
+  /**
+   * "true" where people write code, as `npm start` and tests set it: what is only suspected of a workflow's code is said in the log.
+   * Default: unset.
+   */
   MILLRACE_DEVELOPMENT?: string;
 }
 

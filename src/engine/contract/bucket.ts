@@ -5,7 +5,10 @@ import { within } from "./within.ts";
 /** What does not answer for so long is given up, and its message or step tried again. */
 const CALL_LIMIT_MS = 10_000;
 
-/** R2 has single failures ("We encountered an internal error. Please try again."): both calls may be repeated, because an object's name is made from what it holds. */
+/**
+ * R2 has single failures ("We encountered an internal error. Please try again."): both calls may be repeated, because an object's name is
+ * made from what it holds.
+ */
 const BLIP = { retries: 4, minTimeout: 40, maxTimeout: 600, randomize: true };
 
 /** Stores JSON text under a name, repeating over blips. Errors: `unavailable` when R2 goes on failing; a repeat of the call is safe. */
@@ -13,13 +16,16 @@ export function putJson(bucket: R2Bucket, path: string, text: string): Promise<u
   return steadily(`write ${path}`, () => bucket.put(path, text, { httpMetadata: { contentType: "application/json" } }));
 }
 
-/** Largest object that is read, in bytes: what is let in and put out has no more. It is parsed in memory that a whole isolate shares (128 MB). */
+/**
+ * Largest object that is read, in bytes: what is let in and put out has no more. It is parsed in memory that a whole isolate shares (128
+ * MB).
+ */
 const MAX_BYTES = 4 * 1024 * 1024;
 
 /**
- * The value that is stored under a name, repeating over blips; undefined when there is none, or no such name could be. Errors: `invalid_payload`
- * when it is not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 goes on failing, or does not answer; and what `check` throws, which
- * sees the text before a value is made of it.
+ * The value that is stored under a name, repeating over blips; undefined when there is none, or no such name could be. Errors:
+ * `invalid_payload` when it is not JSON, `payload_too_large` above 4 MiB, `unavailable` when R2 goes on failing, or does not answer; and
+ * what `check` throws, which sees the text before a value is made of it.
  */
 export async function getJson(bucket: R2Bucket, path: string, check?: (text: string) => void): Promise<unknown> {
   const text = await steadily(`read ${path}`, () => textAt(bucket, path));

@@ -17,7 +17,10 @@ export function durationMs(duration: Duration): number {
   );
 }
 
-/** Exponential back-off with jitter: `min(initial × 2^(attempt-1), max)`, then up to 10% more so that retries do not march in step. `attempt` is 1-based. */
+/**
+ * Exponential back-off with jitter: `min(initial × 2^(attempt-1), max)`, then up to 10% more so that retries do not march in step.
+ * `attempt` is 1-based.
+ */
 export function backoffMs(attempt: number, initialMs: number, maxMs: number, random: () => number = Math.random): number {
   const base = Math.min(initialMs * 2 ** (attempt - 1), maxMs);
   return Math.round(base * (1 + 0.1 * random()));

@@ -50,7 +50,10 @@ export const envelopeSchema = z
     acceptance: z.string().max(64).optional(),
     /** Set on an event whose sender keeps it in storage of its own until it hears that it arrived: the engine's outbox has no row of it. */
     outbox: z.literal("sender").optional(),
-    /** The engine's own mark on a message that an operator put back on its queue: the action that did. It tells it from older copies of itself. */
+    /**
+     * The engine's own mark on a message that an operator put back on its queue: the action that did. It tells it from older copies of
+     * itself.
+     */
     replay: z.string().max(64).optional(),
     traceparent: z.string().regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent"),
     tracestate: z.string().max(512).optional(),
@@ -74,7 +77,10 @@ export function parseEnvelope(value: unknown): Envelope {
 
 const MAX_ISSUE_CHARACTERS = 300;
 
-/** Zod's issues as ours: a dotted path for each wrong field, and a sentence that says what to do. The first 50, and no text longer than 300 characters. */
+/**
+ * Zod's issues as ours: a dotted path for each wrong field, and a sentence that says what to do. The first 50, and no text longer than 300
+ * characters.
+ */
 export function issuesOf(error: z.core.$ZodError, prefix: string[] = []): Issue[] {
   return bounded(flattened(error, prefix, () => []));
 }

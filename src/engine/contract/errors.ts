@@ -89,7 +89,10 @@ export class MillraceError extends Error {
   }
 }
 
-/** The upstream asked us to come back later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`. The effect did not happen. */
+/**
+ * The upstream asked us to come back later (429, 503 with `Retry-After`). The step's next attempt waits `delayMs`. The effect did not
+ * happen.
+ */
 export function retryAfter(delayMs: number, message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("retry_after", message, { delayMs, upstreamStatus });
 }
@@ -102,7 +105,10 @@ export function inProgress(delayMs: number, message: string, upstreamStatus?: nu
   return new MillraceError("in_progress", message, { delayMs, upstreamStatus });
 }
 
-/** The upstream answered that it did nothing (most 4xx). Retried by the step's policy; a `once` effect may run again, because nothing happened. */
+/**
+ * The upstream answered that it did nothing (most 4xx). Retried by the step's policy; a `once` effect may run again, because nothing
+ * happened.
+ */
 export function upstreamRefused(message: string, upstreamStatus?: number): MillraceError {
   return new MillraceError("upstream_refused", message, { upstreamStatus });
 }
@@ -145,7 +151,10 @@ export function readable(thrown: unknown): unknown {
 
 const MAX_ERROR_CHARACTERS = 100_000;
 
-/** True for errors of ours that another attempt cannot cure, also after they crossed an RPC boundary: by their code, or as they say themselves. */
+/**
+ * True for errors of ours that another attempt cannot cure, also after they crossed an RPC boundary: by their code, or as they say
+ * themselves.
+ */
 export function isTerminal(error: unknown): boolean {
   const code = codeOf(error);
   return code !== undefined && (TERMINAL.has(code) || saysTerminal(error));
@@ -172,7 +181,9 @@ function detailOf(error: unknown): ErrorDetail | undefined {
   }
 }
 
-/** The message of anything thrown. It never throws itself: an object without a prototype has no text, and code of users may throw that too. */
+/**
+ * The message of anything thrown. It never throws itself: an object without a prototype has no text, and code of users may throw that too.
+ */
 export function messageOf(error: unknown): string {
   try {
     return String(error instanceof Error ? error.message : error);

@@ -37,7 +37,10 @@ export function outboxId(envelope: Parameters<typeof messageId>[0] & { replay?: 
   return envelope.replay === undefined ? messageId(envelope) : digest("replay", messageId(envelope), envelope.replay);
 }
 
-/** SHA-256 of the canonical (RFC 8785) payload: tells a repeated request from a reused key. Anything has one, and none fails for what its payload holds. */
+/**
+ * SHA-256 of the canonical (RFC 8785) payload: tells a repeated request from a reused key. Anything has one, and none fails for what its
+ * payload holds.
+ */
 export function fingerprintOf(payload: unknown): string {
   return hash("sha256", canonicalText(payload));
 }
@@ -55,7 +58,10 @@ function canonicalText(payload: unknown): string {
   }
 }
 
-/** Names one inbox entry: which step of which instance, for which item, in which generation. No attempt number: every attempt is the same work. */
+/**
+ * Names one inbox entry: which step of which instance, for which item, in which generation. No attempt number: every attempt is the same
+ * work.
+ */
 export interface EntryKey {
   instanceId: string;
   step: string;

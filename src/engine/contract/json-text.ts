@@ -55,7 +55,10 @@ export function doubledKey(text: string): string {
   return firstPath(text, (_, { isDoubled }) => isDoubled);
 }
 
-/** Where the items stand of the list that an object has under this key, or of a text that is the list itself (`key` is ""); the text is JSON. */
+/**
+ * Where the items stand of the list that an object has under this key, or of a text that is the list itself (`key` is ""); the text is
+ * JSON.
+ */
 export function itemsIn(text: string, key: string): { start: number; end: number }[] {
   const found: { start: number; end: number }[] = [];
   const levels = key === "" ? 1 : 2;
@@ -146,7 +149,10 @@ const SAFE_DIGITS = 15;
 /** From here on a number is written with an exponent, also by who has it from us. */
 const LARGEST_PLAIN = 1e21;
 
-/** True for a number that would be another one once it is read: an integer that doubles cannot tell from its neighbours, or nothing where there was something. */
+/**
+ * True for a number that would be another one once it is read: an integer that doubles cannot tell from its neighbours, or nothing where
+ * there was something.
+ */
 function isAltered(text: string, start: number, end: number): boolean {
   const isShort = end - start <= SAFE_DIGITS;
   const written = isShort && !hasExponent(text, start, end) ? undefined : text.slice(start, end);

@@ -101,10 +101,10 @@ function below(at: string, path: string): string {
 }
 
 /**
- * Refuses values nested deeper, or holding more keys, than the limits, keys that could reach a prototype, and what has no JSON of its own: half
- * characters, and numbers that are not finite (JSON's 1e999 is read as one). `within`: how many levels the value will stand below the body
- * that carries it, because that is what the next door measures; `at`: what it is called; `nul`: false refuses the character NUL as well.
- * Iterative, so depth cannot overflow it. Answers how many fields its objects have. Errors: `invalid_payload` with the path.
+ * Refuses values nested deeper, or holding more keys, than the limits, keys that could reach a prototype, and what has no JSON of its own:
+ * half characters, and numbers that are not finite (JSON's 1e999 is read as one). `within`: how many levels the value will stand below the
+ * body that carries it, because that is what the next door measures; `at`: what it is called; `nul`: false refuses the character NUL as
+ * well. Iterative, so depth cannot overflow it. Answers how many fields its objects have. Errors: `invalid_payload` with the path.
  */
 export function assertBounded(root: unknown, { within = 0, at: path = "", nul = true } = {}): { fields: number } {
   const pending: { value: unknown; path: string; depth: number }[] = [{ value: root, path, depth: within }];

@@ -34,7 +34,10 @@ interface Definition<Payload, Type extends string> {
   readonly payload: z.ZodType<Payload>;
   readonly subject: (payload: Payload) => string;
   readonly queue: QueueDefinition;
-  /** Who may say it from outside. A command's default is every token with the scope `enqueue`; an event without one is stated by nobody outside. */
+  /**
+   * Who may say it from outside. A command's default is every token with the scope `enqueue`; an event without one is stated by nobody
+   * outside.
+   */
   readonly door: Door | undefined;
   /** `{ 1: (v1) => v2, … }`: how each older version becomes the next. */
   readonly upcasts: Readonly<Record<number, Upcast>>;
@@ -42,7 +45,10 @@ interface Definition<Payload, Type extends string> {
   from(payload: Payload, options?: DraftOptions): Draft;
 }
 
-/** What a message needs wherever somebody outside says it: as a command, in a batch, as a CloudEvent, by a schedule, in a corrected dead letter. */
+/**
+ * What a message needs wherever somebody outside says it: as a command, in a batch, as a CloudEvent, by a schedule, in a corrected dead
+ * letter.
+ */
 export interface Door {
   /** The scope that a token needs; null: none will do, and only the deployment's own code says it. */
   readonly scope: string | null;
@@ -150,7 +156,10 @@ export function checkedDelay(seconds: number): number {
   });
 }
 
-/** Upcasts a payload to the definition's version and validates it. Errors: `invalid_envelope` for a newer version, `invalid_payload` with the issues. */
+/**
+ * Upcasts a payload to the definition's version and validates it. Errors: `invalid_envelope` for a newer version, `invalid_payload` with
+ * the issues.
+ */
 export function decodePayload<Payload>(definition: MessageDefinition<Payload>, version: number, raw: unknown): Payload {
   if (version > definition.version) {
     throw new MillraceError(
@@ -167,8 +176,8 @@ export function decodePayload<Payload>(definition: MessageDefinition<Payload>, v
 
 /**
  * Refuses a payload with fields that its definition does not know: whoever wrote them would believe that they count. For those who ask
- * from outside; messages between deployments of two versions may carry what one of them does not know. Errors: `invalid_payload`, with what was
- * probably meant.
+ * from outside; messages between deployments of two versions may carry what one of them does not know. Errors: `invalid_payload`, with what
+ * was probably meant.
  */
 export function assertKnownFields(definition: MessageDefinition, version: number, raw: unknown): void {
   const issues = unknownFields(definition.payload, upcast(definition, version, raw), ["payload"]);

@@ -3,7 +3,9 @@ import { distance } from "fastest-levenshtein";
 /** Measuring takes time with the length, and no name of ours is longer. */
 const MAX_MEASURED_CHARACTERS = 100;
 
-/** The known name that was probably meant; undefined when none is near, or the name is longer than any: a wrong guess is worse than none. */
+/**
+ * The known name that was probably meant; undefined when none is near, or the name is longer than any: a wrong guess is worse than none.
+ */
 export function nearest(name: string, known: Iterable<string>): string | undefined {
   if (name.length > MAX_MEASURED_CHARACTERS) return undefined;
   const [first] = [...known].map((one) => ({ one, far: distance(one, name) })).sort((a, b) => a.far - b.far);

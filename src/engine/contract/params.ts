@@ -5,7 +5,10 @@ import type { Envelope } from "./envelope.ts";
  * beside it. No message carries these: envelopes with fields that are not known are refused.
  */
 export type Params = Envelope & {
-  /** When it was created for the first time, in milliseconds. Missing when that may not be the first time: then its passes look before they act. */
+  /**
+   * When it was created for the first time, in milliseconds. Missing when that may not be the first time: then its passes look before they
+   * act.
+   */
   created_ms?: number;
   /** The instance that is undone by this one. */
   undoes?: string;

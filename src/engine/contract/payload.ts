@@ -10,7 +10,9 @@ const INLINE_PAYLOAD_BYTES = 32 * 1024;
 
 type PayloadFields = Pick<Envelope, "payload_inline"> | Pick<Envelope, "payload_ref">;
 
-/** Puts a payload where the envelope can carry it: inline when small, otherwise in R2 under the owner's name, once written never changed. */
+/**
+ * Puts a payload where the envelope can carry it: inline when small, otherwise in R2 under the owner's name, once written never changed.
+ */
 export async function packPayload(bucket: R2Bucket, tenantId: string, owner: string, payload: unknown): Promise<PayloadFields> {
   const text = JSON.stringify(payload) as string | undefined;
   if (text === undefined) {
@@ -23,7 +25,10 @@ export async function packPayload(bucket: R2Bucket, tenantId: string, owner: str
   return { payload_ref: `r2://${path}` };
 }
 
-/** The payload of a message, fetched if it travels by reference, upcast and validated. Errors: `payload_missing`, `invalid_payload`, `unavailable` when R2 goes on failing. */
+/**
+ * The payload of a message, fetched if it travels by reference, upcast and validated. Errors: `payload_missing`, `invalid_payload`,
+ * `unavailable` when R2 goes on failing.
+ */
 export async function unpackPayload<Payload>(
   bucket: R2Bucket,
   definition: MessageDefinition<Payload>,

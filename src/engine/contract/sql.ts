@@ -39,7 +39,10 @@ export function textChunks(rows: Iterable<string>): string[] {
   return chunks.map((chunk) => `[${chunk.join(",")}]`);
 }
 
-/** Row statements as statements: those of one text become one, or a few when their rows are large. A row that is there twice travels once: a repeat changes nothing. */
+/**
+ * Row statements as statements: those of one text become one, or a few when their rows are large. A row that is there twice travels once: a
+ * repeat changes nothing.
+ */
 export function mergeRows(statements: readonly RowStatement[]): Statement[] {
   return [...Map.groupBy(statements, ({ text }) => text)].flatMap(([text, same]) =>
     textChunks(new Set(same.map(rowText))).map((rows) => ({ text, params: [rows] })),
@@ -77,7 +80,11 @@ export function fragment(text: string): Fragment {
 /** The database's clock in milliseconds: the one clock that leases and due times are measured by. */
 export const now = fragment("CAST(unixepoch('subsec') * 1000 AS INTEGER)");
 
-/** Writes a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id = ${id}`. A statement may hold others, such as a condition that is only sometimes asked for. Errors: `config_invalid` for a Date, bytes or any other object, also one that looks like a statement and is none. */
+/**
+ * Writes a statement; every interpolated value becomes a bound parameter, never text: sql`UPDATE articles SET url = ${url} WHERE id =
+ * ${id}`. A statement may hold others, such as a condition that is only sometimes asked for. Errors: `config_invalid` for a Date, bytes or
+ * any other object, also one that looks like a statement and is none.
+ */
 export function sql(strings: TemplateStringsArray, ...values: (SqlValue | Fragment | Statement)[]): Statement {
   const params: SqlValue[] = [];
   let text = strings[0] ?? "";

@@ -17,8 +17,8 @@ function isFirstHalf(unit: number): boolean {
 }
 
 /**
- * Anything as JSON text. Numbers that JSON has no word for (NaN, Infinity, a BigInt) are written as texts, bytes as base64, maps and sets as
- * lists, so that two that differ are not both `null` or `{}`. Throws for what has no text: a cycle, or nesting without end.
+ * Anything as JSON text. Numbers that JSON has no word for (NaN, Infinity, a BigInt) are written as texts, bytes as base64, maps and sets
+ * as lists, so that two that differ are not both `null` or `{}`. Throws for what has no text: a cycle, or nesting without end.
  */
 export function textOf(value: unknown): string {
   try {

@@ -49,7 +49,10 @@ export function traceIdOf(traceparent: string): string {
   return traceparent.slice(3, 35);
 }
 
-/** A tracestate that can be handed on, cut to what W3C asks for; undefined for none, and for one that is malformed: then nobody knows whose it is. */
+/**
+ * A tracestate that can be handed on, cut to what W3C asks for; undefined for none, and for one that is malformed: then nobody knows whose
+ * it is.
+ */
 function readState(said: string | null | undefined): string | undefined {
   const members = (said ?? "")
     .split(",")

@@ -1,6 +1,9 @@
 import { MillraceError } from "./errors.ts";
 
-/** Longest wait for one answer of the platform, or of a queue. A call that was given up may still have its effect: whoever makes it can repeat it. */
+/**
+ * Longest wait for one answer of the platform, or of a queue. A call that was given up may still have its effect: whoever makes it can
+ * repeat it.
+ */
 const CALL_LIMIT_MS = 5000;
 
 /** The answer, if it comes in time. Errors: for one that does not, `unavailable` or what `late` makes; the work goes on by itself. */

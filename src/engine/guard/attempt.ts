@@ -18,7 +18,9 @@ import type { Run } from "./run.ts";
 import { assertNotGivenUp, type Commit, DEFAULT_TIMEOUT, type EffectCall, type StepDefinition, type Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 
-/** One attempt at a guarded effect, by its class: look whether it is done, take the key if the class asks for that, run the effect, record. */
+/**
+ * One attempt at a guarded effect, by its class: look whether it is done, take the key if the class asks for that, run the effect, record.
+ */
 export async function attemptEffect<Input, Output>(
   run: Run,
   place: Place,
@@ -205,7 +207,10 @@ function unreached(url: string, cause: unknown): Error {
   return new Error(`${new URL(url).host} gave no answer: ${messageOf(cause)}`, { cause });
 }
 
-/** Runs an effect with a signal that aborts when its step's time is up. The timer goes with the effect: one left behind would keep the run's context alive. */
+/**
+ * Runs an effect with a signal that aborts when its step's time is up. The timer goes with the effect: one left behind would keep the run's
+ * context alive.
+ */
 async function inTime<Input, Output, T>(
   { timeout = DEFAULT_TIMEOUT }: StepDefinition<Input, Output>,
   effect: (signal: AbortSignal) => Promise<T>,

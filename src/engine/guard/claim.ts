@@ -48,7 +48,10 @@ export async function claim(run: Run, place: Place, first: Attempt, input: unkno
 interface Lease {
   /** Aborts when another attempt has taken over. */
   readonly lost: AbortSignal;
-  /** Said right before the upstream is reached: an attempt that was paused since makes sure that nobody has taken over. Errors: `lease_lost`. */
+  /**
+   * Said right before the upstream is reached: an attempt that was paused since makes sure that nobody has taken over. Errors:
+   * `lease_lost`.
+   */
   goOn(to: "ask" | "act"): Promise<void>;
 }
 
@@ -88,7 +91,10 @@ export async function underLease<Input, Output>(
   }
 }
 
-/** A refusal says that nothing happened only when it was the effect that was refused: a look-up that is says nothing of what it should have found. */
+/**
+ * A refusal says that nothing happened only when it was the effect that was refused: a look-up that is says nothing of what it should have
+ * found.
+ */
 function endingOf<Input, Output>(
   { effect }: StepDefinition<Input, Output>,
   error: unknown,
@@ -98,7 +104,10 @@ function endingOf<Input, Output>(
   return !acts || isDefiniteRefusal(error) ? "failed" : "in_doubt";
 }
 
-/** Extends the lease while the effect runs; at most for the step's time-out and a little, so that an effect that hangs for ever does not hold its key for ever. */
+/**
+ * Extends the lease while the effect runs; at most for the step's time-out and a little, so that an effect that hangs for ever does not
+ * hold its key for ever.
+ */
 function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: number, askedAt: number) {
   const lost = new AbortController();
   const endsAt = Date.now() + timeoutMs + HEARTBEAT_MS;

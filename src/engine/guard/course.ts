@@ -1,6 +1,10 @@
-import { type Basis, type Caught, caughtOf, type History, type Progress, packBefore, type Settlement } from "./history.ts";
+import { type Caught, caughtOf } from "./caught.ts";
+import { type Basis, type History, type Progress, packBefore, type Settlement } from "./history.ts";
 
-/** Where a step stands in the course of its pass: how much had settled when the code named it, and which entry already says how much of that. */
+/**
+ * Where a step stands in the course of its pass: how much had settled when the code named it, and which entry already says how much of
+ * that.
+ */
 export interface Start {
   readonly at: number;
   readonly basis: Told;
@@ -63,8 +67,8 @@ export class Course implements Progress {
   }
 
   /**
-   * The code has ended, in a pass that may follow another. A branch that it left behind may have come further in the pass before: it is told
-   * what is remembered, and nothing else, so that it begins again what it had begun there. Else an effect that happened, and that a
+   * The code has ended, in a pass that may follow another. A branch that it left behind may have come further in the pass before: it is
+   * told what is remembered, and nothing else, so that it begins again what it had begun there. Else an effect that happened, and that a
    * crash kept from being recorded, would be known to nobody.
    */
   async catchUp(): Promise<void> {

@@ -1,7 +1,10 @@
 import { digest, parseEntryKey } from "../contract/ids.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 
-/** The platform's event type that wakes an instance parked on a doubt: one per entry and generation, so that an old answer cannot wake a later doubt. */
+/**
+ * The platform's event type that wakes an instance parked on a doubt: one per entry and generation, so that an old answer cannot wake a
+ * later doubt.
+ */
 export function doubtEventType(entryKey: string): string {
   return `doubt-${digest("doubt", entryKey)}`;
 }

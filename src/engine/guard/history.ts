@@ -1,7 +1,6 @@
-import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
-import { beginning } from "../contract/text.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { UNDONE } from "../store/inbox/outcome.ts";
+import { type Caught, type LeftBehind, packLeft } from "./caught.ts";
 
 /** The name on the platform of a step, or of one of its parallel calls. */
 export function labelOf(name: string, item: string): string {
@@ -12,34 +11,6 @@ export function labelOf(name: string, item: string): string {
 export interface Settlement {
   label: string;
   failure?: Caught;
-}
-
-/** An error that the workflow's code caught, as it is remembered. */
-export interface Caught {
-  name: string;
-  code?: ErrorCode | undefined;
-  message: string;
-  /** Set where an operator has had the step tried anew since: then it says nothing, unless the step fails so again. */
-  forgotten?: true;
-  /** An effect that may have happened because of it, also where nothing is recorded of that. */
-  wentOn?: string;
-}
-
-/**
- * What a run leaves to later passes about a step, where nothing recorded remembers it: with what error it failed, if the code heard that; or
- * that it is tried anew from run `open` on, whatever the platform remembers, because no code heard of it, or an operator wants that.
- */
-export type LeftBehind = Caught | { open: number };
-
-/** Remembers what the code heard of an error. */
-export function caughtOf(error: unknown): Caught {
-  return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message: beginning(messageOf(error), 1000) };
-}
-
-/** The error as the code heard it. */
-export function errorOf({ name, code, message }: Caught): Error {
-  if (name === "MillraceError" && code) return new MillraceError(code, message);
-  return Object.assign(new Error(message), { name }, code && { code });
 }
 
 /** A settlement as an entry keeps it: the label, in a list of its own when the step had failed. */
@@ -65,17 +36,6 @@ export function packBefore(basis: Basis | null, settled: readonly Settlement[]):
     caught: failures.length > 0 ? packLeft(Object.fromEntries(failures)) : null,
   };
 }
-
-/** What steps failed of, as it is kept: where that is too much for a row, each says how it begins. */
-export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
-  const whole = JSON.stringify(left);
-  if (whole.length <= MAX_LEFT_CHARACTERS) return whole;
-  const cut = (one: LeftBehind) => ("open" in one ? one : { ...one, message: beginning(one.message, 40) });
-  return JSON.stringify(Object.fromEntries(Object.entries(left).map(([label, one]) => [label, cut(one)])));
-}
-
-/** A row takes 2 MB, of characters that have up to three bytes each; the entry holds other things as well. */
-const MAX_LEFT_CHARACTERS = 300_000;
 
 /** One recorded step of the workflow's code, in one of its generations. */
 interface Past {
@@ -182,7 +142,10 @@ export class History {
     return before !== undefined && before.name === error.name && before.message === error.message;
   }
 
-  /** The entry of a recorded step when it says of all that has settled in this pass (`count`) that it had, and how: those behind it need not say so again. */
+  /**
+   * The entry of a recorded step when it says of all that has settled in this pass (`count`) that it had, and how: those behind it need not
+   * say so again.
+   */
   basisAt(label: string, pass: Progress, count: number): Basis | undefined {
     const step = this.#newest.get(label);
     return step && this.#isDue(step, pass) && this.#tells(step) === count ? step : undefined;
@@ -208,7 +171,10 @@ export class History {
     return true;
   }
 
-  /** How many steps an entry, with those that it builds on, says to have settled; not a number when it does not say of each failure any more with what error that was: an operator may have had one forgotten. */
+  /**
+   * How many steps an entry, with those that it builds on, says to have settled; not a number when it does not say of each failure any more
+   * with what error that was: an operator may have had one forgotten.
+   */
   #tells(step: Past): number {
     for (const past of this.#chain(step, this.#told)) {
       const basis = this.#basisOf(past);
@@ -276,7 +242,10 @@ function keyOf({ label, generation }: Basis): string {
   return `${generation} ${label}`;
 }
 
-/** The latest run first: it went the way of those before it as far as that was recorded, and says more. What an undo left standing keeps its place in its own run. */
+/**
+ * The latest run first: it went the way of those before it as far as that was recorded, and says more. What an undo left standing keeps its
+ * place in its own run.
+ */
 function inOrderOfRuns(entries: readonly Seen[]): (one: Past, other: Past) => number {
   const undoneAt = entries.flatMap(({ token, updated_at }) => (token === UNDONE ? [updated_at] : []));
   const undosSince = new Map<Past, number>();

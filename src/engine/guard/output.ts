@@ -4,7 +4,9 @@ import { byteLength } from "../contract/limits.ts";
 import { beginning } from "../contract/text.ts";
 import { type Strange, strangeIn } from "./plain.ts";
 
-/** Outputs above this many bytes are kept in R2 and referred to. The platform takes at most 1 MiB as a step's result, D1 2 MB as a value. */
+/**
+ * Outputs above this many bytes are kept in R2 and referred to. The platform takes at most 1 MiB as a step's result, D1 2 MB as a value.
+ */
 const INLINE_OUTPUT_BYTES = 128 * 1024;
 
 /** Largest output that is kept at all: it is parsed at every pass, in memory that a whole isolate shares (128 MB). */
@@ -53,9 +55,9 @@ interface Result {
 const CHANGED = "millrace:changed";
 
 /**
- * What a workflow's code answered, as the platform can keep it: what it cannot would end a run as failed whose row says that it is complete.
- * Everything that the run does has happened, so that a result which JSON only changes ends no run: it is kept as JSON has it, and says so.
- * Errors: `output_not_serializable`, `output_too_large`.
+ * What a workflow's code answered, as the platform can keep it: what it cannot would end a run as failed whose row says that it is
+ * complete. Everything that the run does has happened, so that a result which JSON only changes ends no run: it is kept as JSON has it, and
+ * says so. Errors: `output_not_serializable`, `output_too_large`.
  */
 export function asResult(value: unknown): Result {
   if (value === undefined) return { kept: undefined, changed: null };

@@ -25,7 +25,10 @@ const MOST_ROUNDS = 10;
 export class Platform {
   readonly #run: Run;
   readonly #steps: WorkflowStep;
-  /** Rejected when the platform breaks the pass off, to make another: what it says of a step then is not how that came out, and no code hears it. */
+  /**
+   * Rejected when the platform breaks the pass off, to make another: what it says of a step then is not how that came out, and no code
+   * hears it.
+   */
   readonly #brokenOff = Promise.withResolvers<never>();
   /** Attempts that are under way, and when the platform gives each up. */
   readonly #attempts = new Map<Promise<unknown>, number>();
@@ -159,8 +162,8 @@ export class Platform {
   }
 
   /**
-   * Reads what a pass needs between its steps. While all is well that costs nothing; when the database or R2 is out of reach, the read is made again
-   * by a step of its own, with that step's patience, because what is thrown between steps ends the instance at once.
+   * Reads what a pass needs between its steps. While all is well that costs nothing; when the database or R2 is out of reach, the read is
+   * made again by a step of its own, with that step's patience, because what is thrown between steps ends the instance at once.
    */
   async reading<T>(
     { label, guarded = false }: Pick<Place, "label" | "guarded">,
@@ -198,8 +201,8 @@ export class Platform {
   }
 
   /**
-   * Waits for an event; when the platform says that the time is over, the database decides: it may know of an answer that nobody could tell, and
-   * time is counted by its clock. A timer of the platform's that was early waits for the rest.
+   * Waits for an event; when the platform says that the time is over, the database decides: it may know of an answer that nobody could
+   * tell, and time is counted by its clock. A timer of the platform's that was early waits for the rest.
    */
   async awaitOr<Told, End extends object>(
     place: Place,

@@ -14,7 +14,8 @@ export type Settled = PackedOutput | { readonly inDoubt: string };
 
 /**
  * Writes the outcome, the app's rows and the messages in one atomic write. If another attempt was first, its output is
- * the truth and is answered instead. An output that cannot be kept is recorded as such before the step fails, because its effect did happen.
+ * the truth and is answered instead. An output that cannot be kept is recorded as such before the step fails, because its effect did
+ * happen.
  */
 export async function record<Output>(
   run: Run,

@@ -4,11 +4,12 @@ import { MillraceError } from "../contract/errors.ts";
 import { attemptToken } from "../contract/ids.ts";
 import { type RecorderClient, recorderOf } from "../recorder/client.ts";
 import type { Attempt, Entry, RecordedClass, Seen } from "../store/inbox/entry.ts";
+import { caughtOf, errorOf, leftBy } from "./caught.ts";
 import { Course, NAMING_MS } from "./course.ts";
 import type { Failure } from "./failure.ts";
 import { Failures } from "./failures.ts";
 import { isFirstPass } from "./fresh.ts";
-import { caughtOf, errorOf, History, labelOf, packLeft } from "./history.ts";
+import { History, labelOf } from "./history.ts";
 import { assertNameable } from "./name.ts";
 import { patiently } from "./patiently.ts";
 import { movedStep, type Place } from "./place.ts";
@@ -28,8 +29,8 @@ export class Run {
   /** Those that failed for good. */
   readonly failed = new Map<string, unknown>();
   /**
-   * Rejected when a step fails that had answered before, and something was done behind that: whatever the code did about it now, it would do
-   * beside that. So the run fails of it, and the code does not hear.
+   * Rejected when a step fails that had answered before, and something was done behind that: whatever the code did about it now, it would
+   * do beside that. So the run fails of it, and the code does not hear.
    */
   readonly astray = Promise.withResolvers<never>();
   readonly #course = new Course();
@@ -74,7 +75,10 @@ export class Run {
     if (this.#replayed) await this.which.assertNotUndone();
   }
 
-  /** Takes the next place in the run. Errors: `nondeterministic_steps` when one call is made twice; `config_invalid` for a name that the platform would refuse. */
+  /**
+   * Takes the next place in the run. Errors: `nondeterministic_steps` when one call is made twice; `config_invalid` for a name that the
+   * platform would refuse.
+   */
   place(name: string, item: string, undoable = false): Place {
     const label = labelOf(name, item);
     assertNameable(name, label);
@@ -149,7 +153,10 @@ export class Run {
     return name.endsWith(suffix) ? undefined : name + suffix;
   }
 
-  /** The workflow's code has ended. In a pass that follows another of the same run, branches that are still under way come as far as they came there. */
+  /**
+   * The workflow's code has ended. In a pass that follows another of the same run, branches that are still under way come as far as they
+   * came there.
+   */
   async catchUp(): Promise<void> {
     if (this.#recalls && !this.undoes) await this.#course.catchUp();
   }
@@ -184,18 +191,12 @@ export class Run {
     return failure && { ...failure, ...(behind !== undefined && { behind }) };
   }
 
-  /**
-   * What this pass leaves to later ones, as JSON: of what failures but its last the code had heard, what was under way, and what it was told
-   * itself. Null for nothing, and for one that undoes: its own failures say nothing of what there is to undo.
-   */
+  /** What this pass leaves to later ones, as JSON. Null for one that undoes: its own failures say nothing of what there is to undo. */
   leftTo(next: number, failure: Failure | null): string | null {
     if (this.undoes) return null;
-    const open = Object.fromEntries(this.#course.unheard.map((label) => [label, { open: next }]));
-    const { [failure?.step ?? ""]: _, [failure?.behind ?? ""]: __, ...heard } = this.#course.failures;
-    // What nobody heard fail, or had answered before, with something done behind that, does not fail for good.
-    const past = Object.keys(heard).filter((label) => this.wasOver(label) || (this.failed.has(label) && !this.awaited.has(label)));
-    const left = { ...this.#history?.left, ...open, ...heard, ...Object.fromEntries(past.map((label) => [label, { open: next }])) };
-    return Object.keys(left).length > 0 ? packLeft(left) : null;
+    const { failures, unheard } = this.#course;
+    const isPast = (label: string) => this.wasOver(label) || (this.failed.has(label) && !this.awaited.has(label));
+    return leftBy({ failures, unheard, isPast, before: this.#history?.left }, next, failure);
   }
 
   /** True when its row says that it runs: it has written since it began, and since it waited. */
@@ -289,7 +290,9 @@ export class Run {
     if (start) this.#course.noteRecorded({ label, generation }, start);
   }
 
-  /** Asks patiently, because it is no step of the platform's that would be tried again: no run ends of a database that is away for minutes. */
+  /**
+   * Asks patiently, because it is no step of the platform's that would be tried again: no run ends of a database that is away for minutes.
+   */
   async #knowHistory(): Promise<void> {
     if (this.#history && this.#entries) return;
     if (this.#replayed) await patiently(() => this.entries());

@@ -41,7 +41,10 @@ interface Common<Input, Output> {
   timeout?: Duration;
   /** Does it, and answers what the upstream said. JSON values only. */
   run: (call: EffectCall<Input>) => Promise<Output>;
-  /** What an output looks like: an output that a person gives for a doubt is held against it, and comes back as a doubt when it does not fit. */
+  /**
+   * What an output looks like: an output that a person gives for a doubt is held against it, and comes back as a doubt when it does not
+   * fit.
+   */
   output?: z.ZodType<Output>;
   /**
    * Takes it back, when an operator undoes the instance: an effect like any other, guarded by its own class, given what went in and
@@ -66,8 +69,9 @@ interface PlainStep<Input, Output> extends Common<Input, Output> {
 interface KeyedStep<Input, Output> extends Common<Input, Output> {
   effect: "keyed";
   /**
-   * What its code is given as `key`, where the upstream knows the effect by an id that its input has already (a delivery's). The same at every
-   * attempt, also of an effect that was taken back and is done again: so one that has a way back is refused. Default: a key of the engine's own.
+   * What its code is given as `key`, where the upstream knows the effect by an id that its input has already (a delivery's). The same at
+   * every attempt, also of an effect that was taken back and is done again: so one that has a way back is refused. Default: a key of the
+   * engine's own.
    */
   key?: (input: Input) => string;
 }
@@ -86,7 +90,9 @@ export interface Policy {
 
 const BACKOFFS: ReadonlySet<string> = new Set(["constant", "linear", "exponential"]);
 
-/** A policy with its defaults, and when the platform gives an attempt up. Errors: `config_invalid` for one that the platform cannot take. */
+/**
+ * A policy with its defaults, and when the platform gives an attempt up. Errors: `config_invalid` for one that the platform cannot take.
+ */
 export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIMEOUT }: Policy): Required<Policy> & { timeoutMs: number } {
   const { limit, delay, backoff } = retries;
   if (!Number.isInteger(limit) || limit < 0) {
@@ -99,7 +105,10 @@ export function checkedPolicy({ retries = DEFAULT_RETRIES, timeout = DEFAULT_TIM
   return { retries, timeout, timeoutMs: platformTimeoutMs(timeout) };
 }
 
-/** Refuses a way back for an effect under a key of its own: done again, it would be answered what it was before, and nothing would happen. Errors: `config_invalid`. */
+/**
+ * Refuses a way back for an effect under a key of its own: done again, it would be answered what it was before, and nothing would happen.
+ * Errors: `config_invalid`.
+ */
 export function assertWayBack(definition: object, undoable: boolean): void {
   if (!undoable || !("key" in definition && definition.key)) return;
   throw new MillraceError(
@@ -108,7 +117,10 @@ export function assertWayBack(definition: object, undoable: boolean): void {
   );
 }
 
-/** Declares a guarded effect. Errors: `config_invalid` for a time-out beyond 10 minutes, for retries that are none, and for a way back beside a key of its own. */
+/**
+ * Declares a guarded effect. Errors: `config_invalid` for a time-out beyond 10 minutes, for retries that are none, and for a way back
+ * beside a key of its own.
+ */
 export function defineStep<Input, Output>(definition: StepDefinition<Input, Stored<Output>>): StepDefinition<Input, Output> {
   checkedPolicy(definition);
   assertWayBack(definition, definition.undo !== undefined);
@@ -147,7 +159,9 @@ function platformTimeoutMs(timeout: Duration): number {
   return durationMs(timeout) + RECORDING_MARGIN_MS;
 }
 
-/** Refuses to begin what the platform has given up, in a process that was paused: its code may have gone on without. Errors: `step_timeout`. */
+/**
+ * Refuses to begin what the platform has given up, in a process that was paused: its code may have gone on without. Errors: `step_timeout`.
+ */
 export function assertNotGivenUp(since: number, timeout: Duration = DEFAULT_TIMEOUT): void {
   if (Date.now() - since <= platformTimeoutMs(timeout)) return;
   throw new MillraceError(

@@ -1,15 +1,14 @@
-import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
-import { issuesOf, parseEnvelope, subjectSchema } from "../contract/envelope.ts";
+import type { Duration } from "../contract/duration.ts";
+import { parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken, digest } from "../contract/ids.ts";
 import type { EventDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
-import { logWait } from "../observe/instances.ts";
-import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
-import { closeWait, registerWait, type WaitEnd, waitEventType } from "../signals/wait.ts";
+import type { Approval } from "../signals/approval.ts";
 import { Answer } from "./answer.ts";
-import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
+import type { ApprovalRequest } from "./approve.ts";
 import { attemptCommit, attemptEffect } from "./attempt.ts";
+import { askPerson, awaitEvent } from "./await.ts";
 import { packOutput } from "./output.ts";
 import type { Place } from "./place.ts";
 import type { Platform } from "./platform.ts";
@@ -19,8 +18,8 @@ import type { Stored } from "./stored.ts";
 import { type Walk, WalkEnd } from "./undo.ts";
 
 /**
- * A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. In the
- * place of any other stands a sentence, which the compiler prints.
+ * A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. In
+ * the place of any other stands a sentence, which the compiler prints.
  */
 export type Literal<Name extends string> = string extends Name
   ? NoLiteral
@@ -47,7 +46,10 @@ export class Steps {
   readonly #walk: Walk | undefined;
   readonly #item: string;
 
-  /** Built by the engine for each pass; with a walk, the pass is one that undoes. `item` is the key that `map` gives to all steps of one item. */
+  /**
+   * Built by the engine for each pass; with a walk, the pass is one that undoes. `item` is the key that `map` gives to all steps of one
+   * item.
+   */
   constructor(run: Run, platform: Platform, walk?: Walk, item = "") {
     this.#run = run;
     this.#platform = platform;
@@ -122,7 +124,8 @@ export class Steps {
 
   /**
    * Waits for an event about a subject, also one that came before the wait began. Twice the same event, early, late or after a
-   * restart: it is taken once. Errors: `wait_timeout` after `timeout` (default 7 days); `config_invalid` at once for an event that no route signals.
+   * restart: it is taken once. Errors: `wait_timeout` after `timeout` (default 7 days); `config_invalid` at once for an event that no route
+   * signals.
    */
   async waitFor<Name extends string, Payload>(
     name: Literal<Name>,
@@ -135,7 +138,7 @@ export class Steps {
       this.#platform.reading(place, () => unpackPayload(this.#run.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken))));
     return this.#take(
       place,
-      async () => open(await this.#awaitSignal(place, event, options.subject, options.timeout ?? "7 days")),
+      async () => open(await awaitEvent(this.#run, this.#platform, place, event, options)),
       async (walk) => open(await walk.event(place)),
     );
   }
@@ -148,27 +151,8 @@ export class Steps {
     const place = this.#place(name, request.key);
     return this.#take(
       place,
-      () => this.#ask(place, request),
+      () => askPerson(this.#run, this.#platform, place, request),
       (walk) => walk.answer(place),
-    );
-  }
-
-  async #ask(place: Place, request: ApprovalRequest): Promise<Approval> {
-    const asker = askerAt(this.#run, place);
-    const id = approvalId(asker.instanceId, place.label);
-    const asked = await this.#platform.do(place, {}, async () => {
-      const stands = await askQuestion(asker, questionOf(this.#run.workflow, place, request));
-      if ("leftMs" in stands) logWait(this.#run, { step: place.label, approval_id: id, until: timeIn(stands.leftMs) });
-      return stands;
-    });
-    if ("approved" in asked) return asked;
-    const type = answerEventType(id);
-    const wait = { what: "answer", eventType: type, left: asked };
-    return this.#platform.awaitOr(
-      place,
-      wait,
-      (answer: Approval) => answer,
-      () => settleQuestion(asker),
     );
   }
 
@@ -225,69 +209,9 @@ export class Steps {
     return Answer.of(this.#take(place, doing, walking), () => void this.#run.awaited.add(place.label));
   }
 
-  /** An event that no route signals reaches no wait: better said now than after the wait's whole time. Once it is mended, the retried step waits. */
-  #assertSignalled(type: string): void {
-    const { signalled } = this.#run;
-    if (!signalled || signalled.has(type)) return;
-    throw new MillraceError(
-      "config_invalid",
-      `No route signals "${type}" to the runs that wait for it: add signal() to its line in the routes, on(…, signal()), deploy, then retry.`,
-    );
-  }
-
   #place(name: string, key: string | undefined, undoable?: boolean): Place {
     return this.#run.place(name, [this.#item, key].filter(Boolean).join("/"), undoable);
   }
-
-  /** The envelope of the event, as JSON. */
-  async #awaitSignal(
-    place: Place,
-    { type, door }: Pick<EventDefinition, "type" | "door">,
-    subject: string,
-    timeout: Duration,
-  ): Promise<string> {
-    const run = this.#run;
-    const timeoutMs = durationMs(timeout);
-    const registered = await this.#platform.do(place, {}, async () => {
-      this.#assertSignalled(type);
-      assertSubject(place.label, subject);
-      const stands = await registerWait(run, place.label, type, subject, timeoutMs);
-      if ("leftMs" in stands) {
-        const open = door !== undefined && door.scope !== null;
-        logWait(run, { step: place.label, event_type: type, about: subject, open, until: timeIn(stands.leftMs) });
-      }
-      return stands;
-    });
-    const stands =
-      "leftMs" in registered
-        ? await this.#platform.awaitOr(
-            place,
-            { what: "signal", eventType: waitEventType(run.instanceId, place.label), left: registered },
-            (event: object): WaitEnd => ({ event: JSON.stringify(event) }),
-            () => closeWait(run, place.label, timeoutMs),
-          )
-        : registered;
-    if ("event" in stands) return stands.event;
-    const error = new MillraceError("wait_timeout", `No event arrived for "${place.label}" within ${durationInWords(timeout)}.`);
-    run.failures.noteEnd(place.label, error);
-    throw error;
-  }
-}
-
-/** The time that it will be then. */
-function timeIn(ms: number): string {
-  return new Date(Date.now() + ms).toISOString();
-}
-
-/** No event has another subject: the wait would last for nothing. */
-function assertSubject(label: string, subject: string): void {
-  const { error } = subjectSchema.safeParse(subject);
-  if (!error) return;
-  const [issue] = issuesOf(error);
-  throw new MillraceError(
-    "invalid_payload",
-    `"${label}" cannot wait: its subject ${issue?.message}. Give the text that its event will have.`,
-  );
 }
 
 function unlessNothingCame(error: unknown): void {

@@ -1,6 +1,7 @@
 /**
- * An output as its type promises it after JSON: itself where JSON brings it back as it was, and otherwise a sentence in its place, which the
- * compiler prints. `packOutput` refuses at run time what a type does not show. A generic function around a step takes `Stored<T>` for its `T`.
+ * An output as its type promises it after JSON: itself where JSON brings it back as it was, and otherwise a sentence in its place, which
+ * the compiler prints. `packOutput` refuses at run time what a type does not show. A generic function around a step takes `Stored<T>` for
+ * its `T`.
  */
 export type Stored<T> = unknown extends T
   ? T

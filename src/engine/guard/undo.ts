@@ -15,7 +15,10 @@ import type { Run } from "./run.ts";
 import type { Done, StepDefinition, Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 
-/** Thrown at the first step that did nothing: there is nothing behind it to take back. It unwinds the workflow's code; code that catches it is walked on. */
+/**
+ * Thrown at the first step that did nothing: there is nothing behind it to take back. It unwinds the workflow's code; code that catches it
+ * is walked on.
+ */
 export class WalkEnd extends Error {
   override readonly name = "WalkEnd";
 }
@@ -46,7 +49,9 @@ export class Walk {
     this.#platform = platform;
   }
 
-  /** Walks through `code`, then takes back what it met. Answers how many effects that were. Throws what the walk, or an undo, failed with. */
+  /**
+   * Walks through `code`, then takes back what it met. Answers how many effects that were. Throws what the walk, or an undo, failed with.
+   */
   async undo(code: () => Promise<unknown>): Promise<number> {
     const [walked] = await Promise.allSettled([code()]);
     await this.#quiet();

@@ -52,7 +52,9 @@ export class WhichRun {
     if (this.#undo !== null) throw new MillraceError("not_retryable", "The instance is undone: retry it, and it is done again.");
   }
 
-  /** Refuses a pass of an undo (its own id on the platform) that is none of the present one: what a retry has done again is not taken back. */
+  /**
+   * Refuses a pass of an undo (its own id on the platform) that is none of the present one: what a retry has done again is not taken back.
+   */
   async assertUndoes(own: string): Promise<void> {
     await patiently(() => this.number());
     if (this.#undo !== null && platformId(this.#instanceId, this.#undo) === own) return;

@@ -34,8 +34,9 @@ export interface WorkflowDefinition<Payload = unknown, Type extends string = str
   /** The command it performs, or the event it follows. */
   readonly on: MessageDefinition<Payload, Type>;
   /**
-   * What it returns is the run's result: plain data of at most 1 MiB. What JSON would change of it is kept as JSON has it, and told. Its run ends when every effect that it began has its outcome, also
-   * those that it did not wait for; one of these that fails for good is what the run failed of.
+   * What it returns is the run's result: plain data of at most 1 MiB. What JSON would change of it is kept as JSON has it, and told. Its
+   * run ends when every effect that it began has its outcome, also those that it did not wait for; one of these that fails for good is what
+   * the run failed of.
    */
   readonly run: (call: WorkflowCall<Payload>) => Promise<Result>;
 }

@@ -3,8 +3,8 @@ import { beginning } from "../contract/text.ts";
 import type { Commit, Writes } from "./step.ts";
 
 /**
- * What `record`, `undo` or a commit gave to be written. Errors: `config_invalid` for anything else than lists of statements and messages, so that
- * nothing is left out in silence: a promise, a single statement, a name that is misspelled.
+ * What `record`, `undo` or a commit gave to be written. Errors: `config_invalid` for anything else than lists of statements and messages,
+ * so that nothing is left out in silence: a promise, a single statement, a name that is misspelled.
  */
 export function asWrites<Output>(given: Commit<Output>, label: string): Writes & { output?: Output } {
   const { statements = [], emit = [], output, ...others } = isPlain(given) ? given : refuse(label, given);

@@ -64,8 +64,8 @@ function eventDocument(): Record<string, unknown> {
 }
 
 /**
- * Documents a body that may be a CloudEvent instead: binary or structured. In binary mode the body is any object; so that a generated client
- * has a type all the same that knows a misspelt field, what is asked for otherwise goes by a name.
+ * Documents a body that may be a CloudEvent instead: binary or structured. In binary mode the body is any object; so that a generated
+ * client has a type all the same that knows a misspelt field, what is asked for otherwise goes by a name.
  */
 export function orCloudEvent(name: NamedBody) {
   return {
@@ -118,7 +118,10 @@ export async function readCloudEvent(request: HonoRequest): Promise<CloudEvent> 
   return parseEvent({ ...attributes, data: await readBody(request, z.unknown(), { isTaken: isJsonType, maxBytes }) });
 }
 
-/** Reads CloudEvents in batched mode, each by itself: a wrong one is its own error. Errors: `invalid_payload` for what is no list, or too long a one. */
+/**
+ * Reads CloudEvents in batched mode, each by itself: a wrong one is its own error. Errors: `invalid_payload` for what is no list, or too
+ * long a one.
+ */
 export async function readCloudEvents(
   request: HonoRequest,
   { most, maxBytes }: { most: number; maxBytes: number },
@@ -142,8 +145,8 @@ export function orThrow<Read>(read: Read | MillraceError): Read {
 }
 
 /**
- * A CloudEvent as a command, or as an event of ours: `type` and `data` say which, and source and id together, which the standard makes unique per event,
- * are its idempotency key.
+ * A CloudEvent as a command, or as an event of ours: `type` and `data` say which, and source and id together, which the standard makes
+ * unique per event, are its idempotency key.
  */
 export function commandOf(event: CloudEvent): CommandRequest & { idempotencyKey: string } {
   return {

@@ -17,7 +17,10 @@ export function keyHeader(description: string) {
   };
 }
 
-/** Reads `Idempotency-Key`, bare as most send it or quoted as the draft standard says; undefined where there is none. Errors: `invalid_payload`. */
+/**
+ * Reads `Idempotency-Key`, bare as most send it or quoted as the draft standard says; undefined where there is none. Errors:
+ * `invalid_payload`.
+ */
 export function idempotencyKey(header: string | undefined): string | undefined {
   if (header === undefined) return undefined;
   const text = header.trim();

@@ -89,7 +89,9 @@ export function answerProblem(error: unknown, context: Context<HttpEnv>): Respon
   });
 }
 
-/** Documents the problems a route may answer, by their codes in `table`. Every route may fail for reasons of ours, and be asked too often. */
+/**
+ * Documents the problems a route may answer, by their codes in `table`. Every route may fail for reasons of ours, and be asked too often.
+ */
 export function documentsProblems<Table extends typeof ENGINE_PROBLEMS>(table: Table): (...codes: (keyof Table)[]) => Record<never, never> {
   const of: Problems = table;
   const content = { "application/problem+json": { schema: ProblemSchema } };

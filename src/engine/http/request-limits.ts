@@ -8,8 +8,8 @@ const PERIOD_MS = 10_000;
 
 /**
  * Refuses an address that asks for public routes too often, before anything is asked of the database or the bucket. Each first part of a
- * path is counted for itself: readers of pages use up nothing of who watches /healthz. Paths below `knowing` know their callers otherwise: by a
- * token, or by a signature over the body. Errors: `rate_limited`.
+ * path is counted for itself: readers of pages use up nothing of who watches /healthz. Paths below `knowing` know their callers otherwise:
+ * by a token, or by a signature over the body. Errors: `rate_limited`.
  */
 export function limitStrangers(knowing: readonly string[]): MiddlewareHandler<HttpEnv> {
   return async (context, next) => {

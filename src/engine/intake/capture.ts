@@ -35,8 +35,9 @@ export type Fate = "captured" | "kept" | { readonly failed: unknown };
 
 /**
  * Ends the way of messages through a queue, in one write: dead letters, the rows of commands that can never start, and the confirmation
- * of what our outbox kept, so that nothing sends them again. Answers the fate of each: one fails alone when the platform does not say whether
- * a refused command runs, or when the database refuses its letter. Errors: other trouble of the database; what was written by then stays.
+ * of what our outbox kept, so that nothing sends them again. Answers the fate of each: one fails alone when the platform does not say
+ * whether a refused command runs, or when the database refuses its letter. Errors: other trouble of the database; what was written by then
+ * stays.
  */
 export async function capture(intake: Intake, hopeless: readonly Hopeless[]): Promise<Fate[]> {
   const { queue } = intake.consumer;
@@ -82,7 +83,10 @@ async function endOf(intake: Intake, { message, error, attempts, refused, envelo
   return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null, kept: null };
 }
 
-/** Writes all ends at once; when the database refuses one of them, each half by itself until that one stands alone. Answers those that it refused. */
+/**
+ * Writes all ends at once; when the database refuses one of them, each half by itself until that one stands alone. Answers those that it
+ * refused.
+ */
 async function store(intake: Intake, ends: readonly End[]): Promise<ReadonlyMap<End, { failed: unknown }>> {
   try {
     await write(intake, ends);

@@ -16,8 +16,8 @@ export interface Intake {
 }
 
 /**
- * What a consumer did with one message. `refused`: it goes no further, whoever tries. `retried`: it comes back. `kept`: its row needs no delivery
- * any more. `settled`: an operator has settled its dead letter before.
+ * What a consumer did with one message. `refused`: it goes no further, whoever tries. `retried`: it comes back. `kept`: its row needs no
+ * delivery any more. `settled`: an operator has settled its dead letter before.
  */
 export type Outcome =
   | { did: "started" | "duplicate" | "captured" | "routed" | "put off" | "kept" | "settled" }

@@ -16,7 +16,8 @@ const SLOW_MS = 60_000;
 
 /**
  * The consumer of an event queue: parse, route, take in, then start, send and wake, settle. Events of a whole batch share
- * one round trip to D1, projected rows included. Code is called before the event is confirmed, so that an event whose call failed comes back.
+ * one round trip to D1, projected rows included. Code is called before the event is confirmed, so that an event whose call failed comes
+ * back.
  */
 export function consumeEvents(consumer: EventConsumer, catalog: Catalog): Consumer {
   const { queue } = consumer;

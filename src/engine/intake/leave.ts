@@ -18,9 +18,10 @@ interface Failed {
 }
 
 /**
- * What is done about messages that could not be taken in: what no repeat can mend, and what has had its last try, becomes a dead letter here, while its
- * true error is known; the queue's own dead-letter queue is for what even that fails for. The rest comes back, and the keeper is told
- * when, so that it sends no copies meanwhile. Changes `outcomes`, and answers the seconds until each that is retried comes back. Never throws.
+ * What is done about messages that could not be taken in: what no repeat can mend, and what has had its last try, becomes a dead letter
+ * here, while its true error is known; the queue's own dead-letter queue is for what even that fails for. The rest comes back, and the
+ * keeper is told when, so that it sends no copies meanwhile. Changes `outcomes`, and answers the seconds until each that is retried comes
+ * back. Never throws.
  */
 export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<ReadonlyMap<Message, number>> {
   const failed = [...outcomes].flatMap(([message, outcome]): Failed[] =>

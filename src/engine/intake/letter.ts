@@ -38,8 +38,8 @@ export function deadLetter({ queue, body, error, reason, attempts, firstAt, inst
 }
 
 /**
- * Names a message on its queue by everything it says, never by a delivery: all copies of it have one letter, and what is sent again with another
- * version, kind or place of its payload is another message. One that an operator put back is another, too.
+ * Names a message on its queue by everything it says, never by a delivery: all copies of it have one letter, and what is sent again with
+ * another version, kind or place of its payload is another message. One that an operator put back is another, too.
  */
 export function letterId(queue: string, body: unknown): string {
   const envelope = envelopeIn(body);
@@ -72,7 +72,10 @@ export function envelopeIn(body: unknown): Envelope | undefined {
   return isWritable(body) ? envelopeSchema.safeParse(body).data : undefined;
 }
 
-/** Bytes of a message that are kept. A queue carries 128 KB, which may be several times as much once it is JSON; D1 takes less than 2 MB for a row. */
+/**
+ * Bytes of a message that are kept. A queue carries 128 KB, which may be several times as much once it is JSON; D1 takes less than 2 MB for
+ * a row.
+ */
 const MAX_BODY_BYTES = 900_000;
 /** Characters of a field that are kept beside the message. */
 const MAX_SHOWN_CHARACTERS = 500;
@@ -80,8 +83,8 @@ const MAX_SHOWN_CHARACTERS = 500;
 const MAX_VALUES = 500_000;
 
 /**
- * Anything as JSON text. What has none (it is nested too deeply, or is no JSON at all) or too much of it is described instead: a letter must
- * be storable whatever came.
+ * Anything as JSON text. What has none (it is nested too deeply, or is no JSON at all) or too much of it is described instead: a letter
+ * must be storable whatever came.
  */
 function bodyText(body: unknown): string {
   const described = (why: string) => JSON.stringify(`A ${typeof body} that ${why}`);

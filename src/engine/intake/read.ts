@@ -37,7 +37,8 @@ export function readMessages(
 
 /**
  * Parses one message: bounds, envelope, definition, then the payload, upcast to the present version. A payload that
- * travels by reference is validated where it is fetched: behind the routes that read it, or in the instance. Errors: `invalid_envelope`, `unknown_message_type`, `invalid_payload`.
+ * travels by reference is validated where it is fetched: behind the routes that read it, or in the instance. Errors: `invalid_envelope`,
+ * `unknown_message_type`, `invalid_payload`.
  */
 export function readMessage(body: unknown, definitionOf: (type: string) => MessageDefinition): Omit<ReadMessage, "message"> {
   assertBounded(body);

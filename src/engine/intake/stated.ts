@@ -17,7 +17,10 @@ export interface Statable {
   readonly message: Outgoing;
 }
 
-/** Names the event that somebody states under a key: 32 hex characters. What a step emits is never called so: its name has a dot (`eventKey`). */
+/**
+ * Names the event that somebody states under a key: 32 hex characters. What a step emits is never called so: its name has a dot
+ * (`eventKey`).
+ */
 export function statedId(tenantId: string, type: string, key: string): string {
   return digest("stated", tenantId, type, key);
 }

@@ -29,8 +29,8 @@ const MAX_QUEUED_MS = 900_000;
 type Finding = "leave" | "seen" | "asleep" | "settled" | "start" | "running" | "lives" | Pick<End, "status" | "error">;
 
 /**
- * Starts what was accepted and that nobody has seen started yet: its message, or its process, was lost. Never behind what is merely open: of that
- * it only learns here that it runs, because a step of it was recorded.
+ * Starts what was accepted and that nobody has seen started yet: its message, or its process, was lost. Never behind what is merely open:
+ * of that it only learns here that it runs, because a step of it was recorded.
  */
 export function startUnseen(env: EngineEnv): Promise<Portion> {
   return look(env, "unseen", (row, backlog) => {
@@ -39,7 +39,10 @@ export function startUnseen(env: EngineEnv): Promise<Portion> {
   });
 }
 
-/** Looks at instances that have been open for a while: starts those that the platform has lost, and writes down the end of those that ended unseen. */
+/**
+ * Looks at instances that have been open for a while: starts those that the platform has lost, and writes down the end of those that ended
+ * unseen.
+ */
 export function checkInstances(env: EngineEnv): Promise<Portion> {
   return look(env, "seen", (row) => ask(env, row));
 }
@@ -101,7 +104,10 @@ function isOwed(row: Open): boolean {
   return isOver(row) || row.overdue_ms > 3 * KEEPER_PATIENCE_MS;
 }
 
-/** It waits in a long queue, not lost: its backlog is older than it. A queue that cannot say what it holds is taken for empty: an instance is created once. */
+/**
+ * It waits in a long queue, not lost: its backlog is older than it. A queue that cannot say what it holds is taken for empty: an instance
+ * is created once.
+ */
 function stillInQueue(row: Open, backlog: ReadonlyMap<string, number>): boolean {
   return (backlog.get(row.queue ?? "") || Number.POSITIVE_INFINITY) <= row.accepted_at + 1000 && row.age_ms < MAX_QUEUED_MS;
 }
@@ -157,7 +163,10 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
   return failed;
 }
 
-/** Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event will do; nobody waits for this one. */
+/**
+ * Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event
+ * will do; nobody waits for this one.
+ */
 async function nudge(env: EngineEnv & { KEEPER_NUDGES?: string }, instance: WorkflowInstance | null): Promise<void> {
   if (env.KEEPER_NUDGES !== "true" || !instance) return;
   await within(instance.sendEvent({ type: "keeper-nudge", payload: {} })).catch(() => undefined);

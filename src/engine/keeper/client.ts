@@ -12,7 +12,10 @@ export function keeperOf(env: EngineEnv): DurableObjectStub<Keeper> {
   return env.KEEPER.get(env.KEEPER.idFromName("keeper"), placed(env)) as unknown as DurableObjectStub<Keeper>;
 }
 
-/** Makes sure the keeper's clock runs, in the background of whatever came by: asked once a minute by each isolate, because the platform gives up an alarm that keeps failing. */
+/**
+ * Makes sure the keeper's clock runs, in the background of whatever came by: asked once a minute by each isolate, because the platform
+ * gives up an alarm that keeps failing.
+ */
 export function armKeeper(env: EngineEnv, ctx: Pick<ExecutionContext, "waitUntil">): void {
   if (Math.abs(Date.now() - (armedAt.get(env.KEEPER) ?? 0)) < BELIEVED_MS) return;
   armedAt.set(env.KEEPER, Date.now());

@@ -25,7 +25,8 @@ interface OldLetter {
 
 /**
  * Letters that nobody has looked after. What the catalog says when one is skipped is committed with its removal: none is forgotten in
- * silence. That of a command which never started leaves with its instance: without it nobody could replay that. Reads the old part of an index.
+ * silence. That of a command which never started leaves with its instance: without it nobody could replay that. Reads the old part of an
+ * index.
  */
 export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undefined, keepMs: number): Promise<number> {
   const old = await query<OldLetter>(
@@ -54,7 +55,10 @@ export async function forgetOpenLetters(env: EngineEnv, catalog: Catalog | undef
   return gone.length;
 }
 
-/** What is said of a letter; nothing of one that names no tenant, whom nobody would hear. Undefined when it cannot be said: then the letter stays. */
+/**
+ * What is said of a letter; nothing of one that names no tenant, whom nobody would hear. Undefined when it cannot be said: then the letter
+ * stays.
+ */
 async function saidOf(
   env: EngineEnv,
   catalog: Catalog | undefined,

@@ -19,8 +19,8 @@ const START_LIMIT_MS = 20_000;
 const BREATH_MS = 500;
 
 /**
- * The self-repair clock: one object whose alarm survives every crash. Each round it finishes what a dead process left behind: instances accepted
- * and not started, operator actions not yet carried out, messages committed and not confirmed, instances lost or ended unseen.
+ * The self-repair clock: one object whose alarm survives every crash. Each round it finishes what a dead process left behind: instances
+ * accepted and not started, operator actions not yet carried out, messages committed and not confirmed, instances lost or ended unseen.
  */
 export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: string }> {
   protected readonly duties: Duties = {};
@@ -29,8 +29,8 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   #beganAt: number | undefined;
 
   /**
-   * Starts the clock if it does not run: an alarm that failed six times, or whose process ran out of memory, is given up by the platform; one
-   * that was set while the machine's time was ahead rings when that has come. Called by whoever comes by.
+   * Starts the clock if it does not run: an alarm that failed six times, or whose process ran out of memory, is given up by the platform;
+   * one that was set while the machine's time was ahead rings when that has come. Called by whoever comes by.
    */
   async arm(): Promise<void> {
     const alarmAt = await this.ctx.storage.getAlarm();
@@ -43,7 +43,9 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
     return this.#startDue();
   }
 
-  /** Milliseconds since the last round began, by the object's memory or else by its alarm; null when the clock was found lost, and started. */
+  /**
+   * Milliseconds since the last round began, by the object's memory or else by its alarm; null when the clock was found lost, and started.
+   */
   async age(): Promise<number | null> {
     const alarmAt = await this.ctx.storage.getAlarm();
     await this.arm();

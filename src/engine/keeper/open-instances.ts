@@ -42,8 +42,8 @@ const DAY_MS = 86_400_000;
 
 /**
  * The pause to the next look, which is a written row: half the instance's age, at most 30 seconds; for one that has been open for more than
- * ten minutes a twentieth of its age, at most 5 minutes, or an hour where it waits for somebody. One that the platform says is asleep is left for as long again as
- * it has been known to be, up to a day: whatever wakes it asks for a look.
+ * ten minutes a twentieth of its age, at most 5 minutes, or an hour where it waits for somebody. One that the platform says is asleep is
+ * left for as long again as it has been known to be, up to a day: whatever wakes it asks for a look.
  */
 export function pauseMs({ age_ms, since_ms, status }: Open, hibernates: boolean): number {
   const waits = status === "waiting" || status === "in_doubt";

@@ -9,7 +9,10 @@ import type { Slice } from "./rule.ts";
 const ROWS = 5000;
 const DAY_MS = 86_400_000;
 
-/** Where a slice of a table ends. Its rows are named by hashes, in whose order it is walked: an index by time would make each half as large again. */
+/**
+ * Where a slice of a table ends. Its rows are named by hashes, in whose order it is walked: an index by time would make each half as large
+ * again.
+ */
 interface Walked {
   last: string;
   count: number;

@@ -22,8 +22,8 @@ interface Walked {
 }
 
 /**
- * Removes instances of these statuses with their entries, waits and questions, leaving a tombstone each: their keys never run again, also those
- * that were given up. Rows are numbered as they are accepted, so it walks from the oldest to the first young one and needs no index:
+ * Removes instances of these statuses with their entries, waits and questions, leaving a tombstone each: their keys never run again, also
+ * those that were given up. Rows are numbered as they are accepted, so it walks from the oldest to the first young one and needs no index:
  * it reads what it removes and what has stayed open since before.
  */
 export function pruneInstances(

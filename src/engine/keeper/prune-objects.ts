@@ -35,7 +35,10 @@ async function unreferred(env: EngineEnv, prefix: string, keys: readonly string[
 
 const refOf = (key: string) => `r2://${key}`;
 
-/** An output belongs to its instance, `outputs/<tenant>/<instance>/…`, whichever attempt wrote it, and stays while that has a row. The platform may answer a `read` from it in any later pass. */
+/**
+ * An output belongs to its instance, `outputs/<tenant>/<instance>/…`, whichever attempt wrote it, and stays while that has a row. The
+ * platform may answer a `read` from it in any later pass.
+ */
 const instanceOf = (key: string) => key.split("/")[2] ?? "";
 
 async function instancesAmong(env: EngineEnv, ids: readonly string[]): Promise<Set<string>> {
@@ -43,7 +46,9 @@ async function instancesAmong(env: EngineEnv, ids: readonly string[]): Promise<S
   return new Set(found.map(({ id }) => id));
 }
 
-/** The payloads that a message somewhere still refers to: an instance's own, a kept event's, an unconfirmed one's, an open dead letter's. */
+/**
+ * The payloads that a message somewhere still refers to: an instance's own, a kept event's, an unconfirmed one's, an open dead letter's.
+ */
 async function refsAmong(env: EngineEnv, refs: readonly string[]): Promise<Set<string>> {
   const found = await query<{ ref: string }>(
     env.DB,

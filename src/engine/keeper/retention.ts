@@ -14,7 +14,8 @@ export const OPEN_LETTER_DAYS = 90;
 /**
  * The engine's own: everything it keeps has an age here, but what is still under way (an instance that is accepted, queued, running,
  * waiting or in doubt stays however old it is). A key whose instance and tombstone are both gone would run a second time: by
- * then nothing of ours can say it again. The catalog is asked what is to be said of a letter that nobody looked after. See docs/retention.md, which a test holds against this table.
+ * then nothing of ours can say it again. The catalog is asked what is to be said of a letter that nobody looked after. See
+ * docs/retention.md, which a test holds against this table.
  */
 export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   // Queue retention (14 days at most) and as long again to re-drive; and the platform can restart an ended instance for 30 days.

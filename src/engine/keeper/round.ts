@@ -22,8 +22,8 @@ export interface Round {
 const PORTION_TIMEOUT_MS = 30_000;
 
 /**
- * One round: each duty in the order of its urgency, portion by portion, while there is work and time. A duty that fails, or hangs, is logged and
- * leaves the others their turn.
+ * One round: each duty in the order of its urgency, portion by portion, while there is work and time. A duty that fails, or hangs, is
+ * logged and leaves the others their turn.
  */
 export async function runRound(duties: readonly Duty[]): Promise<Round> {
   const did: Record<string, number> = {};

@@ -34,8 +34,8 @@ const NOTHING: State = { lastAt: 0, pausedUntil: 0, counts: {} };
 
 /**
  * A limit that many callers share: exact sliding windows, several at once. It gives away moments, and a moment is on disk before its
- * owner hears of it, so neither an eviction nor a crash lets anything go twice. A caller that dies with its moment wastes it; one that comes
- * too late for it gives it back. What it keeps is bounded by the windows and the patience, not by the traffic.
+ * owner hears of it, so neither an eviction nor a crash lets anything go twice. A caller that dies with its moment wastes it; one that
+ * comes too late for it gives it back. What it keeps is bounded by the windows and the patience, not by the traffic.
  */
 export class RateLimit extends DurableObject {
   take({ windows, cost, patienceMs, marginMs, unused }: Ask): Answer {

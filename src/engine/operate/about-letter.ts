@@ -20,7 +20,10 @@ interface Decision {
   source: "operator" | "retention";
 }
 
-/** The messages that the catalog has about a dead letter which is given up: they go on in the letter's own job. The same letter has the same messages, whoever decides. */
+/**
+ * The messages that the catalog has about a dead letter which is given up: they go on in the letter's own job. The same letter has the same
+ * messages, whoever decides.
+ */
 export function aboutLetter(env: EngineEnv, catalog: Catalog, letter: GivenUp, { because, actor, source }: Decision): Promise<Outgoing[]> {
   const { id, queue, reason, tenantId, correlationId } = letter;
   // Letters of earlier deployments hold these names whole, however long they are.

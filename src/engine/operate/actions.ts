@@ -14,7 +14,9 @@ export interface AuditRow {
   instanceId: string | null;
   reason: string;
   detail: Record<string, unknown> | null;
-  /** `no_change` when somebody else had been faster, or there was nothing to do; `failed` when the platform could not be told within a day. */
+  /**
+   * `no_change` when somebody else had been faster, or there was nothing to do; `failed` when the platform could not be told within a day.
+   */
   result: ActionResult;
   at: number;
   /** When the platform had heard of it too; null while the keeper still owes that. */

@@ -58,8 +58,8 @@ export function listApprovals(env: EngineEnv, by: Operator, filter: ApprovalFilt
 }
 
 /**
- * The index with the fewest rows: an instance's own; of those that are open, and that somebody waits for, as text, because a partial index serves no
- * condition that is bound; the tenant's by time.
+ * The index with the fewest rows: an instance's own; of those that are open, and that somebody waits for, as text, because a partial index
+ * serves no condition that is bound; the tenant's by time.
  */
 function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statement {
   if (instance !== undefined) return sql`WHERE instance_id = ${instance} AND +tenant_id = ${by.tenantId}`;

@@ -40,9 +40,14 @@ export interface OpenAction {
 /** `kept`: the platform has heard of it, or need not · `not yet`: it has still to end the run that failed; come back soon. */
 export type Kept = "kept" | "not yet";
 
-/** A run that has told its end is over on the platform within moments. One that still runs after so many tries, ten seconds apart, lives: there is nothing to restart. */
+/**
+ * A run that has told its end is over on the platform within moments. One that still runs after so many tries, ten seconds apart, lives:
+ * there is nothing to restart.
+ */
 const TRIES_UNTIL_ALIVE = 5;
-/** What is undone has nothing left to do: a run of it that still lives after so many tries is the old one, which a crash may have left so. */
+/**
+ * What is undone has nothing left to do: a run of it that still lives after so many tries is the old one, which a crash may have left so.
+ */
 const TRIES_UNTIL_LEFT = 2;
 
 /** Carries out on the platform what an operator was promised. Safe to repeat. Throws what the platform answers. */
@@ -90,7 +95,8 @@ async function restart(env: EngineEnv, action: OpenAction): Promise<Kept> {
 }
 
 async function begin(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {
-  // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded steps answer from the inbox.
+  // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded
+  // steps answer from the inbox.
   const { from_step: name } = action;
   const begun = name ? instance.restart({ from: { name } }).catch(() => instance.restart()) : instance.restart();
   await within(begun);
@@ -108,7 +114,10 @@ async function tell(env: EngineEnv, action: OpenAction, type: string, payload: u
 
 const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
-/** The instance, or its undo, on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is done. */
+/**
+ * The instance, or its undo, on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is
+ * done.
+ */
 async function existing(env: EngineEnv, { workflow, instance_id, envelope, undo }: OpenAction): Promise<PlatformAnswer> {
   const answer = await reached(env, { workflow, instance_id, undo });
   if (answer.status === "unknown") {

@@ -66,7 +66,10 @@ type StepEvent = Extract<WorkflowInstanceEvent, { type: (typeof WANTED)[number] 
 
 type Remembered = Pick<Instance, "id" | "workflow"> & Partial<Pick<Instance, "undo">>;
 
-/** The instance's steps as the platform remembers them, oldest first; behind them those of its undo. An instance that it has forgotten, or whose workflow is not bound any more, has none. */
+/**
+ * The instance's steps as the platform remembers them, oldest first; behind them those of its undo. An instance that it has forgotten, or
+ * whose workflow is not bound any more, has none.
+ */
 export async function historyOf(env: EngineEnv, { id, workflow, undo = null }: Remembered): Promise<History> {
   const names = undo === null ? [id] : [id, platformId(id, undo)];
   const parts = await Promise.all(names.map((name) => partOf(env, workflow, name)));

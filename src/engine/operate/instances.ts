@@ -103,8 +103,8 @@ async function endOfLook({ DB }: EngineEnv, by: Operator, { since = 0 }: Instanc
 
 /**
  * The index with the fewest rows: a job's own; of what stopped or waits for a person; of what is open, among all tenants'; or else the
- * tenant's by time. Conditions stand in it as text: a partial index serves none that is bound. The last one has its index's very words, with a
- * status that no row has.
+ * tenant's by time. Conditions stand in it as text: a partial index serves none that is bound. The last one has its index's very words,
+ * with a status that no row has.
  */
 function whereTheyAre({ correlation, status }: InstanceFilter): Statement {
   if (correlation !== undefined) return sql`INDEXED BY instances_by_correlation WHERE correlation_id = ${correlation}`;
@@ -152,8 +152,8 @@ export async function describeInstance(env: EngineEnv, by: Operator, id: string)
 }
 
 /**
- * What an instance was asked to do, read by the definition of its message. Undefined where the tenant has no such instance, and where its row has
- * no payload any more. Errors: `payload_missing`, `invalid_payload`.
+ * What an instance was asked to do, read by the definition of its message. Undefined where the tenant has no such instance, and where its
+ * row has no payload any more. Errors: `payload_missing`, `invalid_payload`.
  */
 export async function payloadOf<Payload>(
   env: EngineEnv,

@@ -10,7 +10,9 @@ export interface Asker extends Operator {
   readonly scopes: readonly Scope[];
 }
 
-/** Refuses a command that a token may not ask for. Errors: `forbidden`, which names the route made for the command; `unknown_message_type`. */
+/**
+ * Refuses a command that a token may not ask for. Errors: `forbidden`, which names the route made for the command; `unknown_message_type`.
+ */
 export function assertMayAsk(catalog: Catalog, by: Pick<Asker, "scopes">, type: string): void {
   assertMaySay(by, catalog.performer(type).on);
 }
@@ -23,7 +25,10 @@ export function assertMaySay({ scopes }: Pick<Asker, "scopes">, { type, door }: 
   throw new MillraceError("forbidden", `${type} needs the scope \`${door.scope}\`, which the token lacks: use one that has it${at}.`);
 }
 
-/** Refuses an event that a token may not state: one without a door is closed. Errors: `forbidden`, which says what to do; `unknown_message_type`. */
+/**
+ * Refuses an event that a token may not state: one without a door is closed. Errors: `forbidden`, which says what to do;
+ * `unknown_message_type`.
+ */
 export function assertMayState(catalog: Catalog, { scopes }: Pick<Asker, "scopes">, type: string): void {
   const { door } = catalog.subscribers(type).event;
   if (scopes.some((scope) => scope === door?.scope)) return;

@@ -25,7 +25,10 @@ export interface Looked<T> {
   end: Position | undefined;
 }
 
-/** Reads one page by its keyset: `load` answers what stands before a position, one more than the page holds. An unreadable cursor starts from the top. */
+/**
+ * Reads one page by its keyset: `load` answers what stands before a position, one more than the page holds. An unreadable cursor starts
+ * from the top.
+ */
 export async function keysetPage<T>(
   { cursor = "", limit = 50 }: PageRequest,
   position: (item: T) => Position,

@@ -8,7 +8,10 @@ import { batch, query } from "../store/retry.ts";
 import { removeWaits } from "../store/waits.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
-/** The engine's tables that name the tenant of each row, with what tells a row from the tenant's others. Instances go by themselves, with what belongs to them. */
+/**
+ * The engine's tables that name the tenant of each row, with what tells a row from the tenant's others. Instances go by themselves, with
+ * what belongs to them.
+ */
 export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> = {
   tokens: ["id"],
   schedules: ["name"],
@@ -59,7 +62,10 @@ export async function removeUnsent(env: EngineEnv, tenantId: string): Promise<nu
   return (await query(env.DB, removeUnsentOf(tenantId))).length;
 }
 
-/** Removes some of a tenant's rows of a table that names it. Answers how many. The statement is put together from a list: it begins with the tenant. */
+/**
+ * Removes some of a tenant's rows of a table that names it. Answers how many. The statement is put together from a list: it begins with the
+ * tenant.
+ */
 export async function removeRows(env: EngineEnv, tenantId: string, table: string, key: readonly string[]): Promise<number> {
   const some = ["SELECT", key.join(), "FROM", table, "WHERE tenant_id = ?1 LIMIT", String(ROWS)].join(" ");
   return removed(env, ["DELETE FROM", table, `WHERE tenant_id = ?1 AND (${key}) IN (${some}) RETURNING 1 AS gone`], [tenantId]);

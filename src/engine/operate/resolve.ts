@@ -14,15 +14,17 @@ import { applyAction } from "./apply.ts";
 
 /**
  * A person's answer to a doubt.
- * `confirm`: it happened, with this output · `reject`: it did not happen, run it · `retry_anyway`: run it again as a new generation, knowing that it
- * may happen twice. If its run is over, or is being undone, nothing runs: the first two say what happened, the third is refused.
+ * `confirm`: it happened, with this output · `reject`: it did not happen, run it · `retry_anyway`: run it again as a new generation,
+ * knowing that it may happen twice. If its run is over, or is being undone, nothing runs: the first two say what happened, the third is
+ * refused.
  */
 export type Resolution = { verb: "confirm"; output: unknown } | { verb: "reject" } | { verb: "retry_anyway" };
 
 /**
  * Resolves a doubt and wakes its instance. `confirm` also gives an output to an effect whose own could not be kept, and a better one to an
  * effect that a person had confirmed, once its instance has ended of that.
- * Errors: `effect_not_found`; `output_too_large` above 4 MiB; `invalid_transition` when the effect is not in doubt (any more), or nobody would run it again.
+ * Errors: `effect_not_found`; `output_too_large` above 4 MiB; `invalid_transition` when the effect is not in doubt (any more), or nobody
+ * would run it again.
  */
 export async function resolveDoubt(
   env: EngineEnv,

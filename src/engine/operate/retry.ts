@@ -74,13 +74,13 @@ function whyAgain({ status, error }: Instance, failed: string | null, effects: r
 const VERDICTS: Record<string, RetryPlan["effects"][number]["verdict"]> = { done: "kept", confirmed: "kept", in_doubt: "in_doubt" };
 
 /**
- * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts from.
- * One whose undo failed goes on with the undo; one that is undone starts from its beginning, and does again what was taken back.
- * A step whose failure the code caught is tried anew when the run ended with that failure, or when it is named and nothing that was done
- * depends on it; with `anyway` also where something does: what was done instead stays done. An effect whose output a person has mended since
- * is where the run goes on.
- * Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded, `invalid_transition` (audited as no change) when the
- * instance is not stopped, when something depends on the named failure, or when the run failed of an effect whose output is missing.
+ * Retries an errored or terminated instance from the step that failed, or from another. Recorded effects are kept, whatever step it starts
+ * from. One whose undo failed goes on with the undo; one that is undone starts from its beginning, and does again what was taken back. A
+ * step whose failure the code caught is tried anew when the run ended with that failure, or when it is named and nothing that was done
+ * depends on it; with `anyway` also where something does: what was done instead stays done. An effect whose output a person has mended
+ * since is where the run goes on. Errors: `instance_not_found`, `invalid_payload` for a step that nobody recorded, `invalid_transition`
+ * (audited as no change) when the instance is not stopped, when something depends on the named failure, or when the run failed of an effect
+ * whose output is missing.
  */
 export async function retryInstance(
   env: EngineEnv,

@@ -164,8 +164,8 @@ function assertSameIdentity(catalog: Catalog, by: DeadLetterReader, letter: Dead
 const OWN_MARKS = ["acceptance", "replay", "outbox"] as const;
 
 /**
- * A correction is read as strictly as a command over HTTP: its payload has no fields that nobody knows, its subject follows from that, and the
- * engine's own marks are not made up. What came with the message may stay. Errors: `invalid_payload`, `invalid_envelope`.
+ * A correction is read as strictly as a command over HTTP: its payload has no fields that nobody knows, its subject follows from that, and
+ * the engine's own marks are not made up. What came with the message may stay. Errors: `invalid_payload`, `invalid_envelope`.
  */
 function assertCorrection(letter: DeadLetterRow, { definition, envelope }: ReadLetter, payload: unknown): void {
   if (envelope.payload_ref === undefined) assertKnownFields(definition, envelope.schema_version, envelope.payload_inline);

@@ -8,8 +8,9 @@ import { type ResolvedEntry, selectResolved } from "../store/inbox/read.ts";
 import { namedBatch } from "../store/named.ts";
 
 /**
- * Tells a run that was restarted of everything that its rows hold: answers, resolved doubts, events. The platform remembers that its parked steps
- * wait, and forgets at a restart what they were told. Each has an event type of its own, so that a step which has heard hears nothing more.
+ * Tells a run that was restarted of everything that its rows hold: answers, resolved doubts, events. The platform remembers that its parked
+ * steps wait, and forgets at a restart what they were told. Each has an event type of its own, so that a step which has heard hears nothing
+ * more.
  */
 export async function tellHeld(
   env: EngineEnv,

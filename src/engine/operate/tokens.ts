@@ -56,7 +56,9 @@ const USUAL_DAYS = 90;
 /** Tokens of one tenant: those that expired stay for 30 days. */
 const MAX_TOKENS = 1000;
 
-/** How long an isolate trusts what it has read: a deleted token works at most this much longer, and an unknown one is not looked for again. */
+/**
+ * How long an isolate trusts what it has read: a deleted token works at most this much longer, and an unknown one is not looked for again.
+ */
 const TOKEN_CACHE_MS = 30_000;
 const TOKEN_CACHE_ENTRIES = 1000;
 /** Ids that nobody minted are kept apart, so that whoever makes them up drives out no good one. */
@@ -81,9 +83,9 @@ export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: r
 }
 
 /**
- * Makes a token for somebody of the caller's tenant, who can do no more than the caller, nor longer, and audits it. Its text is answered here and
- * never again. Without `days` it works for 90, or as long as the caller's own. Errors: `forbidden` for a scope that the caller lacks and for more
- * days than it has left, `invalid_transition` for one more than a tenant may have.
+ * Makes a token for somebody of the caller's tenant, who can do no more than the caller, nor longer, and audits it. Its text is answered
+ * here and never again. Without `days` it works for 90, or as long as the caller's own. Errors: `forbidden` for a scope that the caller
+ * lacks and for more days than it has left, `invalid_transition` for one more than a tenant may have.
  */
 export async function issueToken(
   env: Pick<EngineEnv, "DB">,
@@ -173,7 +175,10 @@ export async function findToken(
   };
 }
 
-/** The stored row. Ids are random: nobody can have asked for one before it was minted, so that one that is unknown may be remembered as such. */
+/**
+ * The stored row. Ids are random: nobody can have asked for one before it was minted, so that one that is unknown may be remembered as
+ * such.
+ */
 async function read(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Promise<void>): Promise<StoredToken | undefined> {
   const known = cache.get(id);
   if (known && known.until > Date.now()) return known.row;

@@ -21,7 +21,8 @@ export interface UndoPlan {
 
 /**
  * `undone`: it is taken back · `stays`: its code has no way to · `asked`: nobody recorded what came of it, so the upstream is asked first ·
- * `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, or a person had it done once more, and may have happened all the same.
+ * `nothing`: it did not happen · `in_doubt`: resolve it first · `unknown`: it failed without a record, or a person had it done once more,
+ * and may have happened all the same.
  */
 export type UndoVerdict = "undone" | "stays" | "asked" | "nothing" | "in_doubt" | "unknown";
 
@@ -57,8 +58,8 @@ function verdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
 
 /**
  * Undoes an instance that has ended: its recorded effects that can be taken back are, in reverse order, each once; then it is terminated.
- * Errors: `instance_not_found`; `invalid_transition` (audited as no change) while it is under way, while an effect is in doubt, when it is undone already, or
- * when it has nothing that could be taken back.
+ * Errors: `instance_not_found`; `invalid_transition` (audited as no change) while it is under way, while an effect is in doubt, when it is
+ * undone already, or when it has nothing that could be taken back.
  */
 export async function undoInstance(env: EngineEnv, by: Operator, instanceId: string, reason: string): Promise<{ actionId: string }> {
   const instance = await getInstance(env, by, instanceId);

@@ -17,7 +17,9 @@ export interface AwaitedByInstance {
 /** Of an instance that waits for more, as many are told. */
 const MOST = 20;
 
-/** The column `waiting_for` of a row of `instances`: JSON, by the primary keys of two tables; NULL for one that is over, or is being undone. */
+/**
+ * The column `waiting_for` of a row of `instances`: JSON, by the primary keys of two tables; NULL for one that is over, or is being undone.
+ */
 export const WAITING_FOR = fragment(`
   CASE WHEN undo IS NULL AND status IN ('waiting', 'running', 'in_doubt') THEN (
     SELECT json_group_array(json_object('step', step, 'eventType', type, 'subject', subject, 'approvalId', approval_id, 'until', due_at))

@@ -22,12 +22,16 @@ const METHODS = [
   "finish",
 ] as const satisfies (keyof Recorder)[];
 
-/** Long enough for an object to restart, short enough for the step that waits: its time-out leaves 15 s for what is recorded behind an effect. */
+/**
+ * Long enough for an object to restart, short enough for the step that waits: its time-out leaves 15 s for what is recorded behind an
+ * effect.
+ */
 const RESTART = { retries: 6, minTimeout: 50, maxTimeout: 2000, randomize: true, maxRetryTime: 10_000 };
 
 /**
- * Reaches the recorder of an instance. Calls are repeated over the moments in which the object restarts, and as late as it asks when it or the
- * database wants less traffic. What it refuses for good it refuses at once. Errors: `unavailable`, with a time to come back, when that did not help.
+ * Reaches the recorder of an instance. Calls are repeated over the moments in which the object restarts, and as late as it asks when it or
+ * the database wants less traffic. What it refuses for good it refuses at once. Errors: `unavailable`, with a time to come back, when that
+ * did not help.
  */
 export function recorderOf(env: EngineEnv, instanceId: string): RecorderClient {
   const id = env.RECORDER.idFromName(recorderName(instanceId, shardsOf(env)));
@@ -73,8 +77,8 @@ const DEFAULT_SHARDS = 2;
 const MAX_SHARDS = 256;
 
 /**
- * One recorder for each share of the instances. Which one serves an instance matters to nobody: the fence is in the database, so the number may
- * change under open instances. An instance's id is a hash.
+ * One recorder for each share of the instances. Which one serves an instance matters to nobody: the fence is in the database, so the number
+ * may change under open instances. An instance's id is a hash.
  */
 export function recorderName(instanceId: string, shards: number): string {
   return `recorder-${Number.parseInt(instanceId.slice(0, 8), 16) % shards}`;

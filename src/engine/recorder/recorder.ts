@@ -39,7 +39,8 @@ export interface Answer {
 /**
  * The writer of step outcomes: takes what the steps of many instances want recorded, commits it in groups, and
  * sends the committed messages on their way from memory. It holds nothing that is not also in D1, so it may die at any
- * moment, and there may be any number of it: callers repeat themselves, the fence sorts repeats out, and the keeper sends what was not sent.
+ * moment, and there may be any number of it: callers repeat themselves, the fence sorts repeats out, and the keeper sends what was not
+ * sent.
  */
 export class Recorder extends DurableObject<EngineEnv> {
   readonly #commits = new GroupCommit(this.env.DB);
@@ -112,7 +113,10 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: [doubtOpen(key, error), markInDoubt(key.instanceId)], read: () => undefined });
   }
 
-  /** Commits an outcome with its rows and messages, then relays the messages. When another attempt was first, answers with what that one stored. */
+  /**
+   * Commits an outcome with its rows and messages, then relays the messages. When another attempt was first, answers with what that one
+   * stored.
+   */
   async record(attempt: Attempt, outcome: Outcome): Promise<Answer> {
     const statements = [
       recordOutcome(attempt, outcome),
@@ -159,7 +163,10 @@ export class Recorder extends DurableObject<EngineEnv> {
     return this.#commits.commit({ statements: [rememberFailure(instanceId, label)], read: () => undefined });
   }
 
-  /** Notes that a run ended. Answered before it is committed, unless it must be `certain`: if it is lost, the keeper asks the platform and writes it again. */
+  /**
+   * Notes that a run ended. Answered before it is committed, unless it must be `certain`: if it is lost, the keeper asks the platform and
+   * writes it again.
+   */
   async finish(end: End, certain = false): Promise<void> {
     const committed = this.#commits.commit({ statements: [finishInstance(end)], read: () => undefined });
     if (certain) return committed;

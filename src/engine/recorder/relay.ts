@@ -16,8 +16,9 @@ export interface SendFailure {
 }
 
 /**
- * Sends messages in as few calls as the queues allow. A call that is refused is made again in halves, one after the other, so that a message the
- * queue will not take holds back none of the others; a queue that asks for less is left alone. Never throws: what is not sent stays in the outbox, and the keeper comes for it.
+ * Sends messages in as few calls as the queues allow. A call that is refused is made again in halves, one after the other, so that a
+ * message the queue will not take holds back none of the others; a queue that asks for less is left alone. Never throws: what is not sent
+ * stays in the outbox, and the keeper comes for it.
  */
 export async function relay(env: object, messages: readonly Outgoing[]): Promise<SendFailure[]> {
   const groups = Map.groupBy(messages, (message) => message.queue);

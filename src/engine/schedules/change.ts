@@ -105,7 +105,9 @@ async function assertRoom(env: EngineEnv, by: Operator): Promise<void> {
   throw new MillraceError("invalid_transition", `A tenant has at most ${MAX_SCHEDULES} schedules: end one that nobody needs first.`);
 }
 
-/** A schedule that comes with something else, in the same write, also beyond what people may make. One of this name stays as they have it. */
+/**
+ * A schedule that comes with something else, in the same write, also beyond what people may make. One of this name stays as they have it.
+ */
 export function ensureSchedule(by: Operator, name: string, request: ScheduleRequest): Statement {
   const at = Date.now();
   return ensureScheduled(asRow(by, name, request, at, nextAfter(request, at)));

@@ -16,12 +16,16 @@ export interface Passed {
   earlier: { count: number; until: number } | null;
 }
 
-/** Times counted one by one, at a tenth of a millisecond each: beyond, the count is a lower bound. A minute's pattern reaches it after five hours. */
+/**
+ * Times counted one by one, at a tenth of a millisecond each: beyond, the count is a lower bound. A minute's pattern reaches it after five
+ * hours.
+ */
 export const COUNTED_TIMES = 300;
 
 /**
- * The first due time after this one; null when there is none. Where clocks are put forward, a time of day that does not exist is due right after the
- * gap; where they are put back, one that comes twice is due once (patterns with a wildcard or step in minute or hour: as often as it comes).
+ * The first due time after this one; null when there is none. Where clocks are put forward, a time of day that does not exist is due right
+ * after the gap; where they are put back, one that comes twice is due once (patterns with a wildcard or step in minute or hour: as often as
+ * it comes).
  */
 export function nextAfter(timing: Timing, at: number): number | null {
   return read(timing).nextRun(new Date(at))?.getTime() ?? null;

@@ -22,8 +22,9 @@ const KEY_TAKEN = "The key of this time belongs to an earlier command with anoth
 /**
  * Starts what is due. A time that has come becomes its command, the note of it and the next time in one write, so that a crash
  * neither loses nor doubles it. Where several times have passed, the last one runs if it is not too late, and the others are noted as
- * missed: nothing is made up for unseen. A schedule that was changed, paused or ended meanwhile is left alone. Answers how many commands were
- * accepted. One object calls it, which does not wait for a call that hangs: two calls at once are harmless, because the write takes the time.
+ * missed: nothing is made up for unseen. A schedule that was changed, paused or ended meanwhile is left alone. Answers how many commands
+ * were accepted. One object calls it, which does not wait for a call that hangs: two calls at once are harmless, because the write takes
+ * the time.
  */
 export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()): Promise<number> {
   let started = 0;
@@ -56,7 +57,10 @@ function dueBy(at: number): Statement {
       SELECT tenant_id, name FROM turns ORDER BY turn, next_at LIMIT ${LOOK})`;
 }
 
-/** Whether a command was accepted for it. Everything that is written hangs on the schedule being as it was read: who changed or took it meanwhile was first. */
+/**
+ * Whether a command was accepted for it. Everything that is written hangs on the schedule being as it was read: who changed or took it
+ * meanwhile was first.
+ */
 async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at: number): Promise<boolean> {
   const passed = passedSince(schedule, schedule.nextAt ?? at, at);
   const late = at - passed.last > schedule.lateMs;

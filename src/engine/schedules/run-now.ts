@@ -15,9 +15,9 @@ import { findHandRun, getSchedule } from "./schedule.ts";
 type Run = Pick<Accepted, "instanceId" | "replayed">;
 
 /**
- * Runs a schedule's command now, also that of a paused one; its times stay as they are. `occasion` names the wish: the same one is the same run,
- * for as long as its note is kept, even if the schedule has another command by then, or is ended. Errors: `schedule_not_found`, `forbidden` for
- * a command that the token may not ask for, and what the command may be refused for.
+ * Runs a schedule's command now, also that of a paused one; its times stay as they are. `occasion` names the wish: the same one is the same
+ * run, for as long as its note is kept, even if the schedule has another command by then, or is ended. Errors: `schedule_not_found`,
+ * `forbidden` for a command that the token may not ask for, and what the command may be refused for.
  */
 export async function runSchedule(
   env: EngineEnv,

@@ -17,7 +17,10 @@ export function askerOf(approvalId: string): string {
   return /^([0-9a-f]{32})-[0-9a-f]{16}$/.exec(approvalId)?.[1] ?? "";
 }
 
-/** The platform's event type that carries the answer: every question has its own, because a consumed event can be delivered again to a later wait of the same type. */
+/**
+ * The platform's event type that carries the answer: every question has its own, because a consumed event can be delivered again to a later
+ * wait of the same type.
+ */
 export function answerEventType(approvalId: string): string {
   return `answer-${digest("answer", approvalId)}`;
 }

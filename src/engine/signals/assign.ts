@@ -27,8 +27,8 @@ export async function reusedAmong(env: EngineEnv, events: readonly Envelope[]): 
 }
 
 /**
- * Gives the waits for these events what fits them (see `assignEvents`). The keeper is asked to look at those instances in case they cannot be
- * told now. The first statement answers the waits.
+ * Gives the waits for these events what fits them (see `assignEvents`). The keeper is asked to look at those instances in case they cannot
+ * be told now. The first statement answers the waits.
  */
 export function assignSignals(envelopes: readonly Envelope[]): Statement[] {
   const arrived = JSON.stringify(envelopes.map(({ tenant_id, message_type, subject }) => ({ tenant_id, message_type, subject })));

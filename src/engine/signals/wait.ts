@@ -8,7 +8,10 @@ import { query } from "../store/retry.ts";
 import { askForEvent, closeOverdue, takeEarly } from "../store/waits.ts";
 import { answerEventType, type Left, SHORTEST_WAIT_MS, TIMER_SKEW_MS } from "./approval.ts";
 
-/** The platform's event type for one wait: every wait has its own, because a consumed event can be delivered again to a later wait of the same type. */
+/**
+ * The platform's event type for one wait: every wait has its own, because a consumed event can be delivered again to a later wait of the
+ * same type.
+ */
 export function waitEventType(instanceId: string, label: string): string {
   return `signal-${digest("wait", instanceId, label)}`;
 }
@@ -29,8 +32,8 @@ type WaitStanding = WaitEnd | Left;
 
 /**
  * Says that an instance waits for an event about a subject, and takes one that came early. The row makes it hold through restarts: a wait
- * that once took an event is answered with that same event again, one whose time was over stays so, and the time runs from the first asking.
- * One event serves one wait of an instance.
+ * that once took an event is answered with that same event again, one whose time was over stays so, and the time runs from the first
+ * asking. One event serves one wait of an instance.
  */
 export async function registerWait(run: Waiter, label: string, type: string, subject: string, timeoutMs: number): Promise<WaitStanding> {
   const { instanceId } = run;
@@ -46,8 +49,8 @@ export async function registerWait(run: Waiter, label: string, type: string, sub
 }
 
 /**
- * The platform says that a wait's time is over. The row decides: an event that it holds has won, although nobody was told of it; or else the wait is
- * closed and takes none any more; or the platform's timer was early.
+ * The platform says that a wait's time is over. The row decides: an event that it holds has won, although nobody was told of it; or else
+ * the wait is closed and takes none any more; or the platform's timer was early.
  */
 export async function closeWait(run: Waiter, label: string, timeoutMs: number): Promise<WaitStanding> {
   const { instanceId } = run;

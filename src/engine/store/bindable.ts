@@ -4,7 +4,10 @@ import { type RowStatement, rowText, type SqlValue, type Statement } from "../co
 import { beginning, isBeyondJson } from "../contract/text.ts";
 import { shapeOf } from "./one-statement.ts";
 
-/** Largest value that is bound, in bytes. D1 refuses more than 2,000,000 for a text or a row once it is deployed; locally it takes more, so we refuse. */
+/**
+ * Largest value that is bound, in bytes. D1 refuses more than 2,000,000 for a text or a row once it is deployed; locally it takes more, so
+ * we refuse.
+ */
 const MAX_VALUE_BYTES = 1_900_000;
 
 /** A statement that was looked at: it has text, its values can be bound, and what they weigh is known. */

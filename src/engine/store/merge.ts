@@ -4,7 +4,10 @@ import type { Bindable } from "./bindable.ts";
 /** Rows of one text that travel as one parameter, in bytes. */
 const MAX_ROWS_BYTES = 1_500_000;
 
-/** One list of statements for a whole group of units, and where in it each unit finds its own. Row statements of one text become one, or a few when their rows are large. */
+/**
+ * One list of statements for a whole group of units, and where in it each unit finds its own. Row statements of one text become one, or a
+ * few when their rows are large.
+ */
 export function merge(group: readonly { readonly parts: readonly Bindable[] }[]): { statements: Statement[]; places: number[][] } {
   const statements: { text: string; params: Statement["params"]; rows?: string[]; bytes: number }[] = [];
   const open = new Map<string, number>();

@@ -10,8 +10,8 @@ interface Shape {
 }
 
 /**
- * Reads the shape of a text. D1 answers each of its statements by itself and none for an empty one, so that in a batch every answer behind it
- * would be taken for another statement's; and it refuses a whole batch for one text that is given too many values, or too few.
+ * Reads the shape of a text. D1 answers each of its statements by itself and none for an empty one, so that in a batch every answer behind
+ * it would be taken for another statement's; and it refuses a whole batch for one text that is given too many values, or too few.
  */
 export function shapeOf(text: string): Shape {
   const known = shapes.get(text);

@@ -10,7 +10,8 @@ const ANSWER_WITHIN_MS = 35_000;
 
 /**
  * Runs a D1 call, repeating it over sub-second blips. The call must be safe to repeat: every statement of the engine is,
- * because it names its row and fences itself. Errors: `unavailable`, with a time to come back, when the trouble is the platform's; D1's own error otherwise.
+ * because it names its row and fences itself. Errors: `unavailable`, with a time to come back, when the trouble is the platform's; D1's own
+ * error otherwise.
  */
 async function withD1Retry<T>(call: () => Promise<T>, withinMs: number): Promise<T> {
   try {
@@ -34,7 +35,10 @@ function late(withinMs: number): MillraceError {
 /** One row of an answer. */
 export type Row = Record<string, unknown>;
 
-/** Runs statements as one atomic batch, all of them or none, and answers each one's rows. Errors: `payload_too_large` for a value that D1 takes only locally. */
+/**
+ * Runs statements as one atomic batch, all of them or none, and answers each one's rows. Errors: `payload_too_large` for a value that D1
+ * takes only locally.
+ */
 export async function batch(
   db: D1Database,
   statements: readonly (Statement | RowStatement)[],

@@ -3,7 +3,8 @@ import { beginning } from "../contract/text.ts";
 
 /**
  * What an error of the platform asks for. `transient`: the same call again within a second. `overloaded`: less traffic, later.
- * `unavailable`: later, at a time it names or we guess. `fatal`: nothing but another call can help. In all but the last the call may or may not have taken effect.
+ * `unavailable`: later, at a time it names or we guess. `fatal`: nothing but another call can help. In all but the last the call may or may
+ * not have taken effect.
  */
 export type Trouble = "transient" | "overloaded" | "unavailable" | "fatal";
 

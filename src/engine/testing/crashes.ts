@@ -1,8 +1,8 @@
 import type { CrashPoint } from "../contract/crash-points.ts";
 
 /**
- * Lets the code die at a crash point, once. Answers whether it did. At points in a run's code only runs of `whose`, by their instances' ids,
- * die: what other tests left under way must not die in their place. Needs a bundle that defines MILLRACE_CRASH_POINTS.
+ * Lets the code die at a crash point, once. Answers whether it did. At points in a run's code only runs of `whose`, by their instances'
+ * ids, die: what other tests left under way must not die in their place. Needs a bundle that defines MILLRACE_CRASH_POINTS.
  */
 export function dieAt(point: CrashPoint, whose?: readonly string[]): { died: () => boolean } {
   const death = new Error(`Died at ${point}.`);

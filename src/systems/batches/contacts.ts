@@ -15,8 +15,8 @@ import { readJson } from "./jsonl.ts";
 import { pageOf } from "./page.ts";
 
 /**
- * People and their addresses, in the table `contacts`. In CSV, `properties` is a JSON object, and every further column is a property too; an
- * empty cell says nothing.
+ * People and their addresses, in the table `contacts`. In CSV, `properties` is a JSON object, and every further column is a property too;
+ * an empty cell says nothing.
  */
 export const contacts: Dataset<ContactRow> = {
   name: "contacts",

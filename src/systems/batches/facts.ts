@@ -63,7 +63,10 @@ function placeIn(cursor: string): LedgerPlace {
   return { entity, sequence };
 }
 
-/** Why a fact was not taken; undefined for one that was. A ledger that cannot be reached is nobody's row: its error has the chunk tried again. */
+/**
+ * Why a fact was not taken; undefined for one that was. A ledger that cannot be reached is nobody's row: its error has the chunk tried
+ * again.
+ */
 function problemOf(answer: Appended | Error): string | undefined {
   if (answer instanceof MillraceError && answer.code === "invalid_payload") {
     const [issue] = answer.detail.issues ?? [];

@@ -53,7 +53,10 @@ export interface StoredFile {
   layout?: Layout | null;
 }
 
-/** Stores an upload as it comes, holding none of it. Every upload has a place of its own: two at once cannot mix. Errors: `invalid_payload` for a body of another length. */
+/**
+ * Stores an upload as it comes, holding none of it. Every upload has a place of its own: two at once cannot mix. Errors: `invalid_payload`
+ * for a body of another length.
+ */
 export async function storeUpload(
   bucket: R2Bucket,
   tenantId: string,
@@ -76,7 +79,10 @@ export async function storeUpload(
   });
 }
 
-/** A file that the tenant has put into its own folder, or had there when it first asked for this batch. What lies elsewhere is not there for it. */
+/**
+ * A file that the tenant has put into its own folder, or had there when it first asked for this batch. What lies elsewhere is not there for
+ * it.
+ */
 export async function findFile(env: Env, tenantId: string, batchId: string, key: string): Promise<StoredFile | undefined> {
   if (!key.startsWith(filesFolder(tenantId))) return undefined;
   const object = await env.PAYLOADS.head(key);

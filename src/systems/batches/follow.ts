@@ -8,7 +8,10 @@ const SIGN_OF_LIFE_MS = 15_000;
 const LONGEST_MS = 60_000;
 const MAX_FOLLOWERS = 60;
 
-/** Counts one who begins to follow a batch. Errors: `rate_limited` when as many as may have begun within a minute, whether or not they follow still. */
+/**
+ * Counts one who begins to follow a batch. Errors: `rate_limited` when as many as may have begun within a minute, whether or not they
+ * follow still.
+ */
 export async function countFollower(env: Env, tenantId: string): Promise<void> {
   const limit = limitOf(env, `followers/${tenantId}`, [{ limit: MAX_FOLLOWERS, periodMs: LONGEST_MS }], { patienceMs: 0 });
   await limit.take().catch((error) => {

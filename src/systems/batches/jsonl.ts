@@ -26,7 +26,9 @@ export function cutJsonl({ bytes, line: first, atEnd }: Window, bounds: Bounds):
 
 const DECODER = new TextDecoder();
 
-/** JSON from a file. Errors are for the one who wrote the row: no deeper than a command may be, no NUL, no half characters, no key twice. */
+/**
+ * JSON from a file. Errors are for the one who wrote the row: no deeper than a command may be, no NUL, no half characters, no key twice.
+ */
 export function readJson(text: string, where = ""): unknown {
   try {
     return parseBounded(text);

@@ -16,7 +16,10 @@ const MAX_CHUNKS = 9_000;
 export const PAGE_ROWS = 500;
 export const PAGE_BYTES = 1024 ** 2;
 
-/** Rows of a file that are held against ours at once: ours are as large as they are, however short the file's. A chunk of facts is no more, or their ledgers would be read twice. */
+/**
+ * Rows of a file that are held against ours at once: ours are as large as they are, however short the file's. A chunk of facts is no more,
+ * or their ledgers would be read twice.
+ */
 export const COMPARED_ROWS = 200;
 
 /** Counts a run's chunks. Errors: `not_retryable` before the platform would end the run without a word. */

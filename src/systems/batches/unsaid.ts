@@ -6,8 +6,8 @@ import type { Problem } from "./report.ts";
 const WORDS = 200;
 
 /**
- * Problems without the text of rows that name a contact who was forgotten. Also a row that cannot be read may say who it is: each of its words might be an
- * id, and each of its cells one that is not distinct. One look for all of them, and none where there are no problems.
+ * Problems without the text of rows that name a contact who was forgotten. Also a row that cannot be read may say who it is: each of its
+ * words might be an id, and each of its cells one that is not distinct. One look for all of them, and none where there are no problems.
  */
 export async function withoutForgotten(env: Cloudflare.Env, tenantId: string, problems: readonly Problem[]): Promise<Problem[]> {
   const words = problems.map(({ raw }) => [...raw.split(/[\s,;:"{}[\]]+/, WORDS).filter(isDistinct), ...cellsOf(raw).slice(0, WORDS)]);

@@ -218,8 +218,8 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   }
 
   /**
-   * Notes what became of a command. One that is refused, or is another job's already, is a decision that people see, and counts no more. One that this
-   * deployment lacks a binding for is left as it was: another deployment sends it.
+   * Notes what became of a command. One that is refused, or is another job's already, is a decision that people see, and counts no more.
+   * One that this deployment lacks a binding for is left as it was: another deployment sends it.
    */
   #sent({ instance_id, cycle, spelled, correlation_id }: KeywordRequest, answer: Accepted | MillraceError | undefined): void {
     if (codeOf(answer) === "config_invalid") return;

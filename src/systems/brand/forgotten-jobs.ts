@@ -1,7 +1,10 @@
 import type { Rewritten } from "millrace/operate";
 import { type Person, Traces } from "../contacts/traces.ts";
 
-/** Columns of an agent's tables that may say what a job or a cycle is called, with what tells a row from the others. Keywords name work, and stay. */
+/**
+ * Columns of an agent's tables that may say what a job or a cycle is called, with what tells a row from the others. Keywords name work, and
+ * stay.
+ */
 const TEXTS = [
   ["requests", "place", "correlation_id"],
   ["requests", "place", "causation_id"],
@@ -14,9 +17,9 @@ const TEXTS = [
 ] as const;
 
 /**
- * Puts pseudonyms in the place of a person in what an agent keeps of the jobs that asked it. A request that is being sent waits: its command says the same; so
- * does one that is held back whose cycle says it, because its command is named by that.
- * `apply: false` only counts.
+ * Puts pseudonyms in the place of a person in what an agent keeps of the jobs that asked it. A request that is being sent waits: its
+ * command says the same; so does one that is held back whose cycle says it, because its command is named by that. `apply: false` only
+ * counts.
  */
 export function forgetInBrand(sql: SqlStorage, person: Person, apply: boolean): Rewritten {
   const traces = new Traces(person);

@@ -1,4 +1,7 @@
-/** What an agent keeps. `agent` is one row: whose it is, and what it has done for itself; `paced` another: the rate by which `next_at` was counted. */
+/**
+ * What an agent keeps. `agent` is one row: whose it is, and what it has done for itself; `paced` another: the rate by which `next_at` was
+ * counted.
+ */
 export const BRAND_SCHEMA = `
   CREATE TABLE IF NOT EXISTS agent (
     id INTEGER PRIMARY KEY CHECK (id = 1), tenant_id TEXT NOT NULL, brand TEXT NOT NULL,

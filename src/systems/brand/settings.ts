@@ -30,7 +30,10 @@ export const DEFAULT_SETTINGS: BrandSettings = {
   approval_default: "reject",
 };
 
-/** Bounds of what is put. The slowest rate and the most drafts together stay within the 12 hours that a queue may be asked to hold a message. */
+/**
+ * Bounds of what is put. The slowest rate and the most drafts together stay within the 12 hours that a queue may be asked to hold a
+ * message.
+ */
 export const SETTINGS_LIMITS = { maxDrafts: 1000, rate: { least: 0.05, most: 100 } } as const;
 
 const COLUMNS = fragment("brand, max_drafts, rate_per_second, approval, approval_timeout, approval_default, updated_at, updated_by");
@@ -79,7 +82,10 @@ export async function listBrands(db: D1Database, tenantId: string, after: string
   return rows.map(asBrand);
 }
 
-/** Puts a brand's settings: all of them, whatever was there; who did, and why, is in the audit. Answers the brand. Errors: `invalid_transition` for one more than a tenant may have. */
+/**
+ * Puts a brand's settings: all of them, whatever was there; who did, and why, is in the audit. Answers the brand. Errors:
+ * `invalid_transition` for one more than a tenant may have.
+ */
 export async function putSettings(
   db: D1Database,
   tenantId: string,

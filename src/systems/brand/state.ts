@@ -87,7 +87,10 @@ export class BrandState {
     return this.#sql.exec(update, state, contentId, revision).rowsWritten > 0;
   }
 
-  /** Work on its way has come to nothing: it counts no more, until something is heard of it after all. Answers what it was about, or nothing when it did not count. */
+  /**
+   * Work on its way has come to nothing: it counts no more, until something is heard of it after all. Answers what it was about, or nothing
+   * when it did not count.
+   */
   failed(instanceId: string): string | undefined {
     const [row] = [
       ...this.#rows<{ keyword: string }>(

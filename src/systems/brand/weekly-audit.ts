@@ -8,7 +8,10 @@ const LATE_MS = 2 * 86_400_000;
 const FIRST_HOUR = 3;
 const HOURS = 5;
 
-/** Each brand that plans is audited early on Mondays (UTC), by a schedule named after it, at a minute of its own: not all at once. People change or pause it like any other. */
+/**
+ * Each brand that plans is audited early on Mondays (UTC), by a schedule named after it, at a minute of its own: not all at once. People
+ * change or pause it like any other.
+ */
 export function weeklyAudit(tenantId: string, brand: string): Statement {
   const minute = Number.parseInt(digest("weekly audit", tenantId, brand).slice(0, 8), 16);
   return ensureSchedule({ tenantId, actor: BRAND_AGENT }, `audit-${brand}`, {

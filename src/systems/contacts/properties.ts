@@ -1,11 +1,14 @@
 import type { Traces } from "./traces.ts";
 
-/** Properties by which a contact itself is reached and called, here and in the CRM: a household or an office may share them with somebody who is forgotten. */
+/**
+ * Properties by which a contact itself is reached and called, here and in the CRM: a household or an office may share them with somebody
+ * who is forgotten.
+ */
 const ITS_OWN = new Set(["email", "name", "firstname", "lastname", "phone", "mobilephone"]);
 
 /**
- * The properties of a contact without what they say of somebody else; the same object where that is nothing. Every text is searched, whatever a tenant
- * calls it, but for those by which the contact itself is reached and called.
+ * The properties of a contact without what they say of somebody else; the same object where that is nothing. Every text is searched,
+ * whatever a tenant calls it, but for those by which the contact itself is reached and called.
  */
 export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const entries = Object.entries(properties).map(([name, value]) => {
@@ -15,7 +18,10 @@ export function withoutPerson<Value>(properties: Readonly<Record<string, Value>>
   return entries.every(([name, value]) => value === properties[name]) ? properties : Object.fromEntries(entries);
 }
 
-/** The same of what we keep of a contact ourselves: what its properties are called may name somebody too. Those of the CRM are called so for everybody. */
+/**
+ * The same of what we keep of a contact ourselves: what its properties are called may name somebody too. Those of the CRM are called so for
+ * everybody.
+ */
 export function renamedWithoutPerson<Value>(properties: Readonly<Record<string, Value>>, traces: Traces): Readonly<Record<string, Value>> {
   const rewritten = withoutPerson(properties, traces);
   const names = traces.renamed(Object.keys(properties));

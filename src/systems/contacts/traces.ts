@@ -13,7 +13,9 @@ export interface Person {
 /** What an address, a name or a telephone number becomes. */
 const GONE = "[forgotten]";
 
-/** What a text belongs to: to what we keep ourselves, to a fact's payload or that of a merge, or to what somebody said at any other place. */
+/**
+ * What a text belongs to: to what we keep ourselves, to a fact's payload or that of a merge, or to what somebody said at any other place.
+ */
 type Where = "ours" | "stated" | "merged" | "said";
 
 /** Fields that name a contact: their whole text is an id, however short, or it is somebody else's. */
@@ -37,7 +39,9 @@ const NAMES_ANOTHER: Readonly<Record<Where, ReadonlySet<string>>> = {
   said: new Set(),
 };
 
-/** Fields of a message and a fact, beside their payload, that hold a word of ours or a reference: where they have its form, they are left. */
+/**
+ * Fields of a message and a fact, beside their payload, that hold a word of ours or a reference: where they have its form, they are left.
+ */
 const WORD = /^[a-z]+(?:[._-][a-z]+)*$/;
 const OF_ENVELOPES: Readonly<Record<string, RegExp>> = {
   ...Object.fromEntries(
@@ -78,9 +82,9 @@ export function cellsOf(row: string): string[] {
 }
 
 /**
- * Finds a person in texts and puts pseudonyms in their place. In JSON, at any depth, also within texts that are JSON themselves, a field that names a
- * contact is compared as a whole; in all other texts, ids that are distinct, addresses, names of two words and telephone numbers are found as
- * words. Fields that name an account, a ledger or a tenant are left as they are.
+ * Finds a person in texts and puts pseudonyms in their place. In JSON, at any depth, also within texts that are JSON themselves, a field
+ * that names a contact is compared as a whole; in all other texts, ids that are distinct, addresses, names of two words and telephone
+ * numbers are found as words. Fields that name an account, a ledger or a tenant are left as they are.
  */
 export class Traces {
   /** In lower case, as they may stand in a text: one that has none of them says nothing of the person. */

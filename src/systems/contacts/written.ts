@@ -1,7 +1,10 @@
 /** Words of a name that are cased one by one; a longer one is cased as a whole. */
 const CASED_WORDS = 4;
 
-/** A text as it may stand in another: as it is, in JSON, in JSON within JSON, in JSON of ASCII alone, in a quoted cell, and in an address of the web. */
+/**
+ * A text as it may stand in another: as it is, in JSON, in JSON within JSON, in JSON of ASCII alone, in a quoted cell, and in an address of
+ * the web.
+ */
 export function writtenForms(text: string): string[] {
   const inJson = escapedInJson(text);
   const inCell = text.replaceAll('"', '""');

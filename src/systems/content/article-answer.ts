@@ -65,7 +65,9 @@ function line(text: string): string {
   return text.replaceAll(/\s+/g, " ");
 }
 
-/** Models wrap JSON in a fence, and some say a word before it. By places and not by a pattern: some models write white space without end. */
+/**
+ * Models wrap JSON in a fence, and some say a word before it. By places and not by a pattern: some models write white space without end.
+ */
 function unfenced(answer: string): string {
   const [from, to] = [answer.indexOf("{"), answer.lastIndexOf("}")];
   const isFenced = from >= 0 && from < to && answer.slice(0, from).includes("```") && answer.slice(to).includes("```");

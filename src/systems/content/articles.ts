@@ -40,7 +40,10 @@ export function draftArticle(id: string, tenantId: string, brand: string, keywor
   return { id, tenantId, brand, keyword, slug, ...written, status: "draft", revision: 1, url: null, store: null, publishedAt: null };
 }
 
-/** Stores a draft with the prompt it was written from, and what it cost: the tokens of all answers that were paid for it, as far as they are known. */
+/**
+ * Stores a draft with the prompt it was written from, and what it cost: the tokens of all answers that were paid for it, as far as they are
+ * known.
+ */
 export function insertDraft(article: Article, prompt: string, paid: readonly Paid[]): Statement {
   const tokens = (kind: "input" | "output") => paid.reduce((sum, { usage }) => sum + (usage[kind] ?? 0), 0);
   return sql`
@@ -65,8 +68,8 @@ export function nextChange({ tenantId, id, brand, keyword, revision }: Article):
 }
 
 /**
- * The page is up. The time of its first publication is kept. Of an article that was rejected since it was read nothing is written, nor what is
- * written with this: the column refuses NULL.
+ * The page is up. The time of its first publication is kept. Of an article that was rejected since it was read nothing is written, nor what
+ * is written with this: the column refuses NULL.
  */
 export function markPublished({ tenant_id, content_id, revision, url, store }: ArticleChange & { url: string; store: string }): Statement {
   return sql`
@@ -82,8 +85,8 @@ export function markUnpublished({ tenant_id, content_id, revision }: ArticleChan
 }
 
 /**
- * Somebody said no, or nobody said yes, to a draft. Of one that was published since it was read nothing is written, nor what is written with
- * this: the column refuses NULL.
+ * Somebody said no, or nobody said yes, to a draft. Of one that was published since it was read nothing is written, nor what is written
+ * with this: the column refuses NULL.
  */
 export function markRejected({ tenant_id, content_id, revision }: ArticleChange): Statement {
   return sql`

@@ -14,7 +14,10 @@ interface Feed {
 /** How many articles a feed has: the newest. */
 export const FEED_ARTICLES = 50;
 
-/** A brand's newest articles as RSS 2.0 (https://www.rssboard.org/rss-specification), with the feed's own address as its best-practices profile asks. */
+/**
+ * A brand's newest articles as RSS 2.0 (https://www.rssboard.org/rss-specification), with the feed's own address as its best-practices
+ * profile asks.
+ */
 export function renderFeed({ brand, articles, index, self }: Feed): string {
   return `<?xml version="1.0" encoding="utf-8"?>
 <rss version="2.0" xmlns:atom="http://www.w3.org/2005/Atom">

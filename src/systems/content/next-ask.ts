@@ -19,7 +19,10 @@ export function mayAskAgain(attempt: number, bad: BadAnswer): boolean {
   return attempt === 1 && bad !== "refused";
 }
 
-/** What is asked after a bad answer: with twice the tokens if it was cut off, with what was wrong if it was not what was asked for, else the same. */
+/**
+ * What is asked after a bad answer: with twice the tokens if it was cut off, with what was wrong if it was not what was asked for, else the
+ * same.
+ */
 export function nextAsk(
   { research, maxTokens }: ArticleAsk,
   { bad, problem }: { bad: BadAnswer; problem: string },

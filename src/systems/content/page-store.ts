@@ -19,7 +19,10 @@ export function storeOf(env: ProvidersEnv, { store }: Kept): Pages {
   );
 }
 
-/** Takes a page down, and asks its store for it then. Errors: `config_invalid` for another store than the page's; `unavailable` while it is still up. */
+/**
+ * Takes a page down, and asks its store for it then. Errors: `config_invalid` for another store than the page's; `unavailable` while it is
+ * still up.
+ */
 export async function takeDown(env: ProvidersEnv, page: Pick<Page, "path" | "slug"> & Kept, options: CallOptions): Promise<void> {
   const store = storeOf(env, page);
   await store.remove(page, options);

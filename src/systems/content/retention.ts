@@ -4,7 +4,10 @@ import type { Retention } from "millrace/worker";
 /** Rows that go at once. */
 const ROWS = 500;
 
-/** How long the record of paid answers stays: long enough to hold a year's bills against it. Reads the table once a week; its index begins with the tenant. */
+/**
+ * How long the record of paid answers stays: long enough to hold a year's bills against it. Reads the table once a week; its index begins
+ * with the tenant.
+ */
 export const contentRetention: readonly Retention[] = [
   {
     name: "text calls",

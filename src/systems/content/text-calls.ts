@@ -29,7 +29,9 @@ export function insertTextCall({ tenantId, contentId, attempt, brand, prompt, ma
       ${input}, ${output}, ${cached}, ${reasoning}, ${paid.finish}, ${outcome}, ${now})`;
 }
 
-/** When an answer was recorded, in milliseconds by the database's clock. Throws when it is missing: it was written with the step's outcome. */
+/**
+ * When an answer was recorded, in milliseconds by the database's clock. Throws when it is missing: it was written with the step's outcome.
+ */
 export async function paidAt(db: D1Database, tenantId: string, contentId: string, attempt: number): Promise<number> {
   const [row] = await query<{ paid_at: number }>(
     db,

@@ -12,8 +12,8 @@ function folderOf(tenantId: string, entity: string): string {
 const placed = (sequence: number) => String(sequence).padStart(DIGITS, "0");
 
 /**
- * Keeps facts that their ledger is about to forget, as it has them: JSON Lines, gzipped. The file is named by its last place and its first, so
- * that who looks for what lies behind a place finds it first; written again, it is the same file. Answers its name.
+ * Keeps facts that their ledger is about to forget, as it has them: JSON Lines, gzipped. The file is named by its last place and its first,
+ * so that who looks for what lies behind a place finds it first; written again, it is the same file. Answers its name.
  */
 export async function archiveFacts(bucket: R2Bucket, bodies: readonly string[]): Promise<string | undefined> {
   const [first, last] = [bodies.at(0), bodies.at(-1)].map((body) => JSON.parse(body ?? "null") as RecordedFact);

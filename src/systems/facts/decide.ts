@@ -12,7 +12,10 @@ export interface Decision {
   payout_cents: number | null;
 }
 
-/** Decides an outcome by the first rule whose conditions all hold; undefined when none does. The same rules and outcome decide the same, always. */
+/**
+ * Decides an outcome by the first rule whose conditions all hold; undefined when none does. The same rules and outcome decide the same,
+ * always.
+ */
 export function decide(rules: readonly Rule[], outcome: Judged): Decision | undefined {
   const matched = rules.find(({ when }) => when.every((condition) => holds(condition, outcome)));
   if (!matched) return undefined;

@@ -1,7 +1,10 @@
 import { now, type RowStatement, type Statement, sql } from "millrace";
 import { ownFact, type Told } from "./own.ts";
 
-/** The row of a fact. A ledger's fact never changes, so a row that is there stays as it is: late, repeated and shuffled facts change nothing. */
+/**
+ * The row of a fact. A ledger's fact never changes, so a row that is there stays as it is: late, repeated and shuffled facts change
+ * nothing.
+ */
 export function factRow(told: Told): RowStatement {
   const { entity, sequence, fact_id, recorded_at, type, subtype, occurred_at, trace_id, correlation_id, causation_id, payload } =
     ownFact(told);
@@ -27,7 +30,10 @@ const INSERT_FACTS = `
   FROM json_each(?1) WHERE true
   ON CONFLICT DO NOTHING`;
 
-/** The same where a row may be wrong: it is written over. Answers a row for each that was missing or wrong; one that is right is not written. */
+/**
+ * The same where a row may be wrong: it is written over. Answers a row for each that was missing or wrong; one that is right is not
+ * written.
+ */
 export function restoreFacts(rows: string): Statement {
   return sql`
     INSERT INTO facts (tenant_id, entity, sequence, fact_id, recorded_at, body, projected_at)

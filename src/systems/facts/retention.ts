@@ -63,7 +63,10 @@ interface Stretch {
   last: number;
 }
 
-/** What is old among the next rows, in the order of their key, and where the next slice begins: before the first ledger too many for this one. */
+/**
+ * What is old among the next rows, in the order of their key, and where the next slice begins: before the first ledger too many for this
+ * one.
+ */
 async function walk(db: D1Database, before: number, from: string | null): Promise<{ old: Stretch[]; next: string | null }> {
   const [tenantId, entity, sequence] = JSON.parse(from ?? '["","",0]') as [string, string, number];
   const rows = await query<Row>(

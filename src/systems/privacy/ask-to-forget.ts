@@ -16,8 +16,8 @@ export interface Wish {
 export const FIRST = "first";
 
 /**
- * Accepts the commands that forget people. Who is meant is written in one place, which goes with the last of what is found; the commands say pseudonyms.
- * Asked again, a wish is known. Errors, by place: as `enqueue`.
+ * Accepts the commands that forget people. Who is meant is written in one place, which goes with the last of what is found; the commands
+ * say pseudonyms. Asked again, a wish is known. Errors, by place: as `enqueue`.
  */
 export function askToForget(
   env: Env,
@@ -30,7 +30,8 @@ export function askToForget(
   const asked = wishes.map(({ contactId, request, reason }) => {
     const payload = { person: pseudonymOf(env, tenantId, contactId), request: occasionOf(env, tenantId, request) };
     const id = instanceId(tenantId, workflow, ContactForget.key(payload));
-    // One that has been done is not begun again: its row would stay for ever. Of one that is under way, or gave up, the newest command takes over.
+    // One that has been done is not begun again: its row would stay for ever. Of one that is under way, or gave up, the newest command
+    // takes over.
     const row = sql`
       INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at, instance_id)
       SELECT ${tenantId}, ${payload.person}, ${contactId}, ${actor}, ${reason}, ${now}, ${id}

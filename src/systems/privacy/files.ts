@@ -7,7 +7,9 @@ import { renamedWithoutPerson, textWithoutPerson } from "../contacts/properties.
 import type { Traces } from "../contacts/traces.ts";
 import { linesOf, putArchive } from "../facts/archive.ts";
 
-/** What a tenant's folders in the bucket are called. Files that a tenant has put there itself, under `files/`, are its own to look through. */
+/**
+ * What a tenant's folders in the bucket are called. Files that a tenant has put there itself, under `files/`, are its own to look through.
+ */
 export const FOLDERS = ["payloads", "outputs", "batches", "archive"] as const;
 
 /** Objects of one slice. */

@@ -56,9 +56,10 @@ export async function previewOf(
 }
 
 /**
- * Takes a person out of everything that works with contacts, in one write: from then on nothing brings them back. Waits until no push has one of
- * their contacts; what was read before this write and is written after it is refused, and so is this write where a contact was written since it was
- * read: it is looked at again. What a command before this one knew of them, and did not bring to an end, is known to this one.
+ * Takes a person out of everything that works with contacts, in one write: from then on nothing brings them back. Waits until no push has
+ * one of their contacts; what was read before this write and is written after it is refused, and so is this write where a contact was
+ * written since it was read: it is looked at again. What a command before this one knew of them, and did not bring to an end, is known to
+ * this one.
  */
 export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } & Whose>> {
   const { env, tenantId, person: pseudonym } = call;
@@ -96,8 +97,8 @@ export function takeOff(call: ForgetCall): Promise<Commit<{ contacts: number } &
 }
 
 /**
- * The next stretch of a search. Answers where it stands: `over` when it has looked everywhere. Errors: `not_retryable` at the end of a pass for which
- * something still waits, unless it `mayWait`; retried, the pass begins anew.
+ * The next stretch of a search. Answers where it stands: `over` when it has looked everywhere. Errors: `not_retryable` at the end of a pass
+ * for which something still waits, unless it `mayWait`; retried, the pass begins anew.
  */
 export async function searchOn(
   call: ForgetCall,
@@ -147,8 +148,8 @@ function underWay(waiting: number, instances: readonly string[]): Error {
 }
 
 /**
- * Removes the last that said who it was, and audits what went. Answers that too: counts by place, and nobody's name. What was asked before by another name of
- * the same person, and gave up, is done with it.
+ * Removes the last that said who it was, and audits what went. Answers that too: counts by place, and nobody's name. What was asked before
+ * by another name of the same person, and gave up, is done with it.
  */
 export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts }>> {
   const { tenantId, person: pseudonym, instanceId } = call;
@@ -189,7 +190,10 @@ function begun({ person, progress }: Row): { known: Known; progress: Progress } 
   return { known: JSON.parse(person) as Known, progress: JSON.parse(progress) as Progress };
 }
 
-/** The row of this command's person; none where another command has taken over, or has done all. Errors: `not_retryable` where nobody was ever asked for. */
+/**
+ * The row of this command's person; none where another command has taken over, or has done all. Errors: `not_retryable` where nobody was
+ * ever asked for.
+ */
 async function ownRow(call: ForgetCall): Promise<Row | undefined> {
   const { env, tenantId, person, instanceId } = call;
   const row = await findRow(call);
@@ -208,7 +212,10 @@ async function findRow({ env, tenantId, person }: Whom): Promise<Row | undefined
   return row;
 }
 
-/** Everything that is known of a person: now, and by commands that took their contacts off and did not come to an end, whichever name they were asked by. */
+/**
+ * Everything that is known of a person: now, and by commands that took their contacts off and did not come to an end, whichever name they
+ * were asked by.
+ */
 async function allKnownOf(env: Env, tenantId: string, contactId: string): Promise<Awaited<ReturnType<typeof whoIs>>> {
   const { known, candidates } = await whoIs(env, tenantId, contactId);
   const before = await query<{ person: string }>(

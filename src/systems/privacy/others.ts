@@ -45,8 +45,8 @@ interface Rewrite {
 }
 
 /**
- * Rewrites what one slice of the other contacts say of a person: in the CRM first, as far as it has the same texts, then here, with what it is known to
- * have. So both sides agree before and after: no sync brings the old text back, and none takes the new one for a change.
+ * Rewrites what one slice of the other contacts say of a person: in the CRM first, as far as it has the same texts, then here, with what it
+ * is known to have. So both sides agree before and after: no sync brings the old text back, and none takes the new one for a change.
  */
 export async function rewriteContacts(search: Search, from: string | null): Promise<Rewritten> {
   const { env, tenantId, traces, apply } = search;
@@ -112,8 +112,8 @@ async function write(search: Search, rewrites: readonly Rewrite[]): Promise<numb
 }
 
 /**
- * Rewrites the same texts in the CRM, as they are there by now: what a person added to one stays. A record that does not bear the contact's name is
- * somebody else's. Errors: `not_retryable` for a contact whose record the CRM does not show, or whose text it refuses.
+ * Rewrites the same texts in the CRM, as they are there by now: what a person added to one stays. A record that does not bear the contact's
+ * name is somebody else's. Errors: `not_retryable` for a contact whose record the CRM does not show, or whose text it refuses.
  */
 async function rewriteRecords({ env, tenantId, traces, asker }: Search, rewrites: readonly Rewrite[]): Promise<void> {
   const shared = rewrites.filter(({ isShared }) => isShared);

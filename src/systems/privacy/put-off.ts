@@ -11,8 +11,8 @@ export interface Ended {
 }
 
 /**
- * Ends the deliveries that name a person and wait for an endpoint that is off: nobody could take them before it is on, and until then, up to seven days,
- * they would keep the name. Made again, they say what their facts say by then.
+ * Ends the deliveries that name a person and wait for an endpoint that is off: nobody could take them before it is on, and until then, up
+ * to seven days, they would keep the name. Made again, they say what their facts say by then.
  */
 export async function endPutOff(env: Env, tenantId: string, traces: Traces): Promise<Ended> {
   const found = (await query<PutOff & Record<string, unknown>>(env.DB, selectPutOff(tenantId, traces.mentions))).filter(

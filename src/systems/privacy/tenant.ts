@@ -90,7 +90,10 @@ export async function endTokens(env: Env, by: Operator, reason: string): Promise
   while ((await removeRows(env, by.tenantId, "tokens", ["id"])) > 0);
 }
 
-/** Another command that deletes the tenant, was accepted before this one and is under way: it goes on. Were each to end the other, nobody would. */
+/**
+ * Another command that deletes the tenant, was accepted before this one and is under way: it goes on. Were each to end the other, nobody
+ * would.
+ */
 async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<string | undefined> {
   const by = { tenantId, actor: "" };
   const place = ({ acceptedAt, id }: Pick<Instance, "acceptedAt" | "id">) => `${String(acceptedAt).padStart(16, "0")} ${id}`;
@@ -100,8 +103,8 @@ async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<str
 }
 
 /**
- * Removes for a while. Answers what went, and whether everything was looked at: a pass that finds nothing is the last. Nothing where another command goes
- * on: its instance is `older`.
+ * Removes for a while. Answers what went, and whether everything was looked at: a pass that finds nothing is the last. Nothing where
+ * another command goes on: its instance is `older`.
  */
 export async function removeOn(call: DeleteCall, forMs: number): Promise<{ removed: Counts; over: boolean; older?: string }> {
   const older = await olderThan(call);

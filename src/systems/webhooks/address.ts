@@ -55,7 +55,10 @@ function isLoopback(host: string): boolean {
   return host === "localhost" || (ipaddr.isValid(host) && ipaddr.parse(host).range() === "loopback");
 }
 
-/** True for an address on the public internet: global unicast, and no address that carries another one inside it (mapped, NAT64, 6to4, Teredo). */
+/**
+ * True for an address on the public internet: global unicast, and no address that carries another one inside it (mapped, NAT64, 6to4,
+ * Teredo).
+ */
 export function isPublic(address: string): boolean {
   if (!ipaddr.isValid(address) || address === AZURE_WIRE_SERVER) return false;
   const parsed = ipaddr.parse(address);

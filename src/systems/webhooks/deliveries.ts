@@ -54,7 +54,10 @@ export function deliveryOf({ payload, envelope, instanceId }: Sent<WebhookDelive
   return { ...payload, id: payload.delivery_id ?? instanceId, instance_id: instanceId, tenant_id, matched_at: created_at };
 }
 
-/** The row of a new delivery. One that is there already stays as it is, and one that was made so long ago that it is pruned does not come back: nothing would make it. */
+/**
+ * The row of a new delivery. One that is there already stays as it is, and one that was made so long ago that it is pruned does not come
+ * back: nothing would make it.
+ */
 export function deliveryRow(command: Sent<WebhookDelivery>): RowStatement {
   return rowOf(deliveryOf(command));
 }
@@ -117,8 +120,8 @@ export function selectRepeated({ tenantId, endpointId, request }: Asking, which:
 }
 
 /**
- * They are pending again, by this request: each delivery with the instance that makes it. All of them or none, and nothing that is written with
- * them: the write is refused where another request was first with one, because two instances at once would write one log.
+ * They are pending again, by this request: each delivery with the instance that makes it. All of them or none, and nothing that is written
+ * with them: the write is refused where another request was first with one, because two instances at once would write one log.
  */
 export function repeatDeliveries({ tenantId, request }: Asking, instances: Readonly<Record<string, string>>): Statement {
   return sql`

@@ -33,7 +33,10 @@ export interface By {
 
 /** Endpoints a tenant may have that are not deleted: what one fact can lead to stays bounded. */
 export const MAX_ENDPOINTS = 100;
-/** Versions of a tenant's endpoints that are kept, replaced and deleted ones too: some twenty changes a day for as long as facts can meet them. */
+/**
+ * Versions of a tenant's endpoints that are kept, replaced and deleted ones too: some twenty changes a day for as long as facts can meet
+ * them.
+ */
 export const MAX_VERSIONS = 10_000;
 
 const COLUMNS = fragment("endpoint_id AS id, version, url, fact_types, description, state, reason, created_at, changed_at, changed_by");

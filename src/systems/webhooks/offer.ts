@@ -24,7 +24,10 @@ export async function offer(told: Routed<RecordedFact>): Promise<WebhookDelivery
   return matching.map(({ id, version }) => ({ endpoint_id: id, config_version: version, entity, fact_id, fact_type, body }));
 }
 
-/** Each endpoint's newest version that was there at a time. Where all of that time are forgotten, its oldest that is kept: it was there in some form. */
+/**
+ * Each endpoint's newest version that was there at a time. Where all of that time are forgotten, its oldest that is kept: it was there in
+ * some form.
+ */
 function inForce(versions: readonly Version[], at: number): Version[] {
   const newest = new Map<string, Version>();
   for (const version of versions) {

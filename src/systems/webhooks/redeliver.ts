@@ -17,9 +17,9 @@ interface Redelivery {
 }
 
 /**
- * Makes deliveries again, those that the request has not had yet, oldest first: each by an instance of its own, under its old `webhook-id`, with its
- * old body. `more` says that there are others, for the same request once more. Rows, audit and commands are one write, which is decided anew where
- * another request was first.
+ * Makes deliveries again, those that the request has not had yet, oldest first: each by an instance of its own, under its old `webhook-id`,
+ * with its old body. `more` says that there are others, for the same request once more. Rows, audit and commands are one write, which is
+ * decided anew where another request was first.
  */
 export async function redeliver(
   env: EngineEnv,

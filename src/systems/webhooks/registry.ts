@@ -134,8 +134,9 @@ export async function rotateSecret(
 }
 
 /**
- * Ends a generation of an endpoint's secret that is not the newest: it signs nothing from now on, whatever overlap it was promised. Answers those
- * that sign; undefined when there is no such endpoint. Repeated, it changes nothing. Errors: `invalid_transition` for the newest, and for one that never was.
+ * Ends a generation of an endpoint's secret that is not the newest: it signs nothing from now on, whatever overlap it was promised. Answers
+ * those that sign; undefined when there is no such endpoint. Repeated, it changes nothing. Errors: `invalid_transition` for the newest, and
+ * for one that never was.
  */
 export async function endSecret(env: RegistryEnv, by: By, id: string, generation: number): Promise<SecretGeneration[] | undefined> {
   const endpoint = await getEndpoint(env.DB, by.tenantId, id);

@@ -6,8 +6,8 @@ import { FACT_DAYS } from "../facts/retention.ts";
 const ROWS = 500;
 
 /**
- * The longest that a fact can still be matched against an endpoint: its ledger may send it again as long as it keeps it, and the dead letter
- * of that last message may be replayed at the end of its own time.
+ * The longest that a fact can still be matched against an endpoint: its ledger may send it again as long as it keeps it, and the dead
+ * letter of that last message may be replayed at the end of its own time.
  */
 const MATCHED_FOR_DAYS = FACT_DAYS + OPEN_LETTER_DAYS;
 
@@ -24,7 +24,10 @@ function slices(statement: (keepMs: number) => Statement): Retention["prune"] {
   return async (env, keepMs) => (await query(env.DB, statement(keepMs))).length;
 }
 
-/** Endpoints first, so that the index by endpoint and time finds the oldest. One that failed and waits for a person goes as well: its instance stays. */
+/**
+ * Endpoints first, so that the index by endpoint and time finds the oldest. One that failed and waits for a person goes as well: its
+ * instance stays.
+ */
 function deleteDeliveries(keepMs: number): Statement {
   return sql`
     DELETE FROM webhook_deliveries WHERE id IN (
@@ -49,7 +52,10 @@ function deleteVersions(keepMs: number): Statement {
     RETURNING 1`;
 }
 
-/** A deleted endpoint, in all its versions, once its deliveries are gone: a fact that meets it still would not be sent. Its secrets ended with it. */
+/**
+ * A deleted endpoint, in all its versions, once its deliveries are gone: a fact that meets it still would not be sent. Its secrets ended
+ * with it.
+ */
 function deleteEndpoints(keepMs: number): Statement {
   return sql`
     DELETE FROM webhook_versions WHERE (tenant_id, endpoint_id) IN (

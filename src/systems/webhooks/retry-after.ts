@@ -3,7 +3,10 @@ const MAX_MS = 3_600_000;
 /** `Retry-After: 0` must not burn all attempts at once. */
 const MIN_MS = 1000;
 
-/** Milliseconds that a `Retry-After` asks for: seconds, or an HTTP date. At least a second, at most an hour; undefined when it says nothing readable. */
+/**
+ * Milliseconds that a `Retry-After` asks for: seconds, or an HTTP date. At least a second, at most an hour; undefined when it says nothing
+ * readable.
+ */
 export function retryAfterMs(value: string | null, now: number): number | undefined {
   const text = value?.trim();
   if (!text) return undefined;

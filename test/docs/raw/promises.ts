@@ -18,7 +18,10 @@ Object.assign(env, { DESK_URL: deskUrl });
 
 let customers = 0;
 
-/** The promises of the chain of docs/write-a-chain.md, asked of whoever claims to keep them: through HTTP and queues, with the desk as the judge. */
+/**
+ * The promises of the chain of docs/write-a-chain.md, asked of whoever claims to keep them: through HTTP and queues, with the desk as the
+ * judge.
+ */
 export function keepsItsPromises(opened: () => Promise<Welcoming>): void {
   it("asked twice and delivered three times, it opens one account, sends one mail, and says so once", async () => {
     const world = await enter(opened);

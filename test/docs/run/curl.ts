@@ -32,7 +32,10 @@ export function filled(text: string, lookUp: (name: string) => string): string {
   return text.replaceAll(/\0(\w+)\0/g, (_, name) => filled(lookUp(name), lookUp));
 }
 
-/** Shell words: quotes, line ends behind a backslash, and `$NAME` marked for `filled` where the shell would put a value in. Nothing else of a shell. */
+/**
+ * Shell words: quotes, line ends behind a backslash, and `$NAME` marked for `filled` where the shell would put a value in. Nothing else of
+ * a shell.
+ */
 function wordsOf(command: string): string[] {
   const words = command.replaceAll("\\\n", " ").matchAll(/(?:'[^']*'|"[^"]*"|[^\s'"])+/g);
   return [...words].map(([word]) =>

@@ -6,7 +6,10 @@ import { rowsOf } from "../markdown.ts";
 const ROOT = resolve(import.meta.dirname, "../../..");
 const SRC = join(ROOT, "src");
 
-/** Every rule of the code: `name: "…", keepDays: N`, in files named retention.ts; N is a number, or a constant of these files, or a sum of such. */
+/**
+ * Every rule of the code: `name: "…", keepDays: N`, in files named retention.ts; N is a number, or a constant of these files, or a sum of
+ * such.
+ */
 function rules(): { name: string; days: number }[] {
   const files = readdirSync(SRC, { recursive: true, encoding: "utf8" }).filter((file) => /(^|\/)retention\.ts$/.test(file));
   const text = files.map((file) => readFileSync(join(SRC, file), "utf8")).join("\n");

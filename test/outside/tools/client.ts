@@ -4,9 +4,9 @@ import { registerHooks } from "node:module";
 import { join } from "node:path";
 import { json } from "node:stream/consumers";
 
-// Two clients of the API, made by generators of two other people from nothing but the document: hey-api's, strict both ways by zod schemas for what
-// is sent and for what is answered, and openapi-typescript's types under openapi-fetch. Then what the compiler says of both, and of the
-// programs that use them, as strict as it can be. By hand: node test/outside/tools/client.ts < openapi.json
+// Two clients of the API, made by generators of two other people from nothing but the document: hey-api's, strict both ways by zod schemas
+// for what is sent and for what is answered, and openapi-typescript's types under openapi-fetch. Then what the compiler says of both, and
+// of the programs that use them, as strict as it can be. By hand: node test/outside/tools/client.ts < openapi.json
 
 // Both print through TypeScript's JavaScript API, which the compiler that this repository uses does not have.
 const printer = new URL("./typescript.ts", import.meta.url).href;

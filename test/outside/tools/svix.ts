@@ -1,7 +1,8 @@
 import { json } from "node:stream/consumers";
 import { Webhook } from "svix";
 
-// What Svix's library takes of a delivery: each body is verified by its headers and the secret. Answers that it was taken, or why it was refused.
+// What Svix's library takes of a delivery: each body is verified by its headers and the secret. Answers that it was taken, or why it was
+// refused.
 
 const { secret, deliveries } = (await json(process.stdin)) as {
   secret: string;

@@ -38,7 +38,8 @@ export const RECORDER = mutantsOf("recorder", {
     file: "src/engine/store/inbox/read.ts",
     find: "AND generation >= $",
     put: "AND generation + 1 >= $",
-    // Over killed processes a random program came by it once in thousands: an effect undone, done again, undone again, beside a refused write.
+    // Over killed processes a random program came by it once in thousands: an effect undone, done again, undone again, beside a refused
+    // write.
     killedBy: "test/engine/undo-retried.test.ts",
   },
   "a once claim that ran out is taken over": {

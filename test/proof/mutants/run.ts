@@ -2,9 +2,9 @@ import { parseArgs } from "node:util";
 import { tryEach } from "./each.ts";
 
 /**
- * `node test/proof/mutants/run.ts`: puts one bug after another into the engine and looks what finds it. `--only PART` those whose name or area holds
- * this; `--seconds N` for how long random programs are drawn, `--seed S` which; `--json` one line of JSON for each. Ends with what was caught
- * and what survived, as JSON.
+ * `node test/proof/mutants/run.ts`: puts one bug after another into the engine and looks what finds it. `--only PART` those whose name or
+ * area holds this; `--seconds N` for how long random programs are drawn, `--seed S` which; `--json` one line of JSON for each. Ends with
+ * what was caught and what survived, as JSON.
  */
 const { values } = parseArgs({
   options: {

@@ -14,7 +14,10 @@ const AUDIT = "audit";
 const WITHIN_MS = 30_000;
 const LOOK_EVERY_MS = 100;
 
-/** Two more cycles: the same again is skipped, what there is no room for is held back, what is given up makes room, fresh research is used again. */
+/**
+ * Two more cycles: the same again is skipped, what there is no room for is held back, what is given up makes room, fresh research is used
+ * again.
+ */
 export async function laterCycles(api: BrandApi, stop: AbortSignal, show: (decisions: readonly Decision[]) => void): Promise<void> {
   const timelines = new Map<string, Timeline>();
   const begin = (correlation: string) => timelines.set(correlation, new Timeline(Date.now()));

@@ -36,7 +36,10 @@ export function killAt(kill: number, kills: number): number {
   return (kill + 0.5) / (kills + 1);
 }
 
-/** Somebody behind each kill, for whose chunk the CRM asks for patience: so that the sync is under way when the kill comes, however fast the machine. */
+/**
+ * Somebody behind each kill, for whose chunk the CRM asks for patience: so that the sync is under way when the kill comes, however fast the
+ * machine.
+ */
 export function heldUp(count: number, kills: number): string[] {
   return Array.from({ length: kills }, (_, kill) => idOf(Math.min(count - 50, Math.ceil((killAt(kill, kills) * count) / 100) * 100 + 150)));
 }

@@ -29,7 +29,10 @@ const RECENT = 5;
 /** Versions of one tenant: they are never removed, and each may have 64 KiB. */
 const MAX_VERSIONS = 1000;
 
-/** Adds a version. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_payload` for a time it cannot have, `invalid_transition` when another version came first, or for one more than a tenant may have. */
+/**
+ * Adds a version. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_payload` for a time it cannot
+ * have, `invalid_transition` when another version came first, or for one more than a tenant may have.
+ */
 export async function addRules(db: D1Database, tenantId: string, who: string, asked: NewRules): Promise<RulesVersion> {
   if (asked.expected_version === 0 && asked.effective_at !== undefined) {
     const message = "must be left out: the first version is in effect from the beginning";

@@ -7,7 +7,10 @@ import { ChargeFact, ContactMergedFact, FactRecorded, OutcomeFact, PayoutFact, R
 export const FEEDS = ["projections", "fact-processing"] as const;
 export type Feed = (typeof FEEDS)[number];
 
-/** What a ledger's messages say as their source, with the epoch in which they were sent: `ledger`, after a replay `ledger/1`. Their subject is its entity. */
+/**
+ * What a ledger's messages say as their source, with the epoch in which they were sent: `ledger`, after a replay `ledger/1`. Their subject
+ * is its entity.
+ */
 export function sourceIn(epoch: number): string {
   return epoch === 0 ? "ledger" : `ledger/${epoch}`;
 }

@@ -21,8 +21,8 @@ export function fingerprintOfFact({ type, subtype, occurred_at, payload }: State
 }
 
 /**
- * A stated fact's fingerprint, and what is known of its name already, under which a fact may have been before somebody was forgotten. Such a fact has two fingerprints: of
- * what it said, and of what is kept of it.
+ * A stated fact's fingerprint, and what is known of its name already, under which a fact may have been before somebody was forgotten. Such
+ * a fact has two fingerprints: of what it said, and of what is kept of it.
  */
 export function lookUp(
   sql: SqlStorage,
@@ -57,8 +57,8 @@ interface Search {
 }
 
 /**
- * Puts pseudonyms in the place of a person in a ledger's tables. Places, amounts and what follows from a fact stay as they are; one whose own name
- * said who it is about is known by that name too, as an HMAC, so that stated again it is the same fact.
+ * Puts pseudonyms in the place of a person in a ledger's tables. Places, amounts and what follows from a fact stay as they are; one whose
+ * own name said who it is about is known by that name too, as an HMAC, so that stated again it is the same fact.
  */
 export function forgetFacts(storage: DurableObjectStorage, person: Person, search: Search): Found {
   return storage.transactionSync(() => forgetIn(storage.sql, person, search));

@@ -51,8 +51,8 @@ export class Ledger extends DurableObject<Env> {
   }
 
   /**
-   * Appends facts, all of them in one write. They are durable when it answers, and on their way. `said`: the fingerprint of what was stated,
-   * by a fact's place, where the fact names somebody by a pseudonym instead.
+   * Appends facts, all of them in one write. They are durable when it answers, and on their way. `said`: the fingerprint of what was
+   * stated, by a fact's place, where the fact names somebody by a pseudonym instead.
    */
   async append(from: Provenance, facts: readonly StatedFact[], said: readonly (string | null)[] = []): Promise<Appended[]> {
     this.#tables.make();
@@ -114,7 +114,10 @@ export class Ledger extends DurableObject<Env> {
     this.#wakeBy(Date.now());
   }
 
-  /** Forgets what old facts say, once the archive has it, but not their names: stated again, they are still known. Unconfirmed facts stay, and all behind them. Answers how many went. */
+  /**
+   * Forgets what old facts say, once the archive has it, but not their names: stated again, they are still known. Unconfirmed facts stay,
+   * and all behind them. Answers how many went.
+   */
   async prune(recordedBefore: number, limit: number): Promise<number> {
     if (!this.#tables.made) return 0;
     const old = this.#rows.before(this.#firstThatStays(recordedBefore), limit);
@@ -164,7 +167,10 @@ export class Ledger extends DurableObject<Env> {
     for (const feed of open) await this.#resend(feed, oldest.get(feed) ?? Number.POSITIVE_INFINITY);
   }
 
-  /** One slice of a round. Left alone is what may simply be under way: what is young, and what was sent after the oldest message that its queue still holds. */
+  /**
+   * One slice of a round. Left alone is what may simply be under way: what is young, and what was sent after the oldest message that its
+   * queue still holds.
+   */
   async #resend(feed: Feed, oldestInQueueAt: number): Promise<void> {
     const outbox = this.#outboxes[feed];
     const { resent, rounds, beganAt, everything } = outbox.round();

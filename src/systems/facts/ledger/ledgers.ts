@@ -100,7 +100,10 @@ function readOne(stated: unknown, index: number, { pathOf = () => "fact", outsid
   }
 }
 
-/** The same for code whose message comes back when it throws. Errors: the first fact's that was not taken, `invalid_payload` or the ledger's own; what was taken stays. */
+/**
+ * The same for code whose message comes back when it throws. Errors: the first fact's that was not taken, `invalid_payload` or the ledger's
+ * own; what was taken stays.
+ */
 export async function appendFacts(env: Env, from: Provenance, facts: readonly StatedFact[]): Promise<Appended[]> {
   return (await appendEach(env, from, facts)).map((answer) => {
     if (answer instanceof Error) throw answer;
@@ -130,7 +133,10 @@ export function reusedName({ fact_id, entity }: Pick<StatedFact, "fact_id" | "en
   );
 }
 
-/** Tells ledgers which of their facts a queue's consumer has: one call for each ledger in the batch, and for each epoch in which it sent them. */
+/**
+ * Tells ledgers which of their facts a queue's consumer has: one call for each ledger in the batch, and for each epoch in which it sent
+ * them.
+ */
 export async function confirmFacts(env: Env, events: readonly Envelope[]): Promise<void> {
   const facts = events.filter(({ source }) => epochOf(source) !== undefined);
   const groups = Map.groupBy(facts, (fact) =>

@@ -52,7 +52,10 @@ export class Outbox {
     this.#feed = feed;
   }
 
-  /** The consumer has these facts, as they were sent in this epoch: those of another one may be about rows that were dropped since. Places that the ledger does not hold are not believed. */
+  /**
+   * The consumer has these facts, as they were sent in this epoch: those of another one may be about rows that were dropped since. Places
+   * that the ledger does not hold are not believed.
+   */
   confirm(sequences: readonly number[], epoch: number, last: number): void {
     const cursor = this.#cursor();
     if (epoch !== cursor.epoch) return;

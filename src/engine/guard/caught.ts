@@ -1,0 +1,65 @@
+import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
+import type { Failure } from "./failure.ts";
+
+/** An error that the workflow's code caught, as it is remembered. */
+export interface Caught {
+  name: string;
+  code?: ErrorCode | undefined;
+  message: string;
+  /** Set where an operator has had the step tried anew since: then it says nothing, unless the step fails so again. */
+  forgotten?: true;
+  /** An effect that may have happened because of it, also where nothing is recorded of that. */
+  wentOn?: string;
+}
+
+/**
+ * What a run leaves to later passes about a step, where nothing recorded remembers it: with what error it failed, if the code heard that;
+ * or that it is tried anew from run `open` on, whatever the platform remembers, because no code heard of it, or an operator wants that.
+ */
+export type LeftBehind = Caught | { open: number };
+
+/** Remembers what the code heard of an error. */
+export function caughtOf(error: unknown): Caught {
+  return { name: error instanceof Error ? error.name : "Error", code: codeOf(error), message: beginning(messageOf(error), 1000) };
+}
+
+/** The error as the code heard it. */
+export function errorOf({ name, code, message }: Caught): Error {
+  if (name === "MillraceError" && code) return new MillraceError(code, message);
+  return Object.assign(new Error(message), { name }, code && { code });
+}
+
+/** What steps failed of, as it is kept: where that is too much for a row, each says how it begins. */
+export function packLeft(left: Readonly<Record<string, LeftBehind>>): string {
+  const whole = JSON.stringify(left);
+  if (whole.length <= MAX_LEFT_CHARACTERS) return whole;
+  const cut = (one: LeftBehind) => ("open" in one ? one : { ...one, message: beginning(one.message, 40) });
+  return JSON.stringify(Object.fromEntries(Object.entries(left).map(([label, one]) => [label, cut(one)])));
+}
+
+/** A row takes 2 MB, of characters that have up to three bytes each; the entry holds other things as well. */
+const MAX_LEFT_CHARACTERS = 300_000;
+
+/** What the code of a pass has heard, by the labels of its steps. */
+interface Heard {
+  /** With what errors steps failed. */
+  readonly failures: Readonly<Record<string, Caught>>;
+  /** Steps that were begun, and of which it has not heard. */
+  readonly unheard: readonly string[];
+  /** True for a failure that nobody waited for, or of a step that had answered before, with something done behind that. */
+  readonly isPast: (label: string) => boolean;
+  /** What the runs before had left. */
+  readonly before: Readonly<Record<string, LeftBehind>> | undefined;
+}
+
+/**
+ * What a pass leaves to the next run, as JSON: the failures that its code heard but the one that it ended with, and the steps that are
+ * tried anew, because they were under way or their failure is past. Null for nothing.
+ */
+export function leftBy({ failures, unheard, isPast, before }: Heard, next: number, ended: Failure | null): string | null {
+  const open = (labels: readonly string[]) => Object.fromEntries(labels.map((label) => [label, { open: next }]));
+  const { [ended?.step ?? ""]: _, [ended?.behind ?? ""]: __, ...heard } = failures;
+  const left = { ...before, ...open(unheard), ...heard, ...open(Object.keys(heard).filter(isPast)) };
+  return Object.keys(left).length > 0 ? packLeft(left) : null;
+}
