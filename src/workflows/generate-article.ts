@@ -2,8 +2,8 @@ import { defineWorkflow } from "millrace";
 import { ContentGenerated } from "../messages/content.ts";
 import { ResearchCompleted } from "../messages/research.ts";
 import { onceAffordable } from "../steps/await-room.ts";
-import { awaitWord } from "../steps/await-word.ts";
 import { chargesOf } from "../steps/ceiling.ts";
+import { requireRetry } from "../steps/require-retry.ts";
 import { writeArticle } from "../steps/write-article.ts";
 import { draftArticle, insertDraft } from "../systems/content/articles.ts";
 import { firstAsk, mayAskAgain, nextAsk } from "../systems/content/next-ask.ts";
@@ -63,7 +63,7 @@ export const generateArticle = defineWorkflow({
         next = await step.read(
           "ask again",
           async () => {
-            await awaitWord(env, { tenantId, contentId, attempt, bad, problem });
+            await requireRetry(env, { tenantId, contentId, attempt, bad, problem });
             return ARTICLE_PROMPT;
           },
           { key: String(attempt) },

@@ -10,13 +10,14 @@ const living = () => new AbortController().signal;
 it("an engine that answers no more is called deaf", async () => {
   const answers = [true, true, false];
   const engine = { answers: async () => answers.shift() ?? false, ended: never };
-  expect(await new Watchdog(soon).untilDeaf(engine, living())).toBe(30_000);
+  expect(await new Watchdog(soon).untilUnresponsive(engine, living())).toBe(30_000);
   expect(answers).toEqual([]);
 });
 
 it("each that is deaf after another is waited for twice as long, and as at first once one has answered promptly", async () => {
   const watchdog = new Watchdog(soon);
-  const deafAfter = (answers: boolean[]) => watchdog.untilDeaf({ answers: async () => answers.shift() ?? false, ended: never }, living());
+  const deafAfter = (answers: boolean[]) =>
+    watchdog.untilUnresponsive({ answers: async () => answers.shift() ?? false, ended: never }, living());
   expect([await deafAfter([]), await deafAfter([]), await deafAfter([]), await deafAfter([])]).toEqual([30_000, 60_000, 100_000, 100_000]);
   expect(await deafAfter([true])).toBe(30_000);
 });
@@ -25,17 +26,17 @@ it("an answer that comes late is no reason to wait less for the next", async () 
   const watchdog = new Watchdog({ ...soon, promptMs: -1 });
   const answers = [false, true, false];
   const engine = { answers: async () => answers.shift() ?? false, ended: never };
-  expect(await watchdog.untilDeaf(engine, living())).toBe(30_000);
-  expect(await watchdog.untilDeaf(engine, living())).toBe(60_000);
+  expect(await watchdog.untilUnresponsive(engine, living())).toBe(30_000);
+  expect(await watchdog.untilUnresponsive(engine, living())).toBe(60_000);
 });
 
 it("one that answers, one that has ended and one that is being stopped are not", async () => {
   const watchdog = new Watchdog(soon);
   const over = new AbortController();
-  const fine = watchdog.untilDeaf({ answers: async () => true, ended: never }, over.signal);
+  const fine = watchdog.untilUnresponsive({ answers: async () => true, ended: never }, over.signal);
   expect(await Promise.race([fine, quiet()])).toBe("quiet");
   over.abort();
-  const gone = watchdog.untilDeaf({ answers: async () => false, ended: Promise.resolve() }, living());
-  const stopped = watchdog.untilDeaf({ answers: async () => false, ended: never }, AbortSignal.abort());
+  const gone = watchdog.untilUnresponsive({ answers: async () => false, ended: Promise.resolve() }, living());
+  const stopped = watchdog.untilUnresponsive({ answers: async () => false, ended: never }, AbortSignal.abort());
   expect(await Promise.race([gone, stopped, quiet()])).toBe("quiet");
 });

@@ -196,7 +196,12 @@ it("of two looks at a record that was just made, one whose reading is old, or co
     const record = await made({ email: first.email, jobtitle: "Pilot" });
     const notice = { crm_id: record.id, occurred_at: new Date().toISOString(), merged: [] };
     const look = (over: Cloudflare.Env, event_id = fresh("e")) =>
-      takeChange({ env: over, envelope: { tenant_id: caller.tenantId } as Envelope, instanceId: event_id, notice: { ...notice, event_id } });
+      takeChange({
+        env: over,
+        envelope: { tenant_id: caller.tenantId } as Envelope,
+        instanceId: event_id,
+        notice: { ...notice, event_id },
+      });
     const write = async (commit: Awaited<ReturnType<typeof look>>) => batch(env.DB, commit.statements ?? []);
     let other: ReturnType<typeof look> | undefined;
     const fetch = async (request: Request) => {

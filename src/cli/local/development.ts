@@ -79,7 +79,7 @@ export class Development {
           engine.ended.then(() => "ended" as const),
           untilSeen(() => !this.#front.every(isAlive), signal).then(() => "ended" as const),
           untilSeen(() => !existsSync(state), signal).then(() => "gone" as const),
-          this.#watchdog.untilDeaf(engine, signal),
+          this.#watchdog.untilUnresponsive(engine, signal),
           refused.promise,
         ]);
         if (what === "stop") return "stopped";

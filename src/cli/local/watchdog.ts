@@ -27,7 +27,7 @@ export class Watchdog {
    * Resolves with how long an engine has not answered, in ms, when that is too long: a process may live on and be of no use. Never resolves
    * once `over` is aborted, or after wrangler has ended.
    */
-  async untilDeaf(engine: Pick<Engine, "answers"> & { ended: Promise<unknown> }, over: AbortSignal): Promise<number> {
+  async untilUnresponsive(engine: Pick<Engine, "answers"> & { ended: Promise<unknown> }, over: AbortSignal): Promise<number> {
     let ended = false;
     void engine.ended.then(() => {
       ended = true;

@@ -15,7 +15,7 @@ import { assertNotGivenUp, DEFAULT_TIMEOUT, HEARTBEAT_MS, LEASE_MS, type StepDef
 /** How much of a claimed effect's input is kept for the operator's eyes. */
 const SHOWN_INPUT_CHARACTERS = 4096;
 
-/** How often an attempt looks whether the one that holds its key has finished. */
+/** Poll interval while another attempt holds the claim. */
 const HELD_LOOK_MS = 1000;
 
 /** A key that this attempt holds, and whether an earlier attempt may have reached the upstream; or what there is instead. */

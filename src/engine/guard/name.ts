@@ -1,7 +1,7 @@
 import { MillraceError } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 
-/** What the names of steps begin with that take others back. */
+/** Prefix of undo steps' names. */
 export const UNDO_PREFIX = "undo ";
 
 /** The platform takes names of 256 characters; what the engine appends to one (" · after doubt 12", "undo ") needs room. */

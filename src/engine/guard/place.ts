@@ -26,7 +26,7 @@ export interface Place {
 }
 
 /** The error for a step that the code names where an earlier pass recorded another one. */
-export function movedStep({ label }: Place, recorded: string): MillraceError {
+export function stepsChanged({ label }: Place, recorded: string): MillraceError {
   return new MillraceError(
     "nondeterministic_steps",
     `An earlier pass of this instance recorded "${recorded}" where the code now names "${label}" instead. Step names must be the same on every pass: use literals, and put data into the key.`,

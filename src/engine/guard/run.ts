@@ -12,7 +12,7 @@ import { isFirstPass } from "./fresh.ts";
 import { History, labelOf } from "./history.ts";
 import { assertNameable } from "./name.ts";
 import { patiently } from "./patiently.ts";
-import { movedStep, type Place } from "./place.ts";
+import { type Place, stepsChanged } from "./place.ts";
 import { WhichRun } from "./which-run.ts";
 
 /** One pass of the platform through a workflow's code: from its start, or again after a crash, a sleep or a restart. */
@@ -28,10 +28,7 @@ export class Run {
   readonly #effects = new Set<string>();
   /** Those that failed for good. */
   readonly failed = new Map<string, unknown>();
-  /**
-   * Rejected when a step fails that had answered before, and something was done behind that: whatever the code did about it now, it would
-   * do beside that. So the run fails of it, and the code does not hear.
-   */
+  /** Rejected when a step fails that had answered before, with something done behind that: the run fails of it, and the code does not hear. */
   readonly astray = Promise.withResolvers<never>();
   readonly #course = new Course();
   /** With what its attempts' tokens begin, and those of no other pass. */
@@ -256,7 +253,7 @@ export class Run {
     await this.entries();
     const startedAt = Date.now();
     for (let missed = this.#course.missed(); missed !== undefined; missed = this.#course.missed()) {
-      if (Date.now() - startedAt > NAMING_MS) throw movedStep(place, missed);
+      if (Date.now() - startedAt > NAMING_MS) throw stepsChanged(place, missed);
       await scheduler.wait(20);
     }
   }

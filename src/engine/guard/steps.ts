@@ -15,7 +15,7 @@ import type { Platform } from "./platform.ts";
 import type { Run } from "./run.ts";
 import { assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "./step.ts";
 import type { Stored } from "./stored.ts";
-import { type Walk, WalkEnd } from "./undo.ts";
+import { EndOfRecord, type Walk } from "./undo.ts";
 
 /**
  * A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. In
@@ -144,8 +144,8 @@ export class Steps {
   }
 
   /**
-   * Asks a person. The instance waits, for a look of the keeper an hour, until somebody answers through the API or the time is over; then
-   * what `otherwise` says is true. One question, one answer, however often the instance restarts.
+   * Waits for a person's answer through the API, or until the timeout, when `otherwise` applies. While it waits the keeper checks it once an
+   * hour. One question, one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
     const place = this.#place(name, request.key);
@@ -176,7 +176,7 @@ export class Steps {
     }
     const outputs: Output[] = new Array(items.length);
     const pending = items.entries();
-    let ended: WalkEnd | undefined;
+    let ended: EndOfRecord | undefined;
     const one = async (index: number, item: Item) => {
       const key = this.#item ? `${this.#item}/${options.key(item)}` : options.key(item);
       outputs[index] = await each(item, new Steps(this.#run, this.#platform, this.#walk, key));
@@ -185,7 +185,7 @@ export class Steps {
       for (const [index, item] of pending) {
         await one(index, item).catch((error) => {
           // An item that an undo finds undone says nothing of the others.
-          if (!(error instanceof WalkEnd)) throw error;
+          if (!(error instanceof EndOfRecord)) throw error;
           ended = error;
         });
       }
@@ -215,5 +215,5 @@ export class Steps {
 }
 
 function unlessNothingCame(error: unknown): void {
-  if (!(error instanceof WalkEnd)) throw error;
+  if (!(error instanceof EndOfRecord)) throw error;
 }

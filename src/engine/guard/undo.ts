@@ -16,11 +16,11 @@ import type { Done, StepDefinition, Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 
 /**
- * Thrown at the first step that did nothing: there is nothing behind it to take back. It unwinds the workflow's code; code that catches it
- * is walked on.
+ * Thrown at the first step without a recorded outcome: there is nothing behind it to take back. Unwinds the workflow's code; if that
+ * catches it, the walk goes on.
  */
-export class WalkEnd extends Error {
-  override readonly name = "WalkEnd";
+export class EndOfRecord extends Error {
+  override readonly name = "EndOfRecord";
 }
 
 /** One effect that can be taken back. */
@@ -145,7 +145,7 @@ export class Walk {
   /** It is not left out in silence: a step of the code fails now (a read), or the code has changed, or ended too early. */
   #whyMissed({ step }: Seen, walked: PromiseSettledResult<unknown>): unknown {
     const thrown: unknown = walked.status === "rejected" ? walked.reason : undefined;
-    const isCut = thrown !== undefined && !(thrown instanceof WalkEnd);
+    const isCut = thrown !== undefined && !(thrown instanceof EndOfRecord);
     if (isCut && this.#run.failures.hasRejected) return thrown;
     const why = isCut ? `The code threw: ${messageOf(thrown)}` : "The code does not come by it any more";
     return new MillraceError(
@@ -234,7 +234,7 @@ function newest(entries: readonly Seen[], { name, item }: Place): Seen | undefin
 }
 
 function end({ label }: Place): never {
-  throw new WalkEnd(`"${label}" did nothing that could be taken back.`);
+  throw new EndOfRecord(`"${label}" did nothing that could be taken back.`);
 }
 
 /** Said instead of an effect: what did not happen before does not happen while it is undone. */

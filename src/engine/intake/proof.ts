@@ -12,7 +12,7 @@ interface Provable {
  * For how long a proof stands alone. Within it no copy of the message can have been tried four times, captured and skipped
  * by a person, and the platform still knows every instance it ever created.
  */
-const STANDS_MS = 60_000;
+const PROOF_VALID_MS = 60_000;
 
 /** A mark that only the engine's own acceptance can make: the row of this very message, with this payload, is committed. */
 export function prove(secret: string, { id, fingerprint, envelope }: Provable): string {
@@ -25,5 +25,5 @@ export function isProven(secret: string, accepted: Provable, proof: string | und
   const age = Date.now() - Date.parse(accepted.envelope.created_at);
   // Whoever may write to the queue may write anything here: it is compared as bytes, which have to be as many.
   const [said, expected] = [Buffer.from(proof), Buffer.from(prove(secret, accepted))];
-  return age < STANDS_MS && said.length === expected.length && timingSafeEqual(said, expected);
+  return age < PROOF_VALID_MS && said.length === expected.length && timingSafeEqual(said, expected);
 }

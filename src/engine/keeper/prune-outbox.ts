@@ -12,8 +12,8 @@ const SHORT_PAUSES = 6;
 
 /**
  * Messages that no queue has taken for so long become dead letters, and leave the outbox in the same write: a person sees them, and
- * none is dropped. How long is told by the tries, one for each longest pause. One that its queue takes and nobody confirms is not meant:
- * it stays and is sent again. Reads the outbox, which holds only what is unconfirmed.
+ * none is dropped. Age is counted in attempts, one per longest pause. Messages that a queue accepted and no consumer confirmed are
+ * excluded: they stay and are sent again. Reads the outbox, which holds only what is unconfirmed.
  */
 export async function giveUpOutbox(env: EngineEnv, keepMs: number): Promise<number> {
   const tries = Math.ceil(keepMs / MAX_PAUSE_MS) + SHORT_PAUSES;

@@ -31,8 +31,8 @@ export interface Limit {
 
 const PATIENCE_MS = 20_000;
 const MARGIN_MS = 1_000;
-/** Moments that pass before they can be used, before the caller gives up: its machine is far too busy then. */
-const MISSED = 5;
+/** Slots that may expire unused before `take` gives up: its machine is far too busy then. */
+const MAX_MISSED_SLOTS = 5;
 
 /**
  * The limit of this name. The windows belong to the caller's configuration and go with each question, so a changed one holds at once.
@@ -55,7 +55,7 @@ export function limitOf(env: LimitEnv, name: string, windows: readonly Window[],
         );
       }
       let unused: number | undefined;
-      for (let missed = 0; missed < MISSED; missed++) {
+      for (let missed = 0; missed < MAX_MISSED_SLOTS; missed++) {
         const { go, at, waitMs } = await object.take({ windows, cost, patienceMs, marginMs, unused });
         if (!go) throw retryAfter(waitMs, `The limit "${name}" has no room for ${Math.ceil(waitMs / 1000)} s. Nothing was sent.`);
         if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));

@@ -26,7 +26,7 @@ export interface UndoPlan {
  */
 export type UndoVerdict = "undone" | "stays" | "asked" | "nothing" | "in_doubt" | "unknown";
 
-/** Says what an undo would do, as far as it is recorded, in the order in which it would; and does nothing. Errors: `instance_not_found`. */
+/** Dry run: what an undo would do with each recorded effect, in undo order. Errors: `instance_not_found`. */
 export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
   const instance = await getInstance(env, by, instanceId);
   const effects = (await effectsOf(env, by, instanceId)).filter(({ takenBack, undo }) => undo !== "is" && !takenBack);

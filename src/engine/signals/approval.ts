@@ -53,7 +53,7 @@ export interface Approval {
   reason: string | null;
 }
 
-/** A wait that is restarted in its last moments still waits for so long: the platform counts in seconds. */
+/** Minimum wait: the platform's timers have one-second resolution. */
 export const SHORTEST_WAIT_MS = 1000;
 
 /** Time that is left, and when that was so by the database's clock: a later pass, which finds it in its step's result, has less. */

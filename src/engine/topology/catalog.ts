@@ -92,7 +92,7 @@ export function catalog({ consumers, onConfirmed, onSkipped }: Definition): Cata
   };
 }
 
-/** What a type that resembles no other probably lacks. */
+/** Hint for an unknown type without a near match. */
 const NEW = {
   command: " A new one needs its workflow in the starts of its queue's consumer.",
   event: " A new one needs a line in the routes of its queue's consumer, on(…).",

@@ -1,7 +1,7 @@
 /** The longest delay that is safe to ask a queue for. */
 const MAX_DELAY_SECONDS = 43_200;
-/** Sums of fractions of a second come out a hair short. */
-const HAIR_MS = 0.5;
+/** Compensates floating-point error in sums of fractions of a second. */
+const ROUNDING_SLACK_MS = 0.5;
 
 /** Messages that leave at a pace: how long each is delayed, and where the next one may leave. */
 export interface Paced {
@@ -18,7 +18,7 @@ export function pace(messages: number, ratePerSecond: number, next: number, now:
   const second = Math.floor(now / 1000);
   const start = Math.max(next, second * 1000);
   const delays = Array.from({ length: messages }, (_, index) => {
-    const leaves = Math.floor((start + (index * 1000) / ratePerSecond + HAIR_MS) / 1000);
+    const leaves = Math.floor((start + (index * 1000) / ratePerSecond + ROUNDING_SLACK_MS) / 1000);
     return Math.min(MAX_DELAY_SECONDS, leaves - second);
   });
   return { delays, next: start + (messages * 1000) / ratePerSecond };

@@ -22,7 +22,7 @@ export interface BrandKey {
 
 const BEGINNING_CHARACTERS = 4000;
 
-/** The articles of a brand that are up, newest first. Null for a brand that never published anything: to strangers, there is none. */
+/** The articles of a brand that are up, newest first. Null for a brand that never published, whose existence is not revealed. */
 export async function liveArticles(db: D1Database, key: BrandKey, request: PageRequest): Promise<Page<LiveArticle> | null> {
   const { tenantId, brand } = key;
   const found = await keysetPage<LiveArticle>(

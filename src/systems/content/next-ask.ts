@@ -4,7 +4,7 @@ import { promptOf } from "./prompts.ts";
 import type { Research } from "./research.ts";
 
 /** Kept below what the models of today can write at once, and what an article could ever need. */
-const MOST_TOKENS = 32_768;
+const MAX_TOKENS = 32_768;
 
 /** The first request for an article. */
 export function firstAsk({ brand, keyword, sources }: Research, prompt: string): ArticleAsk {
@@ -31,7 +31,7 @@ export function nextAsk(
   return {
     research,
     prompt,
-    maxTokens: bad === "truncated" ? Math.min(maxTokens * 2, MOST_TOKENS) : maxTokens,
+    maxTokens: bad === "truncated" ? Math.min(maxTokens * 2, MAX_TOKENS) : maxTokens,
     ...(bad === "malformed" && { problem }),
   };
 }

@@ -52,7 +52,7 @@ export const INTAKE = mutantsOf("intake", {
   },
   "a proof stands alone however old it is": {
     file: "src/engine/intake/proof.ts",
-    find: "return age < STANDS_MS && said.length",
+    find: "return age < PROOF_VALID_MS && said.length",
     put: "return age >= 0 && said.length",
     killedBy: "test/engine/keys.test.ts",
   },

@@ -64,7 +64,7 @@ export interface Attempt {
   epoch: number;
   /** True for the first write of a run: it also says that the instance runs. */
   startsRun: boolean;
-  /** Whether the code could take the effect back: what a dry run of that says. */
+  /** True when the step has an undo: shown by the undo's dry run. */
   undoable?: boolean;
 }
 

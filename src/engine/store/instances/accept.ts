@@ -66,7 +66,7 @@ export function takeIn(rows: string): Statement {
 }
 
 /**
- * Commands that were started past their queue: from the next look on the platform is asked how they fare. One that stayed
+ * Marks commands that the keeper started directly as `queued`, so that later checks ask the platform for their status. One that stayed
  * `accepted` would only ever be created again, and an end that nobody wrote down would never be found.
  */
 export function markStarted(ids: readonly string[]): Statement {

@@ -58,7 +58,7 @@ export interface Spent {
 
 /** A hold that ended is remembered for so long: its key is answered as before, and a second release as the first. */
 const REMEMBER_MS = 30 * 86_400_000;
-/** Ended holds of each kind that a new one makes forgotten, at most: more go than come. */
+/** Ended holds deleted per new hold and state: more go than come. */
 const FORGET_HOLDS = 20;
 /** Facts of one ledger whose marks share a row: as many as an integer of SQLite has bits to use. */
 const MARKS = 62;

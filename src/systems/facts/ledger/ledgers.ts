@@ -32,7 +32,7 @@ export async function appendEach(
   env: Env,
   from: Provenance,
   facts: readonly unknown[],
-  stater: Stater = {},
+  stater: FactSource = {},
 ): Promise<(Appended | Error)[]> {
   const said = facts.map((fact, index) => readOne(fact, index, stater));
   const read = await withPseudonyms(env, from.tenant_id, said);
@@ -81,14 +81,14 @@ function contactFields(type: string): string[] {
 const NOT_ASKED = new Error("The ledger was not asked.");
 
 /** Who states facts. */
-export interface Stater {
+export interface FactSource {
   /** Where a fact stands in what they sent; default `fact`. */
   pathOf?: (index: number) => string;
   /** True for somebody outside, who states nothing in the ledgers that Millrace keeps itself. */
   outside?: boolean;
 }
 
-function readOne(stated: unknown, index: number, { pathOf = () => "fact", outside = false }: Stater): StatedFact | MillraceError {
+function readOne(stated: unknown, index: number, { pathOf = () => "fact", outside = false }: FactSource): StatedFact | MillraceError {
   const path = pathOf(index);
   try {
     const fact = readFact(stated, path, { nul: !outside });

@@ -17,7 +17,7 @@ export interface BadCall {
  * often the instance restarts by itself. Errors: `answer_truncated`, `answer_refused`, `answer_empty` or `answer_malformed`
  * when nobody has.
  */
-export async function awaitWord(env: Cloudflare.Env, { tenantId, contentId, attempt, bad, problem }: BadCall): Promise<void> {
+export async function requireRetry(env: Cloudflare.Env, { tenantId, contentId, attempt, bad, problem }: BadCall): Promise<void> {
   const at = await paidAt(env.DB, tenantId, contentId, attempt);
   if (await retriedSince(env, tenantId, contentId, at)) return;
   throw new MillraceError(
