@@ -28,7 +28,7 @@ export class Run {
   readonly #effects = new Set<string>();
   /** Those that failed for good. */
   readonly failed = new Map<string, unknown>();
-  /** Rejected when a step fails that had answered before, with something done behind that: the run fails of it, and the code does not hear. */
+  /** Rejected when a step fails that had answered before, with something done behind that: the run fails of it, unheard by the code. */
   readonly astray = Promise.withResolvers<never>();
   readonly #course = new Course();
   /** With what its attempts' tokens begin, and those of no other pass. */
