@@ -3,6 +3,7 @@ import { batch, type Envelope } from "millrace";
 import { expect, it } from "vitest";
 import { crm } from "../../src/providers/index.ts";
 import { syncChunk } from "../../src/systems/crm/chunk.ts";
+import { type Course, lookAtOne, upsertContact } from "../../src/systems/crm/one.ts";
 import { callerWith, fresh, until } from "../api/client.ts";
 import { bring, command, ended, event, known, linkOf, looked, merge, notify, people, recordsOf, synced, theCrm } from "./crm.ts";
 
@@ -122,4 +123,53 @@ it("a record that only a lost upsert made is looked for by our name where its co
   await merge(living.caller, "c0000", "c0001");
   await batch(env.DB, (await living.attempt()).statements ?? []);
   await living.isOne();
+});
+
+it("two records that a person merges while one of their contacts is on its way are one contact in the end, also where a push made another record", async () => {
+  for (const who of ["a chunk", "a contact.sync"]) {
+    const caller = await callerWith();
+    const { tenantId } = caller;
+    const rows = people(caller, 2);
+    await bring(caller, rows);
+    await synced(caller);
+    const before = await recordsOf(caller);
+    const [kept, lost] = ["c0000", "c0001"].map((id) => before.get(id)?.id ?? "") as [string, string];
+    await bring(caller, [{ ...rows[1], properties: { phone: "1" } } as never]);
+    let result = "";
+    const fetch = async (request: Request) => {
+      if (request.url.endsWith("/upsert") && result === "") {
+        const merging = await crm(env, tenantId).merge(kept, lost, { key: fresh("k"), trace: {} as never });
+        if (merging.state === "done") result = merging.crmId;
+      }
+      return env.EMBEDDED_CRM.fetch(request);
+    };
+    const over = { ...env, EMBEDDED_CRM: { ...env.EMBEDDED_CRM, fetch } } as unknown as Cloudflare.Env;
+    const instanceId = crypto.randomUUID().replaceAll("-", "");
+    const call = { env: over, envelope: { tenant_id: tenantId } as Envelope, instanceId };
+    if (who === "a chunk") {
+      const chunk = await syncChunk({ ...call, syncId: instanceId, scope: "changed" }, { after: "", waiting: 0, mayCut: false });
+      expect(chunk.output).toMatchObject({ waiting: 1 });
+      await batch(env.DB, chunk.statements ?? []);
+    } else {
+      const one = { ...call, contactId: "c0001" };
+      const { output } = await upsertContact(one, (await lookAtOne(one)).output as Course);
+      expect(output).toMatchObject({ again: true });
+      await expect(lookAtOne(one)).rejects.toThrow("MERGED_IN_CRM");
+    }
+    const merger = {
+      subscriptionType: "contact.merge",
+      propertyName: undefined,
+      primaryObjectId: Number(kept),
+      mergedObjectIds: [Number(lost)],
+    };
+    await notify(tenantId, [event(result, merger)]);
+    expect(await looked(caller, 1), who).toMatchObject([{ did: "merged", contact_id: "c0000" }]);
+    await until(
+      () => recordsOf(caller),
+      ({ size }) => size === 1,
+    );
+    expect([...(await recordsOf(caller)).keys()], who).toEqual(["c0000"]);
+    await known(caller, "c0001", "c0000");
+    expect(await linkOf(caller, "c0001"), who).toMatchObject({ state: "merged", crm_id: null, pending: false });
+  }
 });

@@ -106,7 +106,8 @@ async function look(call: ChangeCall, named: readonly string[] = [], now = call.
       ...closeLinks(
         tenantId,
         "merged",
-        gone.map(({ contact }) => ({ contactId: contact.contact_id, revision: contact.revision })),
+        // A record that a push made meanwhile is looked for by our name, and merged too.
+        gone.map(({ contact, link }) => ({ contactId: contact.contact_id, revision: contact.revision, maybe: link?.maybe ?? [] })),
       ),
     ],
     emit: [...(taken.emit ?? []), ...gone.map(({ contact }) => mergedFact(notice, contact.contact_id, self.contact.contact_id))],

@@ -22,7 +22,7 @@ interface RecordsCall {
 }
 
 /** What is said of a contact whose record may have become another's: the CRM's notice says whose. */
-const MERGED_THERE: CrmRefusal = {
+export const MERGED_THERE: CrmRefusal = {
   retry: true,
   category: "MERGED_IN_CRM",
   message: "Its record is gone, and one of its chunk was merged into another in the CRM. The CRM's notice of that settles it.",

@@ -2,6 +2,7 @@ import type { TraceContext } from "millrace";
 import type { Crm, CrmOutcome, CrmRefusal, CrmRefusals } from "../../providers/index.ts";
 import { companyKey, contactKey } from "./keys.ts";
 import type { Work } from "./prepared.ts";
+import { MERGED_THERE } from "./records.ts";
 
 /** By what the CRM is called, and whose contacts these are. */
 export interface SendCall {
@@ -86,6 +87,21 @@ export async function connect(
   return pairs.length > 0 ? upstream.associate(pairs, options) : new Map();
 }
 
+/** Contacts whose records were made anew, where one that they had was merged into another since it was read: the notice of that is to find them. */
+async function mergedMeanwhile(
+  { upstream, options }: SendCall,
+  work: readonly Work[],
+  sendings: ReadonlyMap<string, Sending>,
+): Promise<string[]> {
+  const anew = work.filter(({ id }) => {
+    const sending = sendings.get(id);
+    return sending?.state === "done" && sending.isAnew;
+  });
+  const old = anew.flatMap(({ crmId }) => crmId ?? []);
+  const { found } = old.length > 0 ? await upstream.read(old, options, []) : { found: [] };
+  return found.some(({ crmId }) => !old.includes(crmId)) ? anew.map(({ id }) => id) : [];
+}
+
 /** Upserts contacts and their companies, then connects them. Answers what became of each contact by its id; nothing for one without anything to send. */
 export async function send(call: SendCall, work: readonly Work[]): Promise<Map<string, Sending>> {
   const [people, firms] = await Promise.all([sendContacts(call, work), sendCompanies(call, work)]);
@@ -95,6 +111,7 @@ export async function send(call: SendCall, work: readonly Work[]): Promise<Map<s
     if (outcome.state === "failed") sendings.set(id, { state: "failed", why: outcome });
     else sendings.set(id, { state: "done", crmId: outcome.crmId, isAnew: outcome.created && hadRecord.has(id) });
   }
+  for (const id of await mergedMeanwhile(call, work, sendings)) sendings.set(id, { state: "failed", why: MERGED_THERE });
   const pairs: { id: string; contact: string; company: string }[] = [];
   for (const { id, crmId } of work) {
     const [taken, company] = [sendings.get(id), firms.get(id)];
