@@ -144,8 +144,8 @@ export class Steps {
   }
 
   /**
-   * Waits for a person's answer through the API, or until the timeout, when `otherwise` applies. While it waits the keeper checks it once an
-   * hour. One question, one answer, however often the instance restarts.
+   * Waits for a person's answer through the API, or until the timeout, when `otherwise` applies. While it waits the keeper checks it once
+   * an hour. One question, one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
     const place = this.#place(name, request.key);

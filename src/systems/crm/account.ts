@@ -12,8 +12,8 @@ export interface Account {
 export type AccountEnv = { DB: D1Database } & CrmAccountVars;
 
 /**
- * Reads something, and in the same round trip whose account the tenant's links are of. Errors: `not_retryable` where that is another than the
- * deployment's, `retry_after` while another is being adopted, `config_invalid`.
+ * Reads something, and in the same round trip whose account the tenant's links are of. Errors: `not_retryable` where that is another than
+ * the deployment's, `retry_after` while another is being adopted, `config_invalid`.
  */
 export async function readOf<Row extends object>(
   env: AccountEnv,

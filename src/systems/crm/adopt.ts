@@ -14,8 +14,8 @@ interface Adoption {
 
 /**
  * Forgets a tenant's links behind a contact, some at a time. All that they say from then on is that a record of our name may be there: the
- * deployment's account may have had the contacts before, so each is looked for there before anything is sent. Nobody can push before the last
- * is forgotten, and what was on its way is not written. Errors: `not_retryable` for an account that is not the deployment's.
+ * deployment's account may have had the contacts before, so each is looked for there before anything is sent. Nobody can push before the
+ * last is forgotten, and what was on its way is not written. Errors: `not_retryable` for an account that is not the deployment's.
  */
 export async function adoptAccount(env: AccountEnv, tenantId: string, account: string, after: string): Promise<Commit<Adoption>> {
   const id = linkAccount(env);

@@ -115,7 +115,9 @@ async function look(call: ChangeCall, named: readonly string[] = [], now = call.
   });
 }
 
-/** A change whose write is refused, and its step made again, where one of these contacts was pushed since it was read, or its link written. */
+/**
+ * A change whose write is refused, and its step made again, where one of these contacts was pushed since it was read, or its link written.
+ */
 type Fence = (seen: readonly Seen[], change: Commit<Change>) => Commit<Change>;
 
 /** A contact as it was read, or its id alone where there was none. */
@@ -132,8 +134,8 @@ function fenced(key: SendKey, account: Account, seen: readonly Seen[], change: C
 }
 
 /**
- * Takes over what differs from what the CRM was known to have. Where a record becomes that of a contact which is known as another, a sync of
- * the contact's own merges it into the other's.
+ * Takes over what differs from what the CRM was known to have. Where a record becomes that of a contact which is known as another, a sync
+ * of the contact's own merges it into the other's.
  */
 async function takeFrom(call: ChangeCall, account: Account, self: Candidate, found: CrmFound): Promise<Commit<Change> | Busy> {
   const { env, envelope, notice } = call;
@@ -231,8 +233,8 @@ function cutLoose(tenantId: string, { contact: { contact_id: contactId, revision
 }
 
 /**
- * Gives a record a contact's name, unless it bears that already. Of two looks at one record, the other waits from now on; where it came first and the
- * record is another contact's by now, this one looks again: what it read is old.
+ * Gives a record a contact's name, unless it bears that already. Of two looks at one record, the other waits from now on; where it came
+ * first and the record is another contact's by now, this one looks again: what it read is old.
  */
 async function claim(call: ChangeCall, account: Account, { crmId, key }: CrmFound, contact: SentContact): Promise<Busy | undefined> {
   const { env, envelope } = call;

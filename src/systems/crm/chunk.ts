@@ -76,7 +76,9 @@ export async function retryChunk(call: SyncCall, place: Place, isLast: boolean):
   });
 }
 
-/** As many contacts as one call takes: those without anything to send do not count, and a record that is to be merged away counts for two. */
+/**
+ * As many contacts as one call takes: those without anything to send do not count, and a record that is to be merged away counts for two.
+ */
 function cut(env: object, { candidates, more }: Chunk, canonical: ReadonlyMap<string, string>, scope: SyncCall["scope"]): Chunk {
   let calls = 0;
   for (const [index, candidate] of candidates.entries()) {

@@ -106,7 +106,10 @@ export interface LinkWrite {
   crmId: string;
   /** Our revision that the CRM has with this. */
   revision: number;
-  /** 1 when the contact's row changes by what it takes over in the same write: it is then one revision further, if nobody else wrote it meanwhile. */
+  /**
+   * 1 when the contact's row changes by what it takes over in the same write: it is then one revision further, if nobody else wrote it
+   * meanwhile.
+   */
   takes: 0 | 1;
   /** What is new in what the CRM is known to have. */
   known: Record<string, string>;
@@ -191,8 +194,8 @@ export interface RewrittenLink {
 }
 
 /**
- * Rewrites what is known of a contact there, before `rewriteProperties`: the CRM then has the revision that follows, if it had this one. Counts as a
- * write of the link also where there was none, so that a push which read the contact before is refused.
+ * Rewrites what is known of a contact there, before `rewriteProperties`: the CRM then has the revision that follows, if it had this one.
+ * Counts as a write of the link also where there was none, so that a push which read the contact before is refused.
  */
 export function rewriteLink(tenantId: string, { contactId, known, maybe, error, properties }: RewrittenLink): Statement {
   return sql`

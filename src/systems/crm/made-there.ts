@@ -17,8 +17,8 @@ interface SameAddress {
 const MAX_OF_ADDRESS = 10;
 
 /**
- * The contact of an address that has no record in the CRM, or the one that it is known as, unless that has one; otherwise one whose record is
- * gone, of which the notice is still to come.
+ * The contact of an address that has no record in the CRM, or the one that it is known as, unless that has one; otherwise one whose record
+ * is gone, of which the notice is still to come.
  */
 export async function ofSameAddress(call: PushCall, email: string): Promise<SameAddress | undefined> {
   const { env, tenantId } = call;

@@ -4,8 +4,8 @@ import { candidatesByIds } from "./links.ts";
 import { isOnItsWay } from "./sends.ts";
 
 /**
- * Two contacts became one. If the one that is no more has a record in the CRM, or may be about to have one, that is merged too: its own sync
- * does it, once nobody pushes it any more.
+ * Two contacts became one. If the one that is no more has a record in the CRM, or may be about to have one, that is merged too: its own
+ * sync does it, once nobody pushes it any more.
  */
 export async function mergeRecords({ payload: fact, envelope, env }: Routed<(typeof ContactMergedFact)["payload"]["_output"]>) {
   const { entity, fact_id, payload } = fact;

@@ -52,10 +52,10 @@ export function changesOf(env: object, { contact, link }: Candidate): Record<str
 }
 
 /**
- * Reads what is there of contacts, with those they are known as, and says what is to be done. Before anything in the CRM is overwritten it is
- * read, so that what a person changed there is taken and not lost; and what is about to be sent is on record when this answers, so that no two
- * pushes have one contact at a time and what an attempt wrote whose end nobody knows is not taken for a person's. Answers `Busy` where it may
- * not begin. Errors: what the CRM's connector throws when a whole call failed.
+ * Reads what is there of contacts, with those they are known as, and says what is to be done. Before anything in the CRM is overwritten it
+ * is read, so that what a person changed there is taken and not lost; and what is about to be sent is on record when this answers, so that
+ * no two pushes have one contact at a time and what an attempt wrote whose end nobody knows is not taken for a person's. Answers `Busy`
+ * where it may not begin. Errors: what the CRM's connector throws when a whole call failed.
  */
 export async function prepare(
   call: PushCall,

@@ -28,8 +28,8 @@ export function propertyNames(vars: object): string[] {
 
 /**
  * A contact as the CRM's properties. A name is one text here and two there: where the CRM is known to split it in its own way, and the
- * whole is still the same, it stays split so. A property that a contact does not have says nothing: a file without the column must not empty it
- * there. To empty one, write it empty.
+ * whole is still the same, it stays split so. A property that a contact does not have says nothing: a file without the column must not
+ * empty it there. To empty one, write it empty.
  */
 export function toProperties(vars: object, { email, name, properties }: Contact, known: Properties = {}): Properties {
   const kept = fullName(known) === name.trim();

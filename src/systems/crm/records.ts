@@ -60,8 +60,8 @@ export async function readRecords(
 }
 
 /**
- * Reads by our names for them the records of contacts of which something may be there that their links do not name. Answers by contact; nothing
- * for one without any.
+ * Reads by our names for them the records of contacts of which something may be there that their links do not name. Answers by contact;
+ * nothing for one without any.
  */
 export async function readByName(
   { env, tenantId, key, trace }: RecordsCall,

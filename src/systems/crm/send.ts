@@ -14,7 +14,10 @@ export interface SendCall {
 /** What became of a contact's record. */
 export type Sending =
   | { state: "failed"; why: CrmRefusal }
-  /** `isAnew`: its record was deleted after it was read, and this is another. `unconnected`: why its company, or their connection, was refused. */
+  /**
+   * `isAnew`: its record was deleted after it was read, and this is another. `unconnected`: why its company, or their connection, was
+   * refused.
+   */
   | { state: "done"; crmId: string; isAnew?: boolean; unconnected?: CrmRefusal | undefined };
 
 type Outcomes = ReadonlyMap<string, CrmOutcome>;
@@ -87,7 +90,10 @@ export async function connect(
   return pairs.length > 0 ? upstream.associate(pairs, options) : new Map();
 }
 
-/** Contacts whose records were made anew, where one that they had was merged into another since it was read: the notice of that is to find them. */
+/**
+ * Contacts whose records were made anew, where one that they had was merged into another since it was read: the notice of that is to find
+ * them.
+ */
 async function mergedMeanwhile(
   { upstream, options }: SendCall,
   work: readonly Work[],
@@ -102,7 +108,10 @@ async function mergedMeanwhile(
   return found.some(({ crmId }) => !old.includes(crmId)) ? anew.map(({ id }) => id) : [];
 }
 
-/** Upserts contacts and their companies, then connects them. Answers what became of each contact by its id; nothing for one without anything to send. */
+/**
+ * Upserts contacts and their companies, then connects them. Answers what became of each contact by its id; nothing for one without anything
+ * to send.
+ */
 export async function send(call: SendCall, work: readonly Work[]): Promise<Map<string, Sending>> {
   const [people, firms] = await Promise.all([sendContacts(call, work), sendCompanies(call, work)]);
   const sendings = new Map<string, Sending>();

@@ -86,7 +86,10 @@ export async function heldPlan(db: D1Database, { tenantId, sendId }: SendKey): P
   return row && (JSON.parse(row.contacts) as SentContact[])[0]?.plan;
 }
 
-/** Contacts that attempts before sent, and this one does not bring: what may have arrived of them is known to their links when the push ends. */
+/**
+ * Contacts that attempts before sent, and this one does not bring: what may have arrived of them is known to their links when the push
+ * ends.
+ */
 function droppedFrom(rows: string): Statement {
   return sql`
     SELECT json_remove(o.value, '$.plan') AS value FROM json_each(crm_sends.contacts) o
@@ -100,7 +103,10 @@ function othersOf({ tenantId, sendId }: SendKey, rows: string): Statement {
       AND EXISTS (SELECT 1 FROM json_each(s.contacts) o WHERE o.value->>'id' IN (SELECT value->>'id' FROM json_each(${rows})))`;
 }
 
-/** Until when somebody but `mine` pushes one of these contacts; nothing where nobody does. What a push left that died is known to the links then. */
+/**
+ * Until when somebody but `mine` pushes one of these contacts; nothing where nobody does. What a push left that died is known to the links
+ * then.
+ */
 export async function busyWith(db: D1Database, tenantId: string, ids: readonly string[], mine = ""): Promise<Busy | undefined> {
   const key = { tenantId, sendId: mine };
   const rows = JSON.stringify(ids.map((id) => ({ id })));
@@ -124,8 +130,8 @@ export async function adoptExpired(db: D1Database, tenantId: string): Promise<vo
 }
 
 /**
- * Makes way before these contacts are waited for. Of two pushes that each keep one which the other needs, the one with the greater id gives its
- * own up: in any circle there is one that waits for a smaller.
+ * Makes way before these contacts are waited for. Of two pushes that each keep one which the other needs, the one with the greater id gives
+ * its own up: in any circle there is one that waits for a smaller.
  */
 async function clearWay(db: D1Database, { tenantId, sendId }: SendKey, rows: string): Promise<void> {
   const isBehind = sql`EXISTS (${othersOf({ tenantId, sendId }, rows)} AND s.send_id < ${sendId})`;
@@ -145,7 +151,10 @@ export function endSend({ tenantId, sendId }: SendKey, settled: readonly string[
   ];
 }
 
-/** Lets go of what somebody has on record, where that is anything: of all that it sent it is unknown what is there. Before their links are written. */
+/**
+ * Lets go of what somebody has on record, where that is anything: of all that it sent it is unknown what is there. Before their links are
+ * written.
+ */
 export function letGo({ tenantId, sendId }: SendKey): Statement[] {
   return release(tenantId, sql`s.send_id = ${sendId}`);
 }
@@ -173,7 +182,10 @@ function release(tenantId: string, which: Statement): Statement[] {
   return [adopt(tenantId, those), sql`DELETE FROM crm_sends AS s WHERE ${those}`];
 }
 
-/** Refuses a write of contacts whose links were written since these versions of them were read, that somebody else pushes, or that are of another account. */
+/**
+ * Refuses a write of contacts whose links were written since these versions of them were read, that somebody else pushes, or that are of
+ * another account.
+ */
 export function refuseIfChanged(key: SendKey, account: Account, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
   return refuseIf(key.tenantId, sql`${isOtherAccount(key.tenantId, account)} OR ${isPushedOrChanged(key, contacts)}`);
 }
@@ -234,8 +246,8 @@ function adopt(tenantId: string, which: Statement): Statement {
 }
 
 /**
- * Does what is not to be done while somebody pushes one of its contacts: again and again, for a while. Errors: `retry_after`, without a time: a hold
- * mostly ends long before it would expire, so the step comes back by its own pauses, which grow with what it has waited.
+ * Does what is not to be done while somebody pushes one of its contacts: again and again, for a while. Errors: `retry_after`, without a
+ * time: a hold mostly ends long before it would expire, so the step comes back by its own pauses, which grow with what it has waited.
  */
 export async function inTurn<Done extends object>(work: () => Promise<Done | Busy>): Promise<Done> {
   const endsAt = Date.now() + PATIENCE_MS;
