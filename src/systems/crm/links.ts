@@ -38,7 +38,8 @@ interface Joined extends StoredContact {
 }
 
 const JOINED = fragment(
-  `c.contact_id, c.email, c.name, c.properties, c.revision, l.crm_id, l.state, l.revision AS synced, l.known, l.maybe, l.version, l.error->>'category' AS error`,
+  `c.contact_id, c.email, c.name, c.properties, c.revision,
+    l.crm_id, l.state, l.revision AS synced, l.known, l.maybe, l.version, l.error->>'category' AS error`,
 );
 const LINK_OF = fragment("LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id");
 
@@ -62,7 +63,8 @@ export async function candidatesAfter(
     sql`
       SELECT * FROM (
         SELECT ${JOINED}, lead(1) OVER (ORDER BY c.contact_id) AS more,
-          sum(octet_length(c.properties) + coalesce(octet_length(l.known), 0)) OVER (ORDER BY c.contact_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+          sum(octet_length(c.properties) + coalesce(octet_length(l.known), 0))
+            OVER (ORDER BY c.contact_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
         FROM (
           SELECT c.* FROM contacts c ${LINK_OF}
           WHERE c.tenant_id = ${tenantId} AND c.contact_id > ${after} AND coalesce(l.state, '') <> 'cut' ${wanted}
@@ -141,11 +143,13 @@ export function writeLinks(tenantId: string, links: readonly LinkWrite[]): State
       INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, read_at, updated_at)
       SELECT ${tenantId}, r.value->>'contactId', r.value->>'crmId', 'linked',
         (r.value->>'revision') + iif(r.value->>'takes' AND c.revision = r.value->>'revision', 1, 0),
-        json_patch(r.value->'known', iif(c.name = r.value->>'$.names.instead_of', r.value->'$.names.known', '{}')), r.value->>'readAt', ${now}
+        json_patch(r.value->'known', iif(c.name = r.value->>'$.names.instead_of', r.value->'$.names.known', '{}')),
+        r.value->>'readAt', ${now}
       FROM json_each(${rows}) r LEFT JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contactId' WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
         crm_id = excluded.crm_id, state = 'linked', revision = excluded.revision,
-        known = json_patch(crm_links.known, excluded.known), maybe = '[]', version = crm_links.version + 1, read_at = coalesce(excluded.read_at, crm_links.read_at), error = NULL,
+        known = json_patch(crm_links.known, excluded.known), maybe = '[]', version = crm_links.version + 1,
+        read_at = coalesce(excluded.read_at, crm_links.read_at), error = NULL,
         updated_at = excluded.updated_at
       WHERE excluded.read_at IS NULL OR crm_links.read_at IS NULL OR excluded.read_at >= crm_links.read_at`,
   );
@@ -178,7 +182,8 @@ export function emptyLinks(tenantId: string, ids: readonly string[]): Statement 
     INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, updated_at)
     SELECT ${tenantId}, value, NULL, 'none', 0, '{}', ${now} FROM json_each(${JSON.stringify(ids)}) WHERE true
     ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
-      crm_id = NULL, state = 'none', revision = 0, known = '{}', maybe = '[]', version = crm_links.version + 1, read_at = NULL, error = NULL,
+      crm_id = NULL, state = 'none', revision = 0, known = '{}', maybe = '[]', version = crm_links.version + 1,
+      read_at = NULL, error = NULL,
       updated_at = excluded.updated_at`;
 }
 
@@ -218,7 +223,8 @@ export function noteRefusals(tenantId: string, refusals: readonly { contactId: s
   return rowChunks(refusals).map(
     (rows) => sql`
       INSERT INTO crm_links (tenant_id, contact_id, crm_id, state, revision, known, error, updated_at)
-      SELECT ${tenantId}, value->>'contactId', NULL, 'none', 0, '{}', json_remove(value, '$.contactId'), ${now} FROM json_each(${rows}) WHERE true
+      SELECT ${tenantId}, value->>'contactId', NULL, 'none', 0, '{}', json_remove(value, '$.contactId'), ${now}
+      FROM json_each(${rows}) WHERE true
       ON CONFLICT (tenant_id, contact_id) DO UPDATE SET error = excluded.error, updated_at = excluded.updated_at`,
   );
 }

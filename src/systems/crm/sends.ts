@@ -61,8 +61,7 @@ export async function beginSend(
     sql`
       INSERT INTO crm_sends (tenant_id, send_id, until, contacts) SELECT ${tenantId}, ${sendId}, ${now} + ${HOLD_MS}, ${rows}
       WHERE NOT EXISTS (${othersOf(key, rows)}) AND NOT ${isOtherAccount(tenantId, account)}
-        AND NOT EXISTS (SELECT 1 FROM json_each(${rows}) c LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
-          WHERE coalesce(l.version, 0) <> c.value->>'version')
+        AND NOT ${isLinkWritten(tenantId, rows)}
       ON CONFLICT (tenant_id, send_id) DO UPDATE SET until = excluded.until, contacts = (
         SELECT json_group_array(json(value)) FROM (SELECT value FROM json_each(excluded.contacts) UNION ALL ${droppedFrom(rows)}))
       RETURNING 1`,
@@ -191,11 +190,15 @@ export function refuseIfChanged(key: SendKey, account: Account, contacts: readon
 }
 
 function isPushedOrChanged(key: SendKey, contacts: readonly Pick<SentContact, "id" | "version">[]): Statement {
-  const { tenantId } = key;
   const rows = JSON.stringify(contacts);
+  return sql`EXISTS (${othersOf(key, rows)}) OR ${isLinkWritten(key.tenantId, rows)}`;
+}
+
+/** The link of one of these contacts was written since this version of it was read. */
+function isLinkWritten(tenantId: string, rows: string): Statement {
   return sql`
-    EXISTS (${othersOf(key, rows)})
-    OR EXISTS (SELECT 1 FROM json_each(${rows}) c LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
+    EXISTS (SELECT 1 FROM json_each(${rows}) c
+      LEFT JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.contact_id = c.value->>'id'
       WHERE coalesce(l.version, 0) <> c.value->>'version')`;
 }
 
@@ -241,7 +244,8 @@ function adopt(tenantId: string, which: Statement): Statement {
     SELECT ${tenantId}, c.value->>'id', NULL, 'none', 0, '{}', c.value->'sent', ${now} FROM crm_sends s, json_each(s.contacts) c
     WHERE ${which} AND json_array_length(c.value->'sent') > 0
     ON CONFLICT (tenant_id, contact_id) DO UPDATE SET
-      maybe = (SELECT json_group_array(json(value)) FROM (SELECT value FROM json_each(crm_links.maybe) UNION SELECT value FROM json_each(excluded.maybe))),
+      maybe = (SELECT json_group_array(json(value))
+        FROM (SELECT value FROM json_each(crm_links.maybe) UNION SELECT value FROM json_each(excluded.maybe))),
       revision = 0, version = crm_links.version + 1, updated_at = excluded.updated_at`;
 }
 

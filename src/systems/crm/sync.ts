@@ -87,12 +87,16 @@ export function advanceSync(
   { done, skipped, merged, taken, ends }: Advance,
 ): Statement {
   const state = ends ? "complete" : "running";
-  const failed = sql`(SELECT count(*) FROM crm_failures f WHERE f.tenant_id = ${tenantId} AND f.sync_id = ${syncId} AND f.state = 'failed')`;
+  const failed = sql`
+    (SELECT count(*) FROM crm_failures f WHERE f.tenant_id = ${tenantId} AND f.sync_id = ${syncId} AND f.state = 'failed')`;
   return sql`
-    INSERT INTO crm_syncs (tenant_id, sync_id, scope, instance_id, state, done, failed, skipped, merged, taken, chunks, started_at, updated_at, ended_at)
-    VALUES (${tenantId}, ${syncId}, ${scope}, ${instanceId}, ${state}, ${done}, ${failed}, ${skipped}, ${merged}, ${taken}, 1, ${now}, ${now}, iif(${state} = 'complete', ${now}, NULL))
+    INSERT INTO crm_syncs (tenant_id, sync_id, scope, instance_id, state, done, failed, skipped, merged, taken, chunks,
+      started_at, updated_at, ended_at)
+    VALUES (${tenantId}, ${syncId}, ${scope}, ${instanceId}, ${state}, ${done}, ${failed}, ${skipped}, ${merged}, ${taken}, 1,
+      ${now}, ${now}, iif(${state} = 'complete', ${now}, NULL))
     ON CONFLICT (tenant_id, sync_id) DO UPDATE SET
-      state = excluded.state, done = crm_syncs.done + excluded.done, failed = excluded.failed, skipped = crm_syncs.skipped + excluded.skipped,
+      state = excluded.state, done = crm_syncs.done + excluded.done, failed = excluded.failed,
+      skipped = crm_syncs.skipped + excluded.skipped,
       merged = crm_syncs.merged + excluded.merged, taken = crm_syncs.taken + excluded.taken, chunks = crm_syncs.chunks + 1,
       updated_at = excluded.updated_at, ended_at = excluded.ended_at`;
 }

@@ -18,7 +18,8 @@ export interface SecretGeneration {
 export function firstSecret(tenantId: string, endpointId: string): Statement {
   return sql`
     INSERT INTO webhook_secrets (tenant_id, endpoint_id, generation, created_at)
-    SELECT tenant_id, endpoint_id, 1, ${now} FROM webhook_versions WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND version = 1
+    SELECT tenant_id, endpoint_id, 1, ${now} FROM webhook_versions
+    WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND version = 1
       AND changes() = 1`;
 }
 
@@ -32,7 +33,8 @@ export function rotate(tenantId: string, endpointId: string, overlapSeconds: num
       INSERT INTO webhook_secrets (tenant_id, endpoint_id, generation, created_at)
       SELECT tenant_id, endpoint_id, max(generation) + 1, ${now} FROM webhook_secrets
       WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId}
-        AND EXISTS (SELECT 1 FROM webhook_versions v WHERE v.tenant_id = webhook_secrets.tenant_id AND v.endpoint_id = webhook_secrets.endpoint_id
+        AND EXISTS (SELECT 1 FROM webhook_versions v
+          WHERE v.tenant_id = webhook_secrets.tenant_id AND v.endpoint_id = webhook_secrets.endpoint_id
           AND v.replaced_at IS NULL AND v.state <> 'deleted')
       GROUP BY tenant_id, endpoint_id HAVING sum(valid_until IS NULL OR valid_until > ${now}) < ${MAX_SIGNING}
       RETURNING generation`,
@@ -65,6 +67,7 @@ export function signingSecrets(db: D1Database, tenantId: string, endpointId: str
     db,
     sql`
       SELECT generation, created_at, valid_until FROM webhook_secrets
-      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${now}) ORDER BY generation DESC`,
+      WHERE tenant_id = ${tenantId} AND endpoint_id = ${endpointId} AND (valid_until IS NULL OR valid_until > ${now})
+      ORDER BY generation DESC`,
   );
 }
