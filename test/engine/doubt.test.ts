@@ -1,10 +1,11 @@
 import { env } from "cloudflare:workers";
-import { defineStep, MillraceError, sql, type Writes } from "millrace";
+import { defineStep, MillraceError, notRetryable, sql, type Writes } from "millrace";
 import { effectsOf, getInstance, listEffects, planRetry, resolveDoubt, retryInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import * as z from "zod";
 import { behave, dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "./harness.ts";
-import { outputOf as answerOf, LAB, parkedBesideFailure, platformReaches, runLab } from "./lab.ts";
+import { outputOf as answerOf, held, LAB, parkedBesideFailure, platformReaches, runLab } from "./lab.ts";
+import { failed, ONCE, resolve, stateOf } from "./operating.ts";
 
 /** A once-effect whose request was sent and whose reply was lost. */
 async function doubtful(name = fresh()) {
@@ -210,6 +211,27 @@ describe("A doubt beside a branch that failed", () => {
     expect(await rows(status, instanceId)).toEqual([{ status: "in_doubt" }]);
     await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "seen" }, "known");
     expect(await answerOf(instanceId)).toBe("seen");
+  });
+
+  it("W17 that is still open when the platform runs an errored run anew: the row says so, whatever the other branch writes", async () => {
+    const isBroken = { book: true };
+    const { instanceId } = await runLab(({ step, instanceId: id }) => {
+      const book = async () => {
+        await step.read("the other is parked", () => held(async () => (await stateOf(id, "post")) === "in_doubt"));
+        await step.commit("book", () => (isBroken.book ? Promise.reject(notRetryable("Broken.")) : {}), ONCE);
+      };
+      return Promise.all([step.effect("post", post, { isLost: () => true }), book()]);
+    });
+    await failed(instanceId);
+    isBroken.book = false;
+    await (await LAB.get(instanceId)).restart();
+    await until(
+      () => stateOf(instanceId, "book"),
+      (state) => state === "done",
+    );
+    expect(await rows("SELECT status FROM instances WHERE id = ?1", instanceId)).toEqual([{ status: "in_doubt" }]);
+    await resolve(instanceId, "post", { verb: "confirm", output: "seen" });
+    expect(await answerOf(instanceId)).toEqual(["seen", null]);
   });
 });
 

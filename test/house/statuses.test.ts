@@ -41,7 +41,7 @@ const GIVEN = {
   applied: `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'replay', 't', '', 'applied', 1)`,
   failed: `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES ('${ACTION}', '${TENANT}', 'ada', 'retry', 't', '', 'failed', 1, 1)`,
   letter: `INSERT INTO dead_letters (id, queue, body, reason, attempts, first_at, captured_at) VALUES ('${LETTER}', 'test', '{}', 'r', 1, 1, 1)`,
-  doubt: `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, updated_at) VALUES ('${ID}', '${STEP}', 1, 'once', 'in_doubt', 1, 't', 1)`,
+  doubt: `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, updated_at) VALUES ('${ID}', 'doubtful', 1, 'once', 'in_doubt', 1, 't', 1)`,
   done: `INSERT INTO inbox (instance_id, step, position, class, state, epoch, token, undoable, updated_at) VALUES ('${ID}', '${STEP}', 1, 'once', 'done', 1, 't', 1, 1)`,
   wait: `INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, since_at) VALUES ('${ID}', '${STEP}', 'w', '${TENANT}', 'e', 's', 't', 1)`,
   question: `INSERT INTO approvals (instance_id, step, id, tenant_id, workflow, question, otherwise, due_at, asked_at) VALUES ('${ID}', '${STEP}', '${ID}-1', '${TENANT}', 'w', '?', 'reject', 1, 1)`,
@@ -97,13 +97,17 @@ const TRIALS: Record<string, Trial> = {
 /** What those files export besides: conditions and reads; and the end of a tenant, which removes its instances in any status. */
 const NO_TRANSITIONS = ["isOpenOf", "isOver", "ofGone", "selectLeft", "selectRun", "deleteInstances"];
 
-/** The arrows of a transition: what it makes of a row in each status, and of none. `[*]` is no row. */
+/** The arrows of a transition, also where a doubt is left: what it makes of a row in each status, and of none. `[*]` is no row. */
 function arrowsOf({ given = [], statements }: Trial): string[] {
+  return [given, [...given, "doubt"] as const].flatMap((there) => arrowsWith(there, statements));
+}
+
+function arrowsWith(given: readonly (keyof typeof GIVEN)[], statements: Trial["statements"]): string[] {
   return statements.flatMap((statement) =>
     ["[*]", ...INSTANCE_STATUSES].flatMap((from) => {
       db.exec("SAVEPOINT trial");
       try {
-        for (const name of given) db.exec(GIVEN[name]);
+        for (const name of new Set(given)) db.exec(GIVEN[name]);
         if (from !== "[*]") insert(from);
         const params = "row" in statement ? [JSON.stringify([statement.row])] : statement.params;
         db.prepare(statement.text).all(...params);

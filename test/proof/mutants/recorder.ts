@@ -48,6 +48,12 @@ export const RECORDER = mutantsOf("recorder", {
     put: "state = 'claimed',",
     killedBy: "test/engine/doubt.test.ts",
   },
+  "a run that lives again hides the doubt that was left in it": {
+    file: "src/engine/store/instances/run.ts",
+    find: "      'in_doubt', 'running')`);",
+    put: "      'running', 'running')`);",
+    killedBy: "test/engine/doubt.test.ts",
+  },
   "a takeover does not remember that the upstream may have been reached": {
     file: CLAIM,
     find: "repeats = max(inbox.repeats, inbox.state = 'claimed'),",

@@ -1,5 +1,5 @@
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
-import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { wentOnFrom } from "../inbox/caught.ts";
 import { canBeTakenBack, hasDoubt } from "../inbox/read.ts";
 import type { InstanceStatus } from "./status.ts";
@@ -16,6 +16,10 @@ const MARK_RUNNING = `
   UPDATE instances SET status = 'running', updated_at = ${now.fragment}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('accepted', 'queued')`;
 
+/** What an instance is again that was believed over: in doubt where a doubt was left, because only a person's answer ends that. */
+const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'),
+      'in_doubt', 'running')`);
+
 /**
  * The same for one that waited, or was believed dead or over; also where an operator gave its message up while it was being started: the
  * row says what happens. A statement of its own: a changed time of the next look is one written row more.
@@ -25,14 +29,14 @@ export function markAwake(id: string): RowStatement {
 }
 
 const MARK_AWAKE = `
-  UPDATE instances SET status = 'running', error = NULL, updated_at = ${now.fragment}, seen = 1,
+  UPDATE instances SET status = ${AWAKE.fragment}, error = NULL, updated_at = ${now.fragment}, seen = 1,
     check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
   WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('waiting', 'dead', 'skipped', 'errored')`;
 
 /** The row took a run for over, and the platform says that it runs. */
 export function revive({ id, run }: { id: string; run: number }): Statement {
   return sql`
-    UPDATE instances SET status = 'running', error = NULL, updated_at = ${now}
+    UPDATE instances SET status = ${AWAKE}, error = NULL, updated_at = ${now}
     WHERE id = ${id} AND run = ${run} AND status IN ('errored', 'dead')`;
 }
 
