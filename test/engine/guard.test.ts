@@ -2,8 +2,8 @@ import { env } from "cloudflare:workers";
 import { defineStep, type EffectCall, upstreamRefused } from "millrace";
 import { historyOf, retryInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { attemptEffect } from "../../src/engine/guard/attempt.ts";
-import { Run } from "../../src/engine/guard/run.ts";
+import { attemptEffect } from "../../src/engine/guard/effect.ts";
+import { Run } from "../../src/engine/pass/pass.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import type { Attempt } from "../../src/engine/store/inbox/entry.ts";
 import {

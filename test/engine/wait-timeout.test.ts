@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
-import { declareSignals } from "../../src/engine/guard/workflow.ts";
+import { declareSignals } from "../../src/engine/workflow/workflow.ts";
 import { OrderPaid } from "../docs/examples/messages.ts";
 import { awaitPayment } from "../docs/examples/payment.ts";
 import { lab } from "../probe/lab.ts";

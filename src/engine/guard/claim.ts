@@ -6,10 +6,10 @@ import { beginning } from "../contract/text.ts";
 import { logAttempt } from "../observe/instances.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { Attempt, Entry } from "../store/inbox/entry.ts";
-import { describeFailure } from "./failure.ts";
-import type { Place } from "./place.ts";
+import { describeFailure } from "../pass/failure.ts";
+import type { Place } from "../pass/step-call.ts";
 import { type Settled, stored } from "./record.ts";
-import type { Run } from "./run.ts";
+import type { Run } from "../pass/pass.ts";
 import { assertNotGivenUp, DEFAULT_TIMEOUT, HEARTBEAT_MS, LEASE_MS, type StepDefinition } from "./step.ts";
 
 /** How much of a claimed effect's input is kept for the operator's eyes. */

@@ -5,7 +5,7 @@ import { type EntryKey, eventKey, fingerprintOf, messageId } from "../contract/i
 import type { Draft } from "../contract/message.ts";
 import { nextHop } from "../contract/trace.ts";
 import type { Outgoing } from "../store/outbox.ts";
-import { labelOf } from "./history.ts";
+import { labelOf } from "../pass/history.ts";
 
 /** Addresses what a step emits: correlation carried on, the step as the cause, ids that are the same at every attempt. */
 export function addressEmitted(

@@ -4,8 +4,8 @@ import { digest, formatEntryKey } from "../contract/ids.ts";
 import type { Attempt, Entry } from "../store/inbox/entry.ts";
 import { addressEmitted } from "./emit.ts";
 import { type PackedOutput, packOutput } from "./output.ts";
-import type { Place } from "./place.ts";
-import type { Run } from "./run.ts";
+import type { Place } from "../pass/step-call.ts";
+import type { Run } from "../pass/pass.ts";
 import type { Writes } from "./step.ts";
 import { asWrites } from "./writes.ts";
 

@@ -1,6 +1,6 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
-import type { AnyWorkflow } from "../guard/workflow.ts";
+import type { AnyWorkflow } from "../workflow/workflow.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { CommandConsumer } from "../topology/consumer.ts";
 import { acceptance } from "./accept.ts";

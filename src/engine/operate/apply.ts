@@ -4,7 +4,7 @@ import { messageOf } from "../contract/errors.ts";
 import type { Portion } from "../contract/patience.ts";
 import { among, now, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import type { Failure } from "../guard/failure.ts";
+import type { Failure } from "../pass/failure.ts";
 import { giveUpActions, noteKept, putOff, takeActions } from "../store/actions.ts";
 import { giveUpRuns } from "../store/instances/run.ts";
 import { batch, query } from "../store/retry.ts";

@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
-import { labelOf } from "../guard/history.ts";
+import { labelOf } from "../pass/history.ts";
 import { applied, audit, type Operator } from "../store/actions.ts";
 import { canBeTakenBack } from "../store/inbox/read.ts";
 import { beginUndo } from "../store/instances/run.ts";

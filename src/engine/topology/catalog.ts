@@ -4,7 +4,7 @@ import { type Door, type Draft, type EventDefinition, OPEN } from "../contract/m
 import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
 import { within } from "../contract/within.ts";
-import { type AnyWorkflow, declareSignals } from "../guard/workflow.ts";
+import { type AnyWorkflow, declareSignals } from "../workflow/workflow.ts";
 import { check } from "./check.ts";
 import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import { type Target, targetsOf } from "./routes.ts";

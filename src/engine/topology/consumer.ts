@@ -1,6 +1,6 @@
 import { backoffMs, type Duration, durationMs } from "../contract/duration.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
-import type { AnyWorkflow } from "../guard/workflow.ts";
+import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { type Route, targetsOf } from "./routes.ts";
 
 /** The consumer of one queue as data: how messages are taken from it, and what they lead to. `wrangler.jsonc` must say the same. */

@@ -5,7 +5,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import type { CommandDefinition, EventDefinition } from "../contract/message.ts";
 import type { RowStatement } from "../contract/sql.ts";
-import type { AnyWorkflow, WorkflowDefinition } from "../guard/workflow.ts";
+import type { AnyWorkflow, WorkflowDefinition } from "../workflow/workflow.ts";
 
 /** An event on its way, as the code of a target is given it. */
 export interface Routed<Payload> {

@@ -213,19 +213,19 @@ export const DOOR = mutantsOf("door", {
     killedBy: "test/engine/odd-input.test.ts",
   },
   "nobody hears of an effect that is not awaited": {
-    file: "src/engine/guard/workflow.ts",
+    file: "src/engine/workflow/workflow.ts",
     find: "for (const label of run.floating) advise",
     put: "for (const label of [] as string[]) advise",
     killedBy: "test/engine/advice.test.ts",
   },
   "nobody hears of a key that is not read": {
-    file: "src/engine/guard/attempt.ts",
+    file: "src/engine/guard/effect.ts",
     find: 'if (definition.effect === "keyed" && !asked.key && inDevelopment(run.env))',
     put: 'if (definition.effect === "keyed" && asked.key && !asked.key)',
     killedBy: "test/engine/advice.test.ts",
   },
   "nobody hears of a fetch between steps": {
-    file: "src/engine/guard/advice.ts",
+    file: "src/engine/pass/advice.ts",
     find: "if (run) advise(run,",
     put: "if (run && !run) advise(run,",
     killedBy: "test/engine/advice.test.ts",

@@ -1,8 +1,8 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const RUN = "src/engine/guard/run.ts";
-const ATTEMPT = "src/engine/guard/attempt.ts";
+const RUN = "src/engine/pass/pass.ts";
+const ATTEMPT = "src/engine/guard/effect.ts";
 const CLAIM = "src/engine/guard/claim.ts";
 
 /** Effects that happen too often or not at all, and passes that go another way than the one before. */
@@ -56,13 +56,13 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "random",
   },
   "the code hears of steps in the order in which they are done this time": {
-    file: "src/engine/guard/course.ts",
+    file: "src/engine/pass/course.ts",
     find: "return index >= 0 ? index : this.#held.length;",
     put: "return 0;",
     killedBy: "random",
   },
   "a run is complete beside an effect that is under way": {
-    file: "src/engine/guard/platform.ts",
+    file: "src/engine/workflow/platform.ts",
     find: "while (guarded.size > 0) await Promise.allSettled(guarded);",
     put: "",
     killedBy: "random",
@@ -75,14 +75,14 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "test/engine/run-ends.test.ts",
   },
   "a pass that follows a crash does not come as far as the one before": {
-    file: "src/engine/guard/workflow.ts",
+    file: "src/engine/workflow/workflow.ts",
     find: ".finally(() => run.catchUp())",
     put: "",
     // A crash within a few milliseconds of a race that is lost: one random program of some thousands over killed processes comes by it.
     killedBy: "test/engine/parallel.test.ts",
   },
   "an undo is told a failure of what the run before had built on": {
-    file: "src/engine/guard/history.ts",
+    file: "src/engine/pass/history.ts",
     find: "if (label in left && !failedFor.has(label)) this.#caught.delete(label);",
     put: "if (label === undefined && failedFor.has(label)) this.#caught.delete(label);",
     // A run that fails of what had answered before, and is undone: three random programs of eight thousand came by it.

@@ -1,7 +1,7 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const UNDO = "src/engine/guard/undo.ts";
+const UNDO = "src/engine/workflow/undoing.ts";
 const DOUBTS = "src/engine/store/inbox/doubts.ts";
 const RUN = "src/engine/store/instances/run.ts";
 

@@ -6,9 +6,9 @@ import { logWait } from "../observe/instances.ts";
 import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
 import { closeWait, registerWait, type WaitEnd, waitEventType } from "../signals/wait.ts";
 import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
-import type { Place } from "./place.ts";
+import type { Place } from "../pass/step-call.ts";
 import type { Platform } from "./platform.ts";
-import type { Run } from "./run.ts";
+import type { Run } from "../pass/pass.ts";
 
 const DEFAULT_TIMEOUT: Duration = "7 days";
 

@@ -3,16 +3,16 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import { type Left, leftNow } from "../signals/approval.ts";
-import { withinStep } from "./advice.ts";
-import { writtenBy } from "./attempt.ts";
-import { doubtEventType, isInDoubt } from "./doubt.ts";
-import { describeFailure, fromStepError, nextDelayMs } from "./failure.ts";
-import { unpackOutput } from "./output.ts";
-import { patiently } from "./patiently.ts";
-import type { Place } from "./place.ts";
-import type { Settled } from "./record.ts";
-import type { Run } from "./run.ts";
-import { checkedPolicy, type Policy } from "./step.ts";
+import { withinStep } from "../pass/advice.ts";
+import { writtenBy } from "../guard/effect.ts";
+import { doubtEventType, isInDoubt } from "../guard/doubt.ts";
+import { describeFailure, fromStepError, nextDelayMs } from "../pass/failure.ts";
+import { unpackOutput } from "../guard/output.ts";
+import { patiently } from "../pass/patiently.ts";
+import type { Place } from "../pass/step-call.ts";
+import type { Settled } from "../guard/record.ts";
+import type { Run } from "../pass/pass.ts";
+import { checkedPolicy, type Policy } from "../guard/step.ts";
 import { isAborted, StepAttempts } from "./step-attempts.ts";
 
 /** How often in a row a timer of the platform's may be early before its error is taken for another one. */

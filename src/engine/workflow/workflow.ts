@@ -5,16 +5,16 @@ import { MillraceError, readable } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
-import { advise, betweenSteps } from "./advice.ts";
+import { advise, betweenSteps } from "../pass/advice.ts";
 import { tellEnd } from "./end.ts";
-import { asMissing, asPlatformError } from "./failure.ts";
-import { asResult } from "./output.ts";
+import { asMissing, asPlatformError } from "../pass/failure.ts";
+import { asResult } from "../guard/output.ts";
 import { Platform } from "./platform.ts";
-import { Run } from "./run.ts";
+import { Run } from "../pass/pass.ts";
 import { isAborted } from "./step-attempts.ts";
 import { Steps } from "./steps.ts";
-import type { Stored } from "./stored.ts";
-import { Walk } from "./undo.ts";
+import type { Stored } from "../guard/stored.ts";
+import { Walk } from "./undoing.ts";
 
 /** What a workflow's code is given. */
 export interface WorkflowCall<Payload> {

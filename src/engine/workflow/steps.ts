@@ -7,15 +7,15 @@ import { unpackPayload } from "../contract/payload.ts";
 import type { Approval } from "../signals/approval.ts";
 import { Answer } from "./answer.ts";
 import type { ApprovalRequest } from "./approve.ts";
-import { attemptCommit, attemptEffect } from "./attempt.ts";
+import { attemptCommit, attemptEffect } from "../guard/effect.ts";
 import { askPerson, awaitEvent } from "./await.ts";
-import { packOutput } from "./output.ts";
-import type { Place } from "./place.ts";
+import { packOutput } from "../guard/output.ts";
+import type { Place } from "../pass/step-call.ts";
 import type { Platform } from "./platform.ts";
-import type { Run } from "./run.ts";
-import { assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "./step.ts";
-import type { Stored } from "./stored.ts";
-import { EndOfRecord, type Walk } from "./undo.ts";
+import type { Run } from "../pass/pass.ts";
+import { assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "../guard/step.ts";
+import type { Stored } from "../guard/stored.ts";
+import { EndOfRecord, type Walk } from "./undoing.ts";
 
 /**
  * A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. In

@@ -3,8 +3,8 @@ import { MillraceError, messageOf } from "../contract/errors.ts";
 import { assertBounded, byteLength } from "../contract/limits.ts";
 import { shortened } from "../contract/text.ts";
 import type { Asker, Question } from "../signals/approval.ts";
-import type { Place } from "./place.ts";
-import type { Run } from "./run.ts";
+import type { Place } from "../pass/step-call.ts";
+import type { Run } from "../pass/pass.ts";
 
 /** A question to a person. */
 export interface ApprovalRequest {

@@ -4,16 +4,16 @@ import { heldSignal } from "../signals/wait.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import { nextGeneration, takenBack, UNDONE } from "../store/inbox/outcome.ts";
 import { askerAt } from "./approve.ts";
-import { attemptCommit, attemptEffect } from "./attempt.ts";
-import { NAMING_MS } from "./course.ts";
-import { UNDO_PREFIX } from "./name.ts";
-import { unpackOutput } from "./output.ts";
-import type { Place } from "./place.ts";
+import { attemptCommit, attemptEffect } from "../guard/effect.ts";
+import { NAMING_MS } from "../pass/course.ts";
+import { UNDO_PREFIX } from "../pass/name.ts";
+import { unpackOutput } from "../guard/output.ts";
+import type { Place } from "../pass/step-call.ts";
 import type { Platform } from "./platform.ts";
-import { type Settled, stored } from "./record.ts";
-import type { Run } from "./run.ts";
-import type { Done, StepDefinition, Writes } from "./step.ts";
-import { asWrites } from "./writes.ts";
+import { type Settled, stored } from "../guard/record.ts";
+import type { Run } from "../pass/pass.ts";
+import type { Done, StepDefinition, Writes } from "../guard/step.ts";
+import { asWrites } from "../guard/writes.ts";
 
 /**
  * Thrown at the first step without a recorded outcome: there is nothing behind it to take back. Unwinds the workflow's code; if that

@@ -12,7 +12,7 @@ import { isFirstPass } from "./fresh.ts";
 import { History, labelOf } from "./history.ts";
 import { assertNameable } from "./name.ts";
 import { patiently } from "./patiently.ts";
-import { type Place, stepsChanged } from "./place.ts";
+import { type Place, stepsChanged } from "./step-call.ts";
 import { WhichRun } from "./which-run.ts";
 
 /** One pass of the platform through a workflow's code: from its start, or again after a crash, a sleep or a restart. */

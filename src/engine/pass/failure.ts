@@ -2,7 +2,7 @@ import { NonRetryableError } from "cloudflare:workflows";
 import { backoffMs, durationMs } from "../contract/duration.ts";
 import { askedDelayMs, codeOf, type ErrorCode, isTerminal, MillraceError, messageOf, saysTerminal } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
-import type { Retries } from "./step.ts";
+import type { Retries } from "../guard/step.ts";
 
 /** Why a step, and with it an instance, stopped: what the operator reads. */
 export interface Failure {

@@ -2,9 +2,9 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
 import { logEnd, loggedInstance } from "../observe/instances.ts";
 import type { End } from "../store/instances/run.ts";
-import type { Failure } from "./failure.ts";
+import type { Failure } from "../pass/failure.ts";
 import type { Platform } from "./platform.ts";
-import type { Run } from "./run.ts";
+import type { Run } from "../pass/pass.ts";
 
 /** A run that was asked for less than that ago is looked at within half a minute (`pauseMs`). */
 const YOUNG_MS = 60_000;

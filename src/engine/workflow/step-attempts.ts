@@ -1,8 +1,8 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { MillraceError, messageOf, readable } from "../contract/errors.ts";
 import { logAttempt } from "../observe/instances.ts";
-import { asMissing, asStepError, describeFailure, endsStep } from "./failure.ts";
-import type { Run } from "./run.ts";
+import { asMissing, asStepError, describeFailure, endsStep } from "../pass/failure.ts";
+import type { Run } from "../pass/pass.ts";
 
 /** An attempt begins, by its own clock, so much later than the platform's timer at most. */
 const TIMER_MARGIN_MS = 1000;
