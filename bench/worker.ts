@@ -9,10 +9,11 @@ export { Recorder } from "millrace/worker";
 export { Ledger } from "../src/systems/facts/ledger/ledger.ts";
 export { Raw } from "./workflows.ts";
 export class Keeper extends keeper({}) {}
-export class Guarded extends entrypoint(guarded) {}
-export class Empty extends entrypoint(empty) {}
 
 const app = catalog({ consumers: [benching] });
+export class Guarded extends entrypoint(guarded, app) {}
+export class Empty extends entrypoint(empty, app) {}
+
 const consume = dispatch(app);
 
 /** What D1 was asked for since the count was last read. */

@@ -33,24 +33,24 @@ export { Ledger } from "./systems/facts/ledger/ledger.ts";
 export class Keeper extends keeper({ catalog: app, retention }) {}
 export class BrandAgent extends brandAgent(app) {}
 
-export class ResearchKeyword extends entrypoint(researchKeyword) {}
-export class GenerateArticle extends entrypoint(generateArticle) {}
-export class PublishArticle extends entrypoint(publishArticle) {}
-export class UnpublishArticle extends entrypoint(unpublishArticle) {}
-export class PostToSocial extends entrypoint(postToSocial) {}
-export class PlanCycle extends entrypoint(planCycle) {}
-export class AuditBrand extends entrypoint(auditBrand) {}
-export class SyncContact extends entrypoint(syncContact) {}
-export class SyncContacts extends entrypoint(syncContacts) {}
-export class TakeCrmChange extends entrypoint(takeCrmChange) {}
-export class AdoptCrmAccount extends entrypoint(adoptCrmAccount) {}
-export class DeleteTenant extends entrypoint(deleteTenant) {}
-export class ForgetContact extends entrypoint(forgetContact) {}
-export class DeliverWebhook extends entrypoint(deliverWebhook) {}
-export class ImportRows extends entrypoint(importRows) {}
-export class ExportRows extends entrypoint(exportRows) {}
-export class ReconcileRows extends entrypoint(reconcileRows) {}
-export class RebuildProjection extends entrypoint(rebuildProjection) {}
+export class ResearchKeyword extends entrypoint(researchKeyword, app) {}
+export class GenerateArticle extends entrypoint(generateArticle, app) {}
+export class PublishArticle extends entrypoint(publishArticle, app) {}
+export class UnpublishArticle extends entrypoint(unpublishArticle, app) {}
+export class PostToSocial extends entrypoint(postToSocial, app) {}
+export class PlanCycle extends entrypoint(planCycle, app) {}
+export class AuditBrand extends entrypoint(auditBrand, app) {}
+export class SyncContact extends entrypoint(syncContact, app) {}
+export class SyncContacts extends entrypoint(syncContacts, app) {}
+export class TakeCrmChange extends entrypoint(takeCrmChange, app) {}
+export class AdoptCrmAccount extends entrypoint(adoptCrmAccount, app) {}
+export class DeleteTenant extends entrypoint(deleteTenant, app) {}
+export class ForgetContact extends entrypoint(forgetContact, app) {}
+export class DeliverWebhook extends entrypoint(deliverWebhook, app) {}
+export class ImportRows extends entrypoint(importRows, app) {}
+export class ExportRows extends entrypoint(exportRows, app) {}
+export class ReconcileRows extends entrypoint(reconcileRows, app) {}
+export class RebuildProjection extends entrypoint(rebuildProjection, app) {}
 
 const api = createApi(app);
 const consume = dispatch(app);

@@ -30,7 +30,6 @@ export { defineQueue, type QueueDefinition } from "./contract/queue.ts";
 export { among, type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { beginning } from "./contract/text.ts";
 export { newTrace, nextHop, type SaidTrace, type TraceContext, traceHeaders, traceIdOf } from "./contract/trace.ts";
-export type { ApprovalRequest } from "./workflow/approve.ts";
 export {
   type Commit,
   DEFAULT_RETRIES,
@@ -42,8 +41,6 @@ export {
   type StepDefinition,
   type Writes,
 } from "./guard/step.ts";
-export type { StepOptions, Steps } from "./workflow/steps.ts";
-export { defineWorkflow, type WorkflowCall, type WorkflowDefinition } from "./workflow/workflow.ts";
 export { type Accepted, type CommandRequest, enqueue, type Requester } from "./intake/enqueue.ts";
 export { type EventRequest, type Stated, stateEvents } from "./intake/state.ts";
 export { type Limit, type LimitEnv, limitOf } from "./limits/client.ts";
@@ -68,3 +65,6 @@ export {
   type Target,
   tell,
 } from "./topology/routes.ts";
+export type { ApprovalRequest } from "./workflow/approve.ts";
+export type { StepOptions, Steps } from "./workflow/steps.ts";
+export { defineWorkflow, type WorkflowCall, type WorkflowDefinition } from "./workflow/workflow.ts";

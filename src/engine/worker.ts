@@ -2,7 +2,6 @@
 export { type Address, address } from "./contract/address.ts";
 export { messageId } from "./contract/ids.ts";
 export { placed } from "./contract/location.ts";
-export { entrypoint } from "./workflow/workflow.ts";
 export { dispatch } from "./intake/dispatch.ts";
 export { oldestWaiting, UNKNOWN } from "./keeper/backlog.ts";
 export { armKeeper, keeperOf } from "./keeper/client.ts";
@@ -14,3 +13,4 @@ export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";
 export type { Outgoing } from "./store/outbox.ts";
 export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";
+export { entrypoint } from "./workflow/entrypoint.ts";

@@ -52,11 +52,11 @@ const lab = defineWorkflow({
     return codeFor(call.payload.program as unknown as Program, () => 1)(call);
   },
 });
-export class Lab extends entrypoint(lab) {}
 
 const app: Catalog = catalog({
   consumers: [startsOf(lab, followProbe), routesOf(whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow))],
 });
+export class Lab extends entrypoint(lab, app) {}
 const consume = dispatch(app);
 
 /** The one table of the probes' own, as in test/probe/0100_probe.sql. */

@@ -37,16 +37,16 @@ it("the first hour: from a clone to a page, then mistakes, each told in a senten
     [
       "a class that is not exported",
       "src/worker.ts",
-      "export class PlanCycle extends entrypoint(planCycle) {}",
+      "export class PlanCycle extends entrypoint(planCycle, app) {}",
       "",
-      'The class of "plan-cycle" is not exported. Add this line to src/worker.ts: export class PlanCycle extends entrypoint(planCycle) {}',
+      'The class of "plan-cycle" is not exported. Add this line to src/worker.ts: export class PlanCycle extends entrypoint(planCycle, app) {}',
     ],
     [
       "a class of another workflow",
       "src/worker.ts",
-      "class PlanCycle extends entrypoint(planCycle)",
-      "class PlanCycle extends entrypoint(auditBrand)",
-      'PlanCycle runs "audit-brand", but it is bound as "plan-cycle" in wrangler.jsonc. In src/worker.ts: export class PlanCycle extends entrypoint(planCycle) {}',
+      "class PlanCycle extends entrypoint(planCycle, app)",
+      "class PlanCycle extends entrypoint(auditBrand, app)",
+      'PlanCycle runs "audit-brand", but it is bound as "plan-cycle" in wrangler.jsonc. In src/worker.ts: export class PlanCycle extends entrypoint(planCycle, app) {}',
     ],
     [
       "an event with two lines in the routes",

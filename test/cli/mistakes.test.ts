@@ -81,13 +81,13 @@ it.each<[string, Break, string, boolean]>([
   [
     "a class that is not exported",
     ({ known }) => delete known.classes.PlaceOrder,
-    'The class of "place-order" is not exported. Add this line to src/worker.ts: import { placeOrder } from "./workflows/place-order.ts"; export class PlaceOrder extends entrypoint(placeOrder) {}',
+    'The class of "place-order" is not exported. Add this line to src/worker.ts: import { placeOrder } from "./workflows/place-order.ts"; export class PlaceOrder extends entrypoint(placeOrder, app) {}',
     true,
   ],
   [
     "a class bound to another workflow",
     ({ known }) => (known.classes.PlaceOrder = "credit-loyalty"),
-    'PlaceOrder runs "credit-loyalty", but it is bound as "place-order" in wrangler.jsonc. In src/worker.ts: import { placeOrder } from "./workflows/place-order.ts"; export class PlaceOrder extends entrypoint(placeOrder) {}',
+    'PlaceOrder runs "credit-loyalty", but it is bound as "place-order" in wrangler.jsonc. In src/worker.ts: import { placeOrder } from "./workflows/place-order.ts"; export class PlaceOrder extends entrypoint(placeOrder, app) {}',
     true,
   ],
   [

@@ -3,7 +3,7 @@ import { defineStep, type EffectCall, upstreamRefused } from "millrace";
 import { historyOf, retryInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { attemptEffect } from "../../src/engine/guard/effect.ts";
-import { Run } from "../../src/engine/pass/pass.ts";
+import { Pass } from "../../src/engine/pass/pass.ts";
 import { recorderOf } from "../../src/engine/recorder/client.ts";
 import type { Attempt } from "../../src/engine/store/inbox/entry.ts";
 import {
@@ -227,8 +227,8 @@ describe("A guarded effect", () => {
     });
     // Each process has a pass of its own; the platform counts the attempts of both.
     const attempt = (number: number) => {
-      const run = new Run(probeEnv, "probe", id, envelope, new Date());
-      return attemptEffect(run, run.place("put", ""), number, put, null, () => ({}));
+      const pass = new Pass({ env: probeEnv, workflow: "probe", instanceId: id, envelope, createdAt: new Date(), undoes: false });
+      return attemptEffect({ pass, step: pass.call("put", ""), definition: put, input: null, writes: () => ({}) }, number);
     };
     const first = await attempt(1);
     expect(await attempt(2)).toEqual(first);

@@ -1,9 +1,8 @@
-import { expect, it, onTestFinished } from "vitest";
-import { declareSignals } from "../../src/engine/workflow/workflow.ts";
+import { expect, it, onTestFinished, vi } from "vitest";
 import { OrderPaid } from "../docs/examples/messages.ts";
 import { awaitPayment } from "../docs/examples/payment.ts";
-import { lab } from "../probe/lab.ts";
 import { ProbeSignal } from "../probe/messages.ts";
+import { app } from "../probe/worker.ts";
 import { deliver, fresh, probeEnv, rows } from "./harness.ts";
 import { errorOf, LAB, outputOf, platformReaches, runLab } from "./lab.ts";
 import { ended } from "./operating.ts";
@@ -15,8 +14,8 @@ async function await14Days(before: (instanceId: string, order: string) => Promis
   onTestFinished(async () => void (await probeEnv.DB.prepare("DROP TABLE IF EXISTS orders").run()));
   const order = fresh("order");
   await probeEnv.DB.prepare("INSERT INTO orders (id) VALUES (?1)").bind(order).run();
-  declareSignals(lab, new Set([ProbeSignal.type, ...signals]));
-  onTestFinished(() => declareSignals(lab, new Set([ProbeSignal.type])));
+  const isSignalled = vi.spyOn(app.signalled, "has").mockImplementation((type) => [ProbeSignal.type, ...signals].includes(type));
+  onTestFinished(() => isSignalled.mockRestore());
   const { instanceId } = await runLab(async (call) => {
     await before(call.instanceId, order);
     return awaitPayment.run({ ...call, payload: { order_id: order, email: "ada@example.com" } });

@@ -12,12 +12,6 @@ export { Recorder } from "millrace/worker";
 export { Listener } from "./listener.ts";
 
 export class Keeper extends keeper({}) {}
-export class Probe extends entrypoint(probe) {}
-export class CountDone extends entrypoint(countDone) {}
-export class Lab extends entrypoint(lab) {}
-export class FollowProbe extends entrypoint(followProbe) {}
-/** The example of docs/authoring.md that waits for the outside world. */
-export class FollowParcel extends entrypoint(followParcel) {}
 
 export const app = catalog({
   consumers: [
@@ -44,6 +38,13 @@ export const app = catalog({
     routing.confirmed.push(...events);
   },
 });
+
+export class Probe extends entrypoint(probe, app) {}
+export class CountDone extends entrypoint(countDone, app) {}
+export class Lab extends entrypoint(lab, app) {}
+export class FollowProbe extends entrypoint(followProbe, app) {}
+/** The example of docs/authoring.md that waits for the outside world. */
+export class FollowParcel extends entrypoint(followParcel, app) {}
 
 const consume = dispatch(app);
 const api = engineRoutes(app);

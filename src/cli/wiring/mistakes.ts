@@ -28,13 +28,14 @@ export function mistakesIn(config: Config, known: Known, sources: readonly Sourc
 function classes(config: Config, known: Known, sources: readonly Source[]): string[] {
   const { name, workflows = [], durable_objects, services = [], main = "src/worker.ts" } = config;
   const entry = sources.find(({ file }) => file === main)?.text ?? "";
+  const catalog = /\bentrypoint\(\w+, (\w+)\)/.exec(entry)?.[1] ?? "app";
   const ours = <Bound extends { script_name?: string }>(bound: readonly Bound[]) =>
     bound.filter(({ script_name }) => script_name === undefined || script_name === name);
   const isExported = (className: string) => Object.hasOwn(known.classes, className);
   const line = (workflow: string, className: string) => {
     const { name, file } = known.definitions.find((one) => one.workflow === workflow) ?? { name: camel(workflow), file: undefined };
     const importing = file && !new RegExp(`\\b${name}\\b`).test(entry) ? `import { ${name} } from "${pathFrom(main, file)}"; ` : "";
-    return `${importing}export class ${className} extends entrypoint(${name}) {}`;
+    return `${importing}export class ${className} extends entrypoint(${name}, ${catalog}) {}`;
   };
   return [
     ...ours(workflows).flatMap(({ name, class_name }) => {

@@ -1,15 +1,13 @@
 import { crashPoint, isSimulatedDeath } from "../contract/crash-points.ts";
 import { durationMs } from "../contract/duration.ts";
 import { isDefiniteRefusal, MillraceError, readable } from "../contract/errors.ts";
-import { formatEntryKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
 import { logAttempt } from "../observe/instances.ts";
+import { describeFailure } from "../pass/failure.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import type { Attempt, Entry } from "../store/inbox/entry.ts";
-import { describeFailure } from "../pass/failure.ts";
-import type { Place } from "../pass/step-call.ts";
-import { type Settled, stored } from "./record.ts";
-import type { Run } from "../pass/pass.ts";
+import type { EffectAttempt } from "./attempt.ts";
+import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
 import { assertNotGivenUp, DEFAULT_TIMEOUT, HEARTBEAT_MS, LEASE_MS, type StepDefinition } from "./step.ts";
 
 /** How much of a claimed effect's input is kept for the operator's eyes. */
@@ -19,26 +17,27 @@ const SHOWN_INPUT_CHARACTERS = 4096;
 const HELD_LOOK_MS = 1000;
 
 /** A key that this attempt holds, and whether an earlier attempt may have reached the upstream; or what there is instead. */
-type Claimed = { attempt: Attempt; repeats: boolean; askedAt: number } | { settled: Settled } | { confirmed: Entry };
+type Claimed = { attempt: Attempt; repeats: boolean; askedAt: number } | { outcome: StepOutcome } | { confirmed: Entry };
 
 /** Takes the key before the effect. While another attempt holds it and gives signs of life, waits for that one. */
-export async function claim(run: Run, place: Place, first: Attempt, input: unknown): Promise<Claimed> {
-  let attempt = first;
+export async function claimEffect<Input, Output>(own: EffectAttempt<Input, Output>): Promise<Claimed> {
+  const { pass, step } = own;
+  let { attempt } = own;
   for (;;) {
     const askedAt = Date.now();
-    const { mine, entry, run: number } = await run.recorder.claim(attempt, LEASE_MS, shown(input));
+    const { mine, entry, run } = await pass.recorder.claim(attempt, LEASE_MS, shown(own.input));
     if (entry === null) {
       // Another pass has written: what it recorded is asked for first.
-      await run.assertSameSteps(place);
+      await pass.recorded.assertSameSteps(step);
       attempt = { ...attempt, aloneAs: null };
       continue;
     }
-    run.noteRecorded(place, entry.generation, number);
+    pass.recorded.noteEntry(step, entry.generation, run);
     if (mine) return { attempt: { ...attempt, epoch: entry.epoch }, repeats: entry.repeats === 1, askedAt };
-    if (entry.state === "done") return { settled: stored(run.instanceId, entry) };
+    if (entry.state === "done") return { outcome: resultOf(pass.instanceId, entry) };
     if (entry.state === "confirmed") return { confirmed: entry };
     const key = { ...attempt.key, generation: entry.generation };
-    if (entry.state === "in_doubt") return { settled: { inDoubt: formatEntryKey(key) } };
+    if (entry.state === "in_doubt") return { outcome: inDoubt(key) };
     if (entry.state === "claimed") await scheduler.wait(Math.min(Math.max(20, entry.lease_left_ms + 20), HELD_LOOK_MS));
     attempt = { ...attempt, key };
   }
@@ -60,19 +59,16 @@ interface Lease {
  * so the key is free again; or nobody knows, so a `lookup` will ask first and a `once` waits for a person.
  */
 export async function underLease<Input, Output>(
-  run: Run,
-  place: Place,
-  platformAttempt: number,
-  { attempt, askedAt, since }: { attempt: Attempt; askedAt: number; since: number },
-  definition: StepDefinition<Input, Output>,
+  { pass, step, attempt, nth, begunAt, definition }: EffectAttempt<Input, Output>,
+  askedAt: number,
   effect: (lease: Lease) => Promise<Output>,
-): Promise<{ output: Output } | { settled: Settled }> {
-  await crashPoint("W01 claimed, effect not started", run.instanceId);
-  const heartbeat = startHeartbeat(run.recorder, attempt, durationMs(definition.timeout ?? DEFAULT_TIMEOUT), askedAt);
+): Promise<{ output: Output } | { outcome: StepOutcome }> {
+  await crashPoint("W01 claimed, effect not started", pass.instanceId);
+  const heartbeat = startHeartbeat(pass.recorder, attempt, durationMs(definition.timeout ?? DEFAULT_TIMEOUT), askedAt);
   let acts = false;
   const goOn = async (to: "ask" | "act") => {
     await heartbeat.hold();
-    assertNotGivenUp(since, definition.timeout);
+    assertNotGivenUp(begunAt, definition.timeout);
     acts = to === "act";
   };
   try {
@@ -81,11 +77,11 @@ export async function underLease<Input, Output>(
     const error = readable(thrown);
     if (isSimulatedDeath(error)) throw error;
     const ending = endingOf(definition, error, acts);
-    const failure = describeFailure(place.label, platformAttempt, error);
-    await run.recorder.giveUp(attempt, ending, JSON.stringify(failure));
-    if (ending === "in_doubt") logAttempt(run, failure, "in_doubt", error);
-    if (ending === "in_doubt") return { settled: { inDoubt: formatEntryKey(attempt.key) } };
-    throw error;
+    const failure = describeFailure(step.label, nth, error);
+    await pass.recorder.giveUp(attempt, ending, JSON.stringify(failure));
+    if (ending !== "in_doubt") throw error;
+    logAttempt(pass, failure, "in_doubt", error);
+    return { outcome: inDoubt(attempt.key) };
   } finally {
     heartbeat.stop();
   }

@@ -1,8 +1,8 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
-import type { AnyWorkflow } from "../workflow/workflow.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { CommandConsumer } from "../topology/consumer.ts";
+import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { acceptance } from "./accept.ts";
 import { handleBatch } from "./batch.ts";
 import type { Consumer, Intake, Outcomes } from "./consumer.ts";

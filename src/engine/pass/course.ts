@@ -84,9 +84,13 @@ export class Course implements Progress {
     }
   }
 
-  /** The code has ended: it hears of nothing any more. */
+  /** The code has ended: it begins nothing and hears of nothing any more. Whether a branch still comes so far would depend on time. */
   end(): void {
     this.#over = true;
+  }
+
+  get isOver(): boolean {
+    return this.#over;
   }
 
   /** This pass does a step of the code itself. */

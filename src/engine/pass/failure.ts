@@ -1,8 +1,5 @@
-import { NonRetryableError } from "cloudflare:workflows";
-import { backoffMs, durationMs } from "../contract/duration.ts";
-import { askedDelayMs, codeOf, type ErrorCode, isTerminal, MillraceError, messageOf, saysTerminal } from "../contract/errors.ts";
+import { codeOf, type ErrorCode, MillraceError, messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
-import type { Retries } from "../guard/step.ts";
 
 /** Why a step, and with it an instance, stopped: what the operator reads. */
 export interface Failure {
@@ -18,11 +15,6 @@ export interface Failure {
   message: string;
   attempts: number;
   upstreamStatus?: number | undefined;
-}
-
-/** True for errors that end a step at once. Errors nobody classified are retried. */
-export function endsStep(error: unknown): boolean {
-  return error instanceof NonRetryableError || isTerminal(error);
 }
 
 /**
@@ -69,51 +61,4 @@ function thrownAt(error: unknown): string | undefined {
 }
 
 const FRAME = /^\s+at (.+:\d+:\d+\)?)$/;
-const NOT_THE_AUTHORS = /\/node_modules\/|\/engine\/guard\/|\(?(?:node|cloudflare|native):/;
-
-/** The error as the platform should see it: one that must not be retried ends the step at once. */
-export function asPlatformError(error: unknown): unknown {
-  return isTerminal(error) && !(error instanceof NonRetryableError) ? new NonRetryableError(messageOf(error)) : error;
-}
-
-/** The same for a step's error, which later passes hear again: the platform keeps its message alone, so its code goes with that. */
-export function asStepError(error: unknown): unknown {
-  const code = codeOf(error);
-  if (code === undefined) return STEP_ERROR.test(messageOf(error)) ? new Error(`${messageOf(error)}.`) : asPlatformError(error);
-  const text = `${messageOf(error)} (millrace: ${code}${saysTerminal(error) ? ", final" : ""})`;
-  return isTerminal(error) ? new NonRetryableError(text) : new Error(text);
-}
-
-/** A step's error as the platform gives it back, with its code again: the same in the pass that made it and in every later one. */
-export function fromStepError(error: unknown): unknown {
-  const [, message = "", code, final] = STEP_ERROR.exec(messageOf(error)) ?? [];
-  return code === undefined ? error : new MillraceError(code, message, final === undefined ? {} : { terminal: true });
-}
-
-/** Before its message the platform puts the error's name, or not. */
-const STEP_ERROR = /^(?:[A-Za-z]*Error: )?(.*) \(millrace: ([a-z_]+)(, final)?\)$/s;
-
-/**
- * Milliseconds before the next attempt: what the upstream asked for, or else the policy's own back-off, capped at an hour. What is out
- * of reach for the moment (`unavailable`) says when to come back at the earliest: it is not hurried past the policy.
- */
-export function nextDelayMs(retries: Retries, attempt: number, error: unknown): number {
-  const asked = askedDelayMs(error);
-  if (asked === undefined || !(asked >= 0)) return backOffMs(retries, attempt);
-  return Math.min(codeOf(error) === "unavailable" ? Math.max(asked, backOffMs(retries, attempt)) : asked, MAX_DELAY_MS);
-}
-
-/** The platform ends a step at once whose delay it cannot take. */
-const MAX_DELAY_MS = 12 * 3_600_000;
-
-function backOffMs(retries: Retries, attempt: number): number {
-  const delayMs = durationMs(retries.delay);
-  switch (retries.backoff ?? "exponential") {
-    case "constant":
-      return delayMs;
-    case "linear":
-      return Math.min(delayMs * attempt, 3_600_000);
-    case "exponential":
-      return backoffMs(attempt, delayMs, 3_600_000);
-  }
-}
+const NOT_THE_AUTHORS = /\/node_modules\/|\/engine\/(?:guard|pass|workflow)\/|\(?(?:node|cloudflare|native):/;

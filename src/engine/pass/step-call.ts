@@ -1,8 +1,7 @@
-import { MillraceError } from "../contract/errors.ts";
 import type { Start } from "./course.ts";
 
-/** One call of a guarded step: where it stands in the run. */
-export interface Place {
+/** One call of a step in a workflow's code. */
+export interface StepCall {
   /** The step's name in the code. */
   name: string;
   /** Tells parallel calls of one step apart; "" for a step that runs once. */
@@ -15,21 +14,12 @@ export interface Place {
   guarded?: boolean;
   /** True for one whose effect is its write. */
   commits?: boolean;
-  /** Where the code names it; undefined for steps of the engine's own, which take others back. */
+  /** How far the pass had come when the code made the call; undefined for steps of the engine's own, which take others back. */
   start?: Start;
-  /** Said by such a step itself. */
+  /** Where its effect stands in the order in which effects are taken back; default: behind those that are recorded. */
   position?: number;
   /** Whether the code could take it back. */
   undoable?: boolean;
   /** The first generation that counts here; default 1. */
   since?: number;
-}
-
-/** The error for a step that the code names where an earlier pass recorded another one. */
-export function stepsChanged({ label }: Place, recorded: string): MillraceError {
-  return new MillraceError(
-    "nondeterministic_steps",
-    `An earlier pass of this instance recorded "${recorded}" where the code now names "${label}" instead. Step names must be the same on every pass: use literals, and put data into the key.`,
-    { step: label },
-  );
 }

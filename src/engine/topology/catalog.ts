@@ -4,7 +4,7 @@ import { type Door, type Draft, type EventDefinition, OPEN } from "../contract/m
 import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
 import { within } from "../contract/within.ts";
-import { type AnyWorkflow, declareSignals } from "../workflow/workflow.ts";
+import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { check } from "./check.ts";
 import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import { type Target, targetsOf } from "./routes.ts";
@@ -13,6 +13,8 @@ import { type Target, targetsOf } from "./routes.ts";
 export interface Catalog {
   readonly workflows: readonly AnyWorkflow[];
   readonly consumers: readonly ConsumerDefinition[];
+  /** The types of events that a route signals to waiting runs. */
+  readonly signalled: ReadonlySet<string>;
   /** The workflow that performs a command. Errors: `unknown_message_type` with the nearest name. */
   performer(type: string): AnyWorkflow;
   /** What follows from an event, and its definition. Errors: `unknown_message_type`. */
@@ -71,10 +73,10 @@ export function catalog({ consumers, onConfirmed, onSkipped }: Definition): Cata
   const signalled = new Set(
     [...routes.values()].filter(({ targets }) => targets.some((target) => target.do === "signal")).map(({ event }) => event.type),
   );
-  for (const workflow of workflows) declareSignals(workflow, signalled);
   return {
     workflows,
     consumers,
+    signalled,
     performer: (type) =>
       performers.get(type) ?? (routes.has(type) ? otherKind(type, "event") : unknown("command", type, performers.keys())),
     subscribers: (type) =>

@@ -2,9 +2,9 @@ import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { assertBounded, byteLength } from "../contract/limits.ts";
 import { shortened } from "../contract/text.ts";
+import type { Pass } from "../pass/pass.ts";
+import type { StepCall } from "../pass/step-call.ts";
 import type { Asker, Question } from "../signals/approval.ts";
-import type { Place } from "../pass/step-call.ts";
-import type { Run } from "../pass/pass.ts";
 
 /** A question to a person. */
 export interface ApprovalRequest {
@@ -27,12 +27,12 @@ const DEFAULT_TIMEOUT: Duration = "7 days";
 const MAX_TIMEOUT_MS = 365 * 86_400_000;
 
 /** Which question a step of a run asks. */
-export function askerAt({ env, envelope, instanceId }: Run, { label }: Place): Asker {
+export function askerAt({ env, envelope, instanceId }: Pass, { label }: StepCall): Asker {
   return { env, tenantId: envelope.tenant_id, instanceId, label };
 }
 
 /** The question as it is kept. Errors: `invalid_payload` for one that is too long for a person, or too large. */
-export function questionOf(workflow: string, { label }: Place, request: ApprovalRequest): Question {
+export function questionOf(workflow: string, { label }: StepCall, request: ApprovalRequest): Question {
   const { question, details, timeout = DEFAULT_TIMEOUT, otherwise = "reject" } = request;
   const refused = (why: string) => new MillraceError("invalid_payload", `"${label}" cannot ask: ${why}.`);
   if (typeof question !== "string" || question.length === 0 || question.length > MAX_QUESTION_CHARACTERS) {

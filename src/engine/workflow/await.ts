@@ -1,14 +1,21 @@
 import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
 import { issuesOf, subjectSchema } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import type { EventDefinition } from "../contract/message.ts";
 import { logWait } from "../observe/instances.ts";
+import type { Pass } from "../pass/pass.ts";
+import type { StepCall } from "../pass/step-call.ts";
 import { type Approval, answerEventType, approvalId, askQuestion, settleQuestion } from "../signals/approval.ts";
 import { closeWait, registerWait, type WaitEnd, waitEventType } from "../signals/wait.ts";
 import { type ApprovalRequest, askerAt, questionOf } from "./approve.ts";
-import type { Place } from "../pass/step-call.ts";
 import type { Platform } from "./platform.ts";
-import type { Run } from "../pass/pass.ts";
+import type { EventRequest } from "./taking.ts";
+
+/** Which step of a pass it is that waits. */
+interface At {
+  readonly pass: Pass;
+  readonly platform: Platform;
+  readonly step: StepCall;
+}
 
 const DEFAULT_TIMEOUT: Duration = "7 days";
 
@@ -17,50 +24,48 @@ const DEFAULT_TIMEOUT: Duration = "7 days";
  * signals, `invalid_payload` for a subject that no event can have.
  */
 export async function awaitEvent(
-  run: Run,
-  platform: Platform,
-  place: Place,
-  { type, door }: Pick<EventDefinition, "type" | "door">,
-  { subject, timeout = DEFAULT_TIMEOUT }: { subject: string; timeout?: Duration },
+  { pass, platform, step }: At,
+  { event: { type, door }, subject, timeout = DEFAULT_TIMEOUT }: EventRequest,
+  signalled: ReadonlySet<string>,
 ): Promise<string> {
   const timeoutMs = durationMs(timeout);
-  const registered = await platform.do(place, {}, async () => {
-    assertSignalled(run, type);
-    assertSubject(place.label, subject);
-    const stands = await registerWait(run, place.label, type, subject, timeoutMs);
+  const registered = await platform.do(step, {}, async () => {
+    assertSignalled(signalled, type);
+    assertSubject(step.label, subject);
+    const stands = await registerWait(pass, step.label, type, subject, timeoutMs);
     if ("leftMs" in stands) {
       const open = door !== undefined && door.scope !== null;
-      logWait(run, { step: place.label, event_type: type, about: subject, open, until: timeIn(stands.leftMs) });
+      logWait(pass, { step: step.label, event_type: type, about: subject, open, until: timeIn(stands.leftMs) });
     }
     return stands;
   });
   const stands =
     "leftMs" in registered
       ? await platform.awaitOr(
-          place,
-          { what: "signal", eventType: waitEventType(run.instanceId, place.label), left: registered },
+          step,
+          { what: "signal", eventType: waitEventType(pass.instanceId, step.label), left: registered },
           (event: object): WaitEnd => ({ event: JSON.stringify(event) }),
-          () => closeWait(run, place.label, timeoutMs),
+          () => closeWait(pass, step.label, timeoutMs),
         )
       : registered;
   if ("event" in stands) return stands.event;
-  const error = new MillraceError("wait_timeout", `No event arrived for "${place.label}" within ${durationInWords(timeout)}.`);
-  run.failures.noteEnd(place.label, error);
+  const error = new MillraceError("wait_timeout", `No event arrived for "${step.label}" within ${durationInWords(timeout)}.`);
+  pass.failures.noteEnd(step.label, error);
   throw error;
 }
 
 /** Asks a person, and waits for the answer or until the question's time is over. */
-export async function askPerson(run: Run, platform: Platform, place: Place, request: ApprovalRequest): Promise<Approval> {
-  const asker = askerAt(run, place);
-  const id = approvalId(asker.instanceId, place.label);
-  const asked = await platform.do(place, {}, async () => {
-    const stands = await askQuestion(asker, questionOf(run.workflow, place, request));
-    if ("leftMs" in stands) logWait(run, { step: place.label, approval_id: id, until: timeIn(stands.leftMs) });
+export async function askPerson({ pass, platform, step }: At, request: ApprovalRequest): Promise<Approval> {
+  const asker = askerAt(pass, step);
+  const id = approvalId(asker.instanceId, step.label);
+  const asked = await platform.do(step, {}, async () => {
+    const stands = await askQuestion(asker, questionOf(pass.workflow, step, request));
+    if ("leftMs" in stands) logWait(pass, { step: step.label, approval_id: id, until: timeIn(stands.leftMs) });
     return stands;
   });
   if ("approved" in asked) return asked;
   return platform.awaitOr(
-    place,
+    step,
     { what: "answer", eventType: answerEventType(id), left: asked },
     (answer: Approval) => answer,
     () => settleQuestion(asker),
@@ -68,8 +73,8 @@ export async function askPerson(run: Run, platform: Platform, place: Place, requ
 }
 
 /** Fails at once for an event that no route signals, instead of after the full timeout. Once that is mended, the retried step waits. */
-function assertSignalled({ signalled }: Run, type: string): void {
-  if (!signalled || signalled.has(type)) return;
+function assertSignalled(signalled: ReadonlySet<string>, type: string): void {
+  if (signalled.has(type)) return;
   throw new MillraceError(
     "config_invalid",
     `No route signals "${type}" to the runs that wait for it: add signal() to its line in the routes, on(…, signal()), deploy, then retry.`,

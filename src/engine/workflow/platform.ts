@@ -1,19 +1,22 @@
 import type { WorkflowStep } from "cloudflare:workers";
 import { type Duration, durationMs } from "../contract/duration.ts";
-import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { codeOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
-import { type Left, leftNow } from "../signals/approval.ts";
-import { withinStep } from "../pass/advice.ts";
-import { writtenBy } from "../guard/effect.ts";
 import { doubtEventType, isInDoubt } from "../guard/doubt.ts";
-import { describeFailure, fromStepError, nextDelayMs } from "../pass/failure.ts";
+import type { StepOutcome } from "../guard/outcome.ts";
 import { unpackOutput } from "../guard/output.ts";
-import { patiently } from "../pass/patiently.ts";
-import type { Place } from "../pass/step-call.ts";
-import type { Settled } from "../guard/record.ts";
-import type { Run } from "../pass/pass.ts";
 import { checkedPolicy, type Policy } from "../guard/step.ts";
+import { unheardOutcome } from "../guard/unheard.ts";
+import { withinStep } from "../pass/advice.ts";
+import type { Pass } from "../pass/pass.ts";
+import type { StepCall } from "../pass/step-call.ts";
+import { type Left, leftNow } from "../signals/approval.ts";
+import { nextDelayMs } from "./delay.ts";
 import { isAborted, StepAttempts } from "./step-attempts.ts";
+import { fromStepError } from "./step-error.ts";
+
+/** A step as the platform is asked for it: the code's own, or one that the engine takes for one of those. */
+type PlatformStep = Pick<StepCall, "label"> & Partial<StepCall>;
 
 /** How often in a row a timer of the platform's may be early before its error is taken for another one. */
 const EARLY_TIMERS = 5;
@@ -23,7 +26,7 @@ const MOST_ROUNDS = 10;
 
 /** The steps of one pass as the platform takes them: each billed once, remembered once. */
 export class Platform {
-  readonly #run: Run;
+  readonly #pass: Pass;
   readonly #steps: WorkflowStep;
   /**
    * Rejected when the platform breaks the pass off, to make another: what it says of a step then is not how that came out, and no code
@@ -34,8 +37,8 @@ export class Platform {
   readonly #attempts = new Map<Promise<unknown>, number>();
   #code: "runs" | "returned" | "threw" | "over" = "runs";
 
-  constructor(run: Run, steps: WorkflowStep) {
-    this.#run = run;
+  constructor(pass: Pass, steps: WorkflowStep) {
+    this.#pass = pass;
     this.#steps = steps;
   }
 
@@ -44,19 +47,19 @@ export class Platform {
    * the end of the code none begins any more but those of a guarded step that it had begun, and the engine's own, `always`.
    */
   async do<T extends Rpc.Serializable<T>>(
-    place: Pick<Place, "label"> & Partial<Place>,
+    step: PlatformStep,
     policy: Policy,
     body: (attempt: number) => Promise<T>,
     begins: "in code" | "always" = "in code",
   ): Promise<T> {
     const behind = begins === "always";
-    const { label: name, of: label = name, guarded = false } = place;
+    const { label: name, of: label = name, guarded = false } = step;
     const isOver = () => !behind && this.#code !== "runs" && !(this.#code === "returned" && guarded);
     if (isOver()) return never();
-    const { failures } = this.#run;
+    const { failures } = this.#pass;
     const { retries, timeoutMs } = this.#checked(policy, label);
-    const attempts = new StepAttempts(this.#run, label, retries.limit, timeoutMs);
-    const step = this.#steps.do(
+    const attempts = new StepAttempts(this.#pass, label, retries.limit, timeoutMs);
+    const begun = this.#steps.do(
       name,
       {
         retries: {
@@ -71,28 +74,27 @@ export class Platform {
         isOver()
           ? never<T>()
           : attempts.make(attempt, () => {
-              if (!guarded) this.#run.noteAnew(label);
+              if (!guarded) this.#pass.course.noteAnew(label);
               return this.#hold(
                 timeoutMs,
                 withinStep(() => body(attempt)),
               );
             }),
     );
-    const ended = step.catch(async (told) => {
+    const ended = begun.catch(async (told) => {
       if (isAborted(told)) return this.#breakOff(told);
-      const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#run.anewAs(label, name);
-      if (anew) return this.do({ ...place, label: anew, of: label }, policy, body, begins);
-      if (!attempts.ran) this.#run.noteReplay();
+      const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#pass.recorded.anewAs(label, name);
+      if (anew) return this.do({ ...step, label: anew, of: label }, policy, body, begins);
+      if (!attempts.ran) this.#pass.recorded.noteReplay();
       const error = fromStepError(told);
-      const isUnsaid = attempts.noteGivenUp(error) || !attempts.ran || codeOf(failures.lastOf(label)) === "unavailable";
-      if (isUnsaid && place.commits) {
-        const written = await writtenBy(this.#run, place as Place, attempts.ran);
-        if (written) return written as unknown as T;
-      } else if (isUnsaid && guarded) await this.#doubtOpen(place, failures.lastOf(label), attempts.ran);
+      const isUnheard = attempts.noteGivenUp(error) || !attempts.ran || codeOf(failures.lastOf(label)) === "unavailable";
+      const given = { step, hangs: attempts.ran, error: failures.lastOf(label) };
+      const written = isUnheard && guarded ? await unheardOutcome(this.#pass, given) : undefined;
+      if (written) return written as unknown as T;
       throw error;
     });
     const result = await ended;
-    if (!attempts.ran) this.#run.noteReplay();
+    if (!attempts.ran) this.#pass.recorded.noteReplay();
     return result as T;
   }
 
@@ -102,10 +104,9 @@ export class Platform {
    */
   async whenDone(): Promise<void> {
     this.#code = "returned";
-    const { guarded } = this.#run;
-    while (guarded.size > 0) await Promise.allSettled(guarded);
-    this.#code = "over";
-    for (const [label, error] of this.#run.failed) if (!this.#run.awaited.has(label)) throw error;
+    await this.#pass.guarded.whenDone().finally(() => {
+      this.#code = "over";
+    });
   }
 
   /** The workflow's code has thrown: until no attempt is under way any more. None is made again before an operator retries. */
@@ -120,7 +121,7 @@ export class Platform {
 
   /** Follows a pass to its end, or until the platform breaks it off or it goes astray. */
   untilBrokenOff<T>(pass: Promise<T>): Promise<T> {
-    return Promise.race([pass, this.#brokenOff.promise, this.#run.astray.promise]);
+    return Promise.race([pass, this.#brokenOff.promise, this.#pass.astray]);
   }
 
   #unlessAborted(error: unknown): Promise<never> {
@@ -138,20 +139,9 @@ export class Platform {
     try {
       return checkedPolicy(policy);
     } catch (error) {
-      this.#run.failures.noteEnd(label, error);
+      this.#pass.failures.noteEnd(label, error);
       throw error;
     }
-  }
-
-  /** What a `once` effect did whose last attempt hangs, or could not be recorded, nobody knows: its claim says as much. */
-  async #doubtOpen({ name, item, label }: Pick<Place, "label"> & Partial<Place>, error: unknown, ran: boolean): Promise<void> {
-    if (name === undefined || item === undefined) return;
-    const { instanceId, recorder } = this.#run;
-    const isClaimed = async () =>
-      (await this.#run.entries()).some((one) => one.step === name && one.item === item && one.state === "claimed");
-    if (!ran && !(await patiently(isClaimed))) return;
-    const failure = describeFailure(label, 1, new MillraceError("in_doubt", messageOf(error)));
-    await patiently(() => recorder.doubtOpen({ instanceId, step: name, item }, JSON.stringify(failure)));
   }
 
   #hold<T>(timeoutMs: number, attempt: Promise<T>): Promise<T> {
@@ -165,11 +155,7 @@ export class Platform {
    * Reads what a pass needs between its steps. While all is well that costs nothing; when the database or R2 is out of reach, the read is
    * made again by a step of its own, with that step's patience, because what is thrown between steps ends the instance at once.
    */
-  async reading<T>(
-    { label, guarded = false }: Pick<Place, "label" | "guarded">,
-    read: () => Promise<T>,
-    begins: "in code" | "always" = "in code",
-  ): Promise<T> {
+  async reading<T>({ label, guarded = false }: PlatformStep, read: () => Promise<T>, begins: "in code" | "always" = "in code"): Promise<T> {
     for (let round = 1; ; round++) {
       try {
         return await read();
@@ -181,14 +167,14 @@ export class Platform {
     }
   }
 
-  async sleep(place: Place, duration: Duration): Promise<void> {
-    if (this.#run.wasOver(place.label)) return;
+  async sleep(step: StepCall, duration: Duration): Promise<void> {
+    if (this.#pass.recorded.wasOver(step.label)) return;
     const since = Date.now();
-    await this.#steps.sleep(place.label, durationMs(duration)).catch((error) => this.#unlessAborted(error));
-    this.#run.noteWaited();
+    await this.#steps.sleep(step.label, durationMs(duration)).catch((error) => this.#unlessAborted(error));
+    this.#pass.recorded.noteWaited();
     const rest = Date.now() - since - durationMs(duration) / 2;
-    if (rest < 0) this.#run.noteReplay();
-    else if (rest > SHORT_SLEEP_MS) this.#run.noteAnew(place.label);
+    if (rest < 0) this.#pass.recorded.noteReplay();
+    else if (rest > SHORT_SLEEP_MS) this.#pass.course.noteAnew(step.label);
   }
 
   /** Waits for an event and answers its payload. Throws the platform's error when none comes in time. */
@@ -196,7 +182,7 @@ export class Platform {
     const event = await this.#steps
       .waitForEvent<T>(label, { type, timeout: durationMs(timeout) })
       .catch((error) => this.#unlessAborted(error));
-    this.#run.noteWaited();
+    this.#pass.recorded.noteWaited();
     return event.payload;
   }
 
@@ -205,7 +191,7 @@ export class Platform {
    * tell, and time is counted by its clock. A timer of the platform's that was early waits for the rest.
    */
   async awaitOr<Told, End extends object>(
-    place: Place,
+    step: StepCall,
     { what, eventType, left: first }: { what: string; eventType: string; left: Left },
     told: (payload: Told) => End,
     settle: () => Promise<End | Left>,
@@ -214,9 +200,9 @@ export class Platform {
     for (let round = 1; ; round++) {
       const nth = round === 1 ? "" : ` ${round}`;
       try {
-        return told((await this.waitFor<object>(`${place.label} · ${what}${nth}`, eventType, leftNow(left))) as Told);
+        return told((await this.waitFor<object>(`${step.label} · ${what}${nth}`, eventType, leftNow(left))) as Told);
       } catch (cause) {
-        const settled = await this.do<object>({ label: `${place.label} · time is over${nth}`, of: place.label }, {}, settle);
+        const settled = await this.do<object>({ label: `${step.label} · time is over${nth}`, of: step.label }, {}, settle);
         if (!("leftMs" in settled)) return settled as End;
         if (round === EARLY_TIMERS) throw cause;
         left = settled as Left;
@@ -228,19 +214,19 @@ export class Platform {
    * A guarded step from its first attempt to its output. One in doubt parks the instance here until an operator has answered, then makes
    * another attempt: as a step of its own, because the platform remembers the first.
    */
-  async settle<Output>(place: Place, policy: Policy, attempt: (number: number) => Promise<Settled>): Promise<Output> {
-    let settled = await this.do(place, policy, attempt);
-    for (let round = 1; "inDoubt" in settled; round++) {
-      const key = settled.inDoubt;
+  async settle<Output>(step: StepCall, policy: Policy, attempt: (number: number) => Promise<StepOutcome>): Promise<Output> {
+    let outcome = await this.do(step, policy, attempt);
+    for (let round = 1; "inDoubt" in outcome; round++) {
+      const key = outcome.inDoubt;
       // The platform remembers the doubt, and may have forgotten its answer: the database knows.
-      if (isInDoubt(await this.reading(place, () => this.#run.entries(true)), key)) {
-        await this.waitFor(`${place.label} · in doubt ${round}`, doubtEventType(key), "365 days");
+      if (isInDoubt(await this.reading(step, () => this.#pass.recorded.entries(true)), key)) {
+        await this.waitFor(`${step.label} · in doubt ${round}`, doubtEventType(key), "365 days");
       }
-      const after = { ...place, label: `${place.label} · after doubt ${round}`, of: place.label };
-      settled = await this.do(after, policy, (number) => attempt(number + 1));
+      const after = { ...step, label: `${step.label} · after doubt ${round}`, of: step.label };
+      outcome = await this.do(after, policy, (number) => attempt(number + 1));
     }
-    const packed = settled;
-    return (await this.reading(place, () => unpackOutput(this.#run.env.PAYLOADS, packed))) as Output;
+    const packed = outcome;
+    return (await this.reading(step, () => unpackOutput(this.#pass.env.PAYLOADS, packed))) as Output;
   }
 }
 

@@ -1,8 +1,9 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { MillraceError, messageOf, readable } from "../contract/errors.ts";
 import { logAttempt } from "../observe/instances.ts";
-import { asMissing, asStepError, describeFailure, endsStep } from "../pass/failure.ts";
-import type { Run } from "../pass/pass.ts";
+import { asMissing, describeFailure } from "../pass/failure.ts";
+import type { Pass } from "../pass/pass.ts";
+import { asStepError, endsStep } from "./step-error.ts";
 
 /** An attempt begins, by its own clock, so much later than the platform's timer at most. */
 const TIMER_MARGIN_MS = 1000;
@@ -23,7 +24,7 @@ export class StepAttempts {
   #underWay: { attempt: number; since: number } | undefined;
 
   constructor(
-    readonly run: Run,
+    readonly pass: Pass,
     readonly label: string,
     /** How often the platform tries again. */
     readonly limit: number,
@@ -39,7 +40,7 @@ export class StepAttempts {
   async make<T>(attempt: number, work: () => Promise<T>): Promise<T> {
     this.#ran = true;
     const hung = this.#underWay;
-    if (hung) logAttempt(this.run, describeFailure(this.label, hung.attempt, HUNG), "retried", HUNG);
+    if (hung) logAttempt(this.pass, describeFailure(this.label, hung.attempt, HUNG), "retried", HUNG);
     const own = { attempt, since: Date.now() };
     this.#underWay = own;
     try {
@@ -60,7 +61,7 @@ export class StepAttempts {
   noteGivenUp(error: unknown): boolean {
     const { attempt = 0, since = Date.now() } = this.#underWay ?? {};
     const hung = attempt > this.limit && Date.now() - since >= this.timeoutMs - TIMER_MARGIN_MS;
-    const { failures } = this.run;
+    const { failures } = this.pass;
     if (hung) this.#note(attempt, new MillraceError("step_timeout", messageOf(error)), true);
     else if (!this.#ran) failures.note(this.label, this.limit + 1, error, true);
     failures.noteRejected(this.label, error);
@@ -68,7 +69,7 @@ export class StepAttempts {
   }
 
   #note(attempt: number, error: unknown, last: boolean): void {
-    this.run.failures.note(this.label, attempt, error, last);
-    logAttempt(this.run, describeFailure(this.label, attempt, error), last ? "failed" : "retried", error);
+    this.pass.failures.note(this.label, attempt, error, last);
+    logAttempt(this.pass, describeFailure(this.label, attempt, error), last ? "failed" : "retried", error);
   }
 }

@@ -1,21 +1,19 @@
 import type { Duration } from "../contract/duration.ts";
 import { parseEnvelope } from "../contract/envelope.ts";
-import { MillraceError } from "../contract/errors.ts";
 import { attemptToken, digest } from "../contract/ids.ts";
 import type { EventDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
+import { packOutput } from "../guard/output.ts";
+import { assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "../guard/step.ts";
+import type { Stored } from "../guard/stored.ts";
+import type { Pass } from "../pass/pass.ts";
+import type { StepCall } from "../pass/step-call.ts";
 import type { Approval } from "../signals/approval.ts";
 import { Answer } from "./answer.ts";
 import type { ApprovalRequest } from "./approve.ts";
-import { attemptCommit, attemptEffect } from "../guard/effect.ts";
-import { askPerson, awaitEvent } from "./await.ts";
-import { packOutput } from "../guard/output.ts";
-import type { Place } from "../pass/step-call.ts";
+import { mapItems } from "./map.ts";
 import type { Platform } from "./platform.ts";
-import type { Run } from "../pass/pass.ts";
-import { assertWayBack, type Commit, type Retries, type StepDefinition, type Writes } from "../guard/step.ts";
-import type { Stored } from "../guard/stored.ts";
-import { EndOfRecord, type Walk } from "./undoing.ts";
+import type { Taking } from "./taking.ts";
 
 /**
  * A step name that the compiler can see: a literal. Names made at run time would differ on the next pass, and the step would run twice. In
@@ -36,24 +34,18 @@ export interface StepOptions {
   timeout?: Duration;
 }
 
-/** Items of a `map` that are under way at a time. */
-const DEFAULT_CONCURRENCY = 10;
-
 /** The steps a workflow's code may take. Each is one platform step: billed once, remembered once. */
 export class Steps {
-  readonly #run: Run;
+  readonly #pass: Pass;
   readonly #platform: Platform;
-  readonly #walk: Walk | undefined;
+  readonly #way: Taking;
   readonly #item: string;
 
-  /**
-   * Built by the engine for each pass; with a walk, the pass is one that undoes. `item` is the key that `map` gives to all steps of one
-   * item.
-   */
-  constructor(run: Run, platform: Platform, walk?: Walk, item = "") {
-    this.#run = run;
+  /** Built by the engine for each pass. `item` is the key that `map` gives to all steps of one item. */
+  constructor(pass: Pass, platform: Platform, way: Taking, item = "") {
+    this.#pass = pass;
     this.#platform = platform;
-    this.#walk = walk;
+    this.#way = way;
     this.#item = item;
   }
 
@@ -63,13 +55,12 @@ export class Steps {
     read: () => Promise<Stored<Output>>,
     options: StepOptions = {},
   ): Promise<Output> {
-    const place = this.#place(name, options.key);
-    const folder = `${this.#run.envelope.tenant_id}/${this.#run.instanceId}`;
+    const step = this.#call(name, options.key);
+    const { env, envelope, instanceId } = this.#pass;
+    const folder = `${envelope.tenant_id}/${instanceId}`;
     // An attempt that was given up may still answer: it writes under a name of its own.
-    const path = () => `${folder}/${digest("read", place.label, attemptToken())}`;
-    return this.#take(place, () =>
-      this.#platform.settle<Output>(place, options, async () => packOutput(this.#run.env.PAYLOADS, path(), await read())),
-    );
+    const path = () => `${folder}/${digest("read", step.label, attemptToken())}`;
+    return this.#way.read(step, options, async () => packOutput(env.PAYLOADS, path(), await read()));
   }
 
   /** Runs a guarded effect, with the promise of its class. `record` says which rows and messages are written with its outcome. */
@@ -86,12 +77,8 @@ export class Steps {
   ): Promise<Output> {
     const { key, undo, record = () => ({}) } = options;
     assertWayBack(definition, undo !== undefined);
-    const place = { ...this.#place(name, key, definition.undo !== undefined || undo !== undefined), guarded: true };
-    return this.#guarded(
-      place,
-      () => this.#platform.settle(place, definition, (attempt) => attemptEffect(this.#run, place, attempt, definition, input, record)),
-      (walk) => walk.effect(place, definition, input, record, undo),
-    );
+    const step = { ...this.#call(name, key, definition.undo !== undefined || undo !== undefined), guarded: true };
+    return this.#guarded(step, this.#way.effect(step, { definition, input, record, undo }));
   }
 
   /**
@@ -104,22 +91,14 @@ export class Steps {
     /** `undo`: what is written when the commit is taken back. One without it stays. */
     options: StepOptions & { undo?: () => Writes } = {},
   ): Promise<Output> {
-    const place = { ...this.#place(name, options.key, options.undo !== undefined), guarded: true, commits: true };
-    return this.#guarded(
-      place,
-      () => this.#platform.settle(place, options, (attempt) => attemptCommit(this.#run, place, attempt, make, options.timeout)),
-      (walk) => walk.commit(place, options.undo),
-    );
+    const { key, undo, ...policy } = options;
+    const step = { ...this.#call(name, key, undo !== undefined), guarded: true, commits: true };
+    return this.#guarded(step, this.#way.commit(step, { make, undo, ...policy }) as Promise<Output>);
   }
 
   /** Sleeps. The duration must not be computed from the time: the platform remembers the sleep by it. */
   async sleep<Name extends string>(name: Literal<Name>, duration: Duration, options: { key?: string } = {}): Promise<void> {
-    const place = this.#place(name, options.key);
-    await this.#take(
-      place,
-      () => this.#platform.sleep(place, duration),
-      () => Promise.resolve(),
-    );
+    return this.#way.sleep(this.#call(name, options.key), duration);
   }
 
   /**
@@ -132,15 +111,12 @@ export class Steps {
     event: EventDefinition<Payload>,
     options: { subject: string; timeout?: Duration; key?: string },
   ): Promise<Payload> {
-    const place = this.#place(name, options.key);
+    const { key, ...about } = options;
+    const step = this.#call(name, key);
     // Opened before the code hears of it: how long a bucket takes must not decide a race.
     const open = (taken: string) =>
-      this.#platform.reading(place, () => unpackPayload(this.#run.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken))));
-    return this.#take(
-      place,
-      async () => open(await awaitEvent(this.#run, this.#platform, place, event, options)),
-      async (walk) => open(await walk.event(place)),
-    );
+      this.#platform.reading(step, () => unpackPayload(this.#pass.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken))));
+    return this.#way.waitFor(step, { event, ...about }, open);
   }
 
   /**
@@ -148,12 +124,7 @@ export class Steps {
    * an hour. One question, one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
-    const place = this.#place(name, request.key);
-    return this.#take(
-      place,
-      () => askPerson(this.#run, this.#platform, place, request),
-      (walk) => walk.answer(place),
-    );
+    return this.#way.approve(this.#call(name, request.key), request);
   }
 
   /**
@@ -165,55 +136,18 @@ export class Steps {
     options: { key: (item: Item) => string; concurrency?: number },
     each: (item: Item, step: Steps) => Promise<Output>,
   ): Promise<Output[]> {
-    const { concurrency = DEFAULT_CONCURRENCY } = options;
-    if (!Array.isArray(items))
-      throw new MillraceError("config_invalid", "map takes an array of items: make one of a Set or a Map first, [...items].");
-    if (!Number.isInteger(concurrency) || concurrency < 1) {
-      throw new MillraceError(
-        "config_invalid",
-        `map takes a whole number of items at a time, 1 or more; concurrency is ${String(concurrency)}.`,
-      );
-    }
-    const outputs: Output[] = new Array(items.length);
-    const pending = items.entries();
-    let ended: EndOfRecord | undefined;
-    const one = async (index: number, item: Item) => {
+    return mapItems(items, options.concurrency, (item) => {
       const key = this.#item ? `${this.#item}/${options.key(item)}` : options.key(item);
-      outputs[index] = await each(item, new Steps(this.#run, this.#platform, this.#walk, key));
-    };
-    const worker = async () => {
-      for (const [index, item] of pending) {
-        await one(index, item).catch((error) => {
-          // An item that an undo finds undone says nothing of the others.
-          if (!(error instanceof EndOfRecord)) throw error;
-          ended = error;
-        });
-      }
-    };
-    await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, worker));
-    if (ended) throw ended;
-    return outputs;
+      return each(item, new Steps(this.#pass, this.#platform, this.#way, key));
+    });
   }
 
-  /** Takes a step of the code: does it, or finds what came of it when the pass is one that undoes. */
-  #take<T>(place: Place, doing: () => Promise<T>, walking?: (walk: Walk) => Promise<T>): Promise<T> {
-    const walk = this.#walk;
-    if (!walk) return this.#run.through(place, doing);
-    if (!walking) return walk.again(place, () => this.#run.through(place, doing));
-    const found = () => walking(walk);
-    return walk.hold(() => this.#run.through(place, found, () => found().catch(unlessNothingCame)));
+  /** A guarded step's answer: its failure ends the run though the code should wait for nothing. */
+  #guarded<T>(step: StepCall, taken: Promise<T>): Promise<T> {
+    return Answer.of(taken, () => this.#pass.guarded.noteAwaited(step.label));
   }
 
-  /** The same for a step whose failure ends the run though its code should wait for nothing. */
-  #guarded<T>(place: Place, doing: () => Promise<T>, walking: (walk: Walk) => Promise<T>): Promise<T> {
-    return Answer.of(this.#take(place, doing, walking), () => void this.#run.awaited.add(place.label));
+  #call(name: string, key: string | undefined, undoable?: boolean): StepCall {
+    return this.#pass.call(name, [this.#item, key].filter(Boolean).join("/"), undoable);
   }
-
-  #place(name: string, key: string | undefined, undoable?: boolean): Place {
-    return this.#run.place(name, [this.#item, key].filter(Boolean).join("/"), undoable);
-  }
-}
-
-function unlessNothingCame(error: unknown): void {
-  if (!(error instanceof EndOfRecord)) throw error;
 }

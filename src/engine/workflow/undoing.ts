@@ -1,152 +1,147 @@
+import type { Duration } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
+import { attemptEffect } from "../guard/effect.ts";
+import { resultOf, type StepOutcome } from "../guard/outcome.ts";
+import { unpackOutput } from "../guard/output.ts";
+import type { Done, Policy, StepDefinition } from "../guard/step.ts";
+import { NAMING_MS } from "../pass/course.ts";
+import { UNDO_PREFIX } from "../pass/name.ts";
+import type { Pass } from "../pass/pass.ts";
+import type { StepCall } from "../pass/step-call.ts";
 import { type Approval, knownAnswer } from "../signals/approval.ts";
 import { heldSignal } from "../signals/wait.ts";
 import type { Seen } from "../store/inbox/entry.ts";
-import { nextGeneration, takenBack, UNDONE } from "../store/inbox/outcome.ts";
 import { askerAt } from "./approve.ts";
-import { attemptCommit, attemptEffect } from "../guard/effect.ts";
-import { NAMING_MS } from "../pass/course.ts";
-import { UNDO_PREFIX } from "../pass/name.ts";
-import { unpackOutput } from "../guard/output.ts";
-import type { Place } from "../pass/step-call.ts";
+import { EndOfRecord, endOfRecord } from "./end-of-record.ts";
+import { isOutcome, isUnknown, newestOf } from "./found.ts";
 import type { Platform } from "./platform.ts";
-import { type Settled, stored } from "../guard/record.ts";
-import type { Run } from "../pass/pass.ts";
-import type { Done, StepDefinition, Writes } from "../guard/step.ts";
-import { asWrites } from "../guard/writes.ts";
+import { takeBack, type Undoable } from "./take-back.ts";
+import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
 
 /**
- * Thrown at the first step without a recorded outcome: there is nothing behind it to take back. Unwinds the workflow's code; if that
- * catches it, the walk goes on.
+ * Takes the steps of a workflow's code by finding what came of them, so that the code itself says which effects there were, with what input
+ * and in which order. Then they are taken back.
  */
-export class EndOfRecord extends Error {
-  override readonly name = "EndOfRecord";
-}
-
-/** One effect that can be taken back. */
-interface Undoable {
-  place: Place;
-  done: Done<unknown, unknown>;
-  definition: StepDefinition<Done<unknown, unknown>, unknown> | undefined;
-  writes: () => Writes;
-}
-
-/**
- * Undoes an instance: walks through the workflow's code once more, with the recorded outputs instead of effects, so that the code itself
- * says which effects there were, with what input and in which order; then takes them back in reverse order. Each is taken back by a
- * guarded step of its own, and recorded in one write with the effect's entry, which is superseded: a pass that is repeated finds what
- * is left. The effect's next generation is free to be claimed, so that a retry does it again.
- */
-export class Walk {
-  readonly #run: Run;
+export class Undoing implements Taking {
+  readonly #pass: Pass;
   readonly #platform: Platform;
   readonly #undoable: Undoable[] = [];
   readonly #underWay = new Set<Promise<unknown>>();
   #broken: { error: unknown } | undefined;
 
-  constructor(run: Run, platform: Platform) {
-    this.#run = run;
+  constructor(pass: Pass, platform: Platform) {
+    this.#pass = pass;
     this.#platform = platform;
   }
 
-  /**
-   * Walks through `code`, then takes back what it met. Answers how many effects that were. Throws what the walk, or an undo, failed with.
-   */
+  /** Passes through `code`, then takes back what it met. Answers how many effects that were. Throws what either failed with. */
   async undo(code: () => Promise<unknown>): Promise<number> {
-    const [walked] = await Promise.allSettled([code()]);
-    await this.#quiet();
+    const [passed] = await Promise.allSettled([code()]);
+    await this.#untilIdle();
     this.#assertWhole();
-    const entries = await this.#run.entries(true);
+    const entries = await this.#pass.recorded.entries(true);
     const startedAt = Date.now();
     // A branch may be at work of its own between two steps.
-    while (!this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#quiet(20);
+    while (!this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#untilIdle(20);
     this.#assertWhole();
     const missed = this.#missedOf(entries);
-    if (missed) throw this.#whyMissed(missed, walked);
-    return this.#takeBack(entries);
+    if (missed) throw this.#whyMissed(missed, passed);
+    return takeBack(this.#pass, this.#platform, this.#undoable, entries);
+  }
+
+  /** Reads again, because nobody has recorded it. A read that had answered, and fails now, would lead the code another way. */
+  read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
+    const { recorded } = this.#pass;
+    return this.#track(() =>
+      this.#pass
+        .take(step, () => this.#platform.settle<Output>(step, policy, read))
+        .catch((error) => (recorded.wasOver(step.label) ? this.#break(error) : Promise.reject(error))),
+    );
   }
 
   /** What an effect answered. One whose outcome nobody recorded is not repeated: the upstream, or a person, says whether it happened. */
-  async effect<Input, Output>(
-    place: Place,
-    definition: StepDefinition<Input, Output>,
-    input: Input,
-    record: (output: Output) => Writes,
-    undo: ((output: Output) => Writes) | undefined,
-  ): Promise<Output> {
+  effect<Input, Output>(step: StepCall, { definition, input, record, undo }: EffectRequest<Input, Output>): Promise<Output> {
     const asking = { ...definition, run: () => Promise.reject(new DidNotHappen()) };
-    const output = await this.#recorded<Output>(place, ({ position }) => {
-      // Whatever is found happened when it was begun: it is taken back in that order.
-      const at = { ...place, position };
-      return this.#platform.settle(at, definition, (attempt) =>
-        attemptEffect(this.#run, at, attempt, asking, input, record).catch(nothingIfItDidNotHappen),
-      );
+    return this.#find(step, async () => {
+      const output = await this.#recorded<Output>(step, ({ position }) => {
+        // Whatever is found happened when it was begun: it is taken back in that order.
+        const effect = { pass: this.#pass, step: { ...step, position }, definition: asking, input, writes: record };
+        return this.#platform.settle(effect.step, definition, (nth) => attemptEffect(effect, nth).catch(nothingIfItDidNotHappen));
+      });
+      if (definition.undo || undo) {
+        const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
+        this.#undoable.push({ step, done: { input, output }, definition: back, writes: () => (undo ? undo(output) : {}) });
+      }
+      return output;
     });
-    if (definition.undo || undo) {
-      const back = definition.undo as StepDefinition<Done<unknown, unknown>, unknown> | undefined;
-      this.#undoable.push({ place, done: { input, output }, definition: back, writes: () => (undo ? undo(output) : {}) });
-    }
-    return output;
   }
 
   /** What a commit answered. */
-  async commit<Output>(place: Place, undo: (() => Writes) | undefined): Promise<Output> {
-    const output = await this.#recorded<Output>(place);
-    if (undo) this.#undoable.push({ place, done: { input: undefined, output }, definition: undefined, writes: undo });
-    return output;
+  commit<Output>(step: StepCall, { undo }: CommitRequest<Output>): Promise<Output> {
+    return this.#find(step, async () => {
+      const output = await this.#recorded<Output>(step);
+      if (undo) this.#undoable.push({ step, done: { input: undefined, output }, definition: undefined, writes: undo });
+      return output;
+    });
   }
 
-  /** The event that a wait took, as JSON. */
-  async event(place: Place): Promise<string> {
-    return (await this.#local(place, () => heldSignal(this.#run, place.label))) ?? end(place);
+  /** What was slept is not slept again. */
+  sleep(step: StepCall, _duration: Duration): Promise<void> {
+    return this.#find(step, () => Promise.resolve());
+  }
+
+  /** The event that a wait took. */
+  waitFor<Payload>(step: StepCall, _request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload> {
+    return this.#find(step, async () => open((await this.#orAbort(step, () => heldSignal(this.#pass, step.label))) ?? endOfRecord(step)));
   }
 
   /** The answer that a question got. */
-  async answer(place: Place): Promise<Approval> {
-    return (await this.#local(place, () => knownAnswer(askerAt(this.#run, place)))) ?? end(place);
+  approve(step: StepCall): Promise<Approval> {
+    return this.#find(step, async () => (await this.#orAbort(step, () => knownAnswer(askerAt(this.#pass, step)))) ?? endOfRecord(step));
   }
 
-  /** A step that is made again, because nobody has recorded it. One that had answered, and fails now, would lead the code another way. */
-  again<T>(place: Place, step: () => Promise<T>): Promise<T> {
-    return this.hold(() => step().catch((error) => (this.#run.wasOver(place.label) ? this.#break(error) : Promise.reject(error))));
+  /** Finds what came of a step, also of one whose failure the code had caught. */
+  #find<T>(step: StepCall, found: () => Promise<T>): Promise<T> {
+    return this.#track(() => this.#pass.take(step, found, () => found().catch(unlessNothingCame)));
   }
 
-  /** Remembers that a step is under way: nothing is taken back while a parallel branch is still walked. */
-  hold<T>(step: () => Promise<T>): Promise<T> {
-    const held = step();
-    this.#underWay.add(held);
-    const release = () => void this.#underWay.delete(held);
-    held.then(release, release);
-    return held;
+  /** Remembers that a step is under way: nothing is taken back while a parallel branch still goes on. */
+  #track<T>(step: () => Promise<T>): Promise<T> {
+    const tracked = step();
+    this.#underWay.add(tracked);
+    const release = () => void this.#underWay.delete(tracked);
+    tracked.then(release, release);
+    return tracked;
   }
 
-  async #recorded<Output>(place: Place, ask?: (entry: Seen) => Promise<unknown>): Promise<Output> {
-    let entry = await this.#local(place, async () => newest(await this.#run.entries(), place));
-    if (ask && entry && UNKNOWN.has(entry.state)) {
+  async #recorded<Output>(step: StepCall, ask?: (entry: Seen) => Promise<unknown>): Promise<Output> {
+    const { env, instanceId, recorded } = this.#pass;
+    let entry = await this.#orAbort(step, async () => newestOf(await recorded.entries(), step));
+    if (ask && entry && isUnknown(entry)) {
       await ask(entry).catch((error) => this.#break(error));
-      entry = await this.#local(place, async () => newest(await this.#run.entries(true), place));
+      entry = await this.#orAbort(step, async () => newestOf(await recorded.entries(true), step));
     }
-    if (!entry || !isOutcome(entry)) return end(place);
+    if (!entry || !isOutcome(entry)) return endOfRecord(step);
     const outcome = entry;
-    return this.#local(
-      place,
-      async () => (await unpackOutput(this.#run.env.PAYLOADS, stored(this.#run.instanceId, await this.#run.whole(outcome)))) as Output,
+    return this.#orAbort(
+      step,
+      async () => (await unpackOutput(env.PAYLOADS, resultOf(instanceId, await recorded.whole(outcome)))) as Output,
     );
   }
 
   /** An effect that happened, or may have, that could be taken back, and that the code did not come by. */
   #missedOf(entries: readonly Seen[]): Seen | undefined {
-    const isMet = ({ step, item }: Seen) => this.#undoable.some(({ place }) => place.name === step && place.item === item);
+    const isMet = ({ step: name, item }: Seen) => this.#undoable.some(({ step }) => step.name === name && step.item === item);
     return entries.find(
-      (entry) => (entry.state === "done" || UNKNOWN.has(entry.state)) && entry.undoable === 1 && entry.position >= 0 && !isMet(entry),
+      (entry) => (entry.state === "done" || isUnknown(entry)) && entry.undoable === 1 && entry.position >= 0 && !isMet(entry),
     );
   }
 
   /** It is not left out in silence: a step of the code fails now (a read), or the code has changed, or ended too early. */
-  #whyMissed({ step }: Seen, walked: PromiseSettledResult<unknown>): unknown {
-    const thrown: unknown = walked.status === "rejected" ? walked.reason : undefined;
+  #whyMissed({ step }: Seen, passed: PromiseSettledResult<unknown>): unknown {
+    const thrown: unknown = passed.status === "rejected" ? passed.reason : undefined;
     const isCut = thrown !== undefined && !(thrown instanceof EndOfRecord);
-    if (isCut && this.#run.failures.hasRejected) return thrown;
+    if (isCut && this.#pass.failures.hasRejected) return thrown;
     const why = isCut ? `The code threw: ${messageOf(thrown)}` : "The code does not come by it any more";
     return new MillraceError(
       "nondeterministic_steps",
@@ -154,40 +149,21 @@ export class Walk {
     );
   }
 
-  async #takeBack(entries: readonly Seen[]): Promise<number> {
-    let undone = 0;
-    const met = this.#undoable.map((one) => ({ ...one, effect: newest(entries, one.place) }));
-    for (const { place, done, definition, writes, effect } of met.toSorted((a, b) => positionOf(b.effect) - positionOf(a.effect))) {
-      if (effect?.state !== "done") continue;
-      const key = { instanceId: this.#run.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
-      const back = undoPlace(place, effect.position, entries);
-      const all = (): Writes => {
-        const { statements = [], emit = [] } = asWrites(writes(), back.label);
-        return { emit, statements: [...statements, takenBack(key), nextGeneration(key)] };
-      };
-      await this.#platform.settle(back, definition ?? {}, (attempt) =>
-        definition ? attemptEffect(this.#run, back, attempt, definition, done, all) : attemptCommit(this.#run, back, attempt, all),
-      );
-      undone++;
-    }
-    return undone;
-  }
-
   /** Until no branch of the code is under way. One that goes on behind a step does so within a moment. */
-  async #quiet(ms = 1): Promise<void> {
+  async #untilIdle(ms = 1): Promise<void> {
     do {
       await Promise.allSettled(this.#underWay);
       await scheduler.wait(ms);
     } while (this.#underWay.size > 0);
   }
 
-  /** Something of the walk's own that is no platform step: where it fails, the undo fails, also when the workflow's code catches it. */
-  async #local<T>(place: Place, look: () => Promise<T>): Promise<T> {
+  /** Looks up what is no step of the platform's: where that fails, the undo fails, also when the workflow's code catches it. */
+  async #orAbort<T>(step: StepCall, look: () => Promise<T>): Promise<T> {
     try {
-      return await this.#platform.reading({ label: `${UNDO_PREFIX}${place.label}` }, look);
+      return await this.#platform.reading({ label: `${UNDO_PREFIX}${step.label}` }, look);
     } catch (error) {
-      this.#run.failures.note(place.label, 1, error, true);
-      this.#run.failures.noteRejected(place.label, error);
+      this.#pass.failures.note(step.label, 1, error, true);
+      this.#pass.failures.noteRejected(step.label, error);
       return this.#break(error);
     }
   }
@@ -202,39 +178,8 @@ export class Walk {
   }
 }
 
-/** Positions of what the engine itself records stand below those of the code's steps, one for each of them. */
-const FIRST_UNDO_POSITION = -2;
-
-/**
- * The step that takes an effect back: at its first generation, at the one that is under way (also when it happened, and only its answer
- * could not be kept), or at a new one when the effect was undone and done again.
- */
-function undoPlace({ name, item, label }: Place, position: number, entries: readonly Seen[]): Place {
-  const step = UNDO_PREFIX + name;
-  const last = entries.findLast((entry) => entry.step === step && entry.item === item);
-  const isOver = last?.state === "done" && last.error === null;
-  const since = last === undefined ? 1 : isOver ? last.generation + 1 : last.generation;
-  return { name: step, item, label: UNDO_PREFIX + label, position: FIRST_UNDO_POSITION - position, since };
-}
-
-function positionOf(entry: Seen | undefined): number {
-  return entry?.position ?? 0;
-}
-
-const UNKNOWN: ReadonlySet<Seen["state"]> = new Set(["claimed", "confirmed", "in_doubt"]);
-
-function isOutcome({ state, token }: Seen): boolean {
-  return state === "done" || (state === "superseded" && token === UNDONE);
-}
-
-/** What is known of a step: its newest generation; where that did nothing yet, the one before, if it was taken back. */
-function newest(entries: readonly Seen[], { name, item }: Place): Seen | undefined {
-  const [last, before] = entries.filter((entry) => entry.step === name && entry.item === item).toReversed();
-  return last?.state === "failed" && before && isOutcome(before) ? before : last;
-}
-
-function end({ label }: Place): never {
-  throw new EndOfRecord(`"${label}" did nothing that could be taken back.`);
+function unlessNothingCame(error: unknown): void {
+  if (!(error instanceof EndOfRecord)) throw error;
 }
 
 /** Said instead of an effect: what did not happen before does not happen while it is undone. */
@@ -244,7 +189,7 @@ class DidNotHappen extends MillraceError {
   }
 }
 
-function nothingIfItDidNotHappen(error: unknown): Settled {
+function nothingIfItDidNotHappen(error: unknown): StepOutcome {
   if (error instanceof DidNotHappen) return { output: null, outputRef: null };
   throw error;
 }

@@ -213,15 +213,15 @@ export const DOOR = mutantsOf("door", {
     killedBy: "test/engine/odd-input.test.ts",
   },
   "nobody hears of an effect that is not awaited": {
-    file: "src/engine/workflow/workflow.ts",
-    find: "for (const label of run.floating) advise",
+    file: "src/engine/workflow/entrypoint.ts",
+    find: "for (const label of pass.guarded.floating) advise",
     put: "for (const label of [] as string[]) advise",
     killedBy: "test/engine/advice.test.ts",
   },
   "nobody hears of a key that is not read": {
-    file: "src/engine/guard/effect.ts",
-    find: 'if (definition.effect === "keyed" && !asked.key && inDevelopment(run.env))',
-    put: 'if (definition.effect === "keyed" && asked.key && !asked.key)',
+    file: "src/engine/guard/call.ts",
+    find: 'if (definition.effect === "keyed" && !isRead)',
+    put: 'if (definition.effect === "keyed" && isRead && !isRead)',
     killedBy: "test/engine/advice.test.ts",
   },
   "nobody hears of a fetch between steps": {

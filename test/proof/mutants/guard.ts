@@ -1,20 +1,20 @@
 // biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
-const RUN = "src/engine/pass/pass.ts";
-const ATTEMPT = "src/engine/guard/effect.ts";
+const PASS = "src/engine/pass/pass.ts";
+const EFFECT = "src/engine/guard/effect.ts";
 const CLAIM = "src/engine/guard/claim.ts";
 
 /** Effects that happen too often or not at all, and passes that go another way than the one before. */
 export const GUARD = mutantsOf("guard", {
   "no attempt looks whether its step is done": {
-    file: RUN,
-    find: "if (platformAttempt <= 1 && !this.#replayed && !this.#entries) return undefined;",
+    file: "src/engine/pass/recorded.ts",
+    find: "if (platformAttempt <= 1 && this.#isFirst && !this.#entries) return undefined;",
     put: "if (platformAttempt > 0) return undefined;",
     killedBy: "random",
   },
   "each attempt has an upstream key of its own": {
-    file: ATTEMPT,
+    file: "src/engine/guard/call.ts",
     find: "upstreamKey(env.MILLRACE_KEY, attempt.key)",
     put: "upstreamKey(env.MILLRACE_KEY, { ...attempt.key, item: attempt.token })",
     killedBy: "random",
@@ -32,7 +32,7 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "random",
   },
   "a lookup does not ask before it repeats": {
-    file: ATTEMPT,
+    file: EFFECT,
     find: 'if (claimed.repeats && definition.effect === "lookup") {',
     put: 'if (!claimed.repeats && definition.effect === "lookup") {',
     killedBy: "random",
@@ -50,9 +50,9 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "random",
   },
   "a step whose failure was caught is tried anew by each pass": {
-    file: RUN,
-    find: "const caught = this.#history?.failureOf(place.label);",
-    put: "const caught = this.#history?.failureOf(`${place.label} `);",
+    file: PASS,
+    find: "const caught = this.recorded.history?.failureOf(label);",
+    put: "const caught = this.recorded.history?.failureOf(`${label} `);",
     killedBy: "random",
   },
   "the code hears of steps in the order in which they are done this time": {
@@ -62,21 +62,21 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "random",
   },
   "a run is complete beside an effect that is under way": {
-    file: "src/engine/workflow/platform.ts",
-    find: "while (guarded.size > 0) await Promise.allSettled(guarded);",
+    file: "src/engine/pass/guarded.ts",
+    find: "while (this.#underWay.size > 0) await Promise.allSettled(this.#underWay);",
     put: "",
     killedBy: "random",
   },
   "branches go on behind the end of the code": {
-    file: RUN,
-    find: "this.#over = true;\n    this.#course.end();",
+    file: "src/engine/pass/course.ts",
+    find: "this.#over = true;",
     put: "",
     // The model leaves open how far a part came that the code did not wait for: the programs cannot tell.
     killedBy: "test/engine/run-ends.test.ts",
   },
   "a pass that follows a crash does not come as far as the one before": {
-    file: "src/engine/workflow/workflow.ts",
-    find: ".finally(() => run.catchUp())",
+    file: "src/engine/workflow/entrypoint.ts",
+    find: ".finally(() => pass.catchUp())",
     put: "",
     // A crash within a few milliseconds of a race that is lost: one random program of some thousands over killed processes comes by it.
     killedBy: "test/engine/parallel.test.ts",

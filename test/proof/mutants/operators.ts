@@ -2,26 +2,27 @@
 import { mutantsOf } from "./mutant.ts";
 
 const UNDO = "src/engine/workflow/undoing.ts";
+const BACK = "src/engine/workflow/take-back.ts";
 const DOUBTS = "src/engine/store/inbox/doubts.ts";
 const RUN = "src/engine/store/instances/run.ts";
 
 /** What people on call ask for, and what becomes of it: undo, retry, doubts, letters. */
 export const OPERATORS = mutantsOf("operators", {
   "an undo goes forwards": {
-    file: UNDO,
+    file: BACK,
     find: "positionOf(b.effect) - positionOf(a.effect)",
     put: "positionOf(a.effect) - positionOf(b.effect)",
     killedBy: "random",
   },
   "what was taken back still counts as done": {
-    file: UNDO,
+    file: BACK,
     find: "takenBack(key), nextGeneration(key)]",
     put: "]",
     killedBy: "random",
   },
-  "an undo leaves out in silence what its walk does not meet": {
+  "an undo leaves out in silence what its code does not meet": {
     file: UNDO,
-    find: "if (missed) throw this.#whyMissed(missed, walked);",
+    find: "if (missed) throw this.#whyMissed(missed, passed);",
     put: "",
     // The code of a program comes by all that it did: it takes code that was changed since.
     killedBy: "test/engine/undo.test.ts",

@@ -1,0 +1,74 @@
+import { type Duration, durationInWords, durationMs } from "../contract/duration.ts";
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import { upstreamKey } from "../contract/ids.ts";
+import { type TraceContext, traceHeaders } from "../contract/trace.ts";
+import { advise } from "../pass/advice.ts";
+import type { EffectAttempt } from "./attempt.ts";
+import { DEFAULT_TIMEOUT, type EffectCall } from "./step.ts";
+
+/** What a step's code is given for an attempt. */
+export function callOf<Input, Output>(
+  { pass, definition, attempt, input }: EffectAttempt<Input, Output>,
+  signal: AbortSignal,
+): EffectCall<Input> {
+  const { env, envelope: trace } = pass;
+  const own = definition.effect === "keyed" ? definition.key?.(input) : undefined;
+  const key = own ?? upstreamKey(env.MILLRACE_KEY, attempt.key);
+  return { input, key, signal, trace, fetch: fetchWithin(trace, signal), env: env as unknown as Cloudflare.Env };
+}
+
+/** Does an effect, and advises its author if it is `keyed` and its code did not read the key. */
+export function noteKeyRead<Input, Output>(own: EffectAttempt<Input, Output>): (signal: AbortSignal) => Promise<Output> {
+  const { pass, step, definition } = own;
+  return async (signal) => {
+    let isRead = false;
+    const { key, ...call } = callOf(own, signal);
+    const output = await definition.run({
+      ...call,
+      get key() {
+        isRead = true;
+        return key;
+      },
+    });
+    if (definition.effect === "keyed" && !isRead) advise(pass, step.name, KEY_UNREAD);
+    return output;
+  };
+}
+
+const KEY_UNREAD =
+  "It is keyed, and its code did not read `key`: send it to the upstream as its idempotency key; where that knows the effect by an id of your own, say so in the step's `key`; or give the step the class that is true of it.";
+
+/** `fetch` as a step's code is given it. A header that the code sets itself, and a signal of its own, count too. */
+function fetchWithin(trace: TraceContext, signal: AbortSignal): typeof fetch {
+  return (input, init) => {
+    const request = new Request(input, init);
+    for (const [name, value] of Object.entries(traceHeaders(trace))) if (!request.headers.has(name)) request.headers.set(name, value);
+    const ended = AbortSignal.any(request.signal ? [request.signal, signal] : [signal]);
+    return fetch(request, { signal: ended }).catch((error) => Promise.reject(ended.aborted ? error : unreached(request.url, error)));
+  };
+}
+
+/** No answer came. The runtime does not say from whom: host and port do, and what stands behind them may be secret. */
+function unreached(url: string, cause: unknown): Error {
+  return new Error(`${new URL(url).host} gave no answer: ${messageOf(cause)}`, { cause });
+}
+
+/**
+ * Runs an effect with a signal that aborts when its step's time is up. The timer goes with the effect: one left behind would keep the pass's
+ * context alive.
+ */
+export async function inTime<T>(
+  { timeout = DEFAULT_TIMEOUT }: { timeout?: Duration },
+  effect: (signal: AbortSignal) => Promise<T>,
+): Promise<T> {
+  const controller = new AbortController();
+  const timer = setTimeout(
+    () => controller.abort(new MillraceError("step_timeout", `The effect did not end within ${durationInWords(timeout)}.`)),
+    durationMs(timeout),
+  );
+  try {
+    return await effect(controller.signal);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,25 @@
+import { type ErrorCode, MillraceError } from "../contract/errors.ts";
+import { type EntryKey, formatEntryKey } from "../contract/ids.ts";
+import type { Entry } from "../store/inbox/entry.ts";
+import type { PackedOutput } from "./output.ts";
+
+/** How an attempt ended: with an output, or with a doubt that a person must resolve, named by its entry. */
+export type StepOutcome = PackedOutput | { readonly inDoubt: string };
+
+/** The outcome of an effect of which nobody knows whether it happened. */
+export function inDoubt(key: EntryKey): StepOutcome {
+  return { inDoubt: formatEntryKey(key) };
+}
+
+/** A recorded outcome as the step's result. Throws the recorded problem, with what to do, if the output could not be kept. */
+export function resultOf(instanceId: string, entry: Entry): PackedOutput {
+  if (entry.error !== null && entry.output === null && entry.output_ref === null) {
+    const { code, message } = JSON.parse(entry.error) as { code: ErrorCode; message: string };
+    if (code === "output_too_large" || code === "output_not_serializable") {
+      const confirm = `POST /v1/effects/${formatEntryKey({ ...entry, instanceId })}/confirm`;
+      const said = `The effect itself happened and is not repeated: confirm it with an output (${confirm}), then retry.`;
+      throw new MillraceError(code, `${message} ${said}`);
+    }
+  }
+  return { output: entry.output, outputRef: entry.output_ref };
+}

@@ -1,0 +1,47 @@
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import { describeFailure } from "../pass/failure.ts";
+import type { Pass } from "../pass/pass.ts";
+import { patiently } from "../pass/patiently.ts";
+import type { StepCall } from "../pass/step-call.ts";
+import { resultOf } from "./outcome.ts";
+import type { PackedOutput } from "./output.ts";
+
+/** A guarded step that the platform has given up without hearing how its last attempt ended. */
+interface Unheard {
+  readonly step: Partial<StepCall>;
+  /** True when that attempt was of this pass, and may still be under way. */
+  readonly hangs: boolean;
+  readonly error: unknown;
+}
+
+/**
+ * What came of a guarded step of which the platform heard nothing: the output of a commit that was written all the same. What a `once` effect
+ * did nobody knows: its claim says as much.
+ */
+export async function unheardOutcome(pass: Pass, { step, hangs, error }: Unheard): Promise<PackedOutput | undefined> {
+  if (step.commits) return writtenBy(pass, step as StepCall, hangs);
+  if (step.name !== undefined && step.item !== undefined) await doubtOpen(pass, step as StepCall, hangs, error);
+  return undefined;
+}
+
+/**
+ * What a commit wrote that the platform has given up, and did not hear of. If its last attempt still hangs, nothing of it is written any
+ * more from now on.
+ */
+async function writtenBy(pass: Pass, step: StepCall, hangs: boolean): Promise<PackedOutput | undefined> {
+  const { recorded } = pass;
+  const entry = await patiently(async () => {
+    const seen = (await recorded.entries(hangs)).findLast((one) => one.step === step.name && one.item === step.item);
+    if (hangs) return pass.recorder.fence({ ...recorded.attempt(step, "commit", seen?.generation), aloneAs: null });
+    return seen && recorded.whole(seen);
+  });
+  return entry?.state === "done" ? resultOf(pass.instanceId, entry) : undefined;
+}
+
+async function doubtOpen(pass: Pass, { name, item, label }: StepCall, hangs: boolean, error: unknown): Promise<void> {
+  const { instanceId, recorder, recorded } = pass;
+  const isClaimed = async () => (await recorded.entries()).some((one) => one.step === name && one.item === item && one.state === "claimed");
+  if (!hangs && !(await patiently(isClaimed))) return;
+  const failure = describeFailure(label, 1, new MillraceError("in_doubt", messageOf(error)));
+  await patiently(() => recorder.doubtOpen({ instanceId, step: name, item }, JSON.stringify(failure)));
+}

@@ -1,0 +1,181 @@
+import { MillraceError } from "../contract/errors.ts";
+import { attemptToken } from "../contract/ids.ts";
+import type { RecorderClient } from "../recorder/client.ts";
+import type { Attempt, Entry, RecordedClass, Seen } from "../store/inbox/entry.ts";
+import { type Course, NAMING_MS } from "./course.ts";
+import { History } from "./history.ts";
+import { patiently } from "./patiently.ts";
+import type { StepCall } from "./step-call.ts";
+import type { WhichRun } from "./which-run.ts";
+
+/** What the inbox holds of an instance, as far as a pass has asked, and what the pass itself adds to that. */
+export class Recorded {
+  /** With what its attempts' tokens begin, and those of no other pass. */
+  readonly #pass = attemptToken().slice(0, 8);
+  /** True while nothing can be in the inbox that another pass has recorded. */
+  #isFirst: boolean;
+  #positions = 0;
+  #knownToRun = false;
+  #followsAnother = false;
+  #history: History | undefined;
+  #entries: Promise<Seen[]> | undefined;
+
+  constructor(
+    readonly instanceId: string,
+    readonly recorder: RecorderClient,
+    readonly which: WhichRun,
+    readonly course: Course,
+    isFirst: boolean,
+  ) {
+    this.#isFirst = isFirst;
+  }
+
+  /** False for a pass that certainly is the instance's first. */
+  get mayFollow(): boolean {
+    return !this.#isFirst;
+  }
+
+  /** True once the platform has remembered a step of an earlier pass of this run. */
+  get followsAnother(): boolean {
+    return this.#followsAnother;
+  }
+
+  /** What earlier passes wrote down about the order of things; undefined in a first pass, and before it was looked up. */
+  get history(): History | undefined {
+    return this.#history;
+  }
+
+  /** The platform remembers a step: this pass follows another of the same run. */
+  noteReplay(): void {
+    this.#followsAnother = true;
+    this.#isFirst = false;
+  }
+
+  /** Another pass records as well: what this one knew of the inbox is old. */
+  noteOther(): void {
+    this.#isFirst = false;
+    this.#entries = undefined;
+  }
+
+  /** Everything recorded for the instance but the outputs, newest generation last: looked up once in a pass, or anew. */
+  entries(anew = false): Promise<Seen[]> {
+    if (anew) this.#entries = undefined;
+    this.#entries ??= this.recorder.history(this.instanceId).then(
+      ({ entries, left }) => {
+        this.#history = new History(entries, left === null ? {} : JSON.parse(left));
+        this.course.learn(this.#history);
+        this.#positions = entries.reduce((most, { position }) => Math.max(most, position + 1), this.#positions);
+        return entries;
+      },
+      (error) => {
+        this.#entries = undefined;
+        throw error;
+      },
+    );
+    return this.#entries;
+  }
+
+  /**
+   * Looks into the inbox if an earlier pass may have written there. Asks patiently, because it is no step of the platform's that would be
+   * tried again: no run ends of a database that is away for minutes.
+   */
+  async know(): Promise<void> {
+    if (this.#history && this.#entries) return;
+    if (!this.#isFirst) await patiently(() => this.entries());
+  }
+
+  /**
+   * What the inbox already holds for a step that may have run before; undefined when it certainly has not, which costs
+   * no round trip. One look per pass serves all its steps. Errors: `nondeterministic_steps`.
+   */
+  async earlier(step: StepCall, platformAttempt: number): Promise<Entry | undefined> {
+    if (platformAttempt <= 1 && this.#isFirst && !this.#entries) return undefined;
+    const entries = await this.entries(platformAttempt > 1);
+    const { name, item, since = 1 } = step;
+    const seen = entries.findLast((entry) => entry.step === name && entry.item === item && entry.generation >= since);
+    if (!seen) await this.assertSameSteps(step);
+    return seen && this.whole(seen);
+  }
+
+  /** An entry with its output, which is read only now that its step asks for it. */
+  async whole(seen: Seen): Promise<Entry> {
+    const { step, item, generation, state, output_ref } = seen;
+    const mayHaveOne = (state === "done" || state === "confirmed" || state === "superseded") && output_ref === null;
+    const { instanceId } = this;
+    return { ...seen, output: mayHaveOne ? await this.recorder.output({ instanceId, step, item, generation }) : null };
+  }
+
+  /** True for a step of an earlier pass on which something builds that was done: what was slept once is not slept again. */
+  wasOver(label: string): boolean {
+    return this.#history?.wasOver(label) ?? false;
+  }
+
+  /** What a step is called that is tried anew though the platform remembers a failure of it: undefined where the code hears that one. */
+  async anewAs(label: string, name: string): Promise<string | undefined> {
+    const since = this.#history?.openSince(label);
+    if (since === undefined || since > (await patiently(() => this.which.number()))) return undefined;
+    const suffix = ` · run ${since}`;
+    return name.endsWith(suffix) ? undefined : name + suffix;
+  }
+
+  /**
+   * Refuses a step that nobody recorded while one that was recorded should have been named before it: then the names depend on time or
+   * chance, and the effect would happen once more under another name.
+   */
+  async assertSameSteps({ label }: StepCall): Promise<void> {
+    await this.entries();
+    const startedAt = Date.now();
+    for (let missed = this.course.missed(); missed !== undefined; missed = this.course.missed()) {
+      if (Date.now() - startedAt > NAMING_MS) throw stepsChanged(label, missed);
+      await scheduler.wait(20);
+    }
+  }
+
+  /** A new attempt at a step's effect, with a token of its own. */
+  attempt(step: StepCall, effectClass: RecordedClass, generation = step.since ?? 1): Attempt {
+    const { start, undoable = false } = step;
+    if (start) this.course.noteAttempt(step.label, start);
+    return {
+      key: { instanceId: this.instanceId, step: step.name, item: step.item, generation },
+      position: this.nextPosition(step),
+      class: effectClass,
+      token: this.#pass + attemptToken(),
+      epoch: 1,
+      startsRun: !this.#knownToRun,
+      undoable,
+      ...(start ? this.course.before(step.label, start) : { after: null, caught: null }),
+      aloneAs: this.#entries ? null : this.#pass,
+    };
+  }
+
+  /** Grows with each outcome that is recorded: effects are taken back in the reverse order. */
+  nextPosition({ position = this.#positions++ }: StepCall): number {
+    return position;
+  }
+
+  /** An entry of the step is in the inbox, and the instance was in this run then. */
+  noteEntry({ label, start }: StepCall, generation: number, run?: number): void {
+    this.#knownToRun = true;
+    if (run !== undefined) this.which.note(run);
+    if (start) this.course.noteRecorded({ label, generation }, start);
+  }
+
+  /** True when the instance's row says that it runs: the pass has written since it began, and since it waited. */
+  get isKnownToRun(): boolean {
+    return this.#knownToRun;
+  }
+
+  /** The instance waited: its next write says that it runs again. */
+  noteWaited(): void {
+    this.#knownToRun = false;
+  }
+}
+
+/** The error for a step that the code names where an earlier pass recorded another one. */
+function stepsChanged(label: string, recorded: string): MillraceError {
+  return new MillraceError(
+    "nondeterministic_steps",
+    `An earlier pass of this instance recorded "${recorded}" where the code now names "${label}" instead. Step names must be the same on every pass: use literals, and put data into the key.`,
+    { step: label },
+  );
+}

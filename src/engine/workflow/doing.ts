@@ -1,0 +1,50 @@
+import type { Duration } from "../contract/duration.ts";
+import { attemptCommit } from "../guard/commit.ts";
+import { attemptEffect } from "../guard/effect.ts";
+import type { StepOutcome } from "../guard/outcome.ts";
+import type { Policy } from "../guard/step.ts";
+import type { Pass } from "../pass/pass.ts";
+import type { StepCall } from "../pass/step-call.ts";
+import type { Approval } from "../signals/approval.ts";
+import type { ApprovalRequest } from "./approve.ts";
+import { askPerson, awaitEvent } from "./await.ts";
+import type { Platform } from "./platform.ts";
+import type { CommitRequest, EffectRequest, EventRequest, Taking } from "./taking.ts";
+
+/** Takes the steps of a workflow's code by doing them: each is one step of the platform's, or is answered from the inbox. */
+export class Doing implements Taking {
+  constructor(
+    readonly pass: Pass,
+    readonly platform: Platform,
+    /** The events that a route signals to waiting runs: a wait for any other would last for nothing. */
+    readonly signalled: ReadonlySet<string>,
+  ) {}
+
+  read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
+    return this.pass.take(step, () => this.platform.settle(step, policy, read));
+  }
+
+  effect<Input, Output>(step: StepCall, { definition, input, record }: EffectRequest<Input, Output>): Promise<Output> {
+    const effect = { pass: this.pass, step, definition, input, writes: record };
+    return this.pass.take(step, () => this.platform.settle(step, definition, (nth) => attemptEffect(effect, nth)));
+  }
+
+  commit<Output>(step: StepCall, { make, ...policy }: CommitRequest<Output>): Promise<Output> {
+    const attempt = (nth: number) => attemptCommit({ pass: this.pass, step }, nth, make, policy.timeout);
+    return this.pass.take(step, () => this.platform.settle(step, policy, attempt));
+  }
+
+  sleep(step: StepCall, duration: Duration): Promise<void> {
+    return this.pass.take(step, () => this.platform.sleep(step, duration));
+  }
+
+  waitFor<Payload>(step: StepCall, request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload> {
+    const { pass, platform, signalled } = this;
+    return pass.take(step, async () => open(await awaitEvent({ pass, platform, step }, request, signalled)));
+  }
+
+  approve(step: StepCall, request: ApprovalRequest): Promise<Approval> {
+    const { pass, platform } = this;
+    return pass.take(step, () => askPerson({ pass, platform, step }, request));
+  }
+}

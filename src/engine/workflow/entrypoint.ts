@@ -1,0 +1,113 @@
+import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
+import type { EngineEnv } from "../contract/bindings.ts";
+import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
+import { MillraceError, readable } from "../contract/errors.ts";
+import { openParams, type Params } from "../contract/params.ts";
+import { unpackPayload } from "../contract/payload.ts";
+import { asResult } from "../guard/output.ts";
+import { advise, betweenSteps } from "../pass/advice.ts";
+import { asMissing } from "../pass/failure.ts";
+import { Pass } from "../pass/pass.ts";
+import { Doing } from "./doing.ts";
+import { tellEnd } from "./end.ts";
+import { Platform } from "./platform.ts";
+import { isAborted } from "./step-attempts.ts";
+import { asPlatformError } from "./step-error.ts";
+import { Steps } from "./steps.ts";
+import type { Taking } from "./taking.ts";
+import { Undoing } from "./undoing.ts";
+import type { AnyWorkflow, WorkflowDefinition } from "./workflow.ts";
+
+/** What a workflow is told of the deployment that it is part of. */
+interface Deployment {
+  /** The events that a route signals to waiting runs. */
+  readonly signalled: ReadonlySet<string>;
+}
+
+/**
+ * The class to export from the Worker for a workflow of a catalog:
+ * `export class PublishArticle extends entrypoint(publishArticle, app) {}`. Errors: `config_invalid` where one of both is missing.
+ */
+export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, catalog: Deployment) {
+  if (definition === undefined) {
+    throw new MillraceError("config_invalid", "entrypoint() was given no workflow: what it is called with is exported nowhere.");
+  }
+  if (catalog === undefined) {
+    throw new MillraceError(
+      "config_invalid",
+      `entrypoint() of "${definition.name}" was given no catalog: what catalog() made goes with it.`,
+    );
+  }
+  return class extends WorkflowEntrypoint<EngineEnv, Params> {
+    /** The name of the workflow it runs: what holds the wiring against the configuration reads it. */
+    static readonly workflow: string = definition.name;
+
+    override run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
+      return passThrough(definition, { env: this.env, event, steps, signalled: catalog.signalled });
+    }
+  };
+}
+
+const NOT_AWAITED = "It was not awaited: the code went on, and ended, without it. Write await before it, or give it to Promise.all.";
+
+/** A class that two bindings name runs the work of both. Errors: `config_invalid` for a message that its workflow does not take. */
+function assertOwn({ name, on }: AnyWorkflow, { message_type: type }: Envelope): void {
+  if (type === on.type) return;
+  throw new MillraceError(
+    "config_invalid",
+    `The class that was started for "${type}" runs the workflow "${name}", which takes "${on.type}". In wrangler.jsonc, a binding of another workflow names its class: correct that class_name, deploy, then retry.`,
+  );
+}
+
+/** What the platform gives to a pass. */
+interface Given extends Deployment {
+  readonly env: EngineEnv;
+  readonly event: Readonly<WorkflowEvent<Params>>;
+  readonly steps: WorkflowStep;
+}
+
+/** One pass through the workflow's code, to do it or to undo it: open the message, run, tell how it ended. */
+async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { env, event, steps, signalled }: Given): Promise<unknown> {
+  const { envelope: message, createdAt, undoes } = openParams(event.payload);
+  const envelope = parseEnvelope(message);
+  const instanceId = undoes ?? event.instanceId;
+  const pass = new Pass({ env, workflow: definition.name, instanceId, envelope, createdAt, undoes: undoes !== undefined });
+  await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
+  const platform = new Platform(pass, steps);
+  try {
+    assertOwn(definition, envelope);
+    const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
+    const call = { payload, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env };
+    const code = (way: Taking) => () =>
+      betweenSteps(pass, () => definition.run({ ...call, step: new Steps(pass, platform, way) })).finally(() => pass.catchUp());
+    if (pass.undoes) return await takeAllBack(pass, platform, code);
+    return await performAll(pass, platform, code(new Doing(pass, platform, signalled)));
+  } catch (thrown) {
+    const error = asMissing(readable(thrown));
+    if (isAborted(error)) throw error;
+    await platform.whenQuiet();
+    // Made anew by the platform, a complete run does nothing, and stays complete: also where its code would go another way now.
+    if (pass.which.isComplete) return undefined;
+    const failure = pass.reasonFor(error);
+    if (failure) await tellEnd(pass, platform, "errored", failure);
+    throw asPlatformError(error);
+  }
+}
+
+/** Runs the code to its end. Answers what it returned, as the platform keeps it. */
+async function performAll(pass: Pass, platform: Platform, code: () => Promise<unknown>): Promise<unknown> {
+  const { kept, changed } = asResult(await platform.untilBrokenOff(code()).finally(() => pass.course.end()));
+  if (changed) advise(pass, "", `${changed} Return plain data, such as { at: date.toISOString() } or [...map].`);
+  for (const label of pass.guarded.floating) advise(pass, label, NOT_AWAITED);
+  await platform.whenDone();
+  await tellEnd(pass, platform, "complete");
+  return kept;
+}
+
+/** Passes through the code once more to find what it did, and takes that back. Answers how many effects that were. */
+async function takeAllBack(pass: Pass, platform: Platform, code: (way: Taking) => () => Promise<unknown>): Promise<{ undone: number }> {
+  const way = new Undoing(pass, platform);
+  const undone = await platform.untilBrokenOff(way.undo(code(way)));
+  await tellEnd(pass, platform, "terminated");
+  return { undone };
+}

@@ -1,0 +1,42 @@
+import { MillraceError } from "../contract/errors.ts";
+import { EndOfRecord } from "./end-of-record.ts";
+
+/** Items of a `map` that are under way at a time. */
+const DEFAULT_CONCURRENCY = 10;
+
+/**
+ * Runs a function for each item, so many at a time. Answers in the items' order. Errors: `config_invalid` for items that are no array, and
+ * for a concurrency that is no whole number from 1.
+ */
+export async function mapItems<Item, Output>(
+  items: readonly Item[],
+  concurrency = DEFAULT_CONCURRENCY,
+  each: (item: Item) => Promise<Output>,
+): Promise<Output[]> {
+  if (!Array.isArray(items))
+    throw new MillraceError("config_invalid", "map takes an array of items: make one of a Set or a Map first, [...items].");
+  if (!Number.isInteger(concurrency) || concurrency < 1) {
+    throw new MillraceError(
+      "config_invalid",
+      `map takes a whole number of items at a time, 1 or more; concurrency is ${String(concurrency)}.`,
+    );
+  }
+  const outputs: Output[] = new Array(items.length);
+  const pending = items.entries();
+  let ended: EndOfRecord | undefined;
+  const one = async (index: number, item: Item) => {
+    outputs[index] = await each(item);
+  };
+  const worker = async () => {
+    for (const [index, item] of pending) {
+      await one(index, item).catch((error) => {
+        // An item that an undo finds undone says nothing of the others.
+        if (!(error instanceof EndOfRecord)) throw error;
+        ended = error;
+      });
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(concurrency, items.length) }, worker));
+  if (ended) throw ended;
+  return outputs;
+}

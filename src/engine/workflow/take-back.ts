@@ -1,0 +1,65 @@
+import { attemptCommit } from "../guard/commit.ts";
+import { attemptEffect } from "../guard/effect.ts";
+import type { Done, StepDefinition, Writes } from "../guard/step.ts";
+import { asWrites } from "../guard/writes.ts";
+import { UNDO_PREFIX } from "../pass/name.ts";
+import type { Pass } from "../pass/pass.ts";
+import type { StepCall } from "../pass/step-call.ts";
+import type { Seen } from "../store/inbox/entry.ts";
+import { nextGeneration, takenBack } from "../store/inbox/outcome.ts";
+import { newestOf } from "./found.ts";
+import type { Platform } from "./platform.ts";
+
+/** An effect that can be taken back. */
+export interface Undoable {
+  readonly step: StepCall;
+  readonly done: Done<unknown, unknown>;
+  /** How it is taken back; undefined where that is a write of ours alone. */
+  readonly definition: StepDefinition<Done<unknown, unknown>, unknown> | undefined;
+  readonly writes: () => Writes;
+}
+
+/**
+ * Takes effects back in the reverse order in which they happened, as far as that was not done yet. Each is taken back by a guarded step of
+ * its own, and recorded in one write with the effect's entry, which is superseded: a pass that is repeated finds what is left. The effect's
+ * next generation is free to be claimed, so that a retry does it again. Answers how many were taken back.
+ */
+export async function takeBack(pass: Pass, platform: Platform, undoable: readonly Undoable[], entries: readonly Seen[]): Promise<number> {
+  let undone = 0;
+  const met = undoable.map((one) => ({ ...one, effect: newestOf(entries, one.step) }));
+  for (const { step, done, definition, writes, effect } of met.toSorted((a, b) => positionOf(b.effect) - positionOf(a.effect))) {
+    if (effect?.state !== "done") continue;
+    const key = { instanceId: pass.instanceId, step: effect.step, item: effect.item, generation: effect.generation };
+    const back = undoStep(step, effect.position, entries);
+    const all = (): Writes => {
+      const { statements = [], emit = [] } = asWrites(writes(), back.label);
+      return { emit, statements: [...statements, takenBack(key), nextGeneration(key)] };
+    };
+    await platform.settle(back, definition ?? {}, (nth) =>
+      definition
+        ? attemptEffect({ pass, step: back, definition, input: done, writes: all }, nth)
+        : attemptCommit({ pass, step: back }, nth, all),
+    );
+    undone++;
+  }
+  return undone;
+}
+
+/** Positions of what the engine itself records stand below those of the code's steps, one for each of them. */
+const FIRST_UNDO_POSITION = -2;
+
+/**
+ * The step that takes an effect back: at its first generation, at the one that is under way (also when it happened, and only its answer
+ * could not be kept), or at a new one when the effect was undone and done again.
+ */
+function undoStep({ name, item, label }: StepCall, position: number, entries: readonly Seen[]): StepCall {
+  const step = UNDO_PREFIX + name;
+  const last = entries.findLast((entry) => entry.step === step && entry.item === item);
+  const isOver = last?.state === "done" && last.error === null;
+  const since = last === undefined ? 1 : isOver ? last.generation + 1 : last.generation;
+  return { name: step, item, label: UNDO_PREFIX + label, position: FIRST_UNDO_POSITION - position, since };
+}
+
+function positionOf(entry: Seen | undefined): number {
+  return entry?.position ?? 0;
+}

@@ -1,0 +1,39 @@
+import type { Duration } from "../contract/duration.ts";
+import type { EventDefinition } from "../contract/message.ts";
+import type { StepOutcome } from "../guard/outcome.ts";
+import type { Commit, Policy, StepDefinition, Writes } from "../guard/step.ts";
+import type { StepCall } from "../pass/step-call.ts";
+import type { Approval } from "../signals/approval.ts";
+import type { ApprovalRequest } from "./approve.ts";
+
+/** A guarded effect, as the code asks for it. */
+export interface EffectRequest<Input, Output> {
+  readonly definition: StepDefinition<Input, Output>;
+  readonly input: Input;
+  readonly record: (output: Output) => Writes;
+  readonly undo: ((output: Output) => Writes) | undefined;
+}
+
+/** A commit, as the code asks for it. */
+export interface CommitRequest<Output> extends Policy {
+  readonly make: () => Commit<Output> | Promise<Commit<Output>>;
+  readonly undo: (() => Writes) | undefined;
+}
+
+/** An event for which the code waits. */
+export interface EventRequest {
+  readonly event: Pick<EventDefinition, "type" | "door">;
+  readonly subject: string;
+  readonly timeout?: Duration | undefined;
+}
+
+/** How a pass takes the steps of a workflow's code: `Doing` does them, `Undoing` finds what came of them. */
+export interface Taking {
+  read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output>;
+  effect<Input, Output>(step: StepCall, request: EffectRequest<Input, Output>): Promise<Output>;
+  commit<Output>(step: StepCall, request: CommitRequest<Output>): Promise<Output>;
+  sleep(step: StepCall, duration: Duration): Promise<void>;
+  /** `open` is given the event's envelope as JSON. */
+  waitFor<Payload>(step: StepCall, request: EventRequest, open: (envelope: string) => Promise<Payload>): Promise<Payload>;
+  approve(step: StepCall, request: ApprovalRequest): Promise<Approval>;
+}
