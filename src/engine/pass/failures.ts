@@ -26,7 +26,7 @@ export class Failures {
     this.#heard.set(error, label);
   }
 
-  /** The platform, or the walk of an undo, gave a step up with this error. */
+  /** The platform, or an undo on its way through the code, gave a step up with this error. */
   noteRejected(label: string, error: unknown): void {
     this.#trouble = true;
     this.#heard.set(error, label);
