@@ -2,14 +2,12 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { type Accepted, chosenName, enqueue, MillraceError } from "millrace";
 import { answers, iso, isoOrNull, jsonBody, needs, readBody, timestamp } from "millrace/http";
-import { listInstances } from "millrace/operate";
+import { listInstances, UNDER_WAY } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { ProjectionRebuild } from "../messages/batches.ts";
 import { projectionState } from "../systems/facts/lag.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
-
-const OPEN = new Set(["accepted", "queued", "running", "waiting"]);
 
 const ms = z.int().min(0);
 const ProjectionSchema = z
@@ -103,7 +101,7 @@ export function projections(catalog: Catalog) {
         lag_ms: lag,
         newest_projected_at: isoOrNull(newestProjectedAt),
         rebuild: last
-          ? { instance_id: last.id, status: last.status, under_way: OPEN.has(last.status), asked_at: iso(last.acceptedAt) }
+          ? { instance_id: last.id, status: last.status, under_way: UNDER_WAY.has(last.status), asked_at: iso(last.acceptedAt) }
           : null,
       };
       return context.json({ items: [item] }, 200);

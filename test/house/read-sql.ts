@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import * as statuses from "../../src/engine/store/instances/status.ts";
 
 /** A statement as it stands in the source, in one of the forms that it can take; its values are question marks. */
 export interface Written {
@@ -25,6 +26,8 @@ const STATEMENT = /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b/;
 /** Stands for a part that cannot be read from the source. */
 const UNREAD = "<unread>";
 const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
+/** Lists of statuses by the names of their sets: they are made of a table. */
+const STATUSES = new Map(Object.entries(statuses).flatMap(([name, set]) => ("fragment" in set ? [[name, set.fragment]] : [])));
 
 /**
  * Every SQL statement below a folder, read from its TypeScript: fragments, conditions and parts that functions hand over are put in, each
@@ -70,6 +73,8 @@ class Reader {
     const code = hole.trim();
     const name = /^[A-Za-z_$]+/.exec(code)?.[0] ?? "";
     if (name === "now") return [NOW];
+    const list = STATUSES.get(name);
+    if (list !== undefined) return [list];
     if (name === "andEquals") return ["", `AND ${/fragment\("(\w+)"/.exec(code)?.[1]} = ?`];
     const fragments = [...code.matchAll(/fragment\("([^"]*)"/g)].map(([, text]) => text ?? "");
     if (code.startsWith("fragment(") && fragments.length > 0) return fragments;

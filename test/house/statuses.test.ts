@@ -7,7 +7,7 @@ import * as accept from "../../src/engine/store/instances/accept.ts";
 import * as look from "../../src/engine/store/instances/look.ts";
 import * as remove from "../../src/engine/store/instances/remove.ts";
 import * as run from "../../src/engine/store/instances/run.ts";
-import { INSTANCE_STATUSES } from "../../src/engine/store/instances/status.ts";
+import { FAILED, GOING_ON, INSTANCE_STATUSES, IS_INDEXED_AS_STOPPED, SETTLED } from "../../src/engine/store/instances/status.ts";
 import * as wait from "../../src/engine/store/instances/wait.ts";
 
 const ROOT = resolve(import.meta.dirname, "../..");
@@ -85,10 +85,7 @@ const TRIALS: Record<string, Trial> = {
   lookAfterAnswer: { statements: [look.lookAfterAnswer(TENANT, ID)] },
   lookAfterEvents: { statements: [look.lookAfterEvents([SIGNAL])] },
   removeOver: {
-    statements: [
-      remove.removeOver([ID], { statuses: ["complete", "terminated", "skipped"], keepMs: 1 }),
-      remove.removeOver([ID], { statuses: ["errored", "dead"], keepMs: 1 }),
-    ],
+    statements: [remove.removeOver([ID], { statuses: SETTLED, keepMs: 1 }), remove.removeOver([ID], { statuses: FAILED, keepMs: 1 })],
   },
   terminateInstances: { statements: [remove.terminateInstances([ID], TENANT, "another")] },
   touchInstance: { statements: [remove.touchInstance(ID, TENANT)] },
@@ -166,11 +163,39 @@ describe("The statuses of an instance", () => {
   });
 });
 
+/** The values that a condition names. */
+function namedIn(condition: string): string[] {
+  return [...condition.matchAll(/'(\w+)'/g)].map(([, value = ""]) => value);
+}
+
+it("The index of what stopped has all that a person must move on, or has given up", () => {
+  const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = 'instances_stopped'").get() as { sql: string };
+  expect(sql.endsWith(`WHERE ${IS_INDEXED_AS_STOPPED.fragment}`), "A partial index serves the condition it was made with.").toBe(true);
+  const stopped = INSTANCE_STATUSES.filter((status) => status !== "complete" && !GOING_ON.has(status));
+  expect([...stopped, ...(NEVER_WRITTEN["instances.status"] ?? [])].toSorted()).toEqual(namedIn(IS_INDEXED_AS_STOPPED.fragment).toSorted());
+});
+
+it("No source lists statuses: it asks for a set that is made of their table", () => {
+  const src = join(ROOT, "src");
+  const status = `['"](?:${INSTANCE_STATUSES.join("|")})['"]`;
+  const list = new RegExp(`\\b(?:status|Set\\()[^\\n]*${status}, ${status}`);
+  const spelled = readdirSync(src, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".ts") && file !== "engine/store/instances/status.ts")
+    .flatMap((file) =>
+      readFileSync(join(src, file), "utf8")
+        .split("\n")
+        .map((line) => ({ file, line })),
+    )
+    .filter(({ line }) => list.test(line))
+    .map(({ file, line }) => `${file} lists statuses: ${line.trim()}`);
+  expect(spelled).toEqual([]);
+});
+
 /** The values that a column's CHECK allows. */
 function allowed(table: string, column: string): string[] {
   const { sql } = db.prepare("SELECT sql FROM sqlite_master WHERE name = ?").get(table) as { sql: string };
   const [, list = ""] = new RegExp(`\\b${column}\\s+IN\\s*\\(([^)]*)\\)`).exec(sql) ?? [];
-  return [...list.matchAll(/'(\w+)'/g)].map(([, value = ""]) => value);
+  return namedIn(list);
 }
 
 /** The members of a union that a file of the store declares. */

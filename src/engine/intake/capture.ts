@@ -9,7 +9,7 @@ import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
 import { markDead } from "../store/instances/accept.ts";
 import type { Identity } from "../store/instances/keys.ts";
 import { watchAgain } from "../store/instances/look.ts";
-import type { InstanceStatus } from "../store/instances/status.ts";
+import { type InstanceStatus, UNSEEN } from "../store/instances/status.ts";
 import { confirm } from "../store/outbox.ts";
 import { batch as atomic, query } from "../store/retry.ts";
 import type { Intake } from "./consumer.ts";
@@ -159,7 +159,7 @@ async function rowsOf(
  * `dead` must not be said of a run that lives.
  */
 async function neverStarted({ env, consumer: { queue } }: Intake, { id, workflow, status, queue: its }: Owner): Promise<boolean> {
-  if ((status !== "accepted" && status !== "queued") || its !== queue.name) return false;
+  if (!UNSEEN.has(status) || its !== queue.name) return false;
   if (!isBound(env, workflow)) return true;
   const answer = await askPlatform(env, workflow, id);
   if (answer.status === "unreachable") throw new MillraceError("unavailable", answer.error ?? "The platform did not answer.");

@@ -12,7 +12,7 @@ import { tellAgain } from "../signals/assign.ts";
 import { markStarted } from "../store/instances/accept.ts";
 import { noteLooked } from "../store/instances/look.ts";
 import { type End, finishInstance, markRunning, revive } from "../store/instances/run.ts";
-import { UNDER_WAY } from "../store/instances/status.ts";
+import { FAILED, UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import { batch, query } from "../store/retry.ts";
 import { oldestWaiting } from "./backlog.ts";
 import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
@@ -130,13 +130,13 @@ async function ask(env: EngineEnv, row: Open): Promise<Finding> {
       await nudge(env, instance);
       if (isOver(row)) return "lives";
       if (status === "waiting") return "asleep";
-      return (row.status === "accepted" || row.status === "queued") && status !== "queued" ? "running" : "seen";
+      return UNSEEN.has(row.status) && status !== "queued" ? "running" : "seen";
   }
 }
 
 /** Its row says that it ended, as far as anybody knew: a last look shows whether the platform says so too. */
 function isOver({ status }: Open): boolean {
-  return status === "errored" || status === "dead";
+  return FAILED.has(status);
 }
 
 function failure({ status }: Open, message: string): Finding {

@@ -4,7 +4,7 @@ import { removeQuestions } from "../store/approvals.ts";
 import { removeLettersOfDead } from "../store/dead-letters.ts";
 import { removeEntries } from "../store/inbox/remove.ts";
 import { isOver, type Old, ofGone, removeOver } from "../store/instances/remove.ts";
-import type { InstanceStatus } from "../store/instances/status.ts";
+import type { StatusSet } from "../store/instances/status.ts";
 import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
 import { bury } from "../store/tombstones.ts";
@@ -26,9 +26,7 @@ interface Walked {
  * those that were given up. Rows are numbered as they are accepted, so it walks from the oldest to the first young one and needs no index:
  * it reads what it removes and what has stayed open since before.
  */
-export function pruneInstances(
-  statuses: readonly InstanceStatus[],
-): (env: EngineEnv, keepMs: number, from: string | null) => Promise<Slice> {
+export function pruneInstances(statuses: StatusSet): (env: EngineEnv, keepMs: number, from: string | null) => Promise<Slice> {
   return async (env, keepMs, from) => {
     const old = { statuses, keepMs };
     const walked = await query<Walked>(

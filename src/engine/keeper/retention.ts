@@ -1,4 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { FAILED, SETTLED } from "../store/instances/status.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { forgetOpenLetters } from "./forget-letters.ts";
 import { pruneStated, pruneTombstones } from "./prune-hashes.ts";
@@ -19,8 +20,8 @@ export const OPEN_LETTER_DAYS = 90;
  */
 export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   // Queue retention (14 days at most) and as long again to re-drive; and the platform can restart an ended instance for 30 days.
-  rule({ name: "instances ended", keepDays: 30, prune: pruneInstances(["complete", "terminated", "skipped"]) }),
-  rule({ name: "instances failed", keepDays: 90, prune: pruneInstances(["errored", "dead"]) }),
+  rule({ name: "instances ended", keepDays: 30, prune: pruneInstances(SETTLED) }),
+  rule({ name: "instances failed", keepDays: 90, prune: pruneInstances(FAILED) }),
   rule({ name: "outbox", keepDays: 14, prune: giveUpOutbox }),
   rule({ name: "dead letters settled", keepDays: 30, prune: pruneSettledLetters }),
   rule({ name: "dead letters open", keepDays: OPEN_LETTER_DAYS, prune: (env, keepMs) => forgetOpenLetters(env, catalog, keepMs) }),

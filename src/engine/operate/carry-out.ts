@@ -9,7 +9,7 @@ import { askPlatform, type PlatformAnswer } from "../intake/platform.ts";
 import { startInstances } from "../intake/start.ts";
 import { type Approval, answerEventType } from "../signals/approval.ts";
 import { noteRestarted } from "../store/actions.ts";
-import type { InstanceStatus } from "../store/instances/status.ts";
+import { ENDED, type InstanceStatus } from "../store/instances/status.ts";
 import { batch } from "../store/retry.ts";
 import { tellHeld } from "./tell-held.ts";
 
@@ -111,8 +111,6 @@ async function tell(env: EngineEnv, action: OpenAction, type: string, payload: u
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));
   return "kept";
 }
-
-const ENDED: ReadonlySet<string> = new Set(["complete", "errored", "terminated"]);
 
 /**
  * The instance, or its undo, on the platform. One it has forgotten is created anew, which is all it needs: its inbox answers for what is

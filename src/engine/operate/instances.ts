@@ -12,7 +12,7 @@ import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import type { EntryState, RecordedClass } from "../store/inbox/entry.ts";
 import { UNDONE } from "../store/inbox/outcome.ts";
-import type { InstanceStatus } from "../store/instances/status.ts";
+import { GOING_ON, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { keysetPage, type Page, type PageRequest, type Position } from "./paging.ts";
 import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";
@@ -109,9 +109,8 @@ async function endOfLook({ DB }: EngineEnv, by: Operator, { since = 0 }: Instanc
 function whereTheyAre({ correlation, status }: InstanceFilter): Statement {
   if (correlation !== undefined) return sql`INDEXED BY instances_by_correlation WHERE correlation_id = ${correlation}`;
   if (status === undefined || status === "complete") return sql`INDEXED BY instances_by_time WHERE true`;
-  if (["accepted", "queued", "running", "waiting"].includes(status)) return sql`INDEXED BY instances_to_check WHERE check_at IS NOT NULL`;
-  return sql`
-    INDEXED BY instances_stopped WHERE status IN ('errored', 'terminated', 'dead', 'skipped', 'in_doubt', 'paused') AND status = ${status}`;
+  if (GOING_ON.has(status)) return sql`INDEXED BY instances_to_check WHERE check_at IS NOT NULL`;
+  return sql`INDEXED BY instances_stopped WHERE ${IS_INDEXED_AS_STOPPED} AND status = ${status}`;
 }
 
 /** One instance. Errors: `instance_not_found`, also for another tenant's. */

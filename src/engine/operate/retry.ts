@@ -9,6 +9,7 @@ import { applied, audit, type Operator } from "../store/actions.ts";
 import { forgetFailure, wentOnFrom } from "../store/inbox/caught.ts";
 import { leaveDoubts } from "../store/inbox/doubts.ts";
 import { beginRetry } from "../store/instances/run.ts";
+import { RETRYABLE } from "../store/instances/status.ts";
 import { markInDoubt } from "../store/instances/wait.ts";
 import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
@@ -173,7 +174,7 @@ async function whyRefused(
   if (depends !== undefined) {
     return `"${named}" failed, and the code went on without it: "${depends}" depends on that. Tried anew, it would happen as well as what was done instead. Retry without naming a step; or undo the instance and then retry it; or, if both may stand, say "anyway": true.`;
   }
-  if (status === "errored" || status === "terminated") return null;
+  if (RETRYABLE.has(status)) return null;
   if (status === "in_doubt") {
     return "Nobody knows whether an effect of the instance happened: resolve the doubt (GET /v1/effects?state=in_doubt lists it), and the instance goes on by itself.";
   }

@@ -6,6 +6,7 @@ import { labelOf } from "../pass/history.ts";
 import { applied, audit, type Operator } from "../store/actions.ts";
 import { canBeTakenBack } from "../store/inbox/read.ts";
 import { beginUndo } from "../store/instances/run.ts";
+import { ENDED } from "../store/instances/status.ts";
 import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
@@ -83,8 +84,7 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
 async function whyRefused(env: EngineEnv, { id, status, undo }: Instance): Promise<string | null> {
   if (undo !== null && status === "terminated") return "The instance is undone already: there is nothing left to undo.";
   if (undo !== null && status === "errored") return "An undo of the instance has failed: retry it, and it goes on from there.";
-  if (status !== "complete" && status !== "errored" && status !== "terminated")
-    return `The instance is ${status}: only one that has ended can be undone.`;
+  if (!ENDED.has(status)) return `The instance is ${status}: only one that has ended can be undone.`;
   const [doubt] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE instance_id = ${id} AND state = 'in_doubt' LIMIT 1`);
   if (doubt) return "An effect of the instance is in doubt: resolve it first. List those with GET /v1/effects?state=in_doubt.";
   const [effect] = await query(env.DB, sql`SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)} LIMIT 1`);

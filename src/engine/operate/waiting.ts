@@ -1,4 +1,5 @@
 import { fragment } from "../contract/sql.ts";
+import { BEGUN } from "../store/instances/status.ts";
 
 /** An event that an instance waits for, or a question that it has asked. */
 export interface AwaitedByInstance {
@@ -21,7 +22,7 @@ const MOST = 20;
  * The column `waiting_for` of a row of `instances`: JSON, by the primary keys of two tables; NULL for one that is over, or is being undone.
  */
 export const WAITING_FOR = fragment(`
-  CASE WHEN undo IS NULL AND status IN ('waiting', 'running', 'in_doubt') THEN (
+  CASE WHEN undo IS NULL AND status IN ${BEGUN.fragment} THEN (
     SELECT json_group_array(json_object('step', step, 'eventType', type, 'subject', subject, 'approvalId', approval_id, 'until', due_at))
     FROM (
       SELECT name AS step, type, subject, NULL AS approval_id, due_at FROM waits

@@ -1,4 +1,5 @@
 import { fragment, now, type Statement, sql } from "../contract/sql.ts";
+import { SETTLED } from "./instances/status.ts";
 
 /** The states of a question. A pending one is answered by a person, or by its time, once. */
 export type ApprovalState = "pending" | "approved" | "rejected";
@@ -46,7 +47,7 @@ export function settleOverdue({ tenantId, instanceId, label }: Asked, skewMs: nu
 
 /** The run that asked could still go on with an answer: it is neither over nor taken back. */
 export const SOMEBODY_WAITS = fragment(`EXISTS (SELECT 1 FROM instances i
-    WHERE i.id = approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ('complete', 'terminated', 'skipped'))`);
+    WHERE i.id = approvals.instance_id AND i.undo IS NULL AND i.status NOT IN ${SETTLED.fragment})`);
 
 /** Which question a person answers, and how. */
 interface Answer {

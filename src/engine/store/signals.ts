@@ -1,6 +1,7 @@
 import type { Envelope } from "../contract/envelope.ts";
 import { signalId } from "../contract/ids.ts";
 import { among, fragment, now, rowChunks, type Statement, sql } from "../contract/sql.ts";
+import { RUNS_NO_MORE } from "./instances/status.ts";
 
 /**
  * Keeps events for the instances that wait for them, now or later: one statement, or a few when the events are large. Answers the ids of
@@ -41,7 +42,7 @@ const LONGEST_KEPT_DAYS = 400;
 export function isFree(keepMs: number): Statement {
   return sql`received_at <= ${now} - ${keepMs} AND NOT EXISTS (
     SELECT 1 FROM instances i WHERE i.tenant_id = signals.tenant_id AND i.accepted_at <= signals.received_at AND (
-      (i.status NOT IN ('complete', 'skipped') AND signals.received_at > ${now} - ${LONGEST_KEPT_DAYS * 86_400_000})
+      (i.status NOT IN ${RUNS_NO_MORE} AND signals.received_at > ${now} - ${LONGEST_KEPT_DAYS * 86_400_000})
       OR EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = i.id AND waits.signal_id = signals.id)))`;
 }
 

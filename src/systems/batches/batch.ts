@@ -1,5 +1,5 @@
 import { fragment, now, query, type Statement, sql } from "millrace";
-import { hasInstance, instanceOf, keysetPage, type Page, type PageRequest } from "millrace/operate";
+import { hasInstance, instanceOf, keysetPage, type Page, type PageRequest, REFUSED } from "millrace/operate";
 import type { Format, Layout } from "./layout.ts";
 
 export const OPERATIONS = ["import", "export", "reconcile"] as const;
@@ -132,7 +132,7 @@ export function advance({ tenantId, batchId }: Pick<Batch, "tenantId" | "batchId
 
 /** Asks a batch to stop: at its next chunk, or at once where no chunk will come, because its command never started. */
 export function markCancelled(tenantId: string, batchId: string, reason: string): Statement {
-  const neverStarts = hasInstance("batches", { statuses: ["dead", "skipped"] });
+  const neverStarts = hasInstance("batches", { statuses: REFUSED });
   return sql`
     UPDATE batches SET state = iif(${neverStarts}, 'cancelled', 'cancelling'), ended_at = iif(${neverStarts}, ${now}, NULL),
       cancel_reason = ${reason}, progress = progress + 1, updated_at = ${now}

@@ -1,5 +1,5 @@
 import { query, sql } from "millrace";
-import { followersOf, statusesOf } from "millrace/operate";
+import { followersOf, STOPPED, statusesOf } from "millrace/operate";
 import { FRESH_MS } from "./decide.ts";
 import type { ArticleState, KnownArticle } from "./state.ts";
 
@@ -35,8 +35,6 @@ export interface Truth extends Progress {
   gone: { articles: string[]; research: string[] };
 }
 
-/** Ends of an instance from which nothing follows, unless somebody retries it. */
-const ENDED_BADLY = new Set(["errored", "terminated", "dead", "skipped"]);
 /** So long a message may be between an instance that is complete and the one that follows from it. */
 const BETWEEN_MS = 3_600_000;
 
@@ -79,7 +77,7 @@ export async function progressOf(db: D1Database, tenantId: string, open: readonl
 }
 
 function howItEnded(instance_id: string, status: string | undefined, ageMs: number): Progress["ended"] {
-  if (status !== undefined && ENDED_BADLY.has(status)) return [{ instance_id, how: `its instance is ${status}` }];
+  if (STOPPED.has(status)) return [{ instance_id, how: `its instance is ${status}` }];
   if (ageMs < BETWEEN_MS) return [];
   if (status === undefined) return [{ instance_id, how: "it has no instance" }];
   return status === "complete" ? [{ instance_id, how: "its instance is complete and nothing followed from it" }] : [];

@@ -1,5 +1,5 @@
 import { query, sql } from "millrace";
-import { type Rewriter, type Rewritten, rewriteRows, unsentSaying } from "millrace/operate";
+import { OVER, type Rewriter, type Rewritten, rewriteRows, unsentSaying } from "millrace/operate";
 import type { CallOptions } from "../../providers/index.ts";
 import { brandAgentOf } from "../brand/brand-agents.ts";
 import { type Person, Traces } from "../contacts/traces.ts";
@@ -52,7 +52,6 @@ interface Place {
 
 /** Instances that a pass names as under way. */
 const NAMED = 10;
-const OVER: ReadonlySet<unknown> = new Set(["complete", "terminated", "skipped", "errored", "dead"]);
 
 /** Objects asked in one slice. */
 const OBJECTS = 25;

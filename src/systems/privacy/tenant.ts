@@ -14,6 +14,7 @@ import {
   revokeToken,
   stopInstances,
   touchInstance,
+  UNDER_WAY,
 } from "millrace/operate";
 import { brandAgentOf } from "../brand/brand-agents.ts";
 import { budgetOf } from "../facts/derived/budgets.ts";
@@ -38,8 +39,6 @@ interface Place {
   remove: (call: DeleteCall) => Promise<number>;
 }
 
-/** Statuses of a command that goes on, or will. */
-const UNDER_WAY = ["accepted", "queued", "running", "waiting", "in_doubt"] as const;
 /** Objects asked in one slice, and files that one call removes. */
 const OBJECTS = 25;
 const FILES = 1000;
@@ -98,7 +97,7 @@ async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<str
   const by = { tenantId, actor: "" };
   const place = ({ acceptedAt, id }: Pick<Instance, "acceptedAt" | "id">) => `${String(acceptedAt).padStart(16, "0")} ${id}`;
   const own = await getInstance(env, by, instanceId);
-  const pages = await Promise.all(UNDER_WAY.map((status) => listInstances(env, by, { status, workflow: own.workflow })));
+  const pages = await Promise.all(UNDER_WAY.statuses.map((status) => listInstances(env, by, { status, workflow: own.workflow })));
   return pages.flatMap(({ items }) => items).find((one) => place(one) < place(own))?.id;
 }
 

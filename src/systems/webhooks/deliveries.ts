@@ -1,5 +1,5 @@
 import { among, fragment, messageOf, now, query, type RowStatement, type Sent, type Statement, sql } from "millrace";
-import { hasInstance, instanceOf, isPruned } from "millrace/operate";
+import { hasInstance, instanceOf, isPruned, SETTLED } from "millrace/operate";
 import type { WebhookDelivery } from "../../messages/webhooks.ts";
 
 export type DeliveryState = "pending" | "sent" | "failed" | "gone" | "skipped";
@@ -89,12 +89,14 @@ export function logAttempt(tenantId: string, id: string, attempt: Attempt): Stat
  * A delivery's state for people. One that is pending, though its newest instance has ended, is made by nobody any more and is skipped: an
  * operator has terminated it, or skipped the dead letter of its command. If that instance is retried, it is pending again.
  */
-const HAS_ENDED = hasInstance("d", { id: "coalesce(d.instance_id, d.id)", statuses: ["complete", "terminated", "skipped"] });
+const HAS_ENDED = hasInstance("d", { id: "coalesce(d.instance_id, d.id)", statuses: SETTLED });
 const STATE = fragment(`iif(d.state = 'pending' AND ${HAS_ENDED.fragment}, 'skipped', d.state)`);
 
 /** The states from which a delivery can be made again. One that failed is retried as its instance, and a pending one is under way. */
 export const REPEATABLE = ["skipped", "gone", "sent"] as const satisfies DeliveryState[];
 type Repeatable = (typeof REPEATABLE)[number];
+
+const IS_REPEATABLE = fragment(`${STATE.fragment} IN (${REPEATABLE.map((state) => `'${state}'`).join(", ")})`);
 
 /** Which deliveries of an endpoint are made again. Times in milliseconds: when the fact met the endpoint. */
 export type Repeated = { id: string } | { state: Repeatable; since?: number | undefined; until?: number | undefined };
@@ -111,7 +113,7 @@ export interface Asking {
 export function selectRepeated({ tenantId, endpointId, request }: Asking, which: Repeated, limit: number): Statement {
   const chosen =
     "id" in which
-      ? sql`id = ${which.id} AND (${STATE} IN ('skipped', 'gone', 'sent') OR ${hasHad(request)})`
+      ? sql`id = ${which.id} AND (${IS_REPEATABLE} OR ${hasHad(request)})`
       : sql`${STATE} = ${which.state} AND matched_at >= ${which.since ?? 0} AND matched_at < ${which.until ?? Number.MAX_SAFE_INTEGER}
           AND NOT ${hasHad(request)}`;
   return sql`
@@ -125,7 +127,7 @@ export function selectRepeated({ tenantId, endpointId, request }: Asking, which:
  */
 export function repeatDeliveries({ tenantId, request }: Asking, instances: Readonly<Record<string, string>>): Statement {
   return sql`
-    UPDATE webhook_deliveries AS d SET state = iif(${STATE} IN ('skipped', 'gone', 'sent'), 'pending', NULL),
+    UPDATE webhook_deliveries AS d SET state = iif(${IS_REPEATABLE}, 'pending', NULL),
       redelivery = coalesce(redelivery || ' ', '') || ${request}, instance_id = again.value
     FROM json_each(${JSON.stringify(instances)}) again
     WHERE d.id = again.key AND d.tenant_id = ${tenantId} AND NOT ${hasHad(request)}`;

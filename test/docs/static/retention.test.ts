@@ -1,6 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { expect, it } from "vitest";
+import { FAILED, SETTLED, UNDER_WAY } from "../../../src/engine/store/instances/status.ts";
 import { rowsOf } from "../markdown.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");
@@ -30,4 +31,13 @@ it("docs/retention.md names every rule of the code with its age, and no other", 
   const byName = (a: { name: string }, b: { name: string }) => a.name.localeCompare(b.name);
   expect(told.sort(byName)).toEqual(rules().sort(byName));
   expect(told.length).toBeGreaterThanOrEqual(10);
+});
+
+it("docs/retention.md says of each status of an instance how long it stays", () => {
+  const text = readFileSync(join(ROOT, "docs/retention.md"), "utf8");
+  const statusesIn = (said = "") => [...said.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name);
+  const leaving = new Map(rowsOf(text, "rule").map(([name, , what]) => [name, statusesIn(what)]));
+  expect(leaving.get("`instances ended`")).toEqual(SETTLED.statuses);
+  expect(leaving.get("`instances failed`")).toEqual(FAILED.statuses);
+  expect(statusesIn(/\*\*An instance under way\*\*: ([^.]*),/.exec(text)?.[1])).toEqual(UNDER_WAY.statuses);
 });

@@ -54,7 +54,7 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "a retry begins a run beside one that lives": {
     file: RUN,
-    find: "AND status IN ('errored', 'terminated') AND run < ${run}",
+    find: "AND status IN ${RETRYABLE} AND run < ${run}",
     put: "AND run < ${run}",
     killedBy: "random",
   },

@@ -1,3 +1,4 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: what is looked for is source, with the placeholders of its SQL.
 import { mutantsOf } from "./mutant.ts";
 
 const OUTCOME = "src/engine/store/inbox/outcome.ts";
@@ -68,7 +69,7 @@ export const RECORDER = mutantsOf("recorder", {
   },
   "an end is written over an ended instance": {
     file: RUN,
-    find: "\n    AND (instances.status IN ('accepted', 'queued', 'running', 'waiting', 'in_doubt', 'dead', 'skipped')\n      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))",
+    find: "\n    AND (instances.status NOT IN ${ENDED.fragment}\n      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))",
     put: "",
     killedBy: "test/engine/runs.test.ts",
   },

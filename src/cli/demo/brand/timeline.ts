@@ -3,7 +3,19 @@ import { column, paint } from "../../terminal.ts";
 import { MESSAGES, WORKFLOWS } from "./job.ts";
 
 const WIDTH = { time: 9, type: widest(Object.keys(MESSAGES)), about: 16, workflow: widest(WORKFLOWS) };
-const STILL = new Set<string>(["accepted", "queued", "running", "waiting"]);
+/** Whether an instance of this status goes on without a person. */
+const GOES_ON: Record<Instance["status"], boolean> = {
+  accepted: true,
+  queued: true,
+  running: true,
+  waiting: true,
+  in_doubt: false,
+  complete: false,
+  errored: false,
+  terminated: false,
+  dead: false,
+  skipped: false,
+};
 
 /** Something that happened, as one line. */
 interface Moment {
@@ -12,7 +24,7 @@ interface Moment {
 }
 
 export function isOpen({ status }: Instance): boolean {
-  return STILL.has(status);
+  return GOES_ON[status];
 }
 
 /** What an instance is about, in people's words: its keyword. Articles go by the id of the instance that wrote them. */

@@ -1,6 +1,7 @@
 import type { EntryKey } from "../../contract/ids.ts";
 import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { wasApplied } from "../actions.ts";
+import { RETRYABLE, RUNS_NO_MORE } from "../instances/status.ts";
 import { isEntry } from "./entry.ts";
 
 /**
@@ -41,18 +42,18 @@ export function settleDoubt(
     UPDATE inbox SET state = iif(${WRITTEN_AS_GIVEN}, 'done', ${state}), output = ${output}, output_ref = ${outputRef}, error = NULL,
       epoch = epoch + 1, token = 'operator', lease_until = NULL, updated_at = ${now}
     WHERE ${isEntry(key)}
-      AND ((state = 'in_doubt' AND (${verb} <> 'retry_anyway' OR NOT ${OVER}))
-        OR (${verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${ENDED}))))`;
+      AND ((state = 'in_doubt' AND (${verb} <> 'retry_anyway' OR NOT ${RUNS_NEVER_AGAIN}))
+        OR (${verb} = 'confirm' AND (${OUTPUT_LOST} OR (${GIVEN} AND ${WAITS_FOR_RETRY}))))`;
 }
 
 const OUTPUT_LOST = fragment("(state = 'done' AND output IS NULL AND output_ref IS NULL AND error IS NOT NULL)");
 const WRITTEN_AS_GIVEN = fragment("(state = 'done' AND token = 'operator')");
 const GIVEN = fragment(`(state = 'confirmed' OR ${WRITTEN_AS_GIVEN.fragment})`);
 /** While its instance runs, the first answer holds: a second click changes nothing. */
-const ENDED = fragment(
-  "EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ('errored', 'terminated'))",
+const WAITS_FOR_RETRY = fragment(
+  `EXISTS (SELECT 1 FROM instances WHERE instances.id = inbox.instance_id AND instances.status IN ${RETRYABLE.fragment})`,
 );
 
 /** Nobody would run an effect of it again: no operator's retry can begin another run, or it is being undone. */
-const OVER = fragment(`EXISTS (SELECT 1 FROM instances i
-    WHERE i.id = inbox.instance_id AND (i.status IN ('complete', 'skipped') OR (i.undo IS NOT NULL AND inbox.position >= 0)))`);
+const RUNS_NEVER_AGAIN = fragment(`EXISTS (SELECT 1 FROM instances i
+    WHERE i.id = inbox.instance_id AND (i.status IN ${RUNS_NO_MORE.fragment} OR (i.undo IS NOT NULL AND inbox.position >= 0)))`);

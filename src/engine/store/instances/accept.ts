@@ -4,7 +4,7 @@ import { among, fragment, now, type Statement, sql } from "../../contract/sql.ts
 import { wasApplied } from "../actions.ts";
 import { isPruned } from "../tombstones.ts";
 import type { Identity } from "./keys.ts";
-import type { InstanceStatus } from "./status.ts";
+import { type InstanceStatus, UNSEEN } from "./status.ts";
 
 /** An instance as it is written first. */
 export interface NewInstance extends Identity {
@@ -60,7 +60,7 @@ export function takeIn(rows: string): Statement {
     FROM json_each(${rows}) WHERE NOT ${isPruned(ID)}
     ON CONFLICT (id) DO UPDATE SET
       deliveries = instances.deliveries + 1, updated_at = excluded.updated_at,
-      status = iif(instances.status IN ('accepted', 'dead'), 'queued', instances.status)
+      status = iif(instances.status = 'accepted' OR instances.status = 'dead', 'queued', instances.status)
     WHERE instances.fingerprint = excluded.fingerprint
     RETURNING id, fingerprint, status, deliveries, check_at IS NULL AS unwatched`;
 }
@@ -81,7 +81,7 @@ export function markDead(rows: readonly (Identity & { letter: string })[]): Stat
   return sql`
     UPDATE instances SET status = 'dead', updated_at = ${now}, seen = 1, check_at = ${now} + ${KEEPER_PATIENCE_MS}
     FROM json_each(${JSON.stringify(rows)}) d
-    WHERE instances.id = d.value->>'id' AND instances.fingerprint = d.value->>'fingerprint' AND instances.status IN ('accepted', 'queued')
+    WHERE instances.id = d.value->>'id' AND instances.fingerprint = d.value->>'fingerprint' AND instances.status IN ${UNSEEN}
       AND EXISTS (SELECT 1 FROM dead_letters WHERE dead_letters.id = d.value->>'letter' AND dead_letters.state = 'open')`;
 }
 

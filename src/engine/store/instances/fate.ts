@@ -1,18 +1,18 @@
 import { among, type Fragment, fragment, sql } from "../../contract/sql.ts";
 import { query } from "../retry.ts";
-import { type InstanceStatus, IS_UNDER_WAY } from "./status.ts";
+import { type InstanceStatus, OVER, STOPPED, type StatusSet } from "./status.ts";
 
 /** Which instance a row names, and what is asked of it. */
 interface Named {
   /** An expression of its id; default the row's column `instance_id`. */
   readonly id?: string;
   /** Statuses of which it has one; default any. */
-  readonly statuses?: readonly InstanceStatus[];
+  readonly statuses?: StatusSet;
 }
 
 /** The condition that the instance which a row names is kept, and of one tenant with it. `row` is a table, or its alias. */
 export function hasInstance(row: string, { id = `${row}.instance_id`, statuses }: Named = {}): Fragment {
-  const its = statuses === undefined ? "" : ` AND i.status IN (${statuses.map((status) => `'${status}'`).join(", ")})`;
+  const its = statuses === undefined ? "" : ` AND i.status IN ${statuses.fragment}`;
   return fragment(`EXISTS (SELECT 1 FROM instances i WHERE i.id = ${id} AND i.tenant_id = ${row}.tenant_id${its})`);
 }
 
@@ -41,7 +41,7 @@ export function instanceOf(row: string, id = `${row}.instance_id`): NamedInstanc
   };
 }
 
-const IS_STOPPED = fragment(`i.status IN ('errored', 'dead', 'terminated', 'skipped')`);
+const IS_STOPPED = fragment(`i.status IN ${STOPPED.fragment}`);
 
 const ERROR = fragment(`coalesce(i.error, json_object('code', i.status, 'message', 'Its instance is ' || i.status || '.'))`);
 
@@ -76,7 +76,7 @@ export async function fateOf(db: D1Database, tenantId: string, id: string): Prom
 
 /** Whether a tenant's instance is at work, or will be. */
 export async function isUnderWay(db: D1Database, tenantId: string, id: string): Promise<boolean> {
-  return (await query(db, sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${tenantId} AND ${IS_UNDER_WAY}`)).length > 0;
+  return (await query(db, sql`SELECT 1 FROM instances WHERE id = ${id} AND tenant_id = ${tenantId} AND status NOT IN ${OVER}`)).length > 0;
 }
 
 /** The statuses of a tenant's instances, by their ids, as far as they are kept. */

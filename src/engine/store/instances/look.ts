@@ -1,5 +1,6 @@
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { among, now, type Statement, sql } from "../../contract/sql.ts";
+import { BEGUN, GOING_ON, WORKING } from "./status.ts";
 
 /** When an instance is looked at next, and what this look has found out about it. */
 export interface Looked {
@@ -17,8 +18,8 @@ export interface Looked {
 export function noteLooked(looked: readonly Looked[]): Statement {
   return sql`
     UPDATE instances SET check_at = ${now} + (l.value->>'pauseMs'), seen = max(seen, l.value->>'seen'),
-      status = iif(l.value->>'hibernates' AND status IN ('accepted', 'queued', 'running'), 'waiting', status),
-      updated_at = iif(l.value->>'hibernates' AND status IN ('accepted', 'queued', 'running'), ${now}, updated_at)
+      status = iif(l.value->>'hibernates' AND status IN ${WORKING}, 'waiting', status),
+      updated_at = iif(l.value->>'hibernates' AND status IN ${WORKING}, ${now}, updated_at)
     FROM json_each(${JSON.stringify(looked)}) l
     WHERE instances.id = l.value->>'id' AND check_at = l.value->>'check_at'`;
 }
@@ -37,7 +38,7 @@ export function watchAgain(ids: readonly string[]): Statement {
 export function lookAfterAnswer(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE instances SET check_at = ${now} + ${KEEPER_PATIENCE_MS}
-    WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ('running', 'waiting')
+    WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ${BEGUN} AND status IN ${GOING_ON}
       AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`;
 }
 

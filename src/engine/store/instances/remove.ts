@@ -1,9 +1,9 @@
 import { among, now, type Statement, sql } from "../../contract/sql.ts";
-import { type InstanceStatus, IS_UNDER_WAY } from "./status.ts";
+import { OVER, type StatusSet } from "./status.ts";
 
 /** Which instances retention is about: of these statuses, and moved by nobody for so long. */
 export interface Old {
-  readonly statuses: readonly InstanceStatus[];
+  readonly statuses: StatusSet;
   readonly keepMs: number;
 }
 
@@ -13,7 +13,7 @@ export interface Old {
  */
 export function isOver({ statuses, keepMs }: Old): Statement {
   return sql`(
-    status IN ${among(statuses)} AND updated_at <= ${now} - ${keepMs}
+    status IN ${among(statuses.statuses)} AND updated_at <= ${now} - ${keepMs}
     AND NOT EXISTS (SELECT 1 FROM actions WHERE actions.applied_at IS NULL AND actions.instance_id = instances.id)
     AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'))`;
 }
@@ -30,7 +30,7 @@ export function ofGone(ids: readonly string[]): Statement {
 
 /** The condition that an instance is a tenant's, under way, and not this one. */
 export function isOpenOf(tenantId: string, except: string): Statement {
-  return sql`tenant_id = ${tenantId} AND id <> ${except} AND ${IS_UNDER_WAY}`;
+  return sql`tenant_id = ${tenantId} AND id <> ${except} AND status NOT IN ${OVER}`;
 }
 
 /** Ends instances of a tenant that is deleted, as far as they are under way: nobody starts or retries them again. */

@@ -2,7 +2,7 @@ import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { wentOnFrom } from "../inbox/caught.ts";
 import { canBeTakenBack, hasDoubt } from "../inbox/read.ts";
-import type { InstanceStatus } from "./status.ts";
+import { AWAKENED, ENDED, FAILED, type InstanceStatus, RETRYABLE, UNSEEN } from "./status.ts";
 
 /**
  * The instance is at work (again). One in doubt stays so, whatever its other steps do: only the operator's answer ends that. One that
@@ -14,7 +14,7 @@ export function markRunning(id: string): RowStatement {
 
 const MARK_RUNNING = `
   UPDATE instances SET status = 'running', updated_at = ${now.fragment}
-  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('accepted', 'queued')`;
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${UNSEEN.fragment}`;
 
 /** What an instance is again that was believed over: in doubt where a doubt was left, because only a person's answer ends that. */
 const AWAKE = fragment(`iif(EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'),
@@ -31,13 +31,13 @@ export function markAwake(id: string): RowStatement {
 const MARK_AWAKE = `
   UPDATE instances SET status = ${AWAKE.fragment}, error = NULL, updated_at = ${now.fragment}, seen = 1,
     check_at = ${now.fragment} + ${KEEPER_PATIENCE_MS}
-  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ('waiting', 'dead', 'skipped', 'errored')`;
+  WHERE id IN (SELECT value->>'id' FROM json_each(?1)) AND status IN ${AWAKENED.fragment}`;
 
 /** The row took a run for over, and the platform says that it runs. */
 export function revive({ id, run }: { id: string; run: number }): Statement {
   return sql`
     UPDATE instances SET status = ${AWAKE}, error = NULL, updated_at = ${now}
-    WHERE id = ${id} AND run = ${run} AND status IN ('errored', 'dead')`;
+    WHERE id = ${id} AND run = ${run} AND status IN ${FAILED}`;
 }
 
 /** How a run of an instance ended. */
@@ -69,7 +69,7 @@ const FINISH = `
   WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'
     AND (r.value->>'status' <> 'errored' OR NOT EXISTS (SELECT 1 FROM json_each(?1) other
       WHERE other.value->>'id' = r.value->>'id' AND other.value->>'run' = r.value->>'run' AND other.value->>'status' <> 'errored'))
-    AND (instances.status IN ('accepted', 'queued', 'running', 'waiting', 'in_doubt', 'dead', 'skipped')
+    AND (instances.status NOT IN ${ENDED.fragment}
       OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))
     AND (instances.undo IS NULL OR r.value->>'status' <> 'complete')`;
 
@@ -114,7 +114,7 @@ export function beginRetry({ id, tenantId, run, left, named, wentOn, again }: Re
   return sql`
     UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left},
       undo = iif(status = 'terminated', NULL, undo), updated_at = ${now}, check_at = ${now} + ${KEEPER_PATIENCE_MS}
-    WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ('errored', 'terminated') AND run < ${run}
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${RETRYABLE} AND run < ${run}
       AND ${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;
 }
 
@@ -123,7 +123,7 @@ export function beginUndo({ id, tenantId, run, left }: NextRun, actionId: string
   return sql`
     UPDATE instances SET status = 'running', run = ${run}, error = NULL, caught = ${left}, undo = ${actionId}, updated_at = ${now},
       check_at = ${now} + ${KEEPER_PATIENCE_MS}
-    WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ('complete', 'errored', 'terminated') AND undo IS NULL AND run < ${run}
+    WHERE id = ${id} AND tenant_id = ${tenantId} AND status IN ${ENDED} AND undo IS NULL AND run < ${run}
       AND NOT ${hasDoubt(id)}
       AND EXISTS (SELECT 1 FROM inbox WHERE ${canBeTakenBack(id)})`;
 }

@@ -1,44 +1,113 @@
-import { fragment } from "../../contract/sql.ts";
+import { type Fragment, fragment } from "../../contract/sql.ts";
+
+/** What is true of a status. */
+interface StatusFacts {
+  /**
+   * How far the instance is. `unseen`: no step of it was recorded yet · `running` · `paused`: until something comes · `ended`: its run is
+   * over, on the platform too · `refused`: it never started, as far as known.
+   */
+  readonly stage: "unseen" | "running" | "paused" | "ended" | "refused";
+  /** What has it run on: time and events alone, a person's answer, retry or replay, or nothing. An undo only takes back. */
+  readonly goesOn: "by itself" | "by a person" | "no more";
+  /** How it is over: as was asked, as a person has decided, or by a failure that may yet be mended. Null while it is under way. */
+  readonly end: "success" | "given up" | "failure" | null;
+}
 
 /**
  * The statuses of an instance, each with what moves it on. Their arrows are drawn in ARCHITECTURE.md; a test holds both against the
- * statements of this folder.
+ * statements of this folder. Every set of them in the code, and every list in a statement, is made of what stands here.
  */
-export const INSTANCE_STATUSES = [
+const STATUSES = {
   /** Committed, its message on the way. Its consumer, its first recorded step or the keeper moves it on; a person who stops it, too. */
-  "accepted",
+  accepted: { stage: "unseen", goesOn: "by itself", end: null },
   /** Taken from its queue, or started past it. Its first recorded step or the keeper moves it on. */
-  "queued",
+  queued: { stage: "unseen", goesOn: "by itself", end: null },
   /** At work. A wait, a doubt or its end moves it on. */
-  "running",
+  running: { stage: "running", goesOn: "by itself", end: null },
   /** Asleep until an event, an answer or a time comes. Its next recorded step moves it on, or the answer. */
-  "waiting",
+  waiting: { stage: "paused", goesOn: "by itself", end: null },
   /** An effect may have happened, or not. A person moves it on, who says which. */
-  "in_doubt",
+  in_doubt: { stage: "paused", goesOn: "by a person", end: null },
   /** Done. An operator moves it on, by an undo; retention removes it. */
-  "complete",
+  complete: { stage: "ended", goesOn: "no more", end: "success" },
   /**
    * Failed. An operator moves it on, by a retry or an undo; a later pass of the same run that succeeds; the keeper, where it runs all the
    * same.
    */
-  "errored",
+  errored: { stage: "ended", goesOn: "by a person", end: "failure" },
   /** Ended by a person: undone, or stopped. An operator moves it on, by a retry. */
-  "terminated",
+  terminated: { stage: "ended", goesOn: "by a person", end: "given up" },
   /** Never started, because its message was refused. An operator moves it on, who replays or skips the dead letter. */
-  "dead",
+  dead: { stage: "refused", goesOn: "by a person", end: "failure" },
   /** Given up by an operator, with its dead letter. Only a run that began all the same moves it on. */
-  "skipped",
-] as const;
+  skipped: { stage: "refused", goesOn: "no more", end: "given up" },
+} as const satisfies Record<string, StatusFacts>;
 
-export type InstanceStatus = (typeof INSTANCE_STATUSES)[number];
+export type InstanceStatus = keyof typeof STATUSES;
 
-const ENDED: readonly InstanceStatus[] = ["complete", "errored", "terminated", "dead", "skipped"];
+export const INSTANCE_STATUSES = Object.keys(STATUSES) as InstanceStatus[];
 
-/** Statuses in which nothing is at work, and nothing will be unless somebody moves the instance on. */
-export const OVER: ReadonlySet<unknown> = new Set(ENDED);
+/** Some of the statuses: asked for in code by `has`, and in a statement as its list: sql`status IN ${UNDER_WAY}`. */
+export interface StatusSet extends Fragment {
+  readonly statuses: readonly InstanceStatus[];
+  readonly has: (status: unknown) => boolean;
+}
 
-/** Statuses in which something is at work, or will be. */
-export const UNDER_WAY: ReadonlySet<unknown> = new Set(INSTANCE_STATUSES.filter((status) => !OVER.has(status)));
+function statusesThat(is: (facts: StatusFacts) => boolean): StatusSet {
+  const statuses = INSTANCE_STATUSES.filter((status) => is(STATUSES[status]));
+  const all: ReadonlySet<unknown> = new Set(statuses);
+  const list = fragment(`(${statuses.map((status) => `'${status}'`).join(", ")})`);
+  return Object.assign(list, { statuses, has: (status: unknown) => all.has(status) });
+}
 
-/** The condition that a row of `instances` is under way. */
-export const IS_UNDER_WAY = fragment(`status NOT IN ('complete', 'errored', 'terminated', 'dead', 'skipped')`);
+/** Something is at work, or will be. */
+export const UNDER_WAY = statusesThat(({ end }) => end === null);
+
+/** Nothing is at work, and nothing will be unless somebody moves the instance on. */
+export const OVER = statusesThat(({ end }) => end !== null);
+
+/** No step of it was recorded yet. */
+export const UNSEEN = statusesThat(({ stage }) => stage === "unseen");
+
+/** At work, or about to be. */
+export const WORKING = statusesThat(({ stage }) => stage === "unseen" || stage === "running");
+
+/** A step of it was recorded, and it is under way: it may wait for something. */
+export const BEGUN = statusesThat(({ stage }) => stage === "running" || stage === "paused");
+
+/** Nothing of it runs until something comes. */
+export const PAUSED = statusesThat(({ stage }) => stage === "paused");
+
+/** It goes on without a person. */
+export const GOING_ON = statusesThat(({ goesOn }) => goesOn === "by itself");
+
+/** Its run is over. The platform says so by the same words. */
+export const ENDED = statusesThat(({ stage }) => stage === "ended");
+
+/** It never started, as far as known. */
+export const REFUSED = statusesThat(({ stage }) => stage === "refused");
+
+/** It is over and did not do what it was asked for. */
+export const STOPPED = statusesThat(({ end }) => end === "failure" || end === "given up");
+
+/** It is over, and nobody is expected to mend it. */
+export const SETTLED = statusesThat(({ end }) => end === "success" || end === "given up");
+
+/** It is over by what the machine believes: the platform may know better, and a person may mend it. */
+export const FAILED = statusesThat(({ end }) => end === "failure");
+
+/** A retry begins its next run. */
+export const RETRYABLE = statusesThat(({ stage, goesOn }) => stage === "ended" && goesOn === "by a person");
+
+/** No retry, replay or answer has it run on. */
+export const RUNS_NO_MORE = statusesThat(({ goesOn }) => goesOn === "no more");
+
+/** Its row does not expect a step now, and a recorded one shows that it runs. */
+export const AWAKENED = statusesThat(
+  ({ stage, goesOn, end }) => (stage === "paused" && goesOn === "by itself") || stage === "refused" || end === "failure",
+);
+
+/**
+ * The condition of the index `instances_stopped`, in its very words: a partial index serves no other. No row is `paused`.
+ */
+export const IS_INDEXED_AS_STOPPED = fragment(`status IN ('errored', 'terminated', 'dead', 'skipped', 'in_doubt', 'paused')`);

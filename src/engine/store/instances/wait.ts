@@ -1,12 +1,13 @@
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import { hasDoubt } from "../inbox/read.ts";
+import { GOING_ON, WORKING } from "./status.ts";
 
 /** The instance waits for an event, unless the wait has its event, or its time is over. Behind the wait's own row. */
 export function waitForEvent(instanceId: string, label: string): Statement {
   return sql`
     UPDATE instances SET status = 'waiting', updated_at = ${now}
-    WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running')
+    WHERE id = ${instanceId} AND status IN ${WORKING}
       AND EXISTS (SELECT 1 FROM waits WHERE instance_id = ${instanceId} AND name = ${label} AND signal_id IS NULL AND over_at IS NULL)`;
 }
 
@@ -14,7 +15,7 @@ export function waitForEvent(instanceId: string, label: string): Statement {
 export function waitForAnswer(tenantId: string, instanceId: string): Statement {
   return sql`
     UPDATE instances SET status = 'waiting', updated_at = ${now}
-    WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ('accepted', 'queued', 'running') AND ${UNANSWERED}`;
+    WHERE id = ${instanceId} AND tenant_id = ${tenantId} AND status IN ${WORKING} AND ${UNANSWERED}`;
 }
 
 /** The instance goes on, unless it waits for something else as well. */
@@ -31,7 +32,7 @@ const UNANSWERED = fragment(`EXISTS (SELECT 1 FROM approvals WHERE approvals.ins
 export function markInDoubt(instanceId: string): Statement {
   return sql`
     UPDATE instances SET status = 'in_doubt', updated_at = ${now}
-    WHERE id = ${instanceId} AND status IN ('accepted', 'queued', 'running', 'waiting') AND ${hasDoubt(instanceId)}`;
+    WHERE id = ${instanceId} AND status IN ${GOING_ON} AND ${hasDoubt(instanceId)}`;
 }
 
 /** The instance waits for nobody any more, if none of its effects is in doubt. */
