@@ -1,4 +1,4 @@
-import { batch, type EngineEnv, enqueue, MillraceError, newTrace, rowChunks } from "millrace";
+import { atomically, type EngineEnv, enqueue, MillraceError, newTrace, rowChunks } from "millrace";
 import { address, type Catalog } from "millrace/worker";
 import { acceptance } from "../src/engine/intake/accept.ts";
 import { startInstances } from "../src/engine/intake/start.ts";
@@ -33,7 +33,7 @@ export async function guardedRuns(env: BenchEnv, count: number, series: string):
       return acceptance("guarded", await address(env.PAYLOADS, RunGuarded.from({ id }), to), "bench-commands");
     }),
   );
-  await batch(
+  await atomically(
     env.DB,
     rowChunks(accepted).map((rows) => insertAccepted(rows)),
   );

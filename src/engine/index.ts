@@ -47,7 +47,7 @@ export { type Limit, type LimitEnv, limitOf } from "./limits/client.ts";
 export type { Window } from "./limits/windows.ts";
 export type { Approval } from "./signals/approval.ts";
 export { namedBatch } from "./store/named.ts";
-export { batch, query } from "./store/retry.ts";
+export { atomically, query } from "./store/retry.ts";
 export { isTransient } from "./store/trouble.ts";
 export { type ConsumerDefinition, defineConsumer } from "./topology/consumer.ts";
 export {

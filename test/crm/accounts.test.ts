@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { batch, type Envelope } from "millrace";
+import { atomically, type Envelope } from "millrace";
 import { expect, it } from "vitest";
 import { takeChange } from "../../src/systems/crm/change.ts";
 import { syncChunk } from "../../src/systems/crm/chunk.ts";
@@ -150,7 +150,7 @@ it("what was on its way to an account, or was read there, is not written once an
   const chunk = await syncChunk({ ...of, instanceId, syncId, scope: "changed" }, { after: "", waiting: 0, mayCut: false });
 
   await reaches(caller, await adopt(caller, await moves()), "complete");
-  for (const late of [look, chunk]) await expect(batch(env.DB, late.statements ?? [])).rejects.toThrow(/contact_changed_meanwhile/);
+  for (const late of [look, chunk]) await expect(atomically(env.DB, late.statements ?? [])).rejects.toThrow(/contact_changed_meanwhile/);
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "none", crm_id: null });
   const before = { id: "embedded/4224001", isNew: false };
   expect(await beginSend(env.DB, { tenantId, sendId: fresh("late") }, before, [])).toEqual({ busyUntil: 0 });
@@ -202,7 +202,7 @@ it("nobody waits for the contacts of such a chunk while a person thinks, also wh
   for (const { id } of (await recordsOf(caller)).values()) if (Number(id) % 2 === 0) await theCrm().edit(id, null);
   const { statements = [], output } = await attempt();
   expect(output).toMatchObject({ lost: { gone: 15 } });
-  await batch(env.DB, statements);
+  await atomically(env.DB, statements);
   const [kept = ""] = (await recordsOf(caller)).keys();
   await ended(caller, await command(caller, "contact.sync", { contact_id: kept, occasion: fresh("o") }));
   // What the attempt sent is ours, and no change of a person's.

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { batch, type Commit, type Envelope, type Steps } from "millrace";
+import { atomically, type Commit, type Envelope, type Steps } from "millrace";
 import { writeContacts } from "../../src/systems/contacts/contact.ts";
 import { takeChange } from "../../src/systems/crm/change.ts";
 import { syncChunk } from "../../src/systems/crm/chunk.ts";
@@ -198,7 +198,7 @@ export class Stage {
   }
 
   async #syncOnce(over: Cloudflare.Env): Promise<void> {
-    await batch(env.DB, (await this.#chunk(over, this.#name())).statements ?? []);
+    await atomically(env.DB, (await this.#chunk(over, this.#name())).statements ?? []);
   }
 
   /** What a step does: its write, and all of it again where that is refused. Answers its output. */
@@ -206,7 +206,7 @@ export class Stage {
     for (let tries = 0; ; tries++) {
       const { statements = [], output } = await step();
       await at("commit");
-      const refusal = await batch(env.DB, statements).catch((error: unknown) => error);
+      const refusal = await atomically(env.DB, statements).catch((error: unknown) => error);
       if (Array.isArray(refusal)) return output;
       if (tries > 5 || !String(refusal).includes("contact_changed_meanwhile")) throw refusal;
     }
@@ -222,7 +222,7 @@ export class Stage {
       name: "",
       properties: { ...JSON.parse(now?.properties ?? "{}"), ...properties },
     };
-    await batch(env.DB, [writeContacts(this.#caller.tenantId, "a file", JSON.stringify([row]))]);
+    await atomically(env.DB, [writeContacts(this.#caller.tenantId, "a file", JSON.stringify([row]))]);
   }
 
   /** Time goes by, for those who hold contacts and are dead. */

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { batch, type Commit, type Envelope, type Steps } from "millrace";
+import { atomically, type Commit, type Envelope, type Steps } from "millrace";
 import { afterEach, expect, it, vi } from "vitest";
 import { CRM_FRESH_MS } from "../../src/providers/index.ts";
 import { takeChange } from "../../src/systems/crm/change.ts";
@@ -63,7 +63,7 @@ it("what an attempt sent of a contact that the next attempt does not bring any m
   await expect(attempt()).rejects.toThrow();
   await bring(caller, people(caller, 3));
   await change({ phone: "3" }, rows.slice(-3));
-  await batch(env.DB, (await attempt()).statements ?? []);
+  await atomically(env.DB, (await attempt()).statements ?? []);
   expect(await sides(caller, "c0199", "phone")).toEqual(["3", "2"]);
   expect((await synced(caller)).contacts).toMatchObject({ done: 3, taken: 0, failed: 0 });
   expect(await sides(caller, "c0199", "phone")).toEqual(["3", "3"]);
@@ -87,7 +87,7 @@ async function syncOne({ tenantId }: Caller, over: Cloudflare.Env, meanwhile?: (
       clock.mockRestore();
       return again;
     });
-    await batch(env.DB, statements);
+    await atomically(env.DB, statements);
     return output;
   };
   const payload = { contact_id: "c0100", occasion: instanceId };
@@ -138,7 +138,7 @@ it("a record that a person deletes just before a chunk's upsert is made again an
   );
   const { statements = [], output } = await late();
   expect(output).toMatchObject({ waiting: 1 });
-  await batch(env.DB, statements);
+  await atomically(env.DB, statements);
   expect((await recordsOf(caller)).get("c0100")?.properties).not.toHaveProperty("firstname");
   expect(await linkOf(caller, "c0100")).toMatchObject({ state: "linked", pending: true, error: { category: "DELETED_MEANWHILE" } });
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, taken: 0, failed: 0 });
@@ -159,7 +159,7 @@ it("so it is where the answer of that upsert is lost: the next attempt completes
   );
   await expect(attempt()).rejects.toThrow();
   expect((await recordsOf(caller)).get("c0100")?.properties).not.toHaveProperty("firstname");
-  await batch(env.DB, (await attempt()).statements ?? []);
+  await atomically(env.DB, (await attempt()).statements ?? []);
   await isWhole(caller);
 });
 
@@ -191,7 +191,7 @@ it("what a person writes to a record that a lost upsert of ours made counts, and
   await expect(attempt()).rejects.toThrow();
   await edited(many.caller);
   await many.change("Oslo");
-  await batch(env.DB, (await attempt()).statements ?? []);
+  await atomically(env.DB, (await attempt()).statements ?? []);
   await isRight(many.caller);
 
   const one = await begun();
@@ -216,7 +216,7 @@ it("a part of a name that a person changes in the CRM, and the other part that c
   await theCrm().edit(id, { lastname: "Byron", city: "Oslo" });
   const chunk = await attemptsOf(caller)();
   await bring(caller, [{ ...(rows[0] as Row), name: "Augusta Gold" }]);
-  await batch(env.DB, chunk.statements ?? []);
+  await atomically(env.DB, chunk.statements ?? []);
   expect(await contactOf(caller, "c0100")).toMatchObject({ name: "Augusta Gold", properties: { phone: "2", city: "Oslo" } });
   await synced(caller);
   expect(await contactOf(caller, "c0100")).toMatchObject({ name: "Augusta Byron" });
@@ -231,7 +231,7 @@ it("a part of a name that a person changes in the CRM, and the other part that c
     notice: { crm_id: id, event_id: fresh("e"), occurred_at: new Date().toISOString(), merged: [] },
   });
   await bring(caller, [{ ...(rows[0] as Row), name: "Augusta King" }]);
-  await batch(env.DB, look.statements ?? []);
+  await atomically(env.DB, look.statements ?? []);
   await synced(caller);
   expect(await contactOf(caller, "c0100")).toMatchObject({ name: "Ada King" });
   expect((await recordsOf(caller)).get("c0100")?.properties).toMatchObject({ firstname: "Ada", lastname: "King" });
@@ -252,7 +252,7 @@ it("what a person changes or deletes while a chunk is searched for a record at f
   });
   const { statements = [], output } = await attemptsOf(caller, slow)();
   expect(output).toMatchObject({ waiting: 2 });
-  await batch(env.DB, statements);
+  await atomically(env.DB, statements);
   expect(await sides(caller, good, "phone")).toEqual(["2", "2"]);
   expect(await linkOf(caller, theirs)).toMatchObject({ pending: true, error: { category: "CHANGED_MEANWHILE" } });
   await theCrm().setFaults([]);
@@ -277,7 +277,7 @@ it("a record that a call of ours made only after it was looked for is looked at 
   const attempt = attemptsOf(caller, slow);
   await expect(attempt()).rejects.toThrow();
   await theCrm().setFaults([{ match: "", key: `${tenantId}/c0101`, whole: true, status: 400, remaining: null }]);
-  await batch(env.DB, (await attempt()).statements ?? []);
+  await atomically(env.DB, (await attempt()).statements ?? []);
   expect(await sides(caller, "c0100", "phone")).toEqual(["ours", "theirs"]);
   await theCrm().setFaults([]);
   expect((await synced(caller)).contacts).toMatchObject({ taken: 1, failed: 0 });

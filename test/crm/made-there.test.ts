@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { batch, type Envelope } from "millrace";
+import { atomically, type Envelope } from "millrace";
 import { afterEach, expect, it } from "vitest";
 import { takeChange } from "../../src/systems/crm/change.ts";
 import { type Caller, callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
@@ -146,7 +146,7 @@ it("a record that a look gave our name, and whose answer was lost, is not writte
     expect(await sides()).toEqual(["ours", "theirs"]);
     const { statements = [], output } = await takeChange(call);
     expect(output).toMatchObject({ did: "took", properties: ["jobtitle"] });
-    await batch(env.DB, statements);
+    await atomically(env.DB, statements);
     await ended(caller, waits);
     expect(await sides()).toEqual(["theirs", "theirs"]);
     expect(await linkOf(caller, "c0000")).toMatchObject({ state: "linked", crm_id: again.id, pending: false });
@@ -168,7 +168,7 @@ it("a look that may not give a record our name holds nobody up, and neither does
   await theCrm().edit(again.id, null);
   const { statements = [], output } = await takeChange(call);
   expect(output).toMatchObject({ did: "left" });
-  await batch(env.DB, statements);
+  await atomically(env.DB, statements);
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, failed: 0 });
 
   const other = await callerWith();
@@ -202,7 +202,7 @@ it("of two looks at a record that was just made, one whose reading is old, or co
         instanceId: event_id,
         notice: { ...notice, event_id },
       });
-    const write = async (commit: Awaited<ReturnType<typeof look>>) => batch(env.DB, commit.statements ?? []);
+    const write = async (commit: Awaited<ReturnType<typeof look>>) => atomically(env.DB, commit.statements ?? []);
     let other: ReturnType<typeof look> | undefined;
     const fetch = async (request: Request) => {
       const answer = await env.EMBEDDED_CRM.fetch(request);

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { batch, type Envelope } from "millrace";
+import { atomically, type Envelope } from "millrace";
 import { expect, it } from "vitest";
 import { crm } from "../../src/providers/index.ts";
 import { syncChunk } from "../../src/systems/crm/chunk.ts";
@@ -121,7 +121,7 @@ it("a record that only a lost upsert made is looked for by our name where its co
 
   const living = await madeAndLost();
   await merge(living.caller, "c0000", "c0001");
-  await batch(env.DB, (await living.attempt()).statements ?? []);
+  await atomically(env.DB, (await living.attempt()).statements ?? []);
   await living.isOne();
 });
 
@@ -149,7 +149,7 @@ it("two records that a person merges while one of their contacts is on its way a
     if (who === "a chunk") {
       const chunk = await syncChunk({ ...call, syncId: instanceId, scope: "changed" }, { after: "", waiting: 0, mayCut: false });
       expect(chunk.output).toMatchObject({ waiting: 1 });
-      await batch(env.DB, chunk.statements ?? []);
+      await atomically(env.DB, chunk.statements ?? []);
     } else {
       const one = { ...call, contactId: "c0001" };
       const { output } = await upsertContact(one, (await lookAtOne(one)).output as Course);

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { batch, type Envelope, type StepOptions } from "millrace";
+import { atomically, type Envelope, type StepOptions } from "millrace";
 import { expect, it, onTestFinished, vi } from "vitest";
 import { takeChange } from "../../src/systems/crm/change.ts";
 import { syncChunk } from "../../src/systems/crm/chunk.ts";
@@ -47,7 +47,7 @@ it("a contact that a chunk has on its way is not pushed by anybody else, and wha
   const waits = await command(caller, "contact.sync", { contact_id: "c0000", occasion: fresh("o") });
   await scheduler.wait(300);
   expect(await sides(caller, "phone")).toEqual(["+2", "+1"]);
-  await batch(env.DB, older.statements ?? []);
+  await atomically(env.DB, older.statements ?? []);
   await ended(caller, waits);
   expect(await sides(caller, "phone")).toEqual(["+2", "+2"]);
   expect(await linkOf(caller, "c0000")).toMatchObject({ revision: 3, synced_revision: 3, pending: false });
@@ -61,7 +61,7 @@ it("a push that was given up for dead writes nothing any more, and what it sent 
   await change({ phone: "+2" });
   expect((await synced(caller)).contacts).toMatchObject({ done: 1, taken: 0 });
   expect(await sides(caller, "phone")).toEqual(["+2", "+2"]);
-  await expect(batch(env.DB, dead.statements ?? [])).rejects.toThrow(REFUSED);
+  await expect(atomically(env.DB, dead.statements ?? [])).rejects.toThrow(REFUSED);
   expect(await linkOf(caller, "c0000")).toMatchObject({ pending: false });
 });
 
@@ -81,7 +81,7 @@ it("a value that a person puts back while a chunk that overwrote it is being wri
   const chunk = await chunkOf(caller);
   await theCrm().edit(id, { phone: "" });
   expect((await notify(caller.tenantId, [event(id, { propertyName: "phone", propertyValue: "" })])).body).toMatchObject({ accepted: 1 });
-  await batch(env.DB, chunk.statements ?? []);
+  await atomically(env.DB, chunk.statements ?? []);
   await looked(caller, 1);
   await synced(caller);
   expect(await sides(caller, "phone")).toEqual(["", ""]);
@@ -93,7 +93,7 @@ it("a value that a person puts back while a look at it is being written down is 
   const look = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) });
   await theCrm().edit(id, { phone: "" });
   expect((await notify(caller.tenantId, [event(id, { propertyName: "phone", propertyValue: "" })])).body).toMatchObject({ accepted: 1 });
-  await batch(env.DB, look.statements ?? []);
+  await atomically(env.DB, look.statements ?? []);
   await looked(caller, 1);
   expect(await sides(caller, "phone")).toEqual(["", ""]);
 });
@@ -104,8 +104,8 @@ it("a look that read a record before it was deleted, and is written after that, 
   const late = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) });
   await theCrm().edit(id, null);
   const gone = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) });
-  await batch(env.DB, gone.statements ?? []);
-  await expect(batch(env.DB, late.statements ?? [])).rejects.toThrow(REFUSED);
+  await atomically(env.DB, gone.statements ?? []);
+  await expect(atomically(env.DB, late.statements ?? [])).rejects.toThrow(REFUSED);
   expect(await linkOf(caller, "c0000")).toMatchObject({ state: "cut", crm_id: null });
 });
 
@@ -118,7 +118,7 @@ it("two contacts that become one while a chunk has both on its way have one reco
     async () => (await caller.get("/v1/instances?workflow=sync-contact")).body.items as Json[],
     ({ length }) => length > 0,
   );
-  await batch(env.DB, chunk.statements ?? []);
+  await atomically(env.DB, chunk.statements ?? []);
   await until(
     () => linkOf(caller, "c0000"),
     ({ state }) => state === "merged",
@@ -131,7 +131,7 @@ it("a contact that a file changed while a look was being written is still to be 
   await theCrm().edit(id, { city: "Oslo" });
   const look = await takeChange({ ...of(caller), instanceId: fresh("look"), notice: notice(id) });
   await change({ city: "Oslo", jobtitle: "Pilot" });
-  await batch(env.DB, look.statements ?? []);
+  await atomically(env.DB, look.statements ?? []);
   expect(await linkOf(caller, "c0000")).toMatchObject({ pending: true });
   await synced(caller);
   expect(await sides(caller, "jobtitle")).toEqual(["Pilot", "Pilot"]);
@@ -169,7 +169,7 @@ it("of two pushes that each keep a contact which the other needs, one gives its 
   const [kept] = await candidatesByIds(env.DB, tenantId, ["c0001"]);
   expect(kept?.link).toMatchObject({ maybe: [{ phone: second.sendId }], revision: 0 });
   expect(await asks(second, "c0001", "c0000")).toBe("waits");
-  await batch(env.DB, endSend(first, []));
+  await atomically(env.DB, endSend(first, []));
   expect(await asks(second, "c0001", "c0000")).toBe("has them");
 });
 

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { batch, type Envelope } from "millrace";
+import { atomically, type Envelope } from "millrace";
 import { expect, it } from "vitest";
 import { takeChange } from "../../src/systems/crm/change.ts";
 import { type Caller, callerWith, type Json, until } from "../api/client.ts";
@@ -265,10 +265,10 @@ it("of two looks at a contact that was just made in the CRM, the second waits fo
     await theCrm().edit(id, { phone: "2", lastname: "New" });
     const second = look("look-2");
     if (dies) await env.DB.prepare("UPDATE crm_sends SET until = 0 WHERE tenant_id = ?1").bind(caller.tenantId).run();
-    else await batch(env.DB, first.statements ?? []);
-    await batch(env.DB, (await second).statements ?? []);
+    else await atomically(env.DB, first.statements ?? []);
+    await atomically(env.DB, (await second).statements ?? []);
     // It was made meanwhile: whoever comes second looks again.
-    if (dies) await expect(batch(env.DB, first.statements ?? [])).rejects.toThrow(/contact_changed_meanwhile/);
+    if (dies) await expect(atomically(env.DB, first.statements ?? [])).rejects.toThrow(/contact_changed_meanwhile/);
     expect(await contactOf(caller, `crm-4224001-${id}`)).toMatchObject({ name: "Nia New", properties: { phone: "2" } });
     await synced(caller, "all");
     expect(await linkOf(caller, `crm-4224001-${id}`)).toMatchObject({ pending: false });

@@ -1,6 +1,6 @@
 import { createExecutionContext } from "cloudflare:test";
 import { Hono } from "hono";
-import { batch } from "millrace";
+import { atomically } from "millrace";
 import { engineRoutes, type HttpEnv } from "millrace/http";
 import { audit, mintToken, type Scope } from "millrace/operate";
 import { expect, it, onTestFinished } from "vitest";
@@ -53,7 +53,7 @@ it("an app's own scopes are minted and asked for, and its own verbs are in the a
     code: "config_invalid",
   });
   const target = fresh("house");
-  await batch(probeEnv.DB, [
+  await atomically(probeEnv.DB, [
     audit(operator, { id: crypto.randomUUID(), verb: "repaint", target, instanceId: null, reason: "Faded." }, false),
   ]);
   const { body } = await ask("/v1/audit");

@@ -1,6 +1,6 @@
 import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { batch, query, sql } from "millrace";
+import { atomically, query, sql } from "millrace";
 import { keeperOf, type Slice } from "millrace/worker";
 import { beforeEach, expect, it } from "vitest";
 import type { RecordedFact, StatedFact } from "../../src/messages/fact.ts";
@@ -60,7 +60,7 @@ async function ledgerWith(entity: string, facts: number, old: number, confirmed 
     storage.sql.exec("UPDATE facts SET recorded_at = ? WHERE sequence <= ?", at, old);
   });
   await project(entity);
-  await batch(env.DB, [
+  await atomically(env.DB, [
     sql`UPDATE facts SET recorded_at = ${at} WHERE tenant_id = ${from.tenant_id} AND entity = ${entity} AND sequence <= ${old}`,
   ]);
   return ledger;
@@ -69,7 +69,7 @@ async function ledgerWith(entity: string, facts: number, old: number, confirmed 
 /** Puts all that a ledger keeps into the projection: what a rebuild does. */
 async function project(entity: string): Promise<void> {
   const facts = await kept(entity);
-  await batch(
+  await atomically(
     env.DB,
     facts.map((payload) => factRow({ payload, envelope: payload })),
   );

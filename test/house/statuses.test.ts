@@ -178,7 +178,7 @@ it("The index of what stopped has all that a person must move on, or has given u
 it("No source lists statuses: it asks for a set that is made of their table", () => {
   const src = join(ROOT, "src");
   const status = `['"](?:${INSTANCE_STATUSES.join("|")})['"]`;
-  const list = new RegExp(`\\b(?:status|Set\\()[^\\n]*${status}, ${status}`);
+  const list = new RegExp(`\\bstatus\\b[^\\n]*[([]${status}, ${status}`);
   const spelled = readdirSync(src, { recursive: true, encoding: "utf8" })
     .filter((file) => file.endsWith(".ts") && file !== "engine/store/instances/status.ts")
     .flatMap((file) =>

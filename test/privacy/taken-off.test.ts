@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { batch, newTrace, sql } from "millrace";
+import { atomically, newTrace, sql } from "millrace";
 import { expect, it } from "vitest";
 import { writeContacts } from "../../src/systems/contacts/contact.ts";
 import { pseudonymOf } from "../../src/systems/contacts/forgotten.ts";
@@ -11,14 +11,14 @@ import { fresh, type Json } from "../api/client.ts";
 async function somebody() {
   const [tenantId, id] = [fresh("tenant"), fresh("c")];
   const person = pseudonymOf(env, tenantId, id);
-  await batch(env.DB, [
+  await atomically(env.DB, [
     sql`
       INSERT INTO forgettings (tenant_id, pseudonym, contact_id, asked_by, reason, asked_at)
       VALUES (${tenantId}, ${person}, ${id}, 'ada', 'asked', 1)`,
   ]);
   const read = async (within: Env = env) => {
     const { statements = [] } = await takeOff({ env: within, tenantId, instanceId: fresh(), person, trace: { traceparent: newTrace() } });
-    return () => batch(env.DB, statements);
+    return () => atomically(env.DB, statements);
   };
   const known = async (): Promise<Json> => {
     const row = await env.DB.prepare("SELECT person FROM forgettings WHERE pseudonym = ?1").bind(person).first<{ person: string }>();
@@ -28,7 +28,7 @@ async function somebody() {
 }
 
 function imported(tenantId: string, contact_id: string, email: string) {
-  return batch(env.DB, [writeContacts(tenantId, "file", JSON.stringify([{ contact_id, email, properties: {}, pseudonym: "" }]))]);
+  return atomically(env.DB, [writeContacts(tenantId, "file", JSON.stringify([{ contact_id, email, properties: {}, pseudonym: "" }]))]);
 }
 
 it.each([0, 1])(

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { batch, type Duration, instanceId } from "millrace";
+import { atomically, type Duration, instanceId } from "millrace";
 import { expect } from "vitest";
 import { type BrandSettings, DEFAULT_SETTINGS, putSettings } from "../../src/systems/brand/settings.ts";
 import { type Article, draftArticle, insertDraft } from "../../src/systems/content/articles.ts";
@@ -18,7 +18,7 @@ export async function draft(
   const [, title = keyword, body = text] = /^# (.+)\n\n([\s\S]*)$/.exec(text) ?? [];
   const article = draftArticle(hexId(), caller.tenantId, brand, keyword, { title, description: "", body });
   const paid = { id: "answer-1", model: "test", finish: "stop", usage: { input: 12, output: 34, cached: 0, reasoning: 0 } };
-  await batch(env.DB, [insertDraft(article, "article.v2", [paid])]);
+  await atomically(env.DB, [insertDraft(article, "article.v2", [paid])]);
   return article;
 }
 

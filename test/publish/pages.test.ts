@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { batch, newTrace } from "millrace";
+import { atomically, newTrace } from "millrace";
 import { describe, expect, it } from "vitest";
 import { putPage } from "../../src/steps/put-page.ts";
 import { markPublished, markRejected, nextChange } from "../../src/systems/content/articles.ts";
@@ -69,8 +69,8 @@ describe("An article's page", () => {
       env: { ...env, ...site.vars },
     };
     const live = await step.run(call);
-    await batch(env.DB, [markRejected(nextChange(article))]);
-    await expect(batch(env.DB, [markPublished(live)])).rejects.toThrow("NOT NULL constraint failed: articles.status");
+    await atomically(env.DB, [markRejected(nextChange(article))]);
+    await expect(atomically(env.DB, [markPublished(live)])).rejects.toThrow("NOT NULL constraint failed: articles.status");
     expect(await step.lookup(call)).toBeUndefined();
     expect(await site.posts()).toMatchObject([{ status: "trash" }]);
     await expect(step.run(call)).rejects.toMatchObject({ code: "not_retryable" });

@@ -11,7 +11,7 @@ import type { Identity } from "../store/instances/keys.ts";
 import { watchAgain } from "../store/instances/look.ts";
 import { type InstanceStatus, UNSEEN } from "../store/instances/status.ts";
 import { confirm } from "../store/outbox.ts";
-import { batch as atomic, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import type { Intake } from "./consumer.ts";
 import { isOfOneMessage } from "./hopeless.ts";
 import { deadLetter, envelopeIn, letterId } from "./letter.ts";
@@ -106,7 +106,7 @@ async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<vo
   const dead = ends.flatMap(({ dead, letter }) =>
     dead && letter ? [{ id: dead.id, fingerprint: dead.fingerprint, letter: letter.id }] : [],
   );
-  await atomic(env.DB, [
+  await atomically(env.DB, [
     ...rowChunks(ends.flatMap(({ letter }) => letter ?? [])).map((chunk) => insertDeadLetters(chunk)),
     ...(dead.length > 0 ? [markDead(dead)] : []),
     ...(kept.length > 0 ? [watchAgain(kept)] : []),

@@ -1,5 +1,5 @@
 import { expectLater } from "../store/outbox.ts";
-import { batch as atomic } from "../store/retry.ts";
+import { atomically } from "../store/retry.ts";
 import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { EventConsumer } from "../topology/consumer.ts";
@@ -73,5 +73,5 @@ async function within<T>(promises: readonly Promise<T>[], ms: number): Promise<(
 /** No copies of what is being worked on: the keeper would send them to the very code that is slow. */
 async function expectSlow({ env }: Intake, slow: readonly ReadMessage[]): Promise<void> {
   const ours = slow.filter(({ envelope }) => envelope.outbox === undefined).map(({ envelope }) => ({ envelope, delayMs: SLOW_MS }));
-  if (ours.length > 0) await atomic(env.DB, [expectLater(ours)]).catch(() => undefined);
+  if (ours.length > 0) await atomically(env.DB, [expectLater(ours)]).catch(() => undefined);
 }

@@ -2,7 +2,7 @@ import { queueBinding } from "../contract/bindings.ts";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { codeOf, messageOf } from "../contract/errors.ts";
 import { expectLater } from "../store/outbox.ts";
-import { batch as atomic } from "../store/retry.ts";
+import { atomically } from "../store/retry.ts";
 import { retryDelaySeconds } from "../topology/consumer.ts";
 import { capture, type Hopeless } from "./capture.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
@@ -90,7 +90,7 @@ async function expect({ env }: Intake, waiting: readonly Failed[], delays: Reado
     return noted ? [{ envelope, delayMs: (delays.get(message) ?? 1) * 1000 }] : [];
   });
   if (ours.length === 0) return;
-  await atomic(env.DB, [expectLater(ours)]).catch((error) =>
+  await atomically(env.DB, [expectLater(ours)]).catch((error) =>
     console.warn(JSON.stringify({ log: "expect_later", error: messageOf(error) })),
   );
 }

@@ -11,7 +11,7 @@ import { selectKnown } from "../store/instances/keys.ts";
 import { watchAgain } from "../store/instances/look.ts";
 import { namedBatch } from "../store/named.ts";
 import { confirm } from "../store/outbox.ts";
-import { batch as atomic, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { insertSignals } from "../store/signals.ts";
 import { type Acceptance, acceptanceChunks, outgoing } from "./accept.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
@@ -82,7 +82,7 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
   ).reverse();
   const sent: AcceptedRow[] = [];
   for (const commands of before.reverse()) {
-    const rows = await atomic(
+    const rows = await atomically(
       env.DB,
       acceptanceChunks(commands).map((rows) => insertAccepted(rows)),
     );
@@ -130,7 +130,7 @@ async function carryOn(intake: Intake, group: readonly Plan[], written: Written,
   await wake(env, written.waits, keptAnew(group, written.kept));
   const queued = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(identityOf(one))?.status === "queued");
   const unwatched = queued.filter((one) => taken.get(identityOf(one))?.unwatched === 1);
-  if (unwatched.length > 0) await atomic(env.DB, [watchAgain(unwatched.map(({ id }) => id))]);
+  if (unwatched.length > 0) await atomically(env.DB, [watchAgain(unwatched.map(({ id }) => id))]);
   await startInTurn(env, queued);
 
   for (const { message, envelope, instances } of group) {
@@ -201,7 +201,7 @@ async function captureReusedEvents(
 }
 
 async function storeLetters(env: EngineEnv, letters: readonly DeadLetter[]): Promise<void> {
-  await atomic(
+  await atomically(
     env.DB,
     rowChunks(letters).map((chunk) => insertDeadLetters(chunk)),
   );

@@ -13,7 +13,7 @@ import { markStarted } from "../store/instances/accept.ts";
 import { noteLooked } from "../store/instances/look.ts";
 import { type End, finishInstance, markRunning, revive } from "../store/instances/run.ts";
 import { FAILED, UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { oldestWaiting } from "./backlog.ts";
 import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
 
@@ -68,7 +68,7 @@ async function look(
     // What a run is told before its restart, the platform forgets at that: who restarts it tells it.
     rows.filter((row) => !row.promised).map((row) => row.id),
   );
-  await batch(env.DB, [
+  await atomically(env.DB, [
     noteLooked(
       found.map(({ row, finding }) => ({
         id: row.id,

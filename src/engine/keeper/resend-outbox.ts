@@ -4,7 +4,7 @@ import { now, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { relay } from "../recorder/relay.ts";
 import { noteResent, type Outgoing, SENT_AT } from "../store/outbox.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { oldestWaiting } from "./backlog.ts";
 
 /** Rows of one round: bounded, so that a round ends; oldest first, so that none is forgotten. */
@@ -42,6 +42,6 @@ export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   );
   const errors = Object.fromEntries(failures.map(({ id, error }) => [id, beginning(error, 500)]));
   const sent = lost.map(({ id }) => id).filter((id) => !(id in errors));
-  await batch(env.DB, [noteResent({ looked: rows.map(({ id }) => id), sent, errors })]);
+  await atomically(env.DB, [noteResent({ looked: rows.map(({ id }) => id), sent, errors })]);
   return { did: lost.length - failures.length, more: rows.length === ROWS };
 }

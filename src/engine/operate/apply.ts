@@ -7,7 +7,7 @@ import { beginning } from "../contract/text.ts";
 import type { Failure } from "../pass/failure.ts";
 import { giveUpActions, noteKept, putOff, takeActions } from "../store/actions.ts";
 import { giveUpRuns } from "../store/instances/run.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { carryOut, type OpenAction } from "./carry-out.ts";
 
 /** Promises looked at in one portion. */
@@ -83,5 +83,5 @@ async function note(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
       attempts: 0,
     } satisfies Failure,
   }));
-  await batch(env.DB, [noteKept(kept), ...(open.length > 0 ? [putOff(failures), giveUpActions(failures), giveUpRuns(failures)] : [])]);
+  await atomically(env.DB, [noteKept(kept), ...(open.length > 0 ? [putOff(failures), giveUpActions(failures), giveUpRuns(failures)] : [])]);
 }

@@ -10,7 +10,7 @@ import { startInstances } from "../intake/start.ts";
 import { type Approval, answerEventType } from "../signals/approval.ts";
 import { noteRestarted } from "../store/actions.ts";
 import { ENDED, type InstanceStatus } from "../store/instances/status.ts";
-import { batch } from "../store/retry.ts";
+import { atomically } from "../store/retry.ts";
 import { tellHeld } from "./tell-held.ts";
 
 /** A promise to an operator that the platform has not heard of yet, and how its instance stands now. */
@@ -100,7 +100,7 @@ async function begin(env: EngineEnv, instance: WorkflowInstance, action: OpenAct
   const { from_step: name } = action;
   const begun = name ? instance.restart({ from: { name } }).catch(() => instance.restart()) : instance.restart();
   await within(begun);
-  await batch(env.DB, [noteRestarted(action.id)]);
+  await atomically(env.DB, [noteRestarted(action.id)]);
   await crashPoint("restarted, not told");
 }
 

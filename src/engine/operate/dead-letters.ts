@@ -3,7 +3,7 @@ import { type Issue, MillraceError } from "../contract/errors.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { LetterState } from "../store/dead-letters.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import type { Asker } from "./may-ask.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
@@ -58,7 +58,7 @@ export function listDeadLetters(env: EngineEnv, by: DeadLetterReader, filter: De
           ${andEquals(fragment("queue"), filter.queue)} ${andEquals(fragment("reason"), filter.reason)}
           AND (captured_at, id) < (${before.at}, ${before.id})
         ORDER BY captured_at DESC, id DESC LIMIT ${limit}`;
-      const found = await batch(env.DB, seesUnattributed(by) ? [of(by.tenantId), of(null)] : [of(by.tenantId)]);
+      const found = await atomically(env.DB, seesUnattributed(by) ? [of(by.tenantId), of(null)] : [of(by.tenantId)]);
       const letters = found.flat().map(asRow);
       return letters.sort((a, b) => b.capturedAt - a.capturedAt || (a.id < b.id ? 1 : -1)).slice(0, limit);
     },

@@ -4,7 +4,7 @@ import { removeQuestions } from "../store/approvals.ts";
 import { removeEntries } from "../store/inbox/remove.ts";
 import { deleteInstances, isOpenOf, terminateInstances } from "../store/instances/remove.ts";
 import { removeUnsentOf } from "../store/outbox.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { removeWaits } from "../store/waits.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
@@ -48,7 +48,7 @@ export async function removeInstances(env: EngineEnv, tenantId: string, except: 
   if (found.length === 0) return 0;
   for (const instance of found) await deleteOnPlatform(env, instance);
   const ids = found.map(({ id }) => id);
-  await batch(env.DB, [
+  await atomically(env.DB, [
     removeEntries(sql`instance_id IN ${among(ids)}`),
     removeWaits(sql`instance_id IN ${among(ids)}`),
     removeQuestions(sql`instance_id IN ${among(ids)}`),

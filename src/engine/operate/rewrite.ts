@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { SqlValue, Statement } from "../contract/sql.ts";
 import { OVER } from "../store/instances/status.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
 /** A table whose rows hold texts that came from outside. */
@@ -144,7 +144,7 @@ export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, a
   if (apply) {
     if (ofInstances) for (const { one } of free) await deleteOnPlatform(env, instanceOf(one));
     for (let at = 0; at < free.length; at += UPDATES)
-      await batch(
+      await atomically(
         env.DB,
         free.slice(at, at + UPDATES).map(({ one, now }) => update(tenantId, table, one, now)),
       );

@@ -17,7 +17,7 @@ import { acceptAgain, skipInstance } from "../store/instances/accept.ts";
 import { selectKnown } from "../store/instances/keys.ts";
 import { namedBatch } from "../store/named.ts";
 import { dropOutgoing, type Outgoing, sendBehind } from "../store/outbox.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { aboutLetter } from "./about-letter.ts";
@@ -49,7 +49,7 @@ export async function replayDeadLetter(
   const letter = await getDeadLetter(env, by, id);
   const actionId = crypto.randomUUID();
   if (letter.state !== "open") {
-    await batch(env.DB, [
+    await atomically(env.DB, [
       settleLetter(id, "replayed"),
       audit(by, { id: actionId, verb: "replay", target: id, instanceId: letter.instanceId, reason: options.reason }, false),
     ]);

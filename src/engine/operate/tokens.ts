@@ -4,7 +4,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/named.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { insertToken, removeToken, selectTokens } from "../store/tokens.ts";
 import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
@@ -139,7 +139,7 @@ export async function revokeToken(env: Pick<EngineEnv, "DB">, by: Operator, id: 
   const [found] = await query<StoredGrant>(env.DB, selectTokens(sql`tenant_id = ${by.tenantId} AND id = ${id}`));
   if (!found) return false;
   const done = action("revoke", id, reason, { actor: found.actor });
-  await batch(env.DB, [removeToken(by.tenantId, id), audit(by, done, false)]);
+  await atomically(env.DB, [removeToken(by.tenantId, id), audit(by, done, false)]);
   cache.delete(id);
   return true;
 }

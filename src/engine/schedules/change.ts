@@ -8,7 +8,7 @@ import { newTrace } from "../contract/trace.ts";
 import { type Asker, assertMayAsk } from "../operate/may-ask.ts";
 import { type Action, applied, audit, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/named.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { insertRun } from "../store/schedule-runs.ts";
 import { ensureScheduled, hasRoom, isUnmoved, moveSchedule, type NewSchedule, removeSchedule, writeSchedule } from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -146,7 +146,7 @@ export async function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker
 /** Ends a schedule. What became of its times can be read until it is pruned. Errors: `schedule_not_found`. */
 export async function deleteSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<void> {
   const before = await getSchedule(env, by, name);
-  await batch(env.DB, [
+  await atomically(env.DB, [
     ...notePassed(before, `${by.actor} ended it before it was started.`, Date.now()),
     removeSchedule(by.tenantId, name),
     audit(by, action("unschedule", name, reason), false),

@@ -5,7 +5,7 @@ import { beginning } from "../contract/text.ts";
 import { enqueueIf } from "../intake/enqueue.ts";
 import { assertMaySay } from "../operate/may-ask.ts";
 import { isTaken } from "../store/instances/keys.ts";
-import { batch } from "../store/retry.ts";
+import { atomically } from "../store/retry.ts";
 import { insertRun, isStarted } from "../store/schedule-runs.ts";
 import { isUnmoved, takeTime } from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -66,7 +66,7 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at
   const late = at - passed.last > schedule.lateMs;
   const others = noteMissed(schedule, passed, late, at);
   if (late) {
-    await batch(env.DB, [...others, takeTime(schedule, nextAfter(schedule, at))]);
+    await atomically(env.DB, [...others, takeTime(schedule, nextAfter(schedule, at))]);
     return false;
   }
 
@@ -92,7 +92,7 @@ async function startOne(env: EngineEnv, catalog: Catalog, schedule: Schedule, at
     })));
   if (accepted === undefined || codeOf(accepted) === "idempotency_key_reused") return false;
   if (!(accepted instanceof MillraceError)) return !accepted.replayed;
-  await batch(env.DB, [
+  await atomically(env.DB, [
     note("refused", null, beginning(accepted.message, 500), unmoved),
     ...others,
     takeTime(schedule, nextAfter(schedule, at)),

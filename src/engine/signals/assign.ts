@@ -5,7 +5,7 @@ import { payloadFingerprint } from "../contract/payload.ts";
 import { among, type Statement, sql } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { lookAfterEvents } from "../store/instances/look.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { selectSignals } from "../store/signals.ts";
 import { assignEvents, noteTold } from "../store/waits.ts";
 
@@ -100,6 +100,6 @@ export async function tellAgain(env: EngineEnv, instanceIds: readonly string[]):
   const told = await wake(env, held);
   const untold = new Set(held.filter((one) => !told.includes(one)).map((one) => one.instance_id));
   if (told.length === 0) return untold;
-  await batch(env.DB, [noteTold(told)]);
+  await atomically(env.DB, [noteTold(told)]);
   return untold;
 }

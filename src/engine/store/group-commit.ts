@@ -2,7 +2,7 @@ import { MillraceError } from "../contract/errors.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { type Bindable, bindable } from "./bindable.ts";
 import { merge } from "./merge.ts";
-import { batch, type Row } from "./retry.ts";
+import { atomically, type Row } from "./retry.ts";
 import { troubleOf } from "./trouble.ts";
 
 /**
@@ -162,7 +162,7 @@ export class GroupCommit {
   async #commitTogether(group: readonly Waiting[]): Promise<unknown> {
     try {
       const { statements, places } = merge(group);
-      const answers = await batch(this.#db, statements, this.#bounds.answerWithinMs);
+      const answers = await atomically(this.#db, statements, this.#bounds.answerWithinMs);
       for (const [index, unit] of group.entries()) unit.settle((places[index] ?? []).map((place) => answers[place] ?? []));
       return undefined;
     } catch (error) {
@@ -178,7 +178,7 @@ export class GroupCommit {
   async #unsettled(group: readonly Waiting[]): Promise<Waiting[]> {
     const asked = group.filter(({ look }) => look !== undefined);
     const looks = asked.flatMap(({ look }) => look ?? []);
-    const found = await batch(this.#db, looks, this.#bounds.answerWithinMs);
+    const found = await atomically(this.#db, looks, this.#bounds.answerWithinMs);
     const known = new Set(asked.filter((unit, index) => unit.recognise(found[index] ?? [])));
     return group.filter((unit) => !known.has(unit));
   }

@@ -1,5 +1,5 @@
 import type { RowStatement, Statement } from "../contract/sql.ts";
-import { batch, type Row } from "./retry.ts";
+import { atomically, type Row } from "./retry.ts";
 
 type One = Statement | RowStatement;
 
@@ -12,7 +12,7 @@ export async function namedBatch<Name extends string>(
     name,
     "text" in part ? [part] : part,
   ]);
-  const answers = await batch(
+  const answers = await atomically(
     db,
     named.flatMap(([, statements]) => statements),
   );

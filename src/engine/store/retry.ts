@@ -39,7 +39,7 @@ export type Row = Record<string, unknown>;
  * Runs statements as one atomic batch, all of them or none, and answers each one's rows. Errors: `payload_too_large` for a value that D1
  * takes only locally.
  */
-export async function batch(
+export async function atomically(
   db: D1Database,
   statements: readonly (Statement | RowStatement)[],
   withinMs: number = ANSWER_WITHIN_MS,
@@ -60,6 +60,6 @@ export async function batch(
 
 /** Runs one statement and answers its rows, read as `T`: the statement's own column list is the proof. */
 export async function query<T extends object = Row>(db: D1Database, statement: Statement): Promise<T[]> {
-  const [rows = []] = await batch(db, [statement]);
+  const [rows = []] = await atomically(db, [statement]);
   return rows as T[];
 }

@@ -1,4 +1,4 @@
-import { batch, fragment, rowChunks, sql } from "millrace";
+import { atomically, fragment, rowChunks, sql } from "millrace";
 import {
   asContact,
   type ContactRow,
@@ -46,7 +46,7 @@ export const contacts: Dataset<ContactRow> = {
       tenantId,
       rows.map(({ contact_id: id }) => id),
     );
-    const overfull = await batch(
+    const overfull = await atomically(
       env.DB,
       rowChunks(rows).map((chunk) => overfullContacts(tenantId, chunk)),
     );

@@ -1,4 +1,4 @@
-import { batch as atomic, now, query, sql } from "millrace";
+import { atomically, now, query, sql } from "millrace";
 import { hasInstance } from "millrace/operate";
 import type { Retention } from "millrace/worker";
 import { batchFolder } from "./file.ts";
@@ -34,7 +34,7 @@ async function prune(env: Cloudflare.Env, keepMs: number): Promise<number> {
     // The row goes last: as long as it is there, the next slice comes back for the rest.
     if (truncated || keys.length === KEYS) continue;
     const { tenantId, batchId } = one;
-    await atomic(env.DB, [
+    await atomically(env.DB, [
       sql`DELETE FROM batch_parts WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`,
       sql`DELETE FROM batches WHERE tenant_id = ${tenantId} AND batch_id = ${batchId}`,
     ]);

@@ -1,4 +1,4 @@
-import { batch, beginning, type Commit, type Envelope, type Statement } from "millrace";
+import { atomically, beginning, type Commit, type Envelope, type Statement } from "millrace";
 import { ContactSync, type CrmContactChanged } from "../../messages/crm.ts";
 import { FactObserved } from "../../messages/facts.ts";
 import { type CrmFound, crm } from "../../providers/index.ts";
@@ -254,7 +254,7 @@ async function nameRecord(call: ChangeCall, crmId: string, key: string): Promise
   const refused = await crm(env, envelope.tenant_id).name([{ crmId, key }], { key: instanceId, trace: envelope });
   const why = refused.get(crmId);
   if (!why) return;
-  await batch(env.DB, letGo(keyOf(call)));
+  await atomically(env.DB, letGo(keyOf(call)));
   throw asStopped(`The CRM refused to give the record ${crmId} the name ${key}`, why);
 }
 

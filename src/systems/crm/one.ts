@@ -1,4 +1,4 @@
-import { batch, type Commit, type Envelope, notRetryable } from "millrace";
+import { atomically, type Commit, type Envelope, notRetryable } from "millrace";
 import { ContactSynced } from "../../messages/crm.ts";
 import { CRM_FRESH_MS, type CrmRefusal, crm } from "../../providers/index.ts";
 import { FORGOTTEN, forgottenAmong, isPseudonym } from "../contacts/forgotten.ts";
@@ -158,7 +158,7 @@ async function done(call: OneCall, plan: Prepared, course: Course): Promise<Comm
 
 /** Writes what is known and why it goes no further, so that nobody waits for the contact, and fails the step. */
 async function refuse(call: OneCall, what: string, why: CrmRefusal, pushed: Pushed): Promise<never> {
-  await batch(call.env.DB, writesOf(keyOf(call), pushed));
+  await atomically(call.env.DB, writesOf(keyOf(call), pushed));
   throw asStopped(what, why);
 }
 

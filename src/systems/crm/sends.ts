@@ -1,4 +1,4 @@
-import { batch, codeOf, MillraceError, messageOf, now, query, type Statement, sql } from "millrace";
+import { atomically, codeOf, MillraceError, messageOf, now, query, type Statement, sql } from "millrace";
 import { type Account, type AccountEnv, isOtherAccount, noteAccount, readOf } from "./account.ts";
 import type { Prepared } from "./prepared.ts";
 import type { Properties } from "./properties.ts";
@@ -56,7 +56,7 @@ export async function beginSend(
 ): Promise<Busy | undefined> {
   const { tenantId, sendId } = key;
   const rows = JSON.stringify(contacts);
-  const answers = await batch(db, [
+  const answers = await atomically(db, [
     ...noteAccount(tenantId, account),
     sql`
       INSERT INTO crm_sends (tenant_id, send_id, until, contacts) SELECT ${tenantId}, ${sendId}, ${now} + ${HOLD_MS}, ${rows}
@@ -125,7 +125,7 @@ export async function isOnItsWay(db: D1Database, tenantId: string, id: string): 
 
 /** Pushes whose holder died: their contacts' links know from now on what may be there of them, and are to be synced. */
 export async function adoptExpired(db: D1Database, tenantId: string): Promise<void> {
-  await batch(db, release(tenantId, sql`s.until <= ${now}`));
+  await atomically(db, release(tenantId, sql`s.until <= ${now}`));
 }
 
 /**
@@ -134,7 +134,7 @@ export async function adoptExpired(db: D1Database, tenantId: string): Promise<vo
  */
 async function clearWay(db: D1Database, { tenantId, sendId }: SendKey, rows: string): Promise<void> {
   const isBehind = sql`EXISTS (${othersOf({ tenantId, sendId }, rows)} AND s.send_id < ${sendId})`;
-  await batch(db, [...release(tenantId, sql`s.until <= ${now}`), ...release(tenantId, sql`s.send_id = ${sendId} AND ${isBehind}`)]);
+  await atomically(db, [...release(tenantId, sql`s.until <= ${now}`), ...release(tenantId, sql`s.send_id = ${sendId} AND ${isBehind}`)]);
 }
 
 /**
@@ -171,7 +171,7 @@ export async function orLetGo<Done>(db: D1Database, key: SendKey, work: () => Pr
   try {
     return await work();
   } catch (error) {
-    if (FINAL.has(codeOf(error))) await batch(db, letGo(key));
+    if (FINAL.has(codeOf(error))) await atomically(db, letGo(key));
     throw error;
   }
 }

@@ -1,4 +1,15 @@
-import { among, batch, type Commit, digest, MillraceError, notRetryable, query, type Statement, sql, type TraceContext } from "millrace";
+import {
+  among,
+  atomically,
+  type Commit,
+  digest,
+  MillraceError,
+  notRetryable,
+  query,
+  type Statement,
+  sql,
+  type TraceContext,
+} from "millrace";
 import { audit } from "millrace/operate";
 import { removeContacts } from "../contacts/contact.ts";
 import { isForgotten, markForgotten } from "../contacts/forgotten.ts";
@@ -118,7 +129,7 @@ export async function searchOn(
   });
   const { found, waiting, waitsFor = [], removed } = reached;
   if (isOver(reached) && waiting > 0 && !mayWait) {
-    await batch(env.DB, [noteProgress(call, { ...BEGINNING, removed }), ...(ended?.statements ?? [])]);
+    await atomically(env.DB, [noteProgress(call, { ...BEGINNING, removed }), ...(ended?.statements ?? [])]);
     throw underWay(waiting, waitsFor);
   }
   return {

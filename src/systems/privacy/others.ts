@@ -1,4 +1,4 @@
-import { batch, notRetryable, query, sql } from "millrace";
+import { atomically, notRetryable, query, sql } from "millrace";
 import type { Rewritten } from "millrace/operate";
 import { type CallOptions, CRM_BATCH, crm } from "../../providers/index.ts";
 import { rewriteProperties } from "../contacts/contact.ts";
@@ -103,7 +103,7 @@ async function write(search: Search, rewrites: readonly Rewrite[]): Promise<numb
     ...(properties === row.properties ? [] : [rewriteProperties(tenantId, row.id, row.properties, properties)]),
   ]);
   try {
-    await batch(env.DB, [refuseIfPushed(tenantId, versions), ...writes]);
+    await atomically(env.DB, [refuseIfPushed(tenantId, versions), ...writes]);
     return rewrites.length;
   } catch (error) {
     if (wasRefused(error)) return 0;

@@ -1,4 +1,4 @@
-import { batch, digest, type Issue, MillraceError, namedBatch, query, type Statement, sql } from "millrace";
+import { atomically, digest, type Issue, MillraceError, namedBatch, query, type Statement, sql } from "millrace";
 import { audit } from "millrace/operate";
 import {
   type By,
@@ -141,7 +141,7 @@ export async function rotateSecret(
 export async function endSecret(env: RegistryEnv, by: By, id: string, generation: number): Promise<SecretGeneration[] | undefined> {
   const endpoint = await getEndpoint(env.DB, by.tenantId, id);
   if (!endpoint) return undefined;
-  await batch(env.DB, [endGeneration(by.tenantId, id, generation), action(by, "end_secret", id, { generation })]);
+  await atomically(env.DB, [endGeneration(by.tenantId, id, generation), action(by, "end_secret", id, { generation })]);
   const signing = await signingSecrets(env.DB, by.tenantId, id);
   const newest = signing[0]?.generation ?? 0;
   if (generation < newest || endpoint.state === "deleted") return signing;
