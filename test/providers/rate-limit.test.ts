@@ -129,14 +129,15 @@ describe("A shared limit", () => {
         const moments: number[] = [];
         for (const { cost, gapMs, late } of asks) {
           now += gapMs;
-          let at = earliest(window, counts, Math.max(now, last), cost, marginMs);
+          const granted = () => ({ window, counts, marginMs });
+          let at = earliest(granted(), { cost, at: Math.max(now, last) });
           last = at;
-          counts = counted(window, counts, at, cost, now, marginMs);
+          counts = counted(granted(), { cost, at }, now);
           if (late) {
-            counts = counted(window, counts, at, -cost, now, marginMs);
-            at = fits(window, counts, now, cost, marginMs) ? now : earliest(window, counts, Math.max(now, last), cost, marginMs);
+            counts = counted(granted(), { cost: -cost, at }, now);
+            at = fits(granted(), { cost, at: now }) ? now : earliest(granted(), { cost, at: Math.max(now, last) });
             last = Math.max(at, last);
-            counts = counted(window, counts, at, cost, now, marginMs);
+            counts = counted(granted(), { cost, at }, now);
           }
           for (let one = 0; one < cost; one++) moments.push(at);
         }

@@ -27,9 +27,9 @@ export async function sweep(storage: DurableObjectStorage, env: Cloudflare.Env, 
   const removed: Record<string, number> = {};
   for (const rule of due) {
     if (Date.now() - startedAt >= BUDGET_MS) break;
-    turns[rule.name] = await pass(env, rule, turnOf(rule), startedAt + BUDGET_MS, (count) => {
-      if (count > 0) removed[rule.name] = (removed[rule.name] ?? 0) + count;
-    });
+    const { removed: gone, turn } = await pass(env, rule, { from: turnOf(rule).from, until: startedAt + BUDGET_MS });
+    if (gone > 0) removed[rule.name] = gone;
+    turns[rule.name] = turn;
   }
   await storage.put("retention", turns);
   const unfinished = due.filter((rule) => turnOf(rule).dueAt <= Date.now()).map(({ name }) => name);
@@ -38,22 +38,26 @@ export async function sweep(storage: DurableObjectStorage, env: Cloudflare.Env, 
   return Object.values(removed).reduce((sum, count) => sum + count, 0);
 }
 
-/** Slices of one rule until its pass is over or the time is up. Answers when it is due again. */
-async function pass(env: Cloudflare.Env, rule: Retention, turn: Turn, until: number, note: (removed: number) => void): Promise<Turn> {
-  let { from } = turn;
+/** Slices of one rule until its pass is over or the time is up. Answers how much went, and when it is due again. */
+async function pass(
+  env: Cloudflare.Env,
+  rule: Retention,
+  { from, until }: { from: string | null; until: number },
+): Promise<{ removed: number; turn: Turn }> {
+  let removed = 0;
   try {
     for (let slice = 0; slice < MAX_SLICES; slice++) {
       const answer = await rule.prune(env, rule.keepDays * DAY_MS, from);
       const walks = typeof answer === "object";
-      note(walks ? answer.removed : answer);
+      removed += walks ? answer.removed : answer;
       from = walks ? answer.next : null;
       const over = walks ? from === null : answer === 0;
-      if (over) return { dueAt: Date.now() + (rule.everyHours ?? 1) * HOUR_MS, from: null };
+      if (over) return { removed, turn: { dueAt: Date.now() + (rule.everyHours ?? 1) * HOUR_MS, from: null } };
       if (Date.now() >= until) break;
     }
-    return { dueAt: Date.now(), from };
+    return { removed, turn: { dueAt: Date.now(), from } };
   } catch (error) {
     console.error(JSON.stringify({ log: "retention", rule: rule.name, error: String(error) }));
-    return { dueAt: Date.now() + HOUR_MS, from };
+    return { removed, turn: { dueAt: Date.now() + HOUR_MS, from } };
   }
 }

@@ -1,5 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
-import { type Counts, counted, earliest, fits, type Window } from "./windows.ts";
+import { type Counts, counted, earliest, fits, type Granted, type Window } from "./windows.ts";
 
 export interface Ask {
   windows: readonly Window[];
@@ -42,14 +42,15 @@ export class RateLimit extends DurableObject {
     const now = Date.now();
     const state = this.#state();
     const counts = { ...state.counts };
+    const granted = (): Granted[] => windows.map((window) => ({ window, counts: counts[window.periodMs] ?? [], marginMs }));
     const count = (at: number, more: number): void => {
-      for (const window of windows) counts[window.periodMs] = counted(window, counts[window.periodMs] ?? [], at, more, now, marginMs);
+      for (const one of granted()) counts[one.window.periodMs] = counted(one, { cost: more, at }, now);
     };
     if (unused !== undefined) count(unused, -cost);
 
     const soonest = Math.max(now, state.pausedUntil);
-    const returns = unused !== undefined && windows.every((window) => fits(window, counts[window.periodMs] ?? [], soonest, cost, marginMs));
-    const at = returns ? soonest : this.#last(windows, counts, Math.max(soonest, state.lastAt), cost, marginMs);
+    const returns = unused !== undefined && granted().every((one) => fits(one, { cost, at: soonest }));
+    const at = returns ? soonest : firstAfter(granted(), cost, Math.max(soonest, state.lastAt));
     const waitMs = at - now;
     const go = waitMs <= patienceMs;
     if (go) count(at, cost);
@@ -64,16 +65,6 @@ export class RateLimit extends DurableObject {
     if (pausedUntil > state.pausedUntil) this.#keep({ ...state, pausedUntil });
   }
 
-  /** The first moment after all that was given away at which every window has room. */
-  #last(windows: readonly Window[], counts: Record<string, Counts>, from: number, cost: number, marginMs: number): number {
-    let at = from;
-    for (let before = -1; before !== at; ) {
-      before = at;
-      for (const window of windows) at = earliest(window, counts[window.periodMs] ?? [], at, cost, marginMs);
-    }
-    return at;
-  }
-
   #state(): State {
     return this.ctx.storage.kv.get<State>("state") ?? NOTHING;
   }
@@ -81,4 +72,14 @@ export class RateLimit extends DurableObject {
   #keep(state: State): void {
     this.ctx.storage.kv.put("state", state);
   }
+}
+
+/** The first moment after all that was given away at which every window has room. */
+function firstAfter(granted: readonly Granted[], cost: number, from: number): number {
+  let at = from;
+  for (let before = -1; before !== at; ) {
+    before = at;
+    for (const one of granted) at = earliest(one, { cost, at });
+  }
+  return at;
 }

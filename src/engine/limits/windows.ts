@@ -7,14 +7,25 @@ export interface Window {
 /** What was granted under one window: how many in which bucket of time, oldest first. */
 export type Counts = [bucket: number, count: number][];
 
+/** A window with what it has granted. */
+export interface Granted {
+  window: Window;
+  counts: Counts;
+  /** Lengthens the period: calls do not arrive in the order and at the distance in which they were granted. */
+  marginMs: number;
+}
+
+/** How many are asked for, and when. */
+export interface Take {
+  cost: number;
+  at: number;
+}
+
 /** A period is counted in so many buckets: what is forgotten leaves in steps of a fortieth of it, always late and never early. */
 const BUCKETS = 40;
 
-/**
- * The earliest time from `at` on at which `cost` more fits into the window. Everything counted must lie at or before `at`. `marginMs`
- * lengthens the period: calls do not arrive in the order and at the distance in which they were granted.
- */
-export function earliest(window: Window, counts: Counts, at: number, cost: number, marginMs: number): number {
+/** The earliest time from `at` on at which `cost` more fits into the window. Everything counted must lie at or before `at`. */
+export function earliest({ window, counts, marginMs }: Granted, { cost, at }: Take): number {
   const width = widthOf(window);
   const span = window.periodMs + marginMs;
   let used = counts.reduce((sum, [, count]) => sum + count, 0);
@@ -29,7 +40,7 @@ export function earliest(window: Window, counts: Counts, at: number, cost: numbe
 }
 
 /** True when `cost` more at `at` fits between what lies before it and what was promised for after it. */
-export function fits(window: Window, counts: Counts, at: number, cost: number, marginMs: number): boolean {
+export function fits({ window, counts, marginMs }: Granted, { cost, at }: Take): boolean {
   const width = widthOf(window);
   const bucket = Math.floor(at / width);
   // Buckets so far apart may still have moments in one period.
@@ -42,8 +53,8 @@ export function fits(window: Window, counts: Counts, at: number, cost: number, m
   });
 }
 
-/** The counts with `cost` more at `at` (less, where it is negative), without what no later question can still see. */
-export function counted(window: Window, counts: Counts, at: number, cost: number, now: number, marginMs: number): Counts {
+/** The counts with `cost` more at `at` (less, where it is negative), without what no question after `now` can still see. */
+export function counted({ window, counts, marginMs }: Granted, { cost, at }: Take, now: number): Counts {
   const width = widthOf(window);
   const bucket = Math.floor(at / width);
   const kept = new Map(counts.filter(([each]) => (each + 1) * width + window.periodMs + marginMs > now));
