@@ -106,7 +106,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
  * writes it.
  */
 const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
-  cli: ["engine/contract/sql.ts", "engine/store/tokens.ts", "engine/store/actions.ts"],
+  cli: ["engine/contract/sql.ts", "engine/contract/token.ts", "engine/store/tokens.ts", "engine/store/actions.ts"],
 };
 
 /** Files that stand between rooms. */

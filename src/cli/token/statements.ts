@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
+import { newToken } from "../../engine/contract/token.ts";
 import { type Action, auditDone } from "../../engine/store/actions.ts";
 import { grantToken, removeToken, selectOwner, selectTokensOf } from "../../engine/store/tokens.ts";
-import { newToken, storedAs } from "../local/token.ts";
 import type { Mint } from "./request.ts";
 import { asText } from "./sql-text.ts";
 
@@ -10,8 +10,7 @@ const MOST_LISTED = 1000;
 
 /** A new token, and the SQL that makes it good and writes the audit. Only a hash of its secret goes in. */
 export function mintStatements({ tenant, actor, scopes, days, reason }: Mint, by: string): { token: string; sql: string } {
-  const token = newToken();
-  const { id, hash } = storedAs(token);
+  const { id, hash, text: token } = newToken();
   const granted = grantToken({ id, hash, tenantId: tenant, actor, scopes }, days * DAY_MS);
   const audited = auditDone({ tenantId: tenant, actor: by }, action("mint", id, reason, { actor, scopes, days }));
   return { token, sql: asText(granted, audited) };

@@ -1,7 +1,8 @@
-import { createHash, randomBytes, timingSafeEqual } from "node:crypto";
+import { timingSafeEqual } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Statement, sql } from "../contract/sql.ts";
+import { keptOf, newToken } from "../contract/token.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/named.ts";
 import { atomically, query } from "../store/retry.ts";
@@ -63,7 +64,6 @@ const TOKEN_CACHE_MS = 30_000;
 const TOKEN_CACHE_ENTRIES = 1000;
 /** Ids that nobody minted are kept apart, so that whoever makes them up drives out no good one. */
 const UNKNOWN_CACHE_ENTRIES = 10_000;
-const TOKEN = /^mr_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/;
 const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 const cache = new Map<string, { row: StoredToken; until: number }>();
@@ -76,7 +76,7 @@ const unknown = new Map<string, number>();
  */
 export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: readonly string[] = []): Promise<string> {
   checkGrant(grant, [...SCOPES, ...own]);
-  const { text, insert } = newToken(grant);
+  const { text, insert } = tokenFor(grant);
   const [row] = await query(env.DB, insert);
   if (!row) throw tooMany();
   return text;
@@ -103,7 +103,7 @@ export async function issueToken(
     const said = `Your token ends on ${new Date(expiresAt).toISOString()}, and so cannot give another one more days than ${left}: ask for fewer, or leave \`days\` out.`;
     throw new MillraceError("forbidden", said);
   }
-  const { id, text, insert } = newToken(grant);
+  const { id, text, insert } = tokenFor(grant);
   const done = action("mint", id, reason, { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString() });
   const { minted } = await namedBatch(env.DB, { minted: insert, audited: audit(by, done, false) });
   const [row] = minted as unknown as StoredGrant[];
@@ -144,12 +144,9 @@ export async function revokeToken(env: Pick<EngineEnv, "DB">, by: Operator, id: 
   return true;
 }
 
-function newToken({ tenantId, actor, scopes, expiresAt }: Grant): { id: string; text: string; insert: Statement } {
-  const id = randomBytes(8).toString("hex");
-  const secret = randomBytes(32).toString("base64url");
-  const row = { id, hash: hashOf(secret).toString("hex"), tenantId, actor, scopes, expiresAt: expiresAt ?? null };
-  const insert = insertToken(row, MAX_TOKENS);
-  return { id, text: `mr_${id}_${secret}`, insert };
+function tokenFor({ tenantId, actor, scopes, expiresAt }: Grant): { id: string; text: string; insert: Statement } {
+  const { text, ...kept } = newToken();
+  return { id: kept.id, text, insert: insertToken({ ...kept, tenantId, actor, scopes, expiresAt: expiresAt ?? null }, MAX_TOKENS) };
 }
 
 /**
@@ -161,10 +158,11 @@ export async function findToken(
   bearer: string,
   beforeLook: () => Promise<void> = async () => {},
 ): Promise<Token | undefined> {
-  const [, id, secret] = TOKEN.exec(bearer) ?? [];
-  if (!id || !secret) return undefined;
+  const shown = keptOf(bearer);
+  if (!shown) return undefined;
+  const { id, hash } = shown;
   const row = await read(env, id, beforeLook);
-  if (!row || !timingSafeEqual(Buffer.from(row.hash, "hex"), hashOf(secret))) return undefined;
+  if (!row || !timingSafeEqual(Buffer.from(row.hash, "hex"), Buffer.from(hash, "hex"))) return undefined;
   if (row.expires_at !== null && row.expires_at <= Date.now()) return undefined;
   return {
     id,
@@ -205,11 +203,6 @@ function asTokenRow({ id, actor, scopes, created_at, expires_at }: StoredGrant):
 
 function action(verb: Action["verb"], id: string, reason: string, detail: Record<string, unknown>): Action {
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail };
-}
-
-/** The secret is 256 random bits: one round of SHA-256 is enough, there is nothing to guess. */
-function hashOf(secret: string): Buffer {
-  return createHash("sha256").update(secret).digest();
 }
 
 /** Each scope once: the engine's first. */
