@@ -1,6 +1,7 @@
 import { type OpenAPIHono, z } from "@hono/zod-openapi";
 import { jsonSchema, timestamp } from "millrace/http";
-import { FACT_PAYLOADS, PROCESSED } from "../messages/fact.ts";
+import { FACT_PAYLOADS } from "../messages/fact.ts";
+import { PROCESSED } from "../messages/facts.ts";
 import { WEBHOOK_TEST } from "../messages/webhooks.ts";
 
 /** The headers of a delivery, as Standard Webhooks names them, and those of its trace. */

@@ -18,7 +18,7 @@ import {
 } from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
-import { PROCESSED } from "../messages/fact.ts";
+import { PROCESSED } from "../messages/facts.ts";
 import { type By, type Endpoint, getEndpoint, listEndpoints } from "../systems/webhooks/endpoints.ts";
 import { change, register } from "../systems/webhooks/registry.ts";
 import { tellSwitched } from "../systems/webhooks/switched.ts";

@@ -1,7 +1,7 @@
 import { call, defineConsumer, on, sendEach, type Target } from "millrace";
 import { ContactSync } from "../messages/crm.ts";
 import type { RecordedFact } from "../messages/fact.ts";
-import { ChargeFact, ContactMergedFact, FactObserved, OutcomeFact, PayoutFact, ReconciliationFact } from "../messages/facts.ts";
+import { FactObserved, PROCESSED_EVENTS } from "../messages/facts.ts";
 import { factProcessing } from "../messages/queues.ts";
 import { WebhookDeliver } from "../messages/webhooks.ts";
 import { mergeRecords } from "../systems/crm/merged.ts";
@@ -22,11 +22,11 @@ export const deriving = defineConsumer({
   // Most of its time it waits for objects (budgets, contact books, other ledgers), and little for the database.
   concurrency: 10,
   routes: [
-    on(OutcomeFact, call(qualify), ...webhooks()),
-    on(ChargeFact, call(spend), ...webhooks()),
-    on(PayoutFact, ...webhooks()),
-    on(ContactMergedFact, call(merge), sendEach(ContactSync, mergeRecords), ...webhooks()),
-    on(ReconciliationFact, ...webhooks()),
+    on(PROCESSED_EVENTS.outcome, call(qualify), ...webhooks()),
+    on(PROCESSED_EVENTS.charge, call(spend), ...webhooks()),
+    on(PROCESSED_EVENTS.payout, ...webhooks()),
+    on(PROCESSED_EVENTS.contact_merged, call(merge), sendEach(ContactSync, mergeRecords), ...webhooks()),
+    on(PROCESSED_EVENTS.reconciliation, ...webhooks()),
     on(FactObserved, call(appendObserved)),
   ],
 });

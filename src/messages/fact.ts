@@ -57,9 +57,6 @@ export type FactType = keyof typeof FACT_PAYLOADS;
 export const FACT_TYPES = Object.keys(FACT_PAYLOADS) as [FactType, ...FactType[]];
 export type FactPayload<Type extends FactType> = z.infer<(typeof FACT_PAYLOADS)[Type]>;
 
-/** Types from which something follows: they go to the queue `fact-processing` as well. Facts about webhooks trigger no webhooks. */
-export const PROCESSED = ["outcome", "charge", "payout", "contact_merged", "reconciliation"] as const satisfies readonly FactType[];
-
 const head = { fact_id: name, entity: name, subtype: z.string().min(1).max(100).optional(), occurred_at: z.iso.datetime() };
 /** Which fact it is depends on its time, and that is kept in milliseconds. Ledgers hold facts that said more. */
 const statedTime = z.iso

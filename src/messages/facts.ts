@@ -1,5 +1,5 @@
-import { defineEvent } from "millrace";
-import { type PROCESSED, type RecordedFact, recorded, recordedFactSchema, statedFactSchema } from "./fact.ts";
+import { defineEvent, type EventDefinition } from "millrace";
+import { type FactType, type RecordedFact, recorded, recordedFactSchema, statedFactSchema } from "./fact.ts";
 import { factProcessing, projections } from "./queues.ts";
 
 /** What is said of a fact is its ledger's word: nobody corrects it behind the ledger's back. */
@@ -15,7 +15,7 @@ export const FactRecorded = defineEvent({
 });
 
 /** A ledger has taken a fact of this type: work out what follows. */
-function factOf<Type extends (typeof PROCESSED)[number]>(type: Type) {
+function factOf<Type extends FactType>(type: Type) {
   return defineEvent<RecordedFact<Type>, `fact.${Type}`>({
     type: `fact.${type}`,
     payload: recorded(type),
@@ -25,11 +25,20 @@ function factOf<Type extends (typeof PROCESSED)[number]>(type: Type) {
   });
 }
 
-export const OutcomeFact = factOf("outcome");
-export const ChargeFact = factOf("charge");
-export const PayoutFact = factOf("payout");
-export const ContactMergedFact = factOf("contact_merged");
-export const ReconciliationFact = factOf("reconciliation");
+/**
+ * The events of facts from which something follows, by the type of the fact: they go to the queue `fact-processing` as well. What follows,
+ * the consumer of that queue says. Facts about webhooks trigger no webhooks.
+ */
+export const PROCESSED_EVENTS = {
+  outcome: factOf("outcome"),
+  charge: factOf("charge"),
+  payout: factOf("payout"),
+  contact_merged: factOf("contact_merged"),
+  reconciliation: factOf("reconciliation"),
+} satisfies { [Type in FactType]?: EventDefinition<RecordedFact<Type>, `fact.${Type}`> };
+
+type ProcessedType = keyof typeof PROCESSED_EVENTS;
+export const PROCESSED = Object.keys(PROCESSED_EVENTS) as [ProcessedType, ...ProcessedType[]];
 
 /**
  * A step has seen something that is a fact: append it to its ledger. Emitted with the step's outcome in one atomic write, it is appended if

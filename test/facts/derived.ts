@@ -4,19 +4,18 @@ import { digest, type Envelope } from "millrace";
 import { address, messageId } from "millrace/worker";
 import { onTestFinished, vi } from "vitest";
 import type { FactPayload, RecordedFact } from "../../src/messages/fact.ts";
-import { ChargeFact, ContactMergedFact, OutcomeFact, PayoutFact } from "../../src/messages/facts.ts";
+import { PROCESSED_EVENTS } from "../../src/messages/facts.ts";
 import { confirmFacts, ledgerOf } from "../../src/systems/facts/ledger/ledgers.ts";
 import worker from "../../src/worker.ts";
 
-const EVENTS = { outcome: OutcomeFact, charge: ChargeFact, payout: PayoutFact, contact_merged: ContactMergedFact };
-type Derivable = keyof typeof EVENTS;
+type Derivable = keyof typeof PROCESSED_EVENTS;
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 
 /** A fact as its ledger tells of it. */
 export async function messageOf(fact: RecordedFact): Promise<Envelope> {
   const { tenant_id, correlation_id, causation_id, trace_id, entity, fact_id, sequence } = fact;
-  return address(env.PAYLOADS, EVENTS[fact.type as Derivable].from(fact as never), {
+  return address(env.PAYLOADS, PROCESSED_EVENTS[fact.type as Derivable].from(fact as never), {
     tenantId: tenant_id,
     source: "ledger",
     outbox: "sender",

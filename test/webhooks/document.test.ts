@@ -1,6 +1,7 @@
 import { type Schema, Validator } from "@cfworker/json-schema";
 import { expect, it } from "vitest";
-import { FACT_TYPES, PROCESSED } from "../../src/messages/fact.ts";
+import { FACT_TYPES } from "../../src/messages/fact.ts";
+import { PROCESSED } from "../../src/messages/facts.ts";
 import { callerWith, type Json, send } from "../api/client.ts";
 import { endpoint, outcome, received } from "./hook.ts";
 

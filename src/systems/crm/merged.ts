@@ -1,5 +1,5 @@
 import { digest, type Routed } from "millrace";
-import type { ContactMergedFact } from "../../messages/facts.ts";
+import type { RecordedFact } from "../../messages/fact.ts";
 import { candidatesByIds } from "./links.ts";
 import { isOnItsWay } from "./sends.ts";
 
@@ -7,7 +7,7 @@ import { isOnItsWay } from "./sends.ts";
  * Two contacts became one. If the one that is no more has a record in the CRM, or may be about to have one, that is merged too: its own
  * sync does it, once nobody pushes it any more.
  */
-export async function mergeRecords({ payload: fact, envelope, env }: Routed<(typeof ContactMergedFact)["payload"]["_output"]>) {
+export async function mergeRecords({ payload: fact, envelope, env }: Routed<RecordedFact<"contact_merged">>) {
   const { entity, fact_id, payload } = fact;
   const [from] = await candidatesByIds(env.DB, envelope.tenant_id, [payload.from]);
   const hasRecord = from && (from.link?.crmId || from.link?.maybe.length || (await isOnItsWay(env.DB, envelope.tenant_id, payload.from)));

@@ -1,6 +1,7 @@
 import { expect, it } from "vitest";
 import facts from "../../../docs/facts.md?raw";
-import { FACT_TYPES, PROCESSED } from "../../../src/messages/fact.ts";
+import { FACT_TYPES } from "../../../src/messages/fact.ts";
+import { PROCESSED } from "../../../src/messages/facts.ts";
 import { callerWith } from "../../api/client.ts";
 import { rowsOf } from "../markdown.ts";
 import { followDocument } from "./follow.ts";

@@ -1,7 +1,7 @@
 import { nextHop } from "millrace";
 import { address, messageId, type Outgoing } from "millrace/worker";
-import { PROCESSED, type RecordedFact } from "../../../messages/fact.ts";
-import { ChargeFact, ContactMergedFact, FactRecorded, OutcomeFact, PayoutFact, ReconciliationFact } from "../../../messages/facts.ts";
+import type { RecordedFact } from "../../../messages/fact.ts";
+import { FactRecorded, PROCESSED, PROCESSED_EVENTS } from "../../../messages/facts.ts";
 
 /** The queues that a ledger's facts go to. */
 export const FEEDS = ["projections", "fact-processing"] as const;
@@ -20,14 +20,6 @@ export function epochOf(source: string): number | undefined {
   const found = /^ledger(?:\/(\d+))?$/.exec(source);
   return found ? Number(found[1] ?? 0) : undefined;
 }
-
-const PROCESSED_EVENTS = {
-  outcome: OutcomeFact,
-  charge: ChargeFact,
-  payout: PayoutFact,
-  contact_merged: ContactMergedFact,
-  reconciliation: ReconciliationFact,
-};
 
 /** Which facts belong to a feed, as SQL: all to the projections, and those from which something follows to the processing. */
 export const BELONGS: Record<Feed, string> = {
