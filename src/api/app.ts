@@ -34,7 +34,7 @@ export function createApi(catalog: Catalog): OpenAPIHono<HttpEnv> {
   const platform = [facts(), ledgers(), projections(catalog), batches(catalog), batchReports()];
   const derived = [qualificationRules(), budgets(catalog), contacts(catalog), tenant(catalog)];
   const hooks = [webhooks(catalog), webhookSecrets(), webhookDeliveries(catalog), webhookRedeliveries(catalog)];
-  const growth = [brands(catalog), articles(catalog), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
+  const growth = [brands(), articles(catalog), textUsages(), syndication(), crmSyncs(), crmLinks(), crmHooks(catalog)];
   const api = engineRoutes(catalog, {
     routes: [...platform, ...derived, ...hooks, ...growth, landing(catalog), pages(), embedded()],
     groups: GROUPS,

@@ -17,7 +17,6 @@ import {
   timestamp,
 } from "millrace/http";
 import { keysetPage } from "millrace/operate";
-import type { Catalog } from "millrace/worker";
 import { brandName, cycle, keyword } from "../messages/brand.ts";
 import { brandAgentOf } from "../systems/brand/brand-agents.ts";
 import { VERDICTS } from "../systems/brand/decide.ts";
@@ -173,7 +172,7 @@ const keywords = createRoute({
   responses: { 200: answers("A page of keywords", pageOf(KeywordSchema)), ...problems(...REFUSALS) },
 });
 
-export function brands(_catalog: Catalog) {
+export function brands() {
   return new OpenAPIHono<ApiEnv>()
     .openapi(list, async ({ env, req, var: { caller }, json }) => {
       const { cursor = "", limit } = req.valid("query");

@@ -1,4 +1,4 @@
-import { beginning, inProgress, MillraceError, notRetryable, retryAfter, upstreamRefused } from "millrace";
+import { beginning, inProgress, MAX_DELAY_SECONDS, MillraceError, notRetryable, retryAfter, upstreamRefused } from "millrace";
 import * as z from "zod";
 
 /** Whom we asked, and the secret we showed: what a message about a refusal needs to know. */
@@ -21,7 +21,7 @@ export const RATE_LIMITED_DELAY_MS = 30_000;
 /** The wait while the upstream still works on our key: its first answer is usually seconds away. */
 const IN_PROGRESS_DELAY_MS = 2_000;
 /** Longer waits are cut to this, the longest a queue can be trusted to hold a message. */
-export const MAX_RETRY_AFTER_MS = 12 * 60 * 60_000;
+export const MAX_RETRY_AFTER_MS = MAX_DELAY_SECONDS * 1000;
 
 const IN_PROGRESS = new Set([409, 425]);
 const FORBIDDING = new Set([401, 403]);

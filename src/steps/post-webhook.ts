@@ -4,7 +4,7 @@ import { Webhook } from "standardwebhooks";
 import { WebhookDeliver } from "../messages/webhooks.ts";
 import { type Attempt, type Delivery, logAttempt, type Target, targetOf } from "../systems/webhooks/deliveries.ts";
 import { type CheckedTarget, checkTarget } from "../systems/webhooks/guard.ts";
-import { retryAfterMs } from "../systems/webhooks/retry-after.ts";
+import { putOffMs } from "../systems/webhooks/retry-after.ts";
 import { secretOf } from "../systems/webhooks/secret.ts";
 import { timeoutMs } from "../systems/webhooks/settings.ts";
 
@@ -119,7 +119,7 @@ async function post(
   if (response.status >= 300 && response.status < 400) {
     throw upstreamRefused(`${said}: redirects are not followed. Register the address it leads to.`, response.status);
   }
-  const delayMs = retryAfterMs(response.headers.get("retry-after"), Date.now());
+  const delayMs = putOffMs(response.headers.get("retry-after"), Date.now());
   if (delayMs !== undefined) throw retryAfter(delayMs, `${said} and asked for ${Math.ceil(delayMs / 1000)} seconds.`, response.status);
   throw upstreamRefused(`${said}.`, response.status);
 }

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { retryAfterMs } from "../../src/systems/webhooks/retry-after.ts";
+import { putOffMs } from "../../src/systems/webhooks/retry-after.ts";
 
 const now = Date.parse("2026-10-01T09:30:00.000Z");
 
@@ -18,5 +18,5 @@ it.each([
   ["", undefined],
   [null, undefined],
 ])("Retry-After %o asks for %o ms", (value, ms) => {
-  expect(retryAfterMs(value, now)).toBe(ms);
+  expect(putOffMs(value, now)).toBe(ms);
 });

@@ -2,7 +2,7 @@ import type * as z from "zod";
 import { type Envelope, firstOf, issuesIn } from "./envelope.ts";
 import { type Issue, MillraceError, messageOf } from "./errors.ts";
 import { unknownFields } from "./known-fields.ts";
-import type { QueueDefinition } from "./queue.ts";
+import { MAX_DELAY_SECONDS, type QueueDefinition } from "./queue.ts";
 import { shortened } from "./text.ts";
 
 /** Brings a payload of one version to the next. */
@@ -143,9 +143,6 @@ function define<Payload>(
   }
   return definition;
 }
-
-/** The queue's longest delay. */
-const MAX_DELAY_SECONDS = 43_200;
 
 /** Whole seconds that a queue takes. Errors: `invalid_payload` for what is none, or more than 12 hours. */
 export function checkedDelay(seconds: number): number {

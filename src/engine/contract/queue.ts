@@ -4,6 +4,9 @@ export interface QueueDefinition {
   readonly name: string;
 }
 
+/** The longest that a queue is asked to hold a message back: 12 hours. */
+export const MAX_DELAY_SECONDS = 43_200;
+
 /** Declares a queue, for the messages that travel on it and for its consumer. */
 export function defineQueue({ name }: QueueDefinition): QueueDefinition {
   return { name };

@@ -1,5 +1,6 @@
 import type { Decided, Grounds, Verdict } from "./decide.ts";
 import { keywordKey } from "./keyword.ts";
+import { KEEP_MS } from "./schema.ts";
 
 /** A decision as people read it. */
 export interface Decision {
@@ -22,8 +23,7 @@ export interface DecisionFilter {
   limit: number;
 }
 
-/** Decisions are kept for so long, and so many at most. */
-const KEEP_MS = 90 * 86_400_000;
+/** The most decisions that are kept, and none longer than `KEEP_MS`. */
 const KEEP_DECISIONS = 5000;
 
 /** What an agent has decided, and why. */

@@ -1,5 +1,5 @@
-/** The longest delay that is safe to ask a queue for. */
-const MAX_DELAY_SECONDS = 43_200;
+import { MAX_DELAY_SECONDS } from "millrace";
+
 /** Compensates floating-point error in sums of fractions of a second. */
 const ROUNDING_SLACK_MS = 0.5;
 

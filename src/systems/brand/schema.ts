@@ -1,3 +1,6 @@
+/** How long an agent keeps what is decided and done. */
+export const KEEP_MS = 90 * 86_400_000;
+
 /**
  * What an agent keeps. `agent` is one row: whose it is, and what it has done for itself; `paced` another: the rate by which `next_at` was
  * counted.

@@ -1,5 +1,6 @@
 import type { KnownKeyword, Room } from "./decide.ts";
 import { keywordKey, spelled } from "./keyword.ts";
+import { KEEP_MS } from "./schema.ts";
 
 /** What became of an article: `writing` and `failed` before it is there, then what its newest revision says. */
 export type ArticleState = "writing" | "failed" | "draft" | "live" | "unpublished" | "rejected";
@@ -38,9 +39,6 @@ export interface KeywordRequest {
 
 /** A request on its way moves forward only: from `held` to `to_send` to `sent` and `done`; `failed` and `dropped` count no more. */
 type RequestState = "held" | "to_send" | "sent" | "failed" | "dropped" | "done";
-
-/** What is older says nothing any more. */
-const KEEP_MS = 90 * 86_400_000;
 
 /**
  * What an agent knows of its brand, folded from events: whatever their order, and however often they come, the same events lead to the

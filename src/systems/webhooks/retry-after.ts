@@ -7,7 +7,7 @@ const MIN_MS = 1000;
  * Milliseconds that a `Retry-After` asks for: seconds, or an HTTP date. At least a second, at most an hour; undefined when it says nothing
  * readable.
  */
-export function retryAfterMs(value: string | null, now: number): number | undefined {
+export function putOffMs(value: string | null, now: number): number | undefined {
   const text = value?.trim();
   if (!text) return undefined;
   const asked = /^\d+$/.test(text) ? Number(text) * 1000 : /^[A-Za-z]/.test(text) ? Date.parse(text) - now : Number.NaN;

@@ -3,6 +3,7 @@ import type { HonoRequest } from "hono";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
+import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
 import { type Accepted, type CommandRequest, enqueue } from "../../intake/enqueue.ts";
 import { assertMayAsk } from "../../operate/may-ask.ts";
 import type { Catalog } from "../../topology/catalog.ts";
@@ -26,9 +27,6 @@ import { answerEach, BATCH_LIMITS, itemResult, readItems, requesterOf } from "..
 import { notTaken } from "../media-type.ts";
 import { ProblemSchema, problems } from "../problem.ts";
 import { traceHeadersSchema, traceOf } from "../trace.ts";
-
-/** 12 hours: the longest delay that is safe to ask a queue for. */
-const MAX_DELAY_SECONDS = 43_200;
 
 /** What is asked for, where it is no CloudEvent. */
 export const commandSchema = z.strictObject({
