@@ -176,6 +176,14 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
+    "a consumer with other numbers than its own, or without one",
+    ({ config }) => {
+      Object.assign(config.queues?.consumers?.[0] ?? {}, { max_retries: 2, max_concurrency: undefined });
+    },
+    'The queue "orders" is not consumed as src/consumers/orders.ts says: max_retries is 2, max_concurrency is left to the platform. Put into its consumer in wrangler.jsonc "max_retries": 3, "max_concurrency": 5',
+    false,
+  ],
+  [
     "an event without a line in the routes",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", known: false }),
     'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which knows it and lets nothing follow from it.',

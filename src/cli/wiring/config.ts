@@ -3,6 +3,16 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { Refusal } from "../command.ts";
 import { shown } from "../local/wrangler.ts";
 
+/** A consumer as the platform has it. A number that is left out is the platform's own choice. */
+export interface ConfiguredConsumer {
+  queue: string;
+  max_batch_size?: number;
+  max_batch_timeout?: number;
+  max_retries?: number;
+  max_concurrency?: number;
+  dead_letter_queue?: string;
+}
+
 /** What the wiring is held against in `wrangler.jsonc`; everything else in it is passed on as it is. */
 export interface Config {
   main?: string;
@@ -11,7 +21,7 @@ export interface Config {
   workflows?: { binding: string; name: string; class_name: string; script_name?: string }[];
   queues?: {
     producers?: { binding: string; queue: string }[];
-    consumers?: { queue: string; dead_letter_queue?: string }[];
+    consumers?: ConfiguredConsumer[];
   };
   durable_objects?: { bindings?: { name: string; class_name: string; script_name?: string }[] };
   services?: { binding: string; service: string; entrypoint?: string }[];

@@ -1,4 +1,4 @@
-import type { Config } from "./config.ts";
+import type { Config, ConfiguredConsumer } from "./config.ts";
 import type { Known, KnownConsumer } from "./known.ts";
 import { camel, pascal, pathFrom, upper } from "./names.ts";
 import { lineAt, type Source } from "./sources.ts";
@@ -89,8 +89,22 @@ function queues({ queues: { producers = [], consumers = [] } = {} }: Config, kno
       ...(elsewhere
         ? [`What fails on the queue "${name}" would be lost. Add to its consumer in wrangler.jsonc: "dead_letter_queue": "${letters}"`]
         : []),
+      ...(consumer ? otherNumbers(consumer, declared, known) : []),
     ];
   });
+}
+
+/** Where the platform would take messages otherwise than their consumer says. */
+function otherNumbers(configured: ConfiguredConsumer, declared: KnownConsumer, known: Known): string[] {
+  const { queue, dead_letter_queue, ...numbers } = consumerOf(declared);
+  const others = Object.entries(numbers).filter(([field, number]) => configured[field as keyof typeof numbers] !== number);
+  if (others.length === 0) return [];
+  const file = known.declared.find((one) => one.queue === queue)?.file ?? "its consumer";
+  const is = others.map(([field]) => `${field} is ${configured[field as keyof typeof numbers] ?? "left to the platform"}`);
+  const put = others.map(([field, number]) => `"${field}": ${number}`);
+  return [
+    `The queue "${queue}" is not consumed as ${file} says: ${is.join(", ")}. Put into its consumer in wrangler.jsonc ${put.join(", ")}`,
+  ];
 }
 
 function lacks(name: string, missing: readonly string[]): string {
