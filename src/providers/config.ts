@@ -1,0 +1,61 @@
+import { MillraceError } from "millrace";
+import { EMBEDDED_TOKEN } from "./credentials.ts";
+import type { ProvidersEnv } from "./env.ts";
+import type { Upstream } from "./upstream.ts";
+
+type Binding = "UPSTREAMS" | "EMBEDDED_CRM";
+type Variable = Exclude<keyof ProvidersEnv, Binding | "AI" | "RATE_LIMIT">;
+
+/** Where an upstream is reached, and by which secret. */
+interface Reached {
+  /** The name people read in messages, such as `search`. */
+  name: string;
+  /** The variable that says where it is. */
+  at: Variable;
+  /** The variable that holds its secret. */
+  secret: Variable;
+  /** The embedded program that stands in for it. Default `UPSTREAMS`. */
+  embedded?: Binding;
+}
+
+/** An upstream as it is configured: outside, or the embedded one. Errors: `config_invalid`. */
+export function connect(env: ProvidersEnv, { name, at, secret, embedded = "UPSTREAMS" }: Reached): Upstream {
+  const url = realUrl(env[at]);
+  if (url === undefined) {
+    const binding = env[embedded];
+    if (!binding) throw misconfigured(`${at} is not set, and neither is the service binding ${embedded}. Set one of them.`);
+    return {
+      name,
+      url: `https://${name}.embedded`,
+      credential: { variable: secret, value: env[secret] || EMBEDDED_TOKEN },
+      fetch: (request) => binding.fetch(request),
+    };
+  }
+  if (!/^https?:$/.test(URL.parse(url)?.protocol ?? "")) throw misconfigured(`${at} is not an http(s) address.`);
+  return { name, url, credential: { variable: secret, value: required(env, secret) }, fetch: (request) => fetch(request) };
+}
+
+/** The address of a program outside; undefined where the embedded one is meant. */
+export function realUrl(url: string | undefined): string | undefined {
+  return !url || url.startsWith("embedded:") ? undefined : url;
+}
+
+/** One of the words a variable may say; the first when it is not set. */
+export function oneOf<Word extends string>(env: ProvidersEnv, variable: Variable, words: readonly [Word, ...Word[]]): Word {
+  const said = env[variable];
+  const word = said ? words.find((known) => known === said) : words[0];
+  if (!word) throw misconfigured(`${variable} is "${said}". Set it to one of: ${words.join(", ")}.`);
+  return word;
+}
+
+/** What a variable says. Errors: `config_invalid` where it is not set. */
+export function required(env: ProvidersEnv, variable: Variable): string {
+  const value = env[variable];
+  if (!value) throw misconfigured(`${variable} is not set. Set it with: wrangler secret put ${variable} (locally: a line in .dev.vars).`);
+  return value;
+}
+
+/** The error of a configuration that has to be changed. */
+export function misconfigured(message: string): MillraceError {
+  return new MillraceError("config_invalid", message);
+}
