@@ -1,7 +1,8 @@
 import { defineStep, type EffectCall, MillraceError, notRetryable } from "millrace";
-import type { Audit, PlannedKeyword } from "../systems/brand/brand-agent.ts";
+import type { Audit } from "../systems/brand/brand-agent.ts";
 import { brandAgentOf } from "../systems/brand/brand-agents.ts";
 import type { Decided } from "../systems/brand/decide.ts";
+import type { PlannedKeyword } from "../systems/brand/planner.ts";
 import type { AskedKeyword, Cycle } from "../systems/brand/requests.ts";
 import { assertRoomForBrand, findBrand } from "../systems/brand/settings.ts";
 import { type Truth, truthOf } from "../systems/brand/truth.ts";

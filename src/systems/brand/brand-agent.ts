@@ -6,21 +6,19 @@ import { BRAND_AGENT } from "../../messages/brand.ts";
 import { ResearchCompleted, ResearchRequested } from "../../messages/research.ts";
 import type { Person } from "../contacts/traces.ts";
 import { Tables } from "../object-tables.ts";
-import { type Decided, decide, decideAgain, decideAsked, FRESH_MS, type KnownKeyword } from "./decide.ts";
+import { type Decided, FRESH_MS } from "./decide.ts";
 import { type Decision, type DecisionFilter, DecisionLog } from "./decision-log.ts";
 import { brandOf, foldEvent } from "./fold.ts";
 import { forgetInBrand } from "./forgotten-jobs.ts";
-import { distinct, keywordKey } from "./keyword.ts";
+import { distinct } from "./keyword.ts";
 import { Pacer } from "./pace.ts";
+import { type PlannedKeyword, Planner } from "./planner.ts";
 import { bounded, progressed, reconcile } from "./reconcile.ts";
-import { type AskedKeyword, askedElsewhere, askedRequest, type Cycle, commandOf, refusedAsRepeated, requestOf } from "./requests.ts";
+import { type AskedKeyword, askedElsewhere, type Cycle, commandOf } from "./requests.ts";
 import { type AgentRow, BRAND_SCHEMA } from "./schema.ts";
 import { type BrandSettings, brandSettings, noteBrand } from "./settings.ts";
 import { BrandState, type Counts, type KeywordRequest } from "./state.ts";
 import { type Beliefs, progressOf, type Truth } from "./truth.ts";
-
-/** What became of one keyword of a cycle. */
-export type PlannedKeyword = Pick<Decision, "keyword" | "verdict" | "reason">;
 
 export interface Audit {
   /** In milliseconds. */
@@ -47,6 +45,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   readonly #tables = new Tables(this.ctx.storage, "agent", BRAND_SCHEMA);
   readonly #state = new BrandState(this.#sql);
   readonly #log = new DecisionLog(this.#sql);
+  readonly #planner = new Planner(this.#state, this.#log, () => this.#catalog().performer(ResearchRequested.type).name);
   readonly #pacer = new Pacer(this.#sql);
   /** Rounds that failed in a row. */
   #failures = 0;
@@ -62,8 +61,8 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
       const now = Date.now();
       this.#state.prune(now, FRESH_MS);
       this.#log.prune(now);
-      this.#resume(settings, now);
-      const answer = distinct(cycle.keywords).map((keyword) => this.#planOne(cycle, keyword, settings, now));
+      this.#planner.resume(settings, now);
+      const answer = distinct(cycle.keywords).map((keyword) => this.#planner.plan(cycle, keyword, settings, now));
       this.#sql.exec("INSERT INTO cycles (instance_id, at, answer) VALUES (?, ?, ?)", cycle.instance_id, now, JSON.stringify(answer));
       return answer;
     });
@@ -79,27 +78,12 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
   async admit(asked: AskedKeyword): Promise<Decided | undefined> {
     this.#make(asked.tenant_id, asked.brand);
     if (this.#self().acquainted === 0) return undefined;
-    if (decideAsked(this.#known(asked), Date.now()).verdict === "skipped") {
+    if (this.#planner.askedFor(asked, Date.now()).verdict === "skipped") {
       // What is believed under way may have come to nothing.
       const progress = await progressOf(this.env.DB, asked.tenant_id, this.#state.open());
       this.ctx.storage.transactionSync(() => progressed(this.#state, progress, Date.now()));
     }
-    return this.ctx.storage.transactionSync(() => this.#admit(asked, Date.now()));
-  }
-
-  #admit(asked: AskedKeyword, now: number): Decided {
-    const { keyword, cycle, instance_id } = asked;
-    if (this.#state.asked(instance_id)) return { verdict: "requested", reason: "This is the instance that researches it.", grounds: {} };
-    const decided = decideAsked(this.#known(asked), now);
-    if (decided.verdict !== "skipped") {
-      this.#state.ask({ ...askedRequest(asked), reuse: decided.grounds.research_id ?? null }, "sent", now);
-    }
-    this.#log.add(cycle, keyword, decided, now);
-    return decided;
-  }
-
-  #known({ keyword }: AskedKeyword): KnownKeyword {
-    return this.#state.known(this.#state.name(keyword));
+    return this.ctx.storage.transactionSync(() => this.#planner.admit(asked, Date.now()));
   }
 
   /** Hears what happened. */
@@ -185,7 +169,7 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     for (;;) {
       const now = Date.now();
       const { due, delays, from } = this.ctx.storage.transactionSync(() => {
-        this.#resume(settings, now);
+        this.#planner.resume(settings, now);
         return this.#leave(settings, now);
       });
       if (due.length === 0) return;
@@ -228,30 +212,6 @@ export class BrandAgent extends DurableObject<Env> implements EventListener {
     if (reason === undefined) return void this.#state.move(instance_id, "to_send", "sent", now);
     if (!this.#state.move(instance_id, "to_send", "dropped", now)) return;
     this.#log.add(cycle, spelled, { verdict: "refused", reason, grounds: { instance_id } }, now);
-  }
-
-  #planOne(asked: Cycle, keyword: string, settings: BrandSettings, now: number): PlannedKeyword {
-    const { cycle } = asked;
-    const request = requestOf(asked, keyword, this.#catalog().performer(ResearchRequested.type).name);
-    let decided = decide(this.#state.known(this.#state.name(keyword)), this.#state.room(settings.max_drafts), now);
-    if (decided.verdict !== "skipped" && !this.#begin(request, decided, now)) decided = refusedAsRepeated(cycle, request.instance_id);
-    this.#log.add(cycle, keyword, decided, now);
-    return { keyword, verdict: decided.verdict, reason: decided.reason };
-  }
-
-  #begin(request: KeywordRequest, { verdict, grounds }: Decided, now: number): boolean {
-    return this.#state.ask({ ...request, reuse: grounds.research_id ?? null }, verdict === "held" ? "held" : "to_send", now);
-  }
-
-  /** Begins what was held back, first come first served, as far as there is room. */
-  #resume({ max_drafts }: BrandSettings, now: number): void {
-    for (const { instance_id, spelled, cycle } of this.#state.requests("held")) {
-      const decided = decideAgain(this.#state.known(keywordKey(spelled)), this.#state.room(max_drafts), now);
-      if (!decided) return;
-      const { verdict, grounds } = decided;
-      this.#state.move(instance_id, "held", verdict === "skipped" ? "dropped" : "to_send", now, grounds.research_id);
-      this.#log.add(cycle, spelled, decided, now);
-    }
   }
 
   #self(): AgentRow {

@@ -1,0 +1,68 @@
+import { type Decided, decide, decideAgain, decideAsked } from "./decide.ts";
+import type { Decision, DecisionLog } from "./decision-log.ts";
+import { keywordKey } from "./keyword.ts";
+import { type AskedKeyword, askedRequest, type Cycle, refusedAsRepeated, requestOf } from "./requests.ts";
+import type { BrandSettings } from "./settings.ts";
+import type { BrandState, KeywordRequest } from "./state.ts";
+
+/** What became of one keyword of a cycle. */
+export type PlannedKeyword = Pick<Decision, "keyword" | "verdict" | "reason">;
+
+/**
+ * Decides which keywords are worth work, and writes each decision with what follows from it into the agent's own tables: inside one
+ * transaction of its caller.
+ */
+export class Planner {
+  readonly #state: BrandState;
+  readonly #log: DecisionLog;
+  readonly #researcher: () => string;
+
+  /** `researcher`: the name of the workflow that researches a keyword. */
+  constructor(state: BrandState, log: DecisionLog, researcher: () => string) {
+    this.#state = state;
+    this.#log = log;
+    this.#researcher = researcher;
+  }
+
+  /** Decides one keyword of a cycle. */
+  plan(asked: Cycle, keyword: string, settings: BrandSettings, now: number): PlannedKeyword {
+    const { cycle } = asked;
+    const request = requestOf(asked, keyword, this.#researcher());
+    let decided = decide(this.#state.known(this.#state.name(keyword)), this.#state.room(settings.max_drafts), now);
+    if (decided.verdict !== "skipped" && !this.#begin(request, decided, now)) decided = refusedAsRepeated(cycle, request.instance_id);
+    this.#log.add(cycle, keyword, decided, now);
+    return { keyword, verdict: decided.verdict, reason: decided.reason };
+  }
+
+  /** What would be decided of a keyword that was asked for beside all cycles. */
+  askedFor({ keyword }: AskedKeyword, now: number): Decided {
+    return decideAsked(this.#state.known(this.#state.name(keyword)), now);
+  }
+
+  /** Decides a keyword that was asked for beside all cycles. */
+  admit(asked: AskedKeyword, now: number): Decided {
+    const { keyword, cycle, instance_id } = asked;
+    if (this.#state.asked(instance_id)) return { verdict: "requested", reason: "This is the instance that researches it.", grounds: {} };
+    const decided = this.askedFor(asked, now);
+    if (decided.verdict !== "skipped") {
+      this.#state.ask({ ...askedRequest(asked), reuse: decided.grounds.research_id ?? null }, "sent", now);
+    }
+    this.#log.add(cycle, keyword, decided, now);
+    return decided;
+  }
+
+  /** Begins what was held back, first come first served, as far as there is room. */
+  resume({ max_drafts }: BrandSettings, now: number): void {
+    for (const { instance_id, spelled, cycle } of this.#state.requests("held")) {
+      const decided = decideAgain(this.#state.known(keywordKey(spelled)), this.#state.room(max_drafts), now);
+      if (!decided) return;
+      const { verdict, grounds } = decided;
+      this.#state.move(instance_id, "held", verdict === "skipped" ? "dropped" : "to_send", now, grounds.research_id);
+      this.#log.add(cycle, spelled, decided, now);
+    }
+  }
+
+  #begin(request: KeywordRequest, { verdict, grounds }: Decided, now: number): boolean {
+    return this.#state.ask({ ...request, reuse: grounds.research_id ?? null }, verdict === "held" ? "held" : "to_send", now);
+  }
+}
