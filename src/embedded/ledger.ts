@@ -67,7 +67,8 @@ const FIND_ANSWER = `SELECT fingerprint, body FROM answers WHERE key = ?`;
 const STORE_ANSWER = `INSERT INTO answers (key, fingerprint, body) VALUES (?, ?, ?)`;
 const ADD_FAULT = `INSERT INTO faults (upstream, match, status, remaining, retry_after, after_effect) VALUES (?, ?, ?, ?, ?, ?)`;
 const TAKE_FAULT = `UPDATE faults SET remaining = remaining - 1
-  WHERE id = (SELECT id FROM faults WHERE upstream = ?1 AND instr(?2, match) > 0 AND (remaining IS NULL OR remaining > 0) ORDER BY id LIMIT 1)
+  WHERE id = (SELECT id FROM faults
+      WHERE upstream = ?1 AND instr(?2, match) > 0 AND (remaining IS NULL OR remaining > 0) ORDER BY id LIMIT 1)
   RETURNING upstream, match, status, remaining, retry_after, after_effect`;
 const ADD_ANSWER_FAULT = `INSERT INTO answer_faults (match, answer, remaining) VALUES (?, ?, ?)`;
 const TAKE_ANSWER_FAULT = `UPDATE answer_faults SET remaining = remaining - 1

@@ -11,10 +11,12 @@ const ID = /^[0-9a-f]{16}$/;
 const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 /** Shown by `--help`, and behind a refusal. */
-export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--days ${USUAL_DAYS}] [--reason …] [--remote]
+export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--days ${USUAL_DAYS}] \
+[--reason …] [--remote]
        npm run token -- list --tenant acme [--remote]
        npm run token -- revoke <id> [--reason …] [--remote]
-The first makes a token: its scopes are of ${SCOPES.join(", ")}; it ends after so many days, at most ${MAX_DAYS}. --remote is about the deployed engine.`;
+The first makes a token: its scopes are of ${SCOPES.join(", ")}; it ends after so many days, at most ${MAX_DAYS}. \
+--remote is about the deployed engine.`;
 
 export interface Mint {
   verb: "mint";

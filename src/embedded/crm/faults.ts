@@ -85,7 +85,9 @@ export class Faults {
     return this.#sql
       .exec<FaultRow>(
         `UPDATE faults SET remaining = remaining - 1
-         WHERE id = (SELECT id FROM faults WHERE whole = 0 AND (remaining IS NULL OR remaining > 0) AND ${condition} ORDER BY id LIMIT 1) RETURNING *`,
+         WHERE id = (SELECT id FROM faults
+           WHERE whole = 0 AND (remaining IS NULL OR remaining > 0) AND ${condition} ORDER BY id LIMIT 1)
+         RETURNING *`,
         value,
       )
       .toArray()[0];

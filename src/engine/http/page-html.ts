@@ -8,17 +8,27 @@ const STYLE = `
   @media (prefers-color-scheme: dark) {
     :root { --text: #e3e8ea; --quiet: #a3afb5; --link: #7db8f0; --paper: #14191c; --tint: #1f272b; --line: #364147 }
   }
-  body { max-width: 44rem; margin: clamp(1.5rem, 6vw, 3.5rem) auto; padding: 0 1.25rem; font: 16px/1.55 system-ui, sans-serif; color: var(--text);
+  body { max-width: 44rem; margin: clamp(1.5rem, 6vw, 3.5rem) auto; padding: 0 1.25rem;
+    font: 16px/1.55 system-ui, sans-serif; color: var(--text);
     background: var(--paper); overflow-wrap: anywhere }
-  h1, h2, h3 { line-height: 1.2; letter-spacing: -.01em } h1 { margin: 0 0 1rem; font-size: 2rem } h2 { margin: 3rem 0 .75rem; font-size: 1.3rem } h3 { font-size: 1rem }
+  h1, h2, h3 { line-height: 1.2; letter-spacing: -.01em }
+  h1 { margin: 0 0 1rem; font-size: 2rem }
+  h2 { margin: 3rem 0 .75rem; font-size: 1.3rem }
+  h3 { font-size: 1rem }
   a { color: var(--link); text-underline-offset: .15em } code, pre { font: .875rem/1.5 ui-monospace, "SF Mono", Menlo, monospace }
   pre { padding: 1rem; overflow-x: auto; background: var(--tint); border-radius: 8px }
-  table { border-collapse: collapse; width: 100% } th, td { width: 50%; padding: .5rem 1rem .5rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
+  table { border-collapse: collapse; width: 100% }
+  th, td { width: 50%; padding: .5rem 1rem .5rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line) }
   th, small, #said, dl dd:last-child { color: var(--quiet) } th, small { font-size: .875rem; font-weight: normal }
-  dl > div { display: grid; grid-template-columns: 1fr auto; gap: .15rem 1rem; padding: .9rem .75rem; margin: 0 -.75rem; border-bottom: 1px solid var(--line) }
+  dl > div { display: grid; grid-template-columns: 1fr auto; gap: .15rem 1rem;
+    padding: .9rem .75rem; margin: 0 -.75rem; border-bottom: 1px solid var(--line) }
   dt code { font-weight: 600 } dd { margin: 0 } dd + dd { grid-column: 1 / -1 } :target { background: var(--tint) }
-  #live { padding: .25rem 1.25rem; border: 1px solid var(--line); border-radius: 8px } #live h2 { margin-top: 1rem } #live ul { padding: 0; list-style: none } #live li { padding: .4rem 0 }
-  input, button { max-width: 100%; box-sizing: border-box; padding: .35rem .6rem; font: inherit; border: 1px solid var(--quiet); border-radius: 6px }`;
+  #live { padding: .25rem 1.25rem; border: 1px solid var(--line); border-radius: 8px }
+  #live h2 { margin-top: 1rem }
+  #live ul { padding: 0; list-style: none }
+  #live li { padding: .4rem 0 }
+  input, button { max-width: 100%; box-sizing: border-box; padding: .35rem .6rem;
+    font: inherit; border: 1px solid var(--quiet); border-radius: 6px }`;
 
 type Html = HtmlEscapedString | Promise<HtmlEscapedString>;
 

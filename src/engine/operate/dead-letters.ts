@@ -35,7 +35,8 @@ function seesUnattributed({ scopes }: DeadLetterReader): boolean {
 }
 
 const COLUMNS = fragment(
-  `id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id, reason, error, issues, attempts, first_at, captured_at, state`,
+  `id, tenant_id, queue, message_type, idempotency_key, correlation_id, instance_id,
+    reason, error, issues, attempts, first_at, captured_at, state`,
 );
 
 export interface DeadLetterFilter extends PageRequest {

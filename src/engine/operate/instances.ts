@@ -52,7 +52,8 @@ export interface InstanceFilter extends PageRequest {
 }
 
 const COLUMNS =
-  fragment(`id, workflow, status, message_type, idempotency_key, correlation_id, causation_id, subject, deliveries, error, undo, run, accepted_at, updated_at,
+  fragment(`id, workflow, status, message_type, idempotency_key,
+    correlation_id, causation_id, subject, deliveries, error, undo, run, accepted_at, updated_at,
     (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step, ${WAITING_FOR.fragment}`);
 
 /**
@@ -193,7 +194,8 @@ export interface Effect {
 }
 
 const EFFECT = fragment(
-  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch, e.token, e.input, e.output, e.output_ref, e.error, e.updated_at`,
+  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch,
+    e.token, e.input, e.output, e.output_ref, e.error, e.updated_at`,
 );
 
 /** The effects of an instance in the order of its steps; behind them the steps that took them back, in theirs. */
@@ -237,7 +239,8 @@ export async function messagesOf(env: EngineEnv, by: Operator, instanceId: strin
     sql`
       SELECT e.step, m.value AS envelope
       FROM inbox e JOIN instances i ON i.id = e.instance_id, json_each(e.messages) m
-      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
+      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId}
+      ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
   );
   const messages = rows.map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
   if (messages.length === 0) return [];

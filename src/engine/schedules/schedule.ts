@@ -28,14 +28,17 @@ export interface Schedule {
 }
 
 const RUN = fragment(
-  `json_object('dueAt', due_at, 'state', state, 'untilAt', until_at, 'times', times, 'instanceId', instance_id, 'reason', reason, 'notedAt', noted_at)`,
+  `json_object('dueAt', due_at, 'state', state, 'untilAt', until_at, 'times', times,
+    'instanceId', instance_id, 'reason', reason, 'notedAt', noted_at)`,
 );
 
 /** Columns under the names of `Schedule`; the newest run as JSON. */
 const COLUMNS =
-  fragment(`tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload, late_ms AS lateMs, state, next_at AS nextAt, revision,
+  fragment(`tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload,
+    late_ms AS lateMs, state, next_at AS nextAt, revision,
     changed_at AS changedAt, changed_by AS changedBy,
-    (SELECT ${RUN.fragment} FROM schedule_runs r WHERE r.tenant_id = schedules.tenant_id AND r.name = schedules.name ORDER BY due_at DESC LIMIT 1) AS lastRun`);
+    (SELECT ${RUN.fragment} FROM schedule_runs r
+      WHERE r.tenant_id = schedules.tenant_id AND r.name = schedules.name ORDER BY due_at DESC LIMIT 1) AS lastRun`);
 
 /** The schedules that this condition names. */
 export async function selectSchedules(db: D1Database, where: Statement): Promise<Schedule[]> {

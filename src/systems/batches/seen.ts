@@ -8,7 +8,8 @@ interface Owner {
 /** Remembers keys that the file and we both have. */
 export function insertKeys({ tenantId, batchId }: Owner, keys: readonly string[]): Statement {
   return sql`
-    INSERT INTO batch_keys (tenant_id, batch_id, key) SELECT ${tenantId}, ${batchId}, value FROM json_each(${JSON.stringify(keys)}) WHERE true
+    INSERT INTO batch_keys (tenant_id, batch_id, key)
+    SELECT ${tenantId}, ${batchId}, value FROM json_each(${JSON.stringify(keys)}) WHERE true
     ON CONFLICT DO NOTHING`;
 }
 

@@ -79,7 +79,8 @@ export function overfullContacts(tenantId: string, rows: string): Statement {
   return sql`
     SELECT c.contact_id AS id FROM json_each(${rows}) r
     CROSS JOIN contacts c ON c.tenant_id = ${tenantId} AND c.contact_id = r.value->>'contact_id'
-    WHERE (SELECT count(*) FROM (SELECT key FROM json_each(c.properties) UNION SELECT key FROM json_each(r.value, '$.properties'))) > ${MAX_PROPERTIES}`;
+    WHERE (SELECT count(*) FROM (SELECT key FROM json_each(c.properties)
+      UNION SELECT key FROM json_each(r.value, '$.properties'))) > ${MAX_PROPERTIES}`;
 }
 
 /** A scalar of json_each as JSON. */

@@ -20,7 +20,8 @@ export interface ArticleFilter extends PageRequest {
 }
 
 const COLUMNS =
-  fragment(`id, brand, keyword, slug, title, status, revision, url, post_uri AS postUri, model, input_tokens AS inputTokens, output_tokens AS outputTokens,
+  fragment(`id, brand, keyword, slug, title, status, revision,
+    url, post_uri AS postUri, model, input_tokens AS inputTokens, output_tokens AS outputTokens,
     created_at AS createdAt, published_at AS publishedAt`);
 
 /** A tenant's articles, newest first. */

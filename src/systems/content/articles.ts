@@ -47,8 +47,10 @@ export function draftArticle(id: string, tenantId: string, brand: string, keywor
 export function insertDraft(article: Article, prompt: string, paid: readonly Paid[]): Statement {
   const tokens = (kind: "input" | "output") => paid.reduce((sum, { usage }) => sum + (usage[kind] ?? 0), 0);
   return sql`
-    INSERT INTO articles (id, tenant_id, brand, keyword, slug, title, description, body, prompt, model, input_tokens, output_tokens, status, created_at)
-    VALUES (${article.id}, ${article.tenantId}, ${article.brand}, ${article.keyword}, ${article.slug}, ${article.title}, ${article.description},
+    INSERT INTO articles (id, tenant_id, brand, keyword, slug, title, description, body, prompt,
+      model, input_tokens, output_tokens, status, created_at)
+    VALUES (${article.id}, ${article.tenantId}, ${article.brand}, ${article.keyword},
+      ${article.slug}, ${article.title}, ${article.description},
       ${article.body}, ${prompt}, ${paid.at(-1)?.model ?? ""}, ${tokens("input")}, ${tokens("output")}, 'draft', ${now})`;
 }
 

@@ -19,11 +19,14 @@ const STYLE = `
   h1 { margin-top: .75rem; font-size: clamp(1.8rem, 7vw, 2.5rem); line-height: 1.15 } h2 { font-size: 1.4rem } h3 { font-size: 1.2rem }
   a { color: var(--link); text-underline-offset: .15em } :is(h1, h2) > a:not(:hover, :focus) { text-decoration: none }
   img { max-width: 100%; height: auto } hr { margin: 2.5rem 0; border: 0; border-top: 1px solid var(--line) }
-  code, pre { font: .9em/1.5 ui-monospace, "SF Mono", Menlo, monospace; background: var(--tint); border-radius: 4px } code { padding: .1em .25em }
+  code, pre { font: .9em/1.5 ui-monospace, "SF Mono", Menlo, monospace; background: var(--tint); border-radius: 4px }
+  code { padding: .1em .25em }
   pre { padding: 1rem; white-space: pre-wrap } pre code { padding: 0; font-size: 1em }
-  blockquote { margin: 1.5rem 0; padding-inline-start: 1rem; border-inline-start: 3px solid var(--line); color: var(--quiet); font-style: italic }
+  blockquote { margin: 1.5rem 0; padding-inline-start: 1rem; border-inline-start: 3px solid var(--line);
+    color: var(--quiet); font-style: italic }
   ul, ol { padding-inline-start: 1.5rem } li + li { margin-top: .25rem }
-  header, footer, time { font: .875rem/1.6 system-ui, sans-serif; color: var(--quiet) } :is(header, footer) a { display: inline-block; padding: .25rem 0 }
+  header, footer, time { font: .875rem/1.6 system-ui, sans-serif; color: var(--quiet) }
+  :is(header, footer) a { display: inline-block; padding: .25rem 0 }
   header { letter-spacing: .08em; text-transform: uppercase } h1 + p, h2 + p:has(time) { margin-top: 0 }
   main :is(h1, h2, h3, h4, h5, h6, p, li, blockquote) { unicode-bidi: plaintext; text-align: start }
   footer { margin-top: 4rem; border-top: 1px solid var(--line); padding-top: 1rem }`;

@@ -32,7 +32,8 @@ export async function liveArticles(db: D1Database, key: BrandKey, request: PageR
       query<LiveArticle>(
         db,
         sql`
-          SELECT id, title, description, substr(body, 1, ${BEGINNING_CHARACTERS}) AS beginning, url, published_at AS publishedAt FROM articles
+          SELECT id, title, description, substr(body, 1, ${BEGINNING_CHARACTERS}) AS beginning, url, published_at AS publishedAt
+          FROM articles
           WHERE tenant_id = ${tenantId} AND brand = ${brand} AND status = 'published' AND (published_at, id) < (${before.at}, ${before.id})
           ORDER BY published_at DESC, id DESC LIMIT ${limit}`,
       ),

@@ -38,7 +38,8 @@ export async function adoptAccount(env: AccountEnv, tenantId: string, account: s
         ON CONFLICT (tenant_id) DO UPDATE SET account = excluded.account, updated_at = excluded.updated_at`,
       ...letGoOfAll(tenantId),
       sql`
-        UPDATE crm_links SET crm_id = NULL, state = 'none', revision = 0, known = '{}', maybe = '[{}]', version = version + 1, read_at = NULL,
+        UPDATE crm_links SET crm_id = NULL, state = 'none', revision = 0, known = '{}', maybe = '[{}]',
+          version = version + 1, read_at = NULL,
           error = NULL, updated_at = ${now}
         WHERE ${mine} ${next === null ? sql`` : sql`AND contact_id <= ${next}`}`,
     ],

@@ -46,7 +46,8 @@ export function noteFailures({ tenantId, syncId }: Owner, refused: readonly Refu
   return rowChunks(rows).map(
     (chunk) => sql`
       INSERT INTO crm_failures (tenant_id, sync_id, contact_id, state, category, message, correlation_id, updated_at)
-      SELECT ${tenantId}, ${syncId}, value->>'contactId', value->>'state', value->>'category', value->>'message', value->>'correlation_id', ${now}
+      SELECT ${tenantId}, ${syncId}, value->>'contactId', value->>'state', value->>'category', value->>'message',
+        value->>'correlation_id', ${now}
       FROM json_each(${chunk}) WHERE true
       ON CONFLICT (tenant_id, sync_id, contact_id) DO UPDATE SET
         state = excluded.state, category = excluded.category, message = excluded.message, correlation_id = excluded.correlation_id,
@@ -70,7 +71,8 @@ export async function waitingAfter(db: D1Database, { tenantId, syncId }: Owner, 
     db,
     sql`
       SELECT contact_id AS id FROM crm_failures
-      WHERE tenant_id = ${tenantId} AND sync_id = ${syncId} AND contact_id > ${after} AND state = 'waiting' ORDER BY contact_id LIMIT ${limit}`,
+      WHERE tenant_id = ${tenantId} AND sync_id = ${syncId} AND contact_id > ${after} AND state = 'waiting'
+      ORDER BY contact_id LIMIT ${limit}`,
   );
   return found.map(({ id }) => id);
 }
@@ -80,7 +82,8 @@ export function listFailures(db: D1Database, { tenantId, syncId }: Owner, after:
   return query<Failure & Record<string, unknown>>(
     db,
     sql`
-      SELECT contact_id AS contactId, state, category, message, correlation_id AS correlationId, tries, updated_at AS updatedAt FROM crm_failures
+      SELECT contact_id AS contactId, state, category, message, correlation_id AS correlationId, tries, updated_at AS updatedAt
+      FROM crm_failures
       WHERE tenant_id = ${tenantId} AND sync_id = ${syncId} AND contact_id > ${after} ORDER BY contact_id LIMIT ${limit}`,
   );
 }

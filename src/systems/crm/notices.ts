@@ -136,7 +136,8 @@ async function newsAmong(env: Cloudflare.Env, tenantId: string, events: readonly
     env.DB,
     sql`
       SELECT l.crm_id AS crmId, l.known, l.updated_at AS updatedAt,
-        EXISTS (SELECT 1 FROM crm_sends s, json_each(s.contacts) c WHERE s.tenant_id = ${tenantId} AND c.value->>'id' = l.contact_id) AS sending
+        EXISTS (SELECT 1 FROM crm_sends s, json_each(s.contacts) c
+          WHERE s.tenant_id = ${tenantId} AND c.value->>'id' = l.contact_id) AS sending
       FROM json_each(${JSON.stringify(crmIds)}) k
       CROSS JOIN crm_links l ON l.tenant_id = ${tenantId} AND l.crm_id = k.value`,
   );

@@ -12,7 +12,8 @@ export async function ledgersFrom(
   const rows = await query<{ entity: string }>(
     db,
     sql`
-      SELECT entity FROM ledgers WHERE tenant_id = ${tenantId} AND entity >= ${entity} AND (${sequence !== null ? 1 : 0} OR entity <> ${entity})
+      SELECT entity FROM ledgers
+      WHERE tenant_id = ${tenantId} AND entity >= ${entity} AND (${sequence !== null ? 1 : 0} OR entity <> ${entity})
       ORDER BY entity LIMIT ${limit}`,
   );
   return rows.map(({ entity }) => entity);

@@ -51,7 +51,8 @@ export async function listFacts(
   const looked = picked === undefined ? limit + 1 : SCANNED_ROWS;
   const { found, ends } = await namedBatch(db, {
     found: sql`
-      SELECT entity, sequence, fact_id, type, subtype, occurred_at, recorded_at, projected_at, trace_id, correlation_id, causation_id, payload
+      SELECT entity, sequence, fact_id, type, subtype, occurred_at, recorded_at, projected_at,
+        trace_id, correlation_id, causation_id, payload
       FROM (SELECT * ${from} ORDER BY ${order} LIMIT ${looked}) ${picked ?? sql``} ORDER BY ${order} LIMIT ${limit + 1}`,
     // Where the look ended, for a page that was not filled.
     ends:

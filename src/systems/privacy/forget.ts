@@ -181,7 +181,8 @@ export async function finish(call: ForgetCall): Promise<Commit<{ removed: Counts
     statements: [
       ...removeLinks(tenantId, ids),
       sql`
-        DELETE FROM forgettings WHERE tenant_id = ${tenantId} AND iif(pseudonym = ${pseudonym}, coalesce(instance_id, ${instanceId}) = ${instanceId},
+        DELETE FROM forgettings WHERE tenant_id = ${tenantId}
+          AND iif(pseudonym = ${pseudonym}, coalesce(instance_id, ${instanceId}) = ${instanceId},
           asked_at <= ${row.asked_at} AND pseudonym IN ${among(known.ids.map(({ as }) => as))})`,
       audit({ tenantId, actor: row.asked_by }, action, false),
     ],
@@ -250,7 +251,8 @@ async function rowsOf({ DB }: Env, tenantId: string, { ids }: Known, contacts: n
   const [counted] = await query<{ crm_links: number; crm_failures: number }>(
     DB,
     sql`
-      SELECT (SELECT count(*) FROM crm_links WHERE ${theirs}) AS crm_links, (SELECT count(*) FROM crm_failures WHERE ${theirs}) AS crm_failures`,
+      SELECT (SELECT count(*) FROM crm_links WHERE ${theirs}) AS crm_links,
+        (SELECT count(*) FROM crm_failures WHERE ${theirs}) AS crm_failures`,
   );
   return Object.fromEntries(Object.entries({ contacts, ...counted }).filter(([, count]) => count > 0));
 }

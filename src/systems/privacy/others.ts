@@ -62,7 +62,8 @@ export async function rewriteContacts(search: Search, from: string | null): Prom
       FROM contacts c LEFT JOIN crm_links l ON l.tenant_id = c.tenant_id AND l.contact_id = c.contact_id
       WHERE ${behind} ${last ? sql`AND c.contact_id <= ${last.id}` : sql``}
         AND EXISTS (SELECT 1 FROM json_each(${JSON.stringify(traces.mentions)}) m WHERE instr(lower(
-          c.properties || char(10) || coalesce(l.known, '') || char(10) || coalesce(l.maybe, '') || char(10) || coalesce(l.error, '')), m.value) > 0)
+          c.properties || char(10) || coalesce(l.known, '') || char(10) || coalesce(l.maybe, '') || char(10) ||
+            coalesce(l.error, '')), m.value) > 0)
       ORDER BY c.contact_id`,
   );
   const meant = rows.flatMap((row) => rewriteOf(env, row, traces) ?? []);

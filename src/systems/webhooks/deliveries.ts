@@ -81,7 +81,8 @@ const INSERT = `
 export function logAttempt(tenantId: string, id: string, attempt: Attempt): Statement {
   return sql`
     UPDATE webhook_deliveries SET tried = ${attempt.attempt},
-      attempts = json_insert(iif(tried >= ${KEPT_ATTEMPTS}, json_remove(attempts, '$[0]'), attempts), '$[#]', json(${JSON.stringify(attempt)}))
+      attempts = json_insert(iif(tried >= ${KEPT_ATTEMPTS}, json_remove(attempts, '$[0]'), attempts),
+        '$[#]', json(${JSON.stringify(attempt)}))
     WHERE id = ${id} AND tenant_id = ${tenantId} AND tried = ${attempt.attempt - 1}`;
 }
 
@@ -205,7 +206,8 @@ export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id, ins
           AND (d.state = 'skipped' OR d.instance_id <> ${instance_id})) AS skipped,
         coalesce((SELECT tried FROM webhook_deliveries d WHERE d.id = ${id} AND d.tenant_id = v.tenant_id), 0) AS tried,
         (SELECT json_group_array(generation ORDER BY generation DESC) FROM webhook_secrets s
-          WHERE s.tenant_id = v.tenant_id AND s.endpoint_id = v.endpoint_id AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations
+          WHERE s.tenant_id = v.tenant_id AND s.endpoint_id = v.endpoint_id
+            AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations
       FROM webhook_versions v WHERE tenant_id = ${tenant_id} AND endpoint_id = ${endpoint_id} AND replaced_at IS NULL`,
   );
   if (!row) return undefined;
@@ -213,7 +215,8 @@ export async function targetOf(db: D1Database, { tenant_id, endpoint_id, id, ins
   return { ...target, isSkipped: skipped > 0, generations: JSON.parse(generations) as number[] };
 }
 
-const LOGGED = sql`id, coalesce(instance_id, id) AS instance_id, config_version, entity, fact_id, fact_type, ${STATE} AS state, matched_at, tried`;
+const LOGGED = sql`id, coalesce(instance_id, id) AS instance_id, config_version, entity, fact_id,
+  fact_type, ${STATE} AS state, matched_at, tried`;
 
 /** An endpoint's deliveries before a position, newest first, without their attempts. */
 export function listDeliveries(

@@ -3,8 +3,8 @@ import { type Fragment, fragment } from "../../contract/sql.ts";
 /** What is true of a status. */
 interface StatusFacts {
   /**
-   * How far the instance is. `unseen`: no step of it was recorded yet · `running` · `paused`: until something comes · `ended`: its run is
-   * over, on the platform too · `refused`: it never started, as far as known.
+   * How far the instance is. `unseen`: no step of it was recorded yet · `running` · `paused`: until something comes · `ended`: its run
+   * is over, on the platform too · `refused`: it never started, as far as known.
    */
   readonly stage: "unseen" | "running" | "paused" | "ended" | "refused";
   /** What has it run on: time and events alone, a person's answer, retry or replay, or nothing. An undo only takes back. */

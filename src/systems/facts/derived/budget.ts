@@ -224,7 +224,8 @@ export class Budget extends DurableObject<Env> {
 
 const SCHEMA = `
   CREATE TABLE IF NOT EXISTS budget (
-    id INTEGER PRIMARY KEY CHECK (id = 1), limit_cents INTEGER CHECK (limit_cents >= 0), spent INTEGER NOT NULL DEFAULT 0 CHECK (spent >= 0),
+    id INTEGER PRIMARY KEY CHECK (id = 1), limit_cents INTEGER CHECK (limit_cents >= 0),
+    spent INTEGER NOT NULL DEFAULT 0 CHECK (spent >= 0),
     held INTEGER NOT NULL DEFAULT 0 CHECK (held >= 0), set_by TEXT, set_at INTEGER
   ) STRICT;
   INSERT OR IGNORE INTO budget (id) VALUES (1);
@@ -233,7 +234,8 @@ const SCHEMA = `
     state TEXT NOT NULL CHECK (state IN ('held', 'settled', 'released', 'expired')), until INTEGER NOT NULL
   ) STRICT, WITHOUT ROWID;
   CREATE INDEX IF NOT EXISTS holds_by_end ON holds (state, until);
-  CREATE TABLE IF NOT EXISTS applied (entity TEXT NOT NULL, page INTEGER NOT NULL, marks INTEGER NOT NULL, PRIMARY KEY (entity, page)) STRICT, WITHOUT ROWID;`;
+  CREATE TABLE IF NOT EXISTS applied (
+    entity TEXT NOT NULL, page INTEGER NOT NULL, marks INTEGER NOT NULL, PRIMARY KEY (entity, page)) STRICT, WITHOUT ROWID;`;
 
 const CHANGES = [
   // How many holds were ever granted.

@@ -33,7 +33,8 @@ export function lookUp(
   const { fact_id } = fact;
   const fingerprint = fingerprintOfFact(fact);
   const [known] = sql.exec<{ sequence: number; fingerprint: string }>(
-    "SELECT sequence, fingerprint FROM facts WHERE fact_id IN (?1, ?2) UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id IN (?1, ?2)",
+    `SELECT sequence, fingerprint FROM facts WHERE fact_id IN (?1, ?2)
+      UNION ALL SELECT sequence, fingerprint FROM pruned WHERE fact_id IN (?1, ?2)`,
     fact_id,
     secret,
   );

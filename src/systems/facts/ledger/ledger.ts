@@ -140,7 +140,8 @@ export class Ledger extends DurableObject<Env> {
       );
       const names = [...gone];
       this.#sql.exec(
-        "INSERT INTO pruned (fact_id, sequence, fingerprint) SELECT value->>'fact_id', value->>'sequence', value->>'fingerprint' FROM json_each(?)",
+        `INSERT INTO pruned (fact_id, sequence, fingerprint)
+         SELECT value->>'fact_id', value->>'sequence', value->>'fingerprint' FROM json_each(?)`,
         JSON.stringify(names),
       );
       return names.length;

@@ -74,7 +74,8 @@ export class Outbox {
       if (found.length >= limit) break;
       if (last <= after) continue;
       const rows = this.#sql.exec<{ sequence: number }>(
-        `SELECT sequence FROM facts WHERE sequence BETWEEN ? AND ? AND recorded_at <= ? AND ${BELONGS[this.#feed]} ORDER BY sequence LIMIT ?`,
+        `SELECT sequence FROM facts WHERE sequence BETWEEN ? AND ? AND recorded_at <= ? AND ${BELONGS[this.#feed]}
+          ORDER BY sequence LIMIT ?`,
         Math.max(first, after + 1),
         last,
         recordedBy,
@@ -145,7 +146,8 @@ export class Outbox {
     const belongs = BELONGS[this.#feed];
     if (belongs === "true") return [...ranges];
     const at = (order: "ASC" | "DESC") => `
-      SELECT sequence FROM facts WHERE sequence BETWEEN open.value->>0 AND open.value->>1 AND ${belongs} ORDER BY sequence ${order} LIMIT 1`;
+      SELECT sequence FROM facts WHERE sequence BETWEEN open.value->>0 AND open.value->>1 AND ${belongs}
+      ORDER BY sequence ${order} LIMIT 1`;
     const query = `SELECT (${at("ASC")}) AS first, (${at("DESC")}) AS last FROM json_each(?) open`;
     const rows = this.#sql.exec<{ first: number | null; last: number | null }>(query, JSON.stringify(ranges));
     return [...rows].flatMap(({ first, last }) => (first === null || last === null ? [] : [[first, last] as const]));

@@ -1,0 +1,27 @@
+import { readdirSync, readFileSync } from "node:fs";
+import { join } from "node:path";
+import { expect, it } from "vitest";
+
+const SRC = join(import.meta.dirname, "../../src");
+const WIDTH = 140;
+
+/** A sentence or a pattern that stands in one piece, to be found by its words; SQL is none. */
+const WHOLE_TEXT = /"(?:\\.|[^"\\])*"|'(?:\\.|[^'\\])*'|`(?:\\.|[^`\\])*`|\/(?:\\.|[^/\\\s])(?:\\.|[^/\\])*\/i/g;
+const SQL = /^.\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b|([\w.]+, ){5}/;
+
+/** A line without its whole texts. */
+function broken(line: string): string {
+  return line.replaceAll(WHOLE_TEXT, (text) => (SQL.test(text) ? text : '""'));
+}
+
+it("no line is wider than 140 columns, but for a sentence in one piece", () => {
+  const wide = readdirSync(SRC, { recursive: true, encoding: "utf8" })
+    .filter((file) => file.endsWith(".ts"))
+    .flatMap((file) =>
+      readFileSync(join(SRC, file), "utf8")
+        .split("\n")
+        .map((line, index) => ({ line, place: `${file}:${index + 1}` })),
+    )
+    .filter(({ line }) => line.length > WIDTH && broken(line).length > WIDTH);
+  expect(wide.map(({ place, line }) => `${place} is ${line.length} columns wide: ${line.trim()}`)).toEqual([]);
+});
