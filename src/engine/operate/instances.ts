@@ -51,8 +51,7 @@ export interface InstanceFilter extends PageRequest {
   since?: number | undefined;
 }
 
-const COLUMNS =
-  fragment(`id, workflow, status, message_type, idempotency_key,
+const COLUMNS = fragment(`id, workflow, status, message_type, idempotency_key,
     correlation_id, causation_id, subject, deliveries, error, undo, run, accepted_at, updated_at,
     (SELECT step FROM inbox WHERE instance_id = instances.id ORDER BY updated_at DESC LIMIT 1) AS step, ${WAITING_FOR.fragment}`);
 

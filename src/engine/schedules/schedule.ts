@@ -33,8 +33,7 @@ const RUN = fragment(
 );
 
 /** Columns under the names of `Schedule`; the newest run as JSON. */
-const COLUMNS =
-  fragment(`tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload,
+const COLUMNS = fragment(`tenant_id AS tenantId, name, cron, time_zone AS timeZone, command, payload,
     late_ms AS lateMs, state, next_at AS nextAt, revision,
     changed_at AS changedAt, changed_by AS changedBy,
     (SELECT ${RUN.fragment} FROM schedule_runs r

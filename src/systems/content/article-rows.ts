@@ -19,8 +19,7 @@ export interface ArticleFilter extends PageRequest {
   status?: Article["status"] | undefined;
 }
 
-const COLUMNS =
-  fragment(`id, brand, keyword, slug, title, status, revision,
+const COLUMNS = fragment(`id, brand, keyword, slug, title, status, revision,
     url, post_uri AS postUri, model, input_tokens AS inputTokens, output_tokens AS outputTokens,
     created_at AS createdAt, published_at AS publishedAt`);
 
