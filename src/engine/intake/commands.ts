@@ -10,7 +10,8 @@ import { firstOf, identityOf } from "./identity.ts";
 import { isProven } from "./proof.ts";
 import { readMessages } from "./read.ts";
 import { startInTurn } from "./start.ts";
-import { type Plan, takeAllIn } from "./take.ts";
+import type { Plan } from "./plan.ts";
+import { takeAllIn } from "./take.ts";
 
 /**
  * The consumer of a command queue: parse, key, take in, start, settle. One round trip to D1 and one `createBatch` per

@@ -4,8 +4,9 @@ import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { EventConsumer } from "../topology/consumer.ts";
 import { handleBatch } from "./batch.ts";
-import type { Consumer, Intake } from "./consumer.ts";
+import type { Consumer, Intake, Outcomes } from "./consumer.ts";
 import { follow, memo } from "./follow.ts";
+import type { Plan } from "./plan.ts";
 import { type ReadMessage, readMessages } from "./read.ts";
 import { takeAllIn } from "./take.ts";
 
@@ -15,7 +16,7 @@ const TOGETHER_MS = 500;
 const SLOW_MS = 60_000;
 
 /**
- * The consumer of an event queue: parse, route, take in, then start, send and wake, settle. Events of a whole batch share
+ * The consumer of an event queue: read, plan, take in; then send, wake, start, settle. Events of a whole batch share
  * one round trip to D1, projected rows included. Code is called before the event is confirmed, so that an event whose call failed comes
  * back.
  */
@@ -28,32 +29,49 @@ export function consumeEvents(consumer: EventConsumer, catalog: Catalog): Consum
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => carried(catalog, queue.name, "event", type));
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });
-        const once = memo();
-        const planning = read.map(async (one) => {
-          try {
-            return await follow(intake, one, once);
-          } catch (error) {
-            outcomes.set(one.message, { did: "retried", error });
-            return undefined;
-          }
-        });
-        const quick = await within(planning, TOGETHER_MS);
-        await takeAllIn(
-          intake,
-          quick.flatMap((plan) => (plan === "slow" ? [] : (plan ?? []))),
-          outcomes,
-        );
-        const slow = read.filter((_, index) => quick[index] === "slow");
+        const planning = planAll(intake, read, outcomes);
+        const { quick, slow } = await quickAmong(planning);
+        await takeAllIn(intake, quick, outcomes);
         if (slow.length === 0) return;
-        await expectSlow(intake, slow);
-        const late = await Promise.all(planning.filter((_, index) => quick[index] === "slow"));
-        await takeAllIn(
+        await expectSlow(
           intake,
-          late.flatMap((plan) => plan ?? []),
-          outcomes,
+          slow.map(({ one }) => one),
         );
+        await takeAllIn(intake, (await Promise.all(slow.map(({ plan }) => plan))).flat(), outcomes);
       });
     },
+  };
+}
+
+/** An event, and its plan: one, or none where that could not be made. */
+interface Planning {
+  readonly one: ReadMessage;
+  readonly plan: Promise<readonly Plan[]>;
+}
+
+/** Works out what each event leads to, side by side. */
+function planAll(intake: Intake, read: readonly ReadMessage[], outcomes: Outcomes): Planning[] {
+  const once = memo();
+  const planOf = async (one: ReadMessage) => {
+    try {
+      return [await follow(intake, one, once)];
+    } catch (error) {
+      outcomes.set(one.message, { did: "retried", error });
+      return [];
+    }
+  };
+  return read.map((one) => ({ one, plan: planOf(one) }));
+}
+
+/** The plans that are made within the time for which events wait for each other, and those that are not. */
+async function quickAmong(planning: readonly Planning[]): Promise<{ quick: Plan[]; slow: Planning[] }> {
+  const plans = await within(
+    planning.map(({ plan }) => plan),
+    TOGETHER_MS,
+  );
+  return {
+    quick: plans.flatMap((plan) => (plan === "slow" ? [] : plan)),
+    slow: planning.filter((_, index) => plans[index] === "slow"),
   };
 }
 

@@ -12,7 +12,7 @@ import type { Routed, Target } from "../topology/routes.ts";
 import { type Acceptance, acceptance } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
 import type { ReadMessage } from "./read.ts";
-import type { Plan } from "./take.ts";
+import type { Plan } from "./plan.ts";
 
 /** Works out what one event leads to, and calls the code that its routes name. Throws what that threw. */
 export async function follow(

@@ -2,6 +2,7 @@
 import { mutantsOf } from "./mutant.ts";
 
 const TAKE = "src/engine/intake/take.ts";
+const REUSED = "src/engine/intake/capture-reused.ts";
 const OUTBOX = "src/engine/store/outbox.ts";
 const STATED = "src/engine/intake/stated.ts";
 const STATED_TEST = "test/engine/stated.test.ts";
@@ -15,13 +16,13 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: "random",
   },
   "another payload on the queue is dropped in silence": {
-    file: TAKE,
+    file: REUSED,
     find: "const reused = others.filter(({ one }) => !same.has(one));",
     put: "const reused = others.filter(({ one }) => !same.has(one) && same.has(one));",
     killedBy: "random",
   },
   "another payload under an event's key is dropped in silence": {
-    file: TAKE,
+    file: REUSED,
     find: ".filter(({ envelope }) => reused.has(envelope))",
     put: ".filter(({ envelope }) => anew.has(envelope))",
     killedBy: "random",

@@ -1,0 +1,82 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { rowChunks } from "../contract/sql.ts";
+import { reusedAmong } from "../signals/assign.ts";
+import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
+import { selectKnown } from "../store/instances/keys.ts";
+import { atomically, query } from "../store/retry.ts";
+import type { Acceptance } from "./accept.ts";
+import type { Intake } from "./consumer.ts";
+import { byIdentity, identityOf } from "./identity.ts";
+import { deadLetter } from "./letter.ts";
+import type { Plan, Written } from "./plan.ts";
+import { keyReused, sameWork } from "./reuse.ts";
+
+/**
+ * Captures what the database did not take because its key belongs to another payload: instances, commands, and events that runs may wait
+ * for. Answers those.
+ */
+export async function captureReused(intake: Intake, group: readonly Plan[], written: Written): Promise<ReadonlySet<object>> {
+  const { taken, sent } = written;
+  const repeated = group.flatMap((plan) => [
+    ...plan.instances.filter((one) => !taken.has(identityOf(one))).map((one) => ({ one, plan })),
+    ...plan.commands.filter((one) => !sent.has(identityOf(one))).map((one) => ({ one, plan })),
+  ]);
+  return new Set<object>([...(await captureCommands(intake, repeated)), ...(await captureEvents(intake, group, written.kept))]);
+}
+
+/**
+ * Of those that the database did not answer, the others are repeats: of known work, of pruned keys. Asked only when there are any, so that
+ * the usual batch does not pay for it.
+ */
+async function captureCommands(
+  { env, catalog, consumer: { queue } }: Intake,
+  repeated: readonly { one: Acceptance; plan: Plan }[],
+): Promise<ReadonlySet<Acceptance>> {
+  if (repeated.length === 0) return new Set();
+  const known = await query<{ id: string; fingerprint: string }>(env.DB, selectKnown(repeated.map(({ one }) => one.id)));
+  const own = byIdentity(known);
+  const others = repeated.filter(({ one }) => !own.has(identityOf(one)));
+  const same = await sameWork(
+    env,
+    catalog,
+    others.map(({ one }) => one),
+  );
+  const reused = others.filter(({ one }) => !same.has(one));
+  const letters = reused.map(({ one, plan: { message, envelope } }) => {
+    // A command that an event leads to is captured as it would have been sent: the event itself is none the worse.
+    const body = envelope.kind === "command" ? message.body : one.envelope;
+    const given = { queue: one.queue ?? queue.name, body, attempts: message.attempts, firstAt: message.timestamp.getTime() };
+    return deadLetter({ ...given, error: keyReused(one.envelope) });
+  });
+  await storeLetters(env, letters);
+  return new Set(reused.map(({ one }) => one));
+}
+
+/** A wait would never hear of an event's second payload, so somebody must. */
+async function captureEvents(
+  { env, consumer: { queue } }: Intake,
+  group: readonly Plan[],
+  kept: readonly Envelope[],
+): Promise<ReadonlySet<Envelope>> {
+  const anew = new Set(kept);
+  const repeated = group.filter(({ signal, envelope }) => signal && !anew.has(envelope));
+  const reused = await reusedAmong(
+    env,
+    repeated.map(({ envelope }) => envelope),
+  );
+  const letters = repeated
+    .filter(({ envelope }) => reused.has(envelope))
+    .map(({ message: { body, attempts, timestamp }, envelope }) =>
+      deadLetter({ queue: queue.name, body, attempts, firstAt: timestamp.getTime(), error: keyReused(envelope) }),
+    );
+  await storeLetters(env, letters);
+  return reused;
+}
+
+async function storeLetters(env: EngineEnv, letters: readonly DeadLetter[]): Promise<void> {
+  await atomically(
+    env.DB,
+    rowChunks(letters).map((chunk) => insertDeadLetters(chunk)),
+  );
+}

@@ -1,0 +1,52 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import { relay } from "../recorder/relay.ts";
+import { wake } from "../signals/assign.ts";
+import { watchAgain } from "../store/instances/look.ts";
+import { atomically } from "../store/retry.ts";
+import { outgoing } from "./accept.ts";
+import { captureReused } from "./capture-reused.ts";
+import type { Intake, Outcome, Outcomes } from "./consumer.ts";
+import { firstOf, identityOf } from "./identity.ts";
+import type { Plan, Written } from "./plan.ts";
+import { slices } from "./slices.ts";
+import { startInTurn } from "./start.ts";
+
+/** Sends, wakes and starts what messages that were taken in lead to. The rows decide: only what has its own row there is sent and started. */
+export async function carryOn(intake: Intake, group: readonly Plan[], written: Written, outcomes: Outcomes): Promise<void> {
+  const { env, catalog } = intake;
+  const captured = await captureReused(intake, group, written);
+  await send(env, group, written);
+  await crashPoint("signal kept, not told");
+  await wake(env, written.waits, written.kept);
+  await start(env, group, written);
+  for (const plan of group) outcomes.set(plan.message, whatBecameOf(plan, written, captured));
+  await catalog.confirm(
+    env,
+    group.map(({ envelope }) => envelope),
+  );
+}
+
+async function send(env: EngineEnv, group: readonly Plan[], { sent }: Written): Promise<void> {
+  const commands = firstOf(group.flatMap((plan) => plan.commands)).filter((one) => sent.has(identityOf(one)));
+  for (const slice of slices(commands, (command) => [command])) {
+    await relay(
+      env,
+      slice.map((one) => outgoing(env.MILLRACE_KEY, one)),
+    );
+  }
+}
+
+async function start(env: EngineEnv, group: readonly Plan[], { taken }: Written): Promise<void> {
+  const queued = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(identityOf(one))?.status === "queued");
+  const unwatched = queued.filter((one) => taken.get(identityOf(one))?.unwatched === 1);
+  if (unwatched.length > 0) await atomically(env.DB, [watchAgain(unwatched.map(({ id }) => id))]);
+  await startInTurn(env, queued);
+}
+
+function whatBecameOf({ envelope, instances }: Plan, { taken }: Written, captured: ReadonlySet<object>): Outcome {
+  const [command] = envelope.kind === "command" ? instances : [];
+  if (command === undefined) return { did: captured.has(envelope) ? "captured" : "routed" };
+  if (captured.has(command)) return { did: "captured" };
+  return { did: taken.get(identityOf(command))?.deliveries === 1 ? "started" : "duplicate" };
+}

@@ -1,0 +1,30 @@
+import type { Envelope } from "../contract/envelope.ts";
+import type { RowStatement } from "../contract/sql.ts";
+import type { Assigned } from "../signals/assign.ts";
+import type { AcceptedRow } from "../store/instances/accept.ts";
+import type { Acceptance } from "./accept.ts";
+
+/** What one delivered message leads to: everything that is written when it is taken in. */
+export interface Plan {
+  readonly message: Message;
+  readonly envelope: Envelope;
+  /** Started as soon as they are taken in: the command itself, or the runs that follow an event. */
+  readonly instances: readonly Acceptance[];
+  /** Sent to queues of their own. */
+  readonly commands: readonly Acceptance[];
+  readonly rows: readonly RowStatement[];
+  /** True for an event that runs may wait for. */
+  readonly signal: boolean;
+}
+
+/** What the database answered to the write that took plans in. */
+export interface Written {
+  /** The rows that are taken in, by their identity. */
+  readonly taken: ReadonlyMap<string, AcceptedRow>;
+  /** Those of commands that are new, by their identity. */
+  readonly sent: ReadonlyMap<string, AcceptedRow>;
+  /** The events that are kept anew. */
+  readonly kept: readonly Envelope[];
+  /** The waits that have their event now. */
+  readonly waits: readonly Assigned[];
+}
