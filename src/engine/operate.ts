@@ -1,31 +1,6 @@
 // The door `millrace/operate`: to inspect what runs, and to act on it.
-export { formatEntryKey } from "./contract/ids.ts";
-export { keeperAge } from "./keeper/client.ts";
-export { type AuditRow, listActions, retriedSince } from "./operate/actions.ts";
-export { type ApprovalFilter, type ApprovalRow, decideApproval, getApproval, listApprovals } from "./operate/approvals.ts";
-export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./operate/dead-letters.ts";
-export { pingDatabase } from "./operate/health.ts";
-export { historyOf, type NamedStep, stepsOf } from "./operate/history.ts";
-export {
-  describeInstance,
-  type Effect,
-  type EmittedMessage,
-  effectsOf,
-  getInstance,
-  type Instance,
-  type InstanceFilter,
-  listEffects,
-  listInstances,
-  messagesOf,
-  payloadOf,
-} from "./operate/instances.ts";
-export { assertMayAsk, assertMayState } from "./operate/may-ask.ts";
-export { keysetPage, type Page, type PageRequest } from "./operate/paging.ts";
-export { countRows, ENGINE_TENANT_TABLES, removeInstances, removeRows, removeUnsent, stopInstances } from "./operate/remove-tenant.ts";
-export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
-export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
-export { ENGINE_TEXTS, type Rewriter, type Rewritten, rewriteRows, type TextTable, unsentSaying } from "./operate/rewrite.ts";
-export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";
+
+export { assertMayAsk, assertMayState } from "./access/may-ask.ts";
 export {
   findToken,
   type Grant,
@@ -37,7 +12,23 @@ export {
   type Scope,
   type Token,
   type TokenRow,
-} from "./operate/tokens.ts";
+} from "./access/tokens.ts";
+export { formatEntryKey } from "./contract/ids.ts";
+export { countRows, ENGINE_TENANT_TABLES, removeInstances, removeRows, removeUnsent, stopInstances } from "./erase/remove-tenant.ts";
+export { ENGINE_TEXTS, type Rewriter, type Rewritten, rewriteRows, type TextTable, unsentSaying } from "./erase/rewrite.ts";
+export { type AuditRow, listActions, retriedSince } from "./inspect/actions.ts";
+export { type ApprovalFilter, type ApprovalRow, getApproval, listApprovals } from "./inspect/approvals.ts";
+export { type DeadLetterReader, type DeadLetterRow, getDeadLetter, listDeadLetters } from "./inspect/dead-letters.ts";
+export { type Effect, effectsOf, listEffects } from "./inspect/effects.ts";
+export { pingDatabase } from "./inspect/health.ts";
+export { historyOf, type NamedStep, stepsOf } from "./inspect/history.ts";
+export { describeInstance, getInstance, type Instance, type InstanceFilter, listInstances, payloadOf } from "./inspect/instances.ts";
+export { type EmittedMessage, messagesOf } from "./inspect/messages.ts";
+export { keeperAge } from "./keeper/client.ts";
+export { decideApproval } from "./operate/decide-approval.ts";
+export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
+export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
+export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";
 export { planUndo, type UndoPlan, type UndoVerdict, undoInstance } from "./operate/undo.ts";
 export { deleteSchedule, ensureSchedule, pauseSchedule, putSchedule, resumeSchedule, type ScheduleRequest } from "./schedules/change.ts";
 export { COUNTED_TIMES } from "./schedules/cron.ts";
@@ -47,6 +38,7 @@ export { applied, audit, type Operator, VERBS } from "./store/actions.ts";
 export { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, statusesOf } from "./store/instances/fate.ts";
 export { isKnown } from "./store/instances/keys.ts";
 export { touchInstance } from "./store/instances/remove.ts";
-export { INSTANCE_STATUSES, OVER, REFUSED, SETTLED, STOPPED, UNDER_WAY } from "./store/instances/status.ts";
+export { INSTANCE_STATUSES } from "./store/instances/status.ts";
+export { keysetPage, type Page, type PageRequest } from "./store/paging.ts";
 export type { ScheduleRun } from "./store/schedule-runs.ts";
 export { isPruned } from "./store/tombstones.ts";

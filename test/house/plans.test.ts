@@ -15,10 +15,10 @@ const READS_ALL: Record<string, string> = {
   "store/tokens.ts removeExpired": "Tokens, once a day: an index would be a written row for each.",
   "store/schedule-runs.ts removeRuns": "Once a day: an index would be a written row for each run.",
   "keeper/prune-objects.ts refsAmong": "An index that holds only messages whose payload is in R2, once a day.",
-  "operate/instances.ts listEffects": "An index that holds only what is in doubt.",
+  "inspect/effects.ts listEffects": "An index that holds only what is in doubt.",
   "store/outbox.ts removeUnsentOf": "The outbox, which holds only what is unconfirmed, when a tenant is deleted.",
   "store/waits.ts assignEvents": "Sorts the events and waits of the subjects that a batch is about.",
-  "operate/instances.ts listInstances":
+  "inspect/instances.ts listInstances":
     "What is open, from an index that holds nothing else; sorted, because the keeper's order is another.",
 };
 

@@ -4,7 +4,7 @@ import * as statuses from "../../src/engine/store/instances/status.ts";
 
 /** A statement as it stands in the source, in one of the forms that it can take; its values are question marks. */
 export interface Written {
-  /** The file, and the constant or function it stands in: `operate/instances.ts listInstances`. */
+  /** The file, and the constant or function it stands in: `inspect/instances.ts listInstances`. */
   readonly where: string;
   readonly text: string;
 }

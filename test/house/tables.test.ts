@@ -12,7 +12,7 @@ const STORE = "engine/store/";
  * Files whose statements are put together from lists of tables, the app's among them: a tenant's rows are removed so, and what names a
  * person is rewritten.
  */
-const BY_LIST = ["engine/operate/remove-tenant.ts", "engine/operate/rewrite.ts"];
+const BY_LIST = ["engine/erase/remove-tenant.ts", "engine/erase/rewrite.ts"];
 
 /** What tests of chains are given lets the time of rows pass, in whatever table they are. */
 const CLOCK = "engine/testing/clock.ts";

@@ -1,6 +1,6 @@
 import type { MiddlewareHandler } from "hono";
+import { findToken, type Scope, type Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { findToken, type Scope, type Token } from "../operate/tokens.ts";
 import type { Asked, HttpEnv } from "./env.ts";
 import { countStranger, countToken } from "./request-limits.ts";
 

@@ -1,6 +1,6 @@
 import type { Context } from "hono";
+import type { Token } from "../access/tokens.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
-import type { Token } from "../operate/tokens.ts";
 import type { Problems } from "./problems.ts";
 
 /** Limits of requests; without a binding there is none. */

@@ -1,5 +1,5 @@
 import { z } from "@hono/zod-openapi";
-import type { Instance } from "../operate/instances.ts";
+import type { Instance } from "../inspect/instances.ts";
 
 export const FailureSchema = z
   .object({

@@ -1,6 +1,6 @@
 import type { HonoRequest } from "hono";
+import type { Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
-import type { Token } from "../operate/tokens.ts";
 import { commandOf, isCloudEventBatch, orThrow, readCloudEvents } from "./cloud-events.ts";
 import { problemOf } from "./problem.ts";
 import type { Problems } from "./problems.ts";

@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import type { LeftBehind } from "../pass/caught.ts";
+import type { LeftBehind } from "../guard/caught.ts";
+import type { Instance } from "../inspect/instances.ts";
 import { selectLeft } from "../store/instances/run.ts";
 import { query } from "../store/retry.ts";
-import type { Instance } from "./instances.ts";
 
 type Steps = Readonly<Record<string, LeftBehind>>;
 

@@ -3,8 +3,11 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
-import { FRESH_MS } from "../pass/fresh.ts";
-import { labelOf } from "../pass/history.ts";
+import { FRESH_MS } from "../guard/fresh.ts";
+import { labelOf } from "../guard/history.ts";
+import { type Effect, effectsOf } from "../inspect/effects.ts";
+import { historyOf } from "../inspect/history.ts";
+import { getInstance, type Instance } from "../inspect/instances.ts";
 import { applied, audit, type Operator } from "../store/actions.ts";
 import { forgetFailure, wentOnFrom } from "../store/inbox/caught.ts";
 import { leaveDoubts } from "../store/inbox/doubts.ts";
@@ -15,8 +18,6 @@ import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
 import { forgetTold, reopenWait } from "../store/waits.ts";
 import { applyAction } from "./apply.ts";
-import { historyOf } from "./history.ts";
-import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
 import { leftBehind, triedAnew, wentOnTo } from "./left.ts";
 
 /** What a retry would do with each guarded effect. */

@@ -1,3 +1,4 @@
+import { assertMaySay } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
@@ -6,6 +7,7 @@ import { assertKnownFields } from "../contract/message.ts";
 import { payloadFingerprint, unpackPayload } from "../contract/payload.ts";
 import { sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
+import { type DeadLetterReader, type DeadLetterRow, getDeadLetter } from "../inspect/dead-letters.ts";
 import { type Acceptance, acceptance } from "../intake/accept.ts";
 import { envelopeIn, nameIn, textField } from "../intake/letter.ts";
 import { readMessage } from "../intake/read.ts";
@@ -21,8 +23,6 @@ import { atomically, query } from "../store/retry.ts";
 import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { aboutLetter } from "./about-letter.ts";
-import { type DeadLetterReader, type DeadLetterRow, getDeadLetter } from "./dead-letters.ts";
-import { assertMaySay } from "./may-ask.ts";
 
 /** What a replay did: sent the message again, or found nothing left to do. */
 export interface Replayed {

@@ -2,7 +2,9 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
-import { labelOf } from "../pass/history.ts";
+import { labelOf } from "../guard/history.ts";
+import { type Effect, effectsOf } from "../inspect/effects.ts";
+import { getInstance, type Instance } from "../inspect/instances.ts";
 import { applied, audit, type Operator } from "../store/actions.ts";
 import { canBeTakenBack } from "../store/inbox/read.ts";
 import { beginUndo } from "../store/instances/run.ts";
@@ -10,7 +12,6 @@ import { ENDED } from "../store/instances/status.ts";
 import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
 import { applyAction } from "./apply.ts";
-import { type Effect, effectsOf, getInstance, type Instance } from "./instances.ts";
 import { leftBehind, withItsEnd } from "./left.ts";
 
 /** What an undo would do with each guarded effect. */

@@ -1,3 +1,4 @@
+import { type Asker, assertMayAsk } from "../access/may-ask.ts";
 import { address } from "../contract/address.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
@@ -5,7 +6,6 @@ import { byteLength } from "../contract/limits.ts";
 import { assertKnownFields, type Draft, decodePayload } from "../contract/message.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { newTrace } from "../contract/trace.ts";
-import { type Asker, assertMayAsk } from "../operate/may-ask.ts";
 import { type Action, applied, audit, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/named.ts";
 import { atomically, query } from "../store/retry.ts";

@@ -1,9 +1,9 @@
+import { assertMaySay } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { enqueueIf } from "../intake/enqueue.ts";
-import { assertMaySay } from "../operate/may-ask.ts";
 import { isTaken } from "../store/instances/keys.ts";
 import { atomically } from "../store/retry.ts";
 import { insertRun, isStarted } from "../store/schedule-runs.ts";

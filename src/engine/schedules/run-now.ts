@@ -1,10 +1,10 @@
+import { type Asker, assertMayAsk } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import type { SaidTrace } from "../contract/trace.ts";
 import { type Accepted, enqueueIf } from "../intake/enqueue.ts";
-import { type Asker, assertMayAsk } from "../operate/may-ask.ts";
 import { audit } from "../store/actions.ts";
 import { isKnown } from "../store/instances/keys.ts";
 import { insertHandRun, isHandRun } from "../store/schedule-runs.ts";

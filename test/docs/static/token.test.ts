@@ -9,7 +9,7 @@ import { prepareDatabase, useDatabase } from "../../../src/cli/local/database.ts
 import { localToken } from "../../../src/cli/local/token.ts";
 import { type Mint, readRequest, SCOPES } from "../../../src/cli/token/request.ts";
 import { mintStatements, revokeStatements } from "../../../src/cli/token/statements.ts";
-import { SCOPES as KNOWN } from "../../../src/engine/operate/tokens.ts";
+import { SCOPES as KNOWN } from "../../../src/engine/access/tokens.ts";
 import { fencesOf } from "../markdown.ts";
 
 const ROOT = resolve(import.meta.dirname, "../../..");

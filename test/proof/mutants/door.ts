@@ -153,7 +153,7 @@ export const DOOR = mutantsOf("door", {
     killedBy: "test/api/idempotency-keys.test.ts",
   },
   "a token gives scopes that it lacks": {
-    file: "src/engine/operate/tokens.ts",
+    file: "src/engine/access/tokens.ts",
     find: "grant.scopes.find((scope) => !by.scopes.includes(scope))",
     put: "grant.scopes.find((scope) => scope === undefined)",
     killedBy: "test/api/tokens.test.ts",

@@ -82,7 +82,7 @@ export const INTAKE = mutantsOf("intake", {
     killedBy: STATED_TEST,
   },
   "every event is open to the outside world": {
-    file: "src/engine/operate/may-ask.ts",
+    file: "src/engine/access/may-ask.ts",
     find: "if (scopes.some((scope) => scope === door?.scope)) return;",
     put: "if (scopes.length > 0) return;",
     killedBy: STATED_TEST,

@@ -16,7 +16,7 @@ export const TENANTS = mutantsOf("tenants", {
     killedBy: "test/engine/waits.test.ts",
   },
   "operators move the instances of other tenants": {
-    file: "src/engine/operate/instances.ts",
+    file: "src/engine/inspect/instances.ts",
     find: "SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`",
     put: "SELECT ${COLUMNS} FROM instances WHERE id = ${id}`",
     killedBy: "test/engine/undo.test.ts",
@@ -65,7 +65,7 @@ export const TENANTS = mutantsOf("tenants", {
     killedBy: "test/app/two-tenants.test.ts",
   },
   "any token asks for any command": {
-    file: "src/engine/operate/may-ask.ts",
+    file: "src/engine/access/may-ask.ts",
     find: "scopes.some((scope) => scope === door.scope)",
     put: "scopes.length > 0",
     killedBy: "test/app/doors.test.ts",

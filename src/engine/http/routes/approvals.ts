@@ -1,5 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type ApprovalRow, decideApproval, getApproval, listApprovals } from "../../operate/approvals.ts";
+import { type ApprovalRow, getApproval, listApprovals } from "../../inspect/approvals.ts";
+import { decideApproval } from "../../operate/decide-approval.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type AuditRow, listActions } from "../../operate/actions.ts";
+import { type AuditRow, listActions } from "../../inspect/actions.ts";
 import { VERBS } from "../../store/actions.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";

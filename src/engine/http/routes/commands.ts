@@ -1,11 +1,11 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
+import { assertMayAsk } from "../../access/may-ask.ts";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
 import { type Accepted, type CommandRequest, enqueue } from "../../intake/enqueue.ts";
-import { assertMayAsk } from "../../operate/may-ask.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type DeadLetterRow, getDeadLetter, listDeadLetters } from "../../operate/dead-letters.ts";
+import { type DeadLetterRow, getDeadLetter, listDeadLetters } from "../../inspect/dead-letters.ts";
 import { replayDeadLetter, skipDeadLetter } from "../../operate/settle-dead-letter.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";

@@ -1,7 +1,8 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { type Effect, effectsOf, getInstance, listEffects } from "../../operate/instances.ts";
+import { type Effect, effectsOf, listEffects } from "../../inspect/effects.ts";
+import { getInstance } from "../../inspect/instances.ts";
 import { type Resolution, resolveDoubt } from "../../operate/resolve.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";

@@ -1,5 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type EmittedMessage, getInstance, messagesOf } from "../../operate/instances.ts";
+import { getInstance } from "../../inspect/instances.ts";
+import { type EmittedMessage, messagesOf } from "../../inspect/messages.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";

@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { pingDatabase } from "../../inspect/health.ts";
 import { keeperAge } from "../../keeper/client.ts";
-import { pingDatabase } from "../../operate/health.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { describeInstance, type Instance, listInstances } from "../../operate/instances.ts";
+import { describeInstance, type Instance, listInstances } from "../../inspect/instances.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";

@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { type NamedStep, stepsOf } from "../../operate/history.ts";
-import { getInstance } from "../../operate/instances.ts";
+import { type NamedStep, stepsOf } from "../../inspect/history.ts";
+import { getInstance } from "../../inspect/instances.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { problems } from "../problem.ts";

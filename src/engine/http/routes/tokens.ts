@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { issueToken, listTokens, revokeToken, SCOPES, type TokenRow } from "../../access/tokens.ts";
 import { chosenName } from "../../contract/chosen-name.ts";
-import { issueToken, listTokens, revokeToken, SCOPES, type TokenRow } from "../../operate/tokens.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";

@@ -1,17 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { askerOf } from "../signals/approval.ts";
-import { applied, audit, type Operator } from "../store/actions.ts";
-import { type ApprovalState, answerQuestion, SOMEBODY_WAITS } from "../store/approvals.ts";
-import { lookAfterAnswer } from "../store/instances/look.ts";
-import { markAnswered } from "../store/instances/wait.ts";
-import { namedBatch } from "../store/named.ts";
+import type { Operator } from "../store/actions.ts";
+import { type ApprovalState, SOMEBODY_WAITS } from "../store/approvals.ts";
+import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
-import { applyAction } from "./apply.ts";
-import { getInstance, type Instance } from "./instances.ts";
-import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /** One question to a person, and its answer. */
 export interface ApprovalRow {
@@ -72,54 +66,16 @@ function whereTheyAre(by: Operator, { instance, state }: ApprovalFilter): Statem
 
 /** One question. Errors: `approval_not_found`, also for another tenant's. */
 export async function getApproval(env: EngineEnv, by: Operator, id: string): Promise<ApprovalRow> {
-  return found(await query(env.DB, selectApproval(by, id)));
+  return approvalIn(await query(env.DB, selectApproval(by, id)));
 }
 
-/**
- * Answers a question, once, and lets its instance go on. Errors: `approval_not_found`; `invalid_transition` (audited as no change) when it
- * was answered before, its run is over, or its time is: then what it says under `otherwise` is true.
- */
-export async function decideApproval(
-  env: EngineEnv,
-  by: Operator,
-  id: string,
-  decision: "approve" | "reject",
-  reason: string,
-): Promise<{ actionId: string; instanceId: string }> {
-  const { instanceId } = await getApproval(env, by, id);
-  const actionId = crypto.randomUUID();
-  const approved = decision === "approve";
-  const verb = approved ? "approve" : "reject_approval";
-  const { tenantId } = by;
-  const { now, action } = await namedBatch(env.DB, {
-    answered: answerQuestion({ id, instanceId, tenantId, approved, by: by.actor, reason }),
-    audited: audit(by, { id: actionId, verb, target: id, instanceId, reason }, true),
-    goesOn: [markAnswered(tenantId, instanceId), lookAfterAnswer(tenantId, instanceId)],
-    now: selectApproval(by, id),
-    action: applied(actionId),
-  });
-  if (action[0]?.result !== "applied")
-    throw tooLate(found(now), await getInstance(env, by, instanceId), approved ? "approved" : "rejected");
-  await crashPoint("answered, not told");
-  await applyAction(env, actionId);
-  return { actionId, instanceId };
-}
-
-function tooLate({ state, decidedBy, dueAt, otherwise }: ApprovalRow, { status, undo }: Instance, to: string): MillraceError {
-  if (state === "pending" && dueAt > Date.now()) {
-    const gone = `Nobody waits for the answer any more: its instance is ${undo === null ? status : "being undone"}.`;
-    return new MillraceError("invalid_transition", gone, { from: status, to });
-  }
-  const over = `Its time was over at ${new Date(dueAt).toISOString()}: it is ${otherwise === "approve" ? "approved" : "rejected"}, as its chain says for questions that nobody answers.`;
-  const message = decidedBy === null ? over : `It is ${state} already, by ${decidedBy}: a question is answered once.`;
-  return new MillraceError("invalid_transition", message, { from: state === "pending" ? "overdue" : state, to });
-}
-
-function selectApproval(by: Operator, id: string): Statement {
+/** The statement that reads one question. */
+export function selectApproval(by: Operator, id: string): Statement {
   return sql`SELECT * FROM approvals WHERE instance_id = ${askerOf(id)} AND id = ${id} AND tenant_id = ${by.tenantId}`;
 }
 
-function found([row]: Record<string, unknown>[]): ApprovalRow {
+/** What it has read. Errors: `approval_not_found`. */
+export function approvalIn([row]: Record<string, unknown>[]): ApprovalRow {
   if (!row)
     throw new MillraceError("approval_not_found", "There is no such approval. List those that wait with GET /v1/approvals?state=pending.");
   return asRow(row);

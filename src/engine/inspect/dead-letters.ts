@@ -1,11 +1,11 @@
+import type { Asker } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Issue, MillraceError } from "../contract/errors.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { LetterState } from "../store/dead-letters.ts";
-import { atomically, query } from "../store/retry.ts";
-import type { Asker } from "./may-ask.ts";
-import { keysetPage, type Page, type PageRequest } from "./paging.ts";
+import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
+import { batch, query } from "../store/retry.ts";
 
 /** A dead letter, as people read it. */
 export interface DeadLetterRow {

@@ -1,20 +1,18 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { formatEntryKey, messageId, platformId } from "../contract/ids.ts";
+import { platformId } from "../contract/ids.ts";
 import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
-import { among, andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
+import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { readResult } from "../guard/output.ts";
 import { askPlatform } from "../intake/platform.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
-import type { EntryState, RecordedClass } from "../store/inbox/entry.ts";
-import { UNDONE } from "../store/inbox/outcome.ts";
-import { GOING_ON, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/instances/status.ts";
+import type { InstanceStatus } from "../store/instances/status.ts";
+import { keysetPage, type Page, type PageRequest, type Position } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
-import { keysetPage, type Page, type PageRequest, type Position } from "./paging.ts";
 import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";
 
 /** One instance, as people read it. */
@@ -168,86 +166,6 @@ export async function payloadOf<Payload>(
   return unpackPayload(env.PAYLOADS, definition, JSON.parse(row.envelope) as Envelope);
 }
 
-/** One guarded effect, as people read it. */
-export interface Effect {
-  /** Names the effect in `POST /v1/effects/{key}/…`. */
-  key: string;
-  instanceId: string;
-  step: string;
-  item: string;
-  generation: number;
-  class: RecordedClass;
-  state: EntryState;
-  /** What it is to an undo: an effect that the code, as it was then, could take back; one that stays; or one that took another back. */
-  undo: "can" | "stays" | "is";
-  /** True for one that was taken back; another that is superseded was done once more, and may have happened. */
-  takenBack: boolean;
-  epoch: number;
-  /** What was sent, cut to 4 KB; kept for `lookup` and `once` effects only. */
-  input: string | null;
-  /** The recorded output as JSON, or where it is kept. */
-  output: string | null;
-  outputRef: string | null;
-  error: Failure | null;
-  updatedAt: number;
-}
-
-const EFFECT = fragment(
-  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch,
-    e.token, e.input, e.output, e.output_ref, e.error, e.updated_at`,
-);
-
-/** The effects of an instance in the order of its steps; behind them the steps that took them back, in theirs. */
-export async function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
-  const rows = await query(
-    env.DB,
-    sql`
-      SELECT ${EFFECT} FROM inbox e JOIN instances i ON i.id = e.instance_id
-      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position < 0, e.position, e.item, e.generation`,
-  );
-  return rows.map(asEffect);
-}
-
-/** Effects in doubt across the tenant's instances, oldest first. Read from the index of doubts, which are few, in all tenants'. */
-export async function listEffects(
-  env: EngineEnv,
-  by: Operator,
-  filter: { state: "in_doubt"; limit?: number | undefined },
-): Promise<Effect[]> {
-  const rows = await query(
-    env.DB,
-    sql`
-      SELECT ${EFFECT} FROM inbox e INDEXED BY inbox_in_doubt CROSS JOIN instances i ON i.id = e.instance_id
-      WHERE e.state = 'in_doubt' AND i.tenant_id = ${by.tenantId} ORDER BY e.updated_at LIMIT ${Math.min(filter.limit ?? 50, 200)}`,
-  );
-  return rows.map(asEffect);
-}
-
-/** A message an instance's step emitted. */
-export interface EmittedMessage {
-  step: string;
-  envelope: Envelope;
-  /** True once its consumer has taken it. */
-  confirmed: boolean;
-}
-
-/** The messages an instance's steps emitted, in the order of the steps. */
-export async function messagesOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EmittedMessage[]> {
-  const rows = await query(
-    env.DB,
-    sql`
-      SELECT e.step, m.value AS envelope
-      FROM inbox e JOIN instances i ON i.id = e.instance_id, json_each(e.messages) m
-      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId}
-      ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
-  );
-  const messages = rows.map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
-  if (messages.length === 0) return [];
-  const open = await query(env.DB, sql`SELECT id FROM outbox WHERE id IN ${among(messages.map((one) => messageId(one.envelope)))}`);
-  const waiting = new Set(open.map((row) => row.id));
-  return messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one.envelope)) }));
-}
-
 function asInstance(row: Record<string, unknown>): Instance {
   return {
     id: String(row.id),
@@ -265,24 +183,6 @@ function asInstance(row: Record<string, unknown>): Instance {
     undo: row.undo as string | null,
     run: Number(row.run),
     acceptedAt: Number(row.accepted_at),
-    updatedAt: Number(row.updated_at),
-  };
-}
-
-function asEffect(row: Record<string, unknown>): Effect {
-  const key = { instanceId: String(row.instance_id), step: String(row.step), item: String(row.item), generation: Number(row.generation) };
-  return {
-    key: formatEntryKey(key),
-    ...key,
-    class: row.class as RecordedClass,
-    state: row.state as EntryState,
-    undo: Number(row.position) < 0 ? "is" : row.undoable === 1 ? "can" : "stays",
-    takenBack: row.state === "superseded" && row.token === UNDONE,
-    epoch: Number(row.epoch),
-    input: row.input as string | null,
-    output: row.output as string | null,
-    outputRef: row.output_ref as string | null,
-    error: row.error ? (JSON.parse(String(row.error)) as Failure) : null,
     updatedAt: Number(row.updated_at),
   };
 }

@@ -5,9 +5,9 @@ import { type Statement, sql } from "../contract/sql.ts";
 import { keptOf, newToken } from "../contract/token.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/named.ts";
-import { atomically, query } from "../store/retry.ts";
+import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
+import { batch, query } from "../store/retry.ts";
 import { insertToken, removeToken, selectTokens } from "../store/tokens.ts";
-import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /**
  * What a token may do: ask for work, look, act on what is there, see dead letters that name no tenant, and mint, list and revoke the

@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { sql } from "../contract/sql.ts";
 import type { Action, ActionResult, Operator } from "../store/actions.ts";
+import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
-import { keysetPage, type Page, type PageRequest } from "./paging.ts";
 
 /** One operator action, as people read it. */
 export interface AuditRow {

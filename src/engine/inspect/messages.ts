@@ -1,0 +1,30 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { messageId } from "../contract/ids.ts";
+import { among, sql } from "../contract/sql.ts";
+import type { Operator } from "../store/actions.ts";
+import { query } from "../store/retry.ts";
+
+/** A message an instance's step emitted. */
+export interface EmittedMessage {
+  step: string;
+  envelope: Envelope;
+  /** True once its consumer has taken it. */
+  confirmed: boolean;
+}
+
+/** The messages an instance's steps emitted, in the order of the steps. */
+export async function messagesOf(env: EngineEnv, by: Operator, instanceId: string): Promise<EmittedMessage[]> {
+  const rows = await query(
+    env.DB,
+    sql`
+      SELECT e.step, m.value AS envelope
+      FROM inbox e JOIN instances i ON i.id = e.instance_id, json_each(e.messages) m
+      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
+  );
+  const messages = rows.map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
+  if (messages.length === 0) return [];
+  const open = await query(env.DB, sql`SELECT id FROM outbox WHERE id IN ${among(messages.map((one) => messageId(one.envelope)))}`);
+  const waiting = new Set(open.map((row) => row.id));
+  return messages.map((one) => ({ ...one, confirmed: !waiting.has(messageId(one.envelope)) }));
+}
