@@ -1,16 +1,14 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { digest, formatEntryKey, parseEntryKey } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import { packOutput } from "../guard/output.ts";
-import { applied, audit, type Operator } from "../store/actions.ts";
+import type { Action, Operator } from "../store/actions.ts";
 import { settleDoubt } from "../store/inbox/doubts.ts";
 import { nextGeneration } from "../store/inbox/outcome.ts";
 import { resumeResolved } from "../store/instances/wait.ts";
-import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
-import { applyAction } from "./apply.ts";
+import { actAndTell, type Refusal } from "./act.ts";
 
 /**
  * A person's answer to a doubt.
@@ -50,27 +48,22 @@ export async function resolveDoubt(
 
   const path = `${by.tenantId}/${instanceId}/${digest("operator", actionId)}`;
   const output = await packOutput(env.PAYLOADS, path, resolution.verb === "confirm" ? resolution.output : undefined);
-  const { action } = await namedBatch(env.DB, {
-    settled: settleDoubt(key, resolution.verb, output),
-    audited: audit(by, { id: actionId, verb: resolution.verb, target, instanceId, reason }, true),
-    again: resolution.verb === "retry_anyway" ? nextGeneration(key) : [],
-    resumed: resumeResolved(instanceId),
-    action: applied(actionId),
+  const action: Action = { id: actionId, verb: resolution.verb, target, instanceId, reason };
+  await actAndTell(env, by, action, {
+    change: settleDoubt(key, resolution.verb, output),
+    also: { again: resolution.verb === "retry_anyway" ? nextGeneration(key) : [], resumed: resumeResolved(instanceId) },
+    refused: () => nothingToResolve(String(before.state), String(before.status), resolution),
+    window: "resolved, not told",
   });
-  if (action[0]?.result !== "applied") {
-    throw nothingToResolve(String(before.state), String(before.status), resolution);
-  }
-  await crashPoint("resolved, not told");
-  await applyAction(env, actionId);
   return { actionId, instanceId };
 }
 
-function nothingToResolve(state: string, status: string, { verb }: Resolution): MillraceError {
+function nothingToResolve(state: string, status: string, { verb }: Resolution): Refusal {
   const why =
     state === "in_doubt" && verb === "retry_anyway"
       ? `Nobody would run the effect again: its instance is ${status}. Confirm it, or reject it, so that what happened is on record.`
       : `The effect is ${state}, not in doubt: there is nothing to resolve.`;
-  return new MillraceError("invalid_transition", why, { from: state, to: verb });
+  return { why, from: state, to: verb };
 }
 
 function notFound(): MillraceError {

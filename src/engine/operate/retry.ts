@@ -1,5 +1,4 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
@@ -8,16 +7,15 @@ import { labelOf } from "../guard/history.ts";
 import { type Effect, effectsOf } from "../inspect/effects.ts";
 import { historyOf } from "../inspect/history.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
-import { applied, audit, type Operator } from "../store/actions.ts";
+import type { Action, Operator } from "../store/actions.ts";
 import { forgetFailure, wentOnFrom } from "../store/inbox/caught.ts";
 import { leaveDoubts } from "../store/inbox/doubts.ts";
 import { beginRetry } from "../store/instances/run.ts";
 import { RETRYABLE } from "../store/instances/status.ts";
 import { markInDoubt } from "../store/instances/wait.ts";
-import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
 import { forgetTold, reopenWait } from "../store/waits.ts";
-import { applyAction } from "./apply.ts";
+import { actAndTell } from "./act.ts";
 import { leftBehind, triedAnew, wentOnTo } from "./left.ts";
 
 /** What a retry would do with each guarded effect. */
@@ -103,44 +101,33 @@ export async function retryInstance(
   const run = instance.run + 1;
   // Its first pass must look at what was taken back, which a pass of an instance that was created a moment ago does not.
   if (isUndone(instance)) await scheduler.wait(Math.max(0, instance.updatedAt + FRESH_MS + 100 - Date.now()));
-  const actionId = crypto.randomUUID();
   // What is undone begins anew with all; an undo that goes on finds what there was by what the code had heard.
   const told = triedAnew(left, run, isBeingUndone(instance) ? [] : [failed, instance.error?.step]);
-  const begin = {
-    id: instanceId,
-    tenantId: by.tenantId,
-    run,
-    left: isUndone(instance) ? null : JSON.stringify(told),
-    named,
-    wentOn,
-    again,
-  };
-  const { action } = await namedBatch(env.DB, {
-    begun: beginRetry(begin),
-    audited: audit(
-      by,
-      {
-        id: actionId,
-        verb: "retry",
-        target: instanceId,
-        instanceId,
-        reason: options.reason,
-        detail: { from, run, ...(anyway && { anyway }), ...(isUndone(instance) && { undone: true }) },
-      },
-      true,
-    ),
-    // An undo finds what there was by what the code had caught.
-    anew:
-      failed === null || isBeingUndone(instance)
-        ? []
-        : [forgetFailure(instanceId, failed, actionId), reopenWait(instanceId, failed, actionId)],
-    told: forgetTold(instanceId, actionId),
-    doubts: [leaveDoubts(instanceId, actionId), markInDoubt(instanceId)],
-    action: applied(actionId),
+  const actionId = crypto.randomUUID();
+  const detail = { from, run, ...(anyway && { anyway }), ...(isUndone(instance) && { undone: true }) };
+  const action: Action = { id: actionId, verb: "retry", target: instanceId, instanceId, reason: options.reason, detail };
+  await actAndTell(env, by, action, {
+    change: beginRetry({
+      id: instanceId,
+      tenantId: by.tenantId,
+      run,
+      left: isUndone(instance) ? null : JSON.stringify(told),
+      named,
+      wentOn,
+      again,
+    }),
+    also: {
+      // An undo finds what there was by what the code had caught.
+      anew:
+        failed === null || isBeingUndone(instance)
+          ? []
+          : [forgetFailure(instanceId, failed, actionId), reopenWait(instanceId, failed, actionId)],
+      told: forgetTold(instanceId, actionId),
+      doubts: [leaveDoubts(instanceId, actionId), markInDoubt(instanceId)],
+    },
+    refused: async () => ({ why: again ?? (await whyRefused(env, instance, named, wentOn)), from: instance.status, to: "running" }),
+    window: "retry promised, not applied",
   });
-  if (action[0]?.result !== "applied") throw await refusal(env, instance, named, wentOn, again);
-  await crashPoint("retry promised, not applied");
-  await applyAction(env, actionId);
   return { actionId, from };
 }
 
@@ -150,17 +137,6 @@ export async function retryInstance(
  */
 function mustBeFree({ error }: Instance, failed: string | null, anyway: boolean): string | null {
   return anyway || failed === error?.step ? null : failed;
-}
-
-async function refusal(
-  env: EngineEnv,
-  instance: Instance,
-  named: string | null,
-  wentOn: string | undefined,
-  again: string | null,
-): Promise<MillraceError> {
-  const why = again ?? (await whyRefused(env, instance, named, wentOn)) ?? "Somebody else was faster: look at it again.";
-  return new MillraceError("invalid_transition", why, { from: instance.status, to: "running" });
 }
 
 /** `wentOn`: what may have happened because the named step failed, though nothing recorded says so. */

@@ -1,17 +1,13 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { crashPoint } from "../contract/crash-points.ts";
-import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
 import { labelOf } from "../guard/history.ts";
 import { type Effect, effectsOf } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
-import { applied, audit, type Operator } from "../store/actions.ts";
+import type { Action, Operator } from "../store/actions.ts";
 import { canBeTakenBack } from "../store/inbox/read.ts";
 import { beginUndo } from "../store/instances/run.ts";
-import { ENDED } from "../store/instances/status.ts";
-import { namedBatch } from "../store/named.ts";
 import { query } from "../store/retry.ts";
-import { applyAction } from "./apply.ts";
+import { actAndTell } from "./act.ts";
 import { leftBehind, withItsEnd } from "./left.ts";
 
 /** What an undo would do with each guarded effect. */
@@ -68,17 +64,12 @@ export async function undoInstance(env: EngineEnv, by: Operator, instanceId: str
   const actionId = crypto.randomUUID();
   const run = instance.run + 1;
   const left = JSON.stringify(withItsEnd(await leftBehind(env, instanceId), instance));
-  const { action } = await namedBatch(env.DB, {
-    begun: beginUndo({ id: instanceId, tenantId: by.tenantId, run, left }, actionId),
-    audited: audit(by, { id: actionId, verb: "undo", target: instanceId, instanceId, reason, detail: { run } }, true),
-    action: applied(actionId),
+  const action: Action = { id: actionId, verb: "undo", target: instanceId, instanceId, reason, detail: { run } };
+  await actAndTell(env, by, action, {
+    change: beginUndo({ id: instanceId, tenantId: by.tenantId, run, left }, actionId),
+    refused: async () => ({ why: await whyRefused(env, instance), from: instance.status, to: "running" }),
+    window: "undo promised, not applied",
   });
-  if (action[0]?.result !== "applied") {
-    const why = (await whyRefused(env, instance)) ?? "Somebody else was faster: look at it again.";
-    throw new MillraceError("invalid_transition", why, { from: instance.status, to: "running" });
-  }
-  await crashPoint("undo promised, not applied");
-  await applyAction(env, actionId);
   return { actionId };
 }
 

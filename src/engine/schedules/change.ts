@@ -6,9 +6,9 @@ import { byteLength } from "../contract/limits.ts";
 import { assertKnownFields, type Draft, decodePayload } from "../contract/message.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { newTrace } from "../contract/trace.ts";
-import { type Action, applied, audit, type Operator } from "../store/actions.ts";
-import { namedBatch } from "../store/named.ts";
-import { atomically, query } from "../store/retry.ts";
+import { act } from "../operate/act.ts";
+import { type Action, audit, type Operator } from "../store/actions.ts";
+import { batch, query } from "../store/retry.ts";
 import { insertRun } from "../store/schedule-runs.ts";
 import { ensureScheduled, hasRoom, isUnmoved, moveSchedule, type NewSchedule, removeSchedule, writeSchedule } from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -68,14 +68,18 @@ async function replace(
   const { cron, timeZone, command } = request;
   const at = Date.now();
   const next = nextAfter(request, Math.max(at, takenUntil(before)));
-  const done = { ...action("schedule", name, reason), detail: { cron, time_zone: timeZone, command } };
-  const written = await namedBatch(env.DB, {
-    passed: before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : [],
-    schedule: writeSchedule(asRow(by, name, request, at, next), before, MAX_SCHEDULES),
-    audited: audit(by, done, false),
-    action: applied(done.id),
-  });
-  return written.action[0]?.result === "applied";
+  const { isApplied } = await act(
+    env,
+    by,
+    { ...action("schedule", name, reason), detail: { cron, time_zone: timeZone, command } },
+    {
+      change: [
+        ...(before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : []),
+        writeSchedule(asRow(by, name, request, at, next), before, MAX_SCHEDULES),
+      ],
+    },
+  );
+  return isApplied;
 }
 
 /** The last time of which something is noted: by another clock than this one it may still be to come, and it is not due again. */
@@ -153,10 +157,9 @@ export async function deleteSchedule(env: EngineEnv, by: Operator, name: string,
   ]);
 }
 
-/** The last statement is the one whose row the action is about: the audit stands right behind it. */
-async function move(env: EngineEnv, by: Operator, before: Schedule, done: Action, statements: Statement[]): Promise<void> {
-  const moved = await namedBatch(env.DB, { statements, audited: audit(by, done, false), action: applied(done.id) });
-  if (moved.action[0]?.result === "applied") return;
+async function move(env: EngineEnv, by: Operator, before: Schedule, done: Action, change: Statement[]): Promise<void> {
+  const { isApplied } = await act(env, by, done, { change });
+  if (isApplied) return;
   const to = done.verb === "pause" ? "paused" : "active";
   throw new MillraceError("invalid_transition", `The schedule is ${before.state}, or somebody else has just changed it: read it again.`, {
     from: before.state,

@@ -60,7 +60,7 @@ export const OPERATORS = mutantsOf("operators", {
   },
   "a retried run is not told again what had come for it": {
     file: "src/engine/operate/retry.ts",
-    find: "    told: forgetTold(instanceId, actionId),\n",
+    find: "      told: forgetTold(instanceId, actionId),\n",
     put: "",
     // It takes an event that came while the run had failed, and was told into the void.
     killedBy: "test/engine/waits.test.ts",
