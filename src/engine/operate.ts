@@ -26,9 +26,10 @@ export { describeInstance, getInstance, type Instance, type InstanceFilter, list
 export { type EmittedMessage, messagesOf } from "./inspect/messages.ts";
 export { keeperAge } from "./keeper/client.ts";
 export { decideApproval } from "./operate/decide-approval.ts";
+export { type Replayed, replayDeadLetter } from "./operate/replay.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
 export { planRetry, type RetryPlan, retryInstance } from "./operate/retry.ts";
-export { type Replayed, replayDeadLetter, skipDeadLetter } from "./operate/settle-dead-letter.ts";
+export { skipDeadLetter } from "./operate/skip.ts";
 export { planUndo, type UndoPlan, type UndoVerdict, undoInstance } from "./operate/undo.ts";
 export { deleteSchedule, ensureSchedule, pauseSchedule, putSchedule, resumeSchedule, type ScheduleRequest } from "./schedules/change.ts";
 export { COUNTED_TIMES } from "./schedules/cron.ts";

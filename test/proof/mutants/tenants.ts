@@ -83,19 +83,19 @@ export const TENANTS = mutantsOf("tenants", {
     killedBy: "test/app/doors.test.ts",
   },
   "an operator corrects what only the deployment says": {
-    file: "src/engine/operate/settle-dead-letter.ts",
-    find: "if (options.body !== undefined) assertMaySay(by, definition);",
+    file: "src/engine/operate/read-again.ts",
+    find: "if (correction !== undefined) assertMaySay(by, definition);",
     put: "",
     killedBy: "test/app/replays.test.ts",
   },
   "a replay says another's word": {
-    file: "src/engine/operate/settle-dead-letter.ts",
+    file: "src/engine/operate/read-again.ts",
     find: '["idempotency_key", "source", "kind", "message_type"]',
     put: '["idempotency_key", "kind", "message_type"]',
     killedBy: "test/app/replays.test.ts",
   },
   "a replay is of another type": {
-    file: "src/engine/operate/settle-dead-letter.ts",
+    file: "src/engine/operate/read-again.ts",
     find: 'if (field === "message_type") return kinds.length === 0;',
     put: 'if (field === "message_type") return true;',
     killedBy: "test/app/replays.test.ts",

@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type DeadLetterRow, getDeadLetter, listDeadLetters } from "../../inspect/dead-letters.ts";
-import { replayDeadLetter, skipDeadLetter } from "../../operate/settle-dead-letter.ts";
+import { replayDeadLetter } from "../../operate/replay.ts";
+import { skipDeadLetter } from "../../operate/skip.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";

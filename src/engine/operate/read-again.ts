@@ -2,140 +2,60 @@ import { assertMaySay } from "../access/may-ask.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
-import { outboxId } from "../contract/ids.ts";
 import { assertKnownFields } from "../contract/message.ts";
 import { payloadFingerprint, unpackPayload } from "../contract/payload.ts";
-import { sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
-import { type DeadLetterReader, type DeadLetterRow, getDeadLetter } from "../inspect/dead-letters.ts";
+import type { DeadLetterReader, DeadLetterRow } from "../inspect/dead-letters.ts";
 import { type Acceptance, acceptance } from "../intake/accept.ts";
 import { envelopeIn, nameIn, textField } from "../intake/letter.ts";
 import { readMessage } from "../intake/read.ts";
 import { keyReused, sameWork } from "../intake/reuse.ts";
-import { relay } from "../recorder/relay.ts";
-import { applied, audit } from "../store/actions.ts";
-import { settleLetter } from "../store/dead-letters.ts";
-import { acceptAgain, skipInstance } from "../store/instances/accept.ts";
 import { selectKnown } from "../store/instances/keys.ts";
-import { namedBatch } from "../store/named.ts";
-import { dropOutgoing, type Outgoing, sendBehind } from "../store/outbox.ts";
-import { atomically, query } from "../store/retry.ts";
+import { query } from "../store/retry.ts";
 import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { aboutLetter } from "./about-letter.ts";
 
-/** What a replay did: sent the message again, or found nothing left to do. */
-export interface Replayed {
-  actionId: string;
-  instanceId: string | null;
-  /** False when the work had been done meanwhile, or the letter was already settled: nothing was sent. */
-  sent: boolean;
-  why: string;
+/** A message that may be sent once more. */
+interface Resendable {
+  envelope: Envelope;
+  /** What it becomes; null for an event. */
+  command: Acceptance | null;
+  /** The fingerprint of the message as it was captured; null where that cannot be read. */
+  before: string | null;
 }
 
 /**
- * Sends a dead letter back to its queue under its own key, if wished with a corrected body; it is validated first. The letter,
- * the audit row and the message move together, so that two clicks are one replay and a crash loses nothing.
- * Errors: `dead_letter_not_found`, `forbidden` for a correction that the token may not send, and whatever the message is refused for now:
- * then the letter stays open.
+ * Reads a dead letter's message as if it came now, or its correction, and refuses what may not be sent in its place. Errors: `forbidden`
+ * for a correction that the token may not send, and whatever the message is refused for.
  */
-export async function replayDeadLetter(
+export async function readAgain(
   env: EngineEnv,
   catalog: Catalog,
   by: DeadLetterReader,
-  id: string,
-  options: { reason: string; body?: unknown },
-): Promise<Replayed> {
-  const letter = await getDeadLetter(env, by, id);
-  const actionId = crypto.randomUUID();
-  if (letter.state !== "open") {
-    await atomically(env.DB, [
-      settleLetter(id, "replayed"),
-      audit(by, { id: actionId, verb: "replay", target: id, instanceId: letter.instanceId, reason: options.reason }, false),
-    ]);
-    return { actionId, instanceId: letter.instanceId, sent: false, why: `The letter is already ${letter.state}.` };
-  }
-  const body = options.body === undefined ? letter.body : options.body;
+  letter: DeadLetterRow,
+  correction: unknown,
+): Promise<Resendable> {
+  const body = correction === undefined ? letter.body : correction;
   const read = readMessage(body, (type) => {
     const definition = carried(catalog, letter.queue, parseEnvelope(body).kind, type);
     // What is corrected is what the operator says: a door that is closed to the token stays so.
-    if (options.body !== undefined) assertMaySay(by, definition);
+    if (correction !== undefined) assertMaySay(by, definition);
     return definition;
   });
   assertSameIdentity(catalog, by, letter, read.envelope);
   // A payload that is not there, or is none, is better said now than by the run: its key would be taken.
   const payload = await payloadOf(env, read);
-  if (options.body !== undefined) assertCorrection(letter, read, payload);
-  // Whoever kept the message has let it go when it was captured: from now on it is in our outbox, and older copies of it are not it.
-  const { outbox: _, ...kept } = read.envelope;
-  const envelope: Envelope = { ...kept, replay: actionId };
+  if (correction !== undefined) assertCorrection(letter, read, payload);
+  // Whoever kept the message has let it go when it was captured: from now on it is in our outbox.
+  const { outbox: _, ...envelope } = read.envelope;
   const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type).name, envelope, letter.queue) : null;
   const original = envelopeIn(letter.body);
   const before = original ? payloadFingerprint(original) : null;
   if (command) await assertKeyIsFree(env, catalog, command, before);
-  const outgoing: Outgoing = { id: outboxId(envelope), queue: letter.queue, delaySeconds: 0, body: JSON.stringify(envelope) };
-  const { row, action } = await namedBatch(env.DB, {
-    settled: settleLetter(id, "replayed"),
-    audited: audit(
-      by,
-      {
-        id: actionId,
-        verb: "replay",
-        target: id,
-        instanceId: command?.id ?? null,
-        reason: options.reason,
-        detail: { edited: options.body !== undefined },
-      },
-      false,
-    ),
-    again: command ? acceptAgain(command, before, actionId) : sendBehind(outgoing, actionId),
-    row: command ? sql`SELECT status FROM instances WHERE id = ${command.id}` : [],
-    action: applied(actionId),
-  });
-  const won = action[0]?.result === "applied";
-  // A key without a row is a pruned one: its tombstone lets nothing run under it again.
-  const status = command ? String(row[0]?.status ?? "pruned") : "accepted";
-  const sent = won && status === "accepted";
-  if (sent) await relay(env, [outgoing]);
-  return {
-    actionId,
-    instanceId: command?.id ?? null,
-    sent,
-    why: sent
-      ? "The message is on its queue again."
-      : won
-        ? `Its instance is already ${status}: nothing was sent.`
-        : "Somebody else settled the letter first.",
-  };
+  return { envelope, command, before };
 }
 
-/**
- * Gives a dead letter up, on purpose and on record. Its instance, if it never started, is skipped with it; what the catalog has to
- * say about that is committed in the same write. Errors: `dead_letter_not_found`.
- */
-export async function skipDeadLetter(
-  env: EngineEnv,
-  catalog: Catalog,
-  by: DeadLetterReader,
-  id: string,
-  reason: string,
-): Promise<{ actionId: string; skipped: boolean }> {
-  const letter = await getDeadLetter(env, by, id);
-  const actionId = crypto.randomUUID();
-  const message = envelopeIn(letter.body);
-  const known = { ...letter, tenantId: by.tenantId, correlationId: nameIn(letter.body, "correlation_id") };
-  const said = await aboutLetter(env, catalog, known, { because: reason, actor: by.actor, source: "operator" });
-  const { action } = await namedBatch(env.DB, {
-    settled: settleLetter(id, "skipped"),
-    audited: audit(by, { id: actionId, verb: "skip", target: id, instanceId: letter.instanceId, reason }, false),
-    given: message ? [skipInstance(letter.instanceId, payloadFingerprint(message), actionId), dropOutgoing(message, actionId)] : [],
-    said: said.map((message) => sendBehind(message, actionId)),
-    action: applied(actionId),
-  });
-  const skipped = action[0]?.result === "applied";
-  if (skipped) await relay(env, said);
-  return { actionId, skipped };
-}
+type ReadLetter = ReturnType<typeof readMessage>;
 
 /**
  * A replay may mend what a message says, never whose word it is: its tenant, key, source, kind and type stay. One that was captured because
@@ -198,8 +118,6 @@ async function assertKeyIsFree(env: EngineEnv, catalog: Catalog, command: Accept
   if (row === undefined || row.status === "pruned" || row.fingerprint === command.fingerprint || row.fingerprint === before) return;
   if (!(await sameWork(env, catalog, [command])).has(command)) throw keyReused(command.envelope);
 }
-
-type ReadLetter = ReturnType<typeof readMessage>;
 
 /** Errors: `invalid_envelope` for a reference to what is not there, `invalid_payload`. */
 async function payloadOf(env: EngineEnv, { definition, envelope, payload }: ReadLetter): Promise<unknown> {

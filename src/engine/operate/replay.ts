@@ -1,0 +1,69 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { outboxId } from "../contract/ids.ts";
+import { sql } from "../contract/sql.ts";
+import { type DeadLetterReader, getDeadLetter } from "../inspect/dead-letters.ts";
+import { relay } from "../recorder/relay.ts";
+import { type Action, audit } from "../store/actions.ts";
+import { settleLetter } from "../store/dead-letters.ts";
+import { acceptAgain } from "../store/instances/accept.ts";
+import { type Outgoing, sendBehind } from "../store/outbox.ts";
+import { batch } from "../store/retry.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { act } from "./act.ts";
+import { readAgain } from "./read-again.ts";
+
+/** What a replay did: sent the message again, or found nothing left to do. */
+export interface Replayed {
+  actionId: string;
+  instanceId: string | null;
+  /** False when the work had been done meanwhile, or the letter was already settled: nothing was sent. */
+  sent: boolean;
+  why: string;
+}
+
+/**
+ * Sends a dead letter back to its queue under its own key, if wished with a corrected body; it is validated first. The letter,
+ * the audit row and the message move together, so that two clicks are one replay and a crash loses nothing.
+ * Errors: `dead_letter_not_found`, `forbidden` for a correction that the token may not send, and whatever the message is refused for now:
+ * then the letter stays open.
+ */
+export async function replayDeadLetter(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: DeadLetterReader,
+  id: string,
+  { reason, body }: { reason: string; body?: unknown },
+): Promise<Replayed> {
+  const letter = await getDeadLetter(env, by, id);
+  const actionId = crypto.randomUUID();
+  const action = (instanceId: string | null): Action => ({ id: actionId, verb: "replay", target: id, instanceId, reason });
+  if (letter.state !== "open") {
+    const { instanceId, state } = letter;
+    await batch(env.DB, [settleLetter(id, "replayed"), audit(by, action(instanceId), false)]);
+    return { actionId, instanceId, sent: false, why: `The letter is already ${state}.` };
+  }
+  const { envelope, command, before } = await readAgain(env, catalog, by, letter, body);
+  const instanceId = command?.id ?? null;
+  // Older copies of the message do not bear this mark: they are not it.
+  const marked: Envelope = { ...envelope, replay: actionId };
+  const outgoing: Outgoing = { id: outboxId(marked), queue: letter.queue, delaySeconds: 0, body: JSON.stringify(marked) };
+  const edited = { ...action(instanceId), detail: { edited: body !== undefined } };
+  const { isApplied, answers } = await act(env, by, edited, {
+    change: settleLetter(id, "replayed"),
+    also: {
+      again: command ? acceptAgain(command, before, actionId) : sendBehind(outgoing, actionId),
+      row: command ? sql`SELECT status FROM instances WHERE id = ${command.id}` : [],
+    },
+  });
+  // A key without a row is a pruned one: its tombstone lets nothing run under it again.
+  const status = command ? String(answers.row[0]?.status ?? "pruned") : "accepted";
+  const sent = isApplied && status === "accepted";
+  if (sent) await relay(env, [outgoing]);
+  return { actionId, instanceId, sent, why: whatCameOf(isApplied, status) };
+}
+
+function whatCameOf(isApplied: boolean, status: string): string {
+  if (!isApplied) return "Somebody else settled the letter first.";
+  return status === "accepted" ? "The message is on its queue again." : `Its instance is already ${status}: nothing was sent.`;
+}
