@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context } from "hono";
-import { type Accepted, chosenName, enqueue, MillraceError } from "millrace";
+import { type Accepted, chosenName, enqueueOne } from "millrace";
 import { answers, iso, isoOrNull, jsonBody, needs, readBody, timestamp } from "millrace/http";
 import { listInstances, UNDER_WAY } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
@@ -113,11 +113,8 @@ export function projections(catalog: Catalog) {
 async function ask(context: Context<ApiEnv>, catalog: Catalog, projection: "facts" | "derived"): Promise<Accepted> {
   const { request } = await readBody(context.req, rebuildSchema);
   const { tenantId, actor } = context.var.caller;
-  const [result] = await enqueue(context.env, catalog, { tenantId, source: `api/${actor}` }, [
-    { type: ProjectionRebuild.type, payload: { projection, request } },
-  ]);
-  if (!result || result instanceof MillraceError) throw result;
-  return result;
+  const command = { type: ProjectionRebuild.type, payload: { projection, request } };
+  return enqueueOne(context.env, catalog, { tenantId, source: `api/${actor}` }, command);
 }
 
 function accepted(context: Context<ApiEnv>, { instanceId, replayed, correlationId }: Accepted) {

@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { chosenName, enqueue, MillraceError } from "millrace";
+import { chosenName, enqueueOne } from "millrace";
 import { answers, BODY_REFUSALS, invalidRequest, jsonBody, needs, readBody, reasoned } from "millrace/http";
 import type { Catalog } from "millrace/worker";
 import { TenantDelete } from "../messages/tenant.ts";
@@ -46,11 +46,10 @@ export function tenant(catalog: Catalog) {
     if (named !== tenantId) throw invalidRequest([{ path: "tenant", message: "must be the name of the token's own tenant" }]);
     if (isDry) return context.json({ found: await tenantPreview(env, tenantId) }, 200);
     const payload = { tenant: named, asked_by: actor, ...rest };
-    const [accepted] = await enqueue(env, catalog, { tenantId, source: `api/${actor}` }, [{ type: TenantDelete.type, payload }]);
-    if (!accepted || accepted instanceof MillraceError) throw accepted;
+    const command = { type: TenantDelete.type, payload };
+    const { instanceId, replayed } = await enqueueOne(env, catalog, { tenantId, source: `api/${actor}` }, command);
     // A command that is written down is done whatever comes of this; its first step ends what tokens are left.
     await endTokens(env, bound.caller, rest.reason);
-    const { instanceId, replayed } = accepted;
     return context.json({ instance_id: instanceId, replayed }, 202, { location: `/v1/instances/${instanceId}` });
   });
 }

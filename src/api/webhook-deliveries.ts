@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { beginning, enqueue, instanceId, MillraceError } from "millrace";
+import { beginning, enqueueOne, instanceId, MillraceError } from "millrace";
 import { answers, BODY_REFUSALS, HttpRefusal, iso, jsonBody, needs, page, pageOf, pageQuery, readBody, timestamp } from "millrace/http";
 import { keysetPage } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
@@ -122,8 +122,7 @@ export function webhookDeliveries(catalog: Catalog) {
       const id = instanceId(tenantId, catalog.performer(WebhookDeliver.type).name, WebhookDeliver.key?.(payload) ?? "");
       const command = { type: WebhookDeliver.type, payload };
       // One write: neither a delivery that nobody makes, nor an attempt without a row to be written into.
-      const [accepted] = await enqueue(context.env, catalog, { tenantId, source: "api" }, [command], [testRow(tenantId, id, payload)]);
-      if (!accepted || accepted instanceof MillraceError) throw accepted;
+      const accepted = await enqueueOne(context.env, catalog, { tenantId, source: "api" }, command, [testRow(tenantId, id, payload)]);
       return context.json({ delivery_id: id, instance_id: accepted.instanceId }, 202, {
         location: `/v1/webhooks/${endpoint.id}/deliveries/${id}`,
       });

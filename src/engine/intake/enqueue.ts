@@ -62,9 +62,24 @@ export async function enqueue(
 ): Promise<(Accepted | MillraceError)[]> {
   const prepared = await Promise.all(requests.map((request) => prepare(env, catalog, by, request).catch(asRefusal)));
   const answers = await accept(env, catalog, requests, prepared, { also });
-  return answers.map(
-    (answer) => answer ?? new MillraceError("invariant", "A row that was just committed is not there. Please report this."),
-  );
+  return answers.map((answer) => answer ?? rowIsLost());
+}
+
+/** Accepts one command. Errors: as `enqueue`, thrown. */
+export async function enqueueOne(
+  env: EngineEnv,
+  catalog: Catalog,
+  by: Requester,
+  request: CommandRequest,
+  also: readonly (Statement | RowStatement)[] = [],
+): Promise<Accepted> {
+  const [answer = rowIsLost()] = await enqueue(env, catalog, by, [request], also);
+  if (answer instanceof MillraceError) throw answer;
+  return answer;
+}
+
+function rowIsLost(): MillraceError {
+  return new MillraceError("invariant", "A row that was just committed is not there. Please report this.");
 }
 
 /** What is committed before a command's own row, and what must be so then. */

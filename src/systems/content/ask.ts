@@ -1,4 +1,4 @@
-import { type EngineEnv, enqueue, MillraceError } from "millrace";
+import { type EngineEnv, enqueueOne } from "millrace";
 import { audit, type Operator } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { ContentPublish, ContentUnpublish } from "../../messages/content.ts";
@@ -25,7 +25,6 @@ export async function ask(
       : { type: ContentUnpublish.type, payload: { ...payload, revision } };
   const action = { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail: { revision } };
   const also = [stillIs({ tenantId: by.tenantId, id, revision }), audit(by, action, false)];
-  const [accepted] = await enqueue(env, catalog, { tenantId: by.tenantId, source: "api" }, [command], also);
-  if (!accepted || accepted instanceof MillraceError) throw accepted;
-  return { actionId: action.id, instanceId: accepted.instanceId };
+  const { instanceId } = await enqueueOne(env, catalog, { tenantId: by.tenantId, source: "api" }, command, also);
+  return { actionId: action.id, instanceId };
 }

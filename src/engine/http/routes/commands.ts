@@ -2,10 +2,8 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import { assertMayAsk } from "../../access/may-ask.ts";
 import { chosenName } from "../../contract/chosen-name.ts";
-import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
-import { type Accepted, type CommandRequest, enqueue } from "../../intake/enqueue.ts";
+import { type Accepted, type CommandRequest, enqueue, enqueueOne } from "../../intake/enqueue.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -118,8 +116,7 @@ export function commands(catalog: Catalog) {
     .openapi(acceptOne, async (context) => {
       const request = await readCommand(context.req);
       assertMayAsk(catalog, context.var.caller, request.type);
-      const [result] = await enqueue(context.env, catalog, requesterOf(context.var.caller), [request]);
-      if (!result || result instanceof MillraceError) throw result;
+      const result = await enqueueOne(context.env, catalog, requesterOf(context.var.caller), request);
       return context.json(accepted(result), 202, { location: `/v1/instances/${result.instanceId}` });
     })
     .openapi(acceptMany, async (context) => {
