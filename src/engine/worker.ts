@@ -12,5 +12,5 @@ export { RateLimit } from "./limits/rate-limit.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";
 export type { Outgoing } from "./store/outbox.ts";
-export { type Catalog, catalog, type SkippedLetter } from "./topology/catalog.ts";
-export { entrypoint } from "./workflow/entrypoint.ts";
+export { type Catalog, catalog } from "./topology/catalog.ts";
+export type { SkippedLetter } from "./topology/hooks.ts";

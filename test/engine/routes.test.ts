@@ -1,6 +1,7 @@
 import { env } from "cloudflare:workers";
 import type { Envelope } from "millrace";
 import { describe, expect, it, vi } from "vitest";
+import { confirmToSenders } from "../../src/engine/topology/hooks.ts";
 import { routing } from "../probe/routing.ts";
 import { app } from "../probe/worker.ts";
 import { deliver, event, fresh, rows, until } from "./harness.ts";
@@ -154,7 +155,7 @@ describe("onConfirmed", () => {
     routing.confirmFails = true;
     expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
     expect(await deliver("probe-events-dlq", [exhausted])).toEqual({ acked: 1, retried: 0 });
-    await expect(app.confirm(env, [message])).resolves.toBeUndefined();
+    await expect(confirmToSenders(app.hooks, env, [message])).resolves.toBeUndefined();
     routing.confirmFails = false;
     expect(await kept("project", name)).toHaveLength(1);
     expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", exhausted.idempotency_key)).toEqual([

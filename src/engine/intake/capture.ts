@@ -11,7 +11,8 @@ import type { Identity } from "../store/instances/keys.ts";
 import { watchAgain } from "../store/instances/look.ts";
 import { type InstanceStatus, UNSEEN } from "../store/instances/status.ts";
 import { confirm } from "../store/outbox.ts";
-import { atomically, query } from "../store/retry.ts";
+import { batch as atomic, query } from "../store/retry.ts";
+import { confirmToSenders } from "../topology/hooks.ts";
 import type { Intake } from "./consumer.ts";
 import { isOfOneMessage } from "./hopeless.ts";
 import { deadLetter, envelopeIn, letterId } from "./letter.ts";
@@ -112,7 +113,7 @@ async function write({ env, catalog }: Intake, ends: readonly End[]): Promise<vo
     ...(kept.length > 0 ? [watchAgain(kept)] : []),
     ...confirm(envelopes),
   ]);
-  await catalog.confirm(env, envelopes);
+  await confirmToSenders(catalog.hooks, env, envelopes);
 }
 
 /** The row that holds a command's key, by its letter. */

@@ -4,7 +4,8 @@ import { messageId } from "../contract/ids.ts";
 import { shortened } from "../contract/text.ts";
 import { newTrace } from "../contract/trace.ts";
 import type { Outgoing } from "../store/outbox.ts";
-import type { Catalog, SkippedLetter } from "../topology/catalog.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import type { SkippedLetter } from "../topology/hooks.ts";
 
 /** A dead letter that is given up. */
 interface GivenUp extends Pick<SkippedLetter, "id" | "queue" | "messageType" | "idempotencyKey" | "reason"> {
@@ -29,7 +30,7 @@ export function aboutLetter(env: EngineEnv, catalog: Catalog, letter: GivenUp, {
   // Letters of earlier deployments hold these names whole, however long they are.
   const cut = (text: string | null) => text && shortened(text, 500);
   const [messageType, idempotencyKey] = [cut(letter.messageType), cut(letter.idempotencyKey)];
-  const drafts = catalog.said({ id, queue, messageType, idempotencyKey, reason, because, actor, at: new Date() });
+  const drafts = catalog.hooks.onSkipped?.({ id, queue, messageType, idempotencyKey, reason, because, actor, at: new Date() }) ?? [];
   return Promise.all(
     drafts.map(async (draft) => {
       const envelope = await address(env.PAYLOADS, draft, {

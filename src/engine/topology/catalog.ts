@@ -1,12 +1,12 @@
 import type { Envelope } from "../contract/envelope.ts";
-import { MillraceError, messageOf } from "../contract/errors.ts";
-import { type Door, type Draft, type EventDefinition, OPEN } from "../contract/message.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { type Door, type EventDefinition, OPEN } from "../contract/message.ts";
 import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
-import { within } from "../contract/within.ts";
-import type { AnyWorkflow } from "../workflow/workflow.ts";
-import { check } from "./check.ts";
+import { type AnyWorkflow, declareSignals } from "../guard/workflow.ts";
+import { checkConsumers } from "./check.ts";
 import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
+import type { Hooks } from "./hooks.ts";
 import { type Target, targetsOf } from "./routes.ts";
 
 /** Everything a deployment knows: which messages exist, who performs them, what follows from what. */
@@ -21,42 +21,13 @@ export interface Catalog {
   subscribers(type: string): { event: EventDefinition; targets: readonly Target[] };
   /** The kinds of message that have this type: one, two where a command and an event are called alike, or none. */
   kindsOf(type: string): readonly Envelope["kind"][];
-  /**
-   * Says of events that they are durable here, to those senders that keep them until they hear it (`outbox: "sender"`). Never throws: a
-   * sender that does not hear of it sends again.
-   */
-  confirm(env: object, messages: readonly Envelope[]): Promise<void>;
-  /** What is to be said when a dead letter is given up: by an operator, or by retention because nobody looked after it. */
-  said(skipped: SkippedLetter): readonly Draft[];
-}
-
-/** Senders that do not answer hold up no other message: they will hear it when they send again. */
-const CONFIRM_LIMIT_MS = 10_000;
-
-/** A dead letter that was given up. */
-export interface SkippedLetter {
-  id: string;
-  queue: string;
-  messageType: string | null;
-  idempotencyKey: string | null;
-  /** Why it was one. */
-  reason: string;
-  /** Why it was given up, and by whom; `retention` where its time was over. */
-  because: string;
-  actor: string;
-  at: Date;
+  /** What the deployment wants to hear of. */
+  readonly hooks: Hooks;
 }
 
 /** What a deployment is made of. */
-interface Definition {
+interface Definition extends Hooks {
   readonly consumers: readonly ConsumerDefinition[];
-  /**
-   * Called with events marked `outbox: "sender"` that were taken in, or captured as dead letters, so that their senders (a Durable Object,
-   * with its own storage) can forget them.
-   */
-  readonly onConfirmed?: (env: Cloudflare.Env, messages: readonly Envelope[]) => Promise<void>;
-  /** Messages that are committed with the giving up of a dead letter, such as a fact for the books. */
-  readonly onSkipped?: (letter: SkippedLetter) => readonly Draft[];
 }
 
 /**
@@ -65,8 +36,8 @@ interface Definition {
  * and events, a workflow or an event is listed twice, two workflows claim one name or command, a command is sent that nobody performs or
  * consumes, or the line of another event starts a workflow.
  */
-export function catalog({ consumers, onConfirmed, onSkipped }: Definition): Catalog {
-  check(consumers);
+export function catalog({ consumers, ...hooks }: Definition): Catalog {
+  checkConsumers(consumers);
   const workflows = workflowsOf(consumers);
   const performers = new Map(startedBy(consumers).map((workflow) => [workflow.on.type, workflow]));
   const routes = new Map(routesOf(consumers).map((route) => [route.event.type, { event: route.event, targets: targetsOf(route) }]));
@@ -83,14 +54,7 @@ export function catalog({ consumers, onConfirmed, onSkipped }: Definition): Cata
       routes.get(type) ??
       (performers.has(type) ? otherKind(type, "command", performers.get(type)?.on.door) : unknown("event", type, routes.keys())),
     kindsOf: (type) => [...(performers.has(type) ? (["command"] as const) : []), ...(routes.has(type) ? (["event"] as const) : [])],
-    confirm: async (env, taken) => {
-      const kept = taken.filter(({ outbox }) => outbox === "sender");
-      if (kept.length === 0 || onConfirmed === undefined) return;
-      await within(onConfirmed(env as Cloudflare.Env, kept), CONFIRM_LIMIT_MS).catch((error) =>
-        console.warn(JSON.stringify({ log: "confirm", messages: kept.length, error: messageOf(error) })),
-      );
-    },
-    said: (skipped) => onSkipped?.(skipped) ?? [],
+    hooks,
   };
 }
 

@@ -4,7 +4,7 @@ import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./con
 import { targetsOf } from "./routes.ts";
 
 /** Holds a deployment's consumers against each other. Errors: `config_invalid`, in a sentence that says what to change. */
-export function check(consumers: readonly ConsumerDefinition[]): void {
+export function checkConsumers(consumers: readonly ConsumerDefinition[]): void {
   const [mistake] = [...queues(consumers), ...starts(consumers), ...routes(consumers), ...workflows(consumers), ...sent(consumers)];
   if (mistake !== undefined) throw new MillraceError("config_invalid", mistake);
 }
