@@ -190,7 +190,7 @@ function publisherOf(env: ApiEnv["Bindings"], caller: Token, { id }: ArticleRow)
 /** Whether an instance put up the page as it is: what another one put up, its undo would not know. */
 async function hasPutUp(env: ApiEnv["Bindings"], caller: Token, { id }: Instance, { revision }: ArticleRow): Promise<boolean> {
   const effects = await effectsOf(env, caller, id);
-  const put = effects.findLast(({ step, state, undo }) => step === "put page" && state === "done" && undo !== "is");
+  const put = effects.findLast(({ step, state, undo }) => step === "put page" && state === "done" && undo !== "undo_step");
   return JSON.parse(put?.output ?? "{}").revision === revision;
 }
 

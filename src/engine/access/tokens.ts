@@ -75,8 +75,8 @@ const unknown = new Map<string, number>();
  * `config_invalid`, `invalid_transition` for one more than a tenant may have.
  */
 export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: readonly string[] = []): Promise<string> {
-  checkGrant(grant, [...SCOPES, ...own]);
-  const { text, insert } = tokenFor(grant);
+  assertGrant(grant, [...SCOPES, ...own]);
+  const { text, insert } = newToken(grant);
   const [row] = await query(env.DB, insert);
   if (!row) throw tooMany();
   return text;
@@ -95,7 +95,7 @@ export async function issueToken(
 ): Promise<{ text: string; token: TokenRow }> {
   const expiresAt = Math.min(Date.now() + (days ?? USUAL_DAYS) * DAY_MS, by.expiresAt ?? Number.POSITIVE_INFINITY);
   const grant = { tenantId: by.tenantId, actor, scopes: inOrder(scopes), expiresAt };
-  checkGrant(grant, scopes);
+  assertGrant(grant, scopes);
   const more = grant.scopes.find((scope) => !by.scopes.includes(scope));
   if (more !== undefined) throw new MillraceError("forbidden", `Your token lacks the scope \`${more}\`, and so cannot give it to another.`);
   const left = Math.ceil(((by.expiresAt ?? Number.POSITIVE_INFINITY) - Date.now()) / DAY_MS);
@@ -103,8 +103,8 @@ export async function issueToken(
     const said = `Your token ends on ${new Date(expiresAt).toISOString()}, and so cannot give another one more days than ${left}: ask for fewer, or leave \`days\` out.`;
     throw new MillraceError("forbidden", said);
   }
-  const { id, text, insert } = tokenFor(grant);
-  const done = action("mint", id, reason, { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString() });
+  const { id, text, insert } = newToken(grant);
+  const done = tokenAction("mint", id, reason, { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString() });
   const { minted } = await namedBatch(env.DB, { minted: insert, audited: audit(by, done, false) });
   const [row] = minted as unknown as StoredGrant[];
   if (!row) throw tooMany();
@@ -138,8 +138,8 @@ export function listTokens(env: Pick<EngineEnv, "DB">, by: Operator, request: Pa
 export async function revokeToken(env: Pick<EngineEnv, "DB">, by: Operator, id: string, reason: string): Promise<boolean> {
   const [found] = await query<StoredGrant>(env.DB, selectTokens(sql`tenant_id = ${by.tenantId} AND id = ${id}`));
   if (!found) return false;
-  const done = action("revoke", id, reason, { actor: found.actor });
-  await atomically(env.DB, [removeToken(by.tenantId, id), audit(by, done, false)]);
+  const done = tokenAction("revoke", id, reason, { actor: found.actor });
+  await batch(env.DB, [removeToken(by.tenantId, id), audit(by, done, false)]);
   cache.delete(id);
   return true;
 }
@@ -158,11 +158,10 @@ export async function findToken(
   bearer: string,
   beforeLook: () => Promise<void> = async () => {},
 ): Promise<Token | undefined> {
-  const shown = keptOf(bearer);
-  if (!shown) return undefined;
-  const { id, hash } = shown;
-  const row = await read(env, id, beforeLook);
-  if (!row || !timingSafeEqual(Buffer.from(row.hash, "hex"), Buffer.from(hash, "hex"))) return undefined;
+  const [, id, secret] = TOKEN.exec(bearer) ?? [];
+  if (!id || !secret) return undefined;
+  const row = await storedToken(env, id, beforeLook);
+  if (!row || !timingSafeEqual(Buffer.from(row.hash, "hex"), hashOf(secret))) return undefined;
   if (row.expires_at !== null && row.expires_at <= Date.now()) return undefined;
   return {
     id,
@@ -177,7 +176,7 @@ export async function findToken(
  * The stored row. Ids are random: nobody can have asked for one before it was minted, so that one that is unknown may be remembered as
  * such.
  */
-async function read(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Promise<void>): Promise<StoredToken | undefined> {
+async function storedToken(env: Pick<EngineEnv, "DB">, id: string, beforeLook: () => Promise<void>): Promise<StoredToken | undefined> {
   const known = cache.get(id);
   if (known && known.until > Date.now()) return known.row;
   if ((unknown.get(id) ?? 0) > Date.now()) return undefined;
@@ -201,7 +200,7 @@ function asTokenRow({ id, actor, scopes, created_at, expires_at }: StoredGrant):
   return { id, actor, scopes: scopes.split(" ") as Scope[], createdAt: created_at, expiresAt: expires_at };
 }
 
-function action(verb: Action["verb"], id: string, reason: string, detail: Record<string, unknown>): Action {
+function tokenAction(verb: Action["verb"], id: string, reason: string, detail: Record<string, unknown>): Action {
   return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason, detail };
 }
 
@@ -211,14 +210,14 @@ function inOrder(scopes: readonly Scope[]): Scope[] {
 }
 
 /** Errors: `config_invalid`, in the words of whoever may mint: no request brings such a grant here. */
-function checkGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
-  check(TENANT.test(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
-  check(actor.length >= 1 && actor.length <= 100, "Name the actor in 1 to 100 characters.");
-  check(scopes.length > 0, `Give the token at least one scope of: ${known.join(", ")}.`);
+function assertGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
+  assertThat(TENANT.test(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
+  assertThat(actor.length >= 1 && actor.length <= 100, "Name the actor in 1 to 100 characters.");
+  assertThat(scopes.length > 0, `Give the token at least one scope of: ${known.join(", ")}.`);
   const unknown = scopes.find((scope) => !known.includes(scope));
-  check(unknown === undefined, `"${unknown}" is not a scope. Scopes are: ${known.join(", ")}.`);
+  assertThat(unknown === undefined, `"${unknown}" is not a scope. Scopes are: ${known.join(", ")}.`);
 }
 
-function check(holds: boolean, otherwise: string): void {
+function assertThat(holds: boolean, otherwise: string): void {
   if (!holds) throw new MillraceError("config_invalid", otherwise);
 }

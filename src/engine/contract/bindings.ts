@@ -26,15 +26,15 @@ export function bindingName(name: string): string {
 
 /** The producer side of a queue. Errors: `config_invalid`, with the line that is missing, when `wrangler.jsonc` does not bind it. */
 export function queueBinding(env: object, queue: string): Queue {
-  return find(env, queue, "queues.producers", { queue }) as Queue;
+  return bindingOf(env, queue, "queues.producers", { queue }) as Queue;
 }
 
 /** The workflow's binding. Errors: `config_invalid`, with the line that is missing, when `wrangler.jsonc` does not bind it. */
 export function workflowBinding(env: object, workflow: string): Workflow {
-  return find(env, workflow, "workflows", { name: workflow, class_name: className(workflow) }) as Workflow;
+  return bindingOf(env, workflow, "workflows", { name: workflow, class_name: className(workflow) }) as Workflow;
 }
 
-function find(env: object, name: string, list: string, rest: object): unknown {
+function bindingOf(env: object, name: string, list: string, rest: object): unknown {
   const binding = bindingName(name);
   const found = (env as Record<string, unknown>)[binding];
   if (found !== undefined) return found;

@@ -166,7 +166,7 @@ export function decodePayload<Payload>(definition: MessageDefinition<Payload>, v
     );
   }
   const payload = upcast(definition, version, raw);
-  const parsed = check(definition, payload);
+  const parsed = checkedBySchema(definition, payload);
   if (parsed.success) return parsed.data;
   throw invalidPayload(definition.type, issuesIn(definition.payload, payload, parsed.error, ["payload"]));
 }
@@ -181,7 +181,7 @@ export function assertKnownFields(definition: MessageDefinition, version: number
   if (issues.length > 0) throw invalidPayload(definition.type, issues);
 }
 
-function check<Payload>({ type, payload }: MessageDefinition<Payload>, value: unknown) {
+function checkedBySchema<Payload>({ type, payload }: MessageDefinition<Payload>, value: unknown) {
   try {
     return payload.safeParse(value);
   } catch (error) {

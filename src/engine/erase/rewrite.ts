@@ -146,14 +146,14 @@ export async function rewriteRows(env: EngineEnv, { tenantId, table, by, from, a
     for (let at = 0; at < free.length; at += UPDATES)
       await atomically(
         env.DB,
-        free.slice(at, at + UPDATES).map(({ one, now }) => update(tenantId, table, one, now)),
+        free.slice(at, at + UPDATES).map(({ one, now }) => updateRow(tenantId, table, one, now)),
       );
   }
   return { changed: free.length, waiting: meant.length - free.length, next: last ? JSON.stringify(until) : null };
 }
 
 /** Only where the row is still as it was read: who changes it meanwhile is looked at in the next pass. */
-function update(
+function updateRow(
   tenantId: string,
   { table, key, texts, order }: TextTable,
   one: Record<string, unknown>,

@@ -18,7 +18,7 @@ export interface Effect {
   class: RecordedClass;
   state: EntryState;
   /** What it is to an undo: an effect that the code, as it was then, could take back; one that stays; or one that took another back. */
-  undo: "can" | "stays" | "is";
+  undo: "undoable" | "permanent" | "undo_step";
   /** True for one that was taken back; another that is superseded was done once more, and may have happened. */
   takenBack: boolean;
   epoch: number;
@@ -68,7 +68,7 @@ function asEffect(row: Record<string, unknown>): Effect {
     ...key,
     class: row.class as RecordedClass,
     state: row.state as EntryState,
-    undo: Number(row.position) < 0 ? "is" : row.undoable === 1 ? "can" : "stays",
+    undo: Number(row.position) < 0 ? "undo_step" : row.undoable === 1 ? "undoable" : "permanent",
     takenBack: row.state === "superseded" && row.token === UNDONE,
     epoch: Number(row.epoch),
     input: row.input as string | null,

@@ -86,14 +86,14 @@ export async function stepsOf(env: EngineEnv, instance: Remembered): Promise<{ s
 async function partOf(env: EngineEnv, workflow: string, name: string): Promise<History> {
   const steps = new Map<string, StepRecord>();
   let events = 0;
-  for await (const event of past(env, workflow, name)) {
+  for await (const event of pastEvents(env, workflow, name)) {
     if (++events > MAX_EVENTS) break;
-    fold(steps, event);
+    foldEvent(steps, event);
   }
   return { steps: [...steps.values()], truncated: events > MAX_EVENTS };
 }
 
-async function* past(env: EngineEnv, workflow: string, id: string): AsyncGenerator<StepEvent> {
+async function* pastEvents(env: EngineEnv, workflow: string, id: string): AsyncGenerator<StepEvent> {
   const subscription = await subscribe(env, workflow, id).catch(() => undefined);
   if (!subscription) return;
   try {
@@ -113,13 +113,13 @@ async function subscribe(env: EngineEnv, workflow: string, id: string) {
   return instance.subscribe({ filter: [...WANTED] });
 }
 
-function fold(steps: Map<string, StepRecord>, event: StepEvent): void {
-  const step = steps.get(event.stepName) ?? open(event);
-  steps.set(event.stepName, { ...step, ...change(step, event) });
+function foldEvent(steps: Map<string, StepRecord>, event: StepEvent): void {
+  const step = steps.get(event.stepName) ?? newStep(event);
+  steps.set(event.stepName, { ...step, ...changeOf(step, event) });
 }
 
 /** What an event says of its step. */
-function change({ attempts }: StepRecord, event: StepEvent): Partial<StepRecord> {
+function changeOf({ attempts }: StepRecord, event: StepEvent): Partial<StepRecord> {
   const at = event.timestamp;
   switch (event.type) {
     case "step_started":
@@ -129,10 +129,10 @@ function change({ attempts }: StepRecord, event: StepEvent): Partial<StepRecord>
       return { state: "running", endedAt: null, attempts: [...attempts, attempt] };
     }
     case "attempt_completed":
-      return { state: "complete", endedAt: at, attempts: ended(attempts, { endedAt: at }) };
+      return { state: "complete", endedAt: at, attempts: withLastEnded(attempts, { endedAt: at }) };
     case "attempt_errored": {
       const end = { endedAt: at, error: bounded(event.error), retryDelayMs: event.retryDelayMs ?? null };
-      return { state: "retrying", attempts: ended(attempts, end) };
+      return { state: "retrying", attempts: withLastEnded(attempts, end) };
     }
     case "step_errored":
       return { state: "errored", endedAt: at };
@@ -148,12 +148,12 @@ function change({ attempts }: StepRecord, event: StepEvent): Partial<StepRecord>
   }
 }
 
-function ended(attempts: AttemptRecord[], end: Partial<AttemptRecord>): AttemptRecord[] {
+function withLastEnded(attempts: AttemptRecord[], end: Partial<AttemptRecord>): AttemptRecord[] {
   const last = attempts.at(-1);
   return last ? attempts.with(-1, { ...last, ...end }) : attempts;
 }
 
-function open({ type, stepName, timestamp }: StepEvent): StepRecord {
+function newStep({ type, stepName, timestamp }: StepEvent): StepRecord {
   const [, name = stepName, count = "1"] = /^(.*)-(\d+)$/s.exec(stepName) ?? [];
   return {
     type: type.startsWith("sleep") ? "sleep" : type.startsWith("wait") ? "waitForEvent" : "do",

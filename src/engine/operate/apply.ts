@@ -25,9 +25,9 @@ export async function applyAction(env: EngineEnv, id: string): Promise<void> {
     if (pauseMs > 0) await scheduler.wait(pauseMs);
     const [action] = await query<OpenAction>(env.DB, selectOpen(sql`a.id = ${id}`));
     if (!action) return;
-    const tried = await attempt(env, action);
+    const tried = await tryToKeep(env, action);
     if (tried.soon && pauseMs !== SOON_MS.at(-1)) continue;
-    return note(env, [tried]);
+    return noteTried(env, [tried]);
   }
 }
 
@@ -39,8 +39,8 @@ export async function applyOpenActions(env: EngineEnv): Promise<Portion> {
   const taken = await query<{ id: string }>(env.DB, takeActions(sql`a.due_at <= ${now} ORDER BY a.due_at LIMIT ${ROWS}`));
   if (taken.length === 0) return { did: 0, more: false };
   const actions = await query<OpenAction>(env.DB, selectOpen(sql`a.id IN ${among(taken.map(({ id }) => id))}`));
-  const tried = await Promise.all(actions.map((action) => attempt(env, action)));
-  await note(env, tried);
+  const tried = await Promise.all(actions.map((action) => tryToKeep(env, action)));
+  await noteTried(env, tried);
   return { did: tried.filter(({ failed }) => failed === null).length, more: taken.length === ROWS };
 }
 
@@ -54,7 +54,7 @@ function selectOpen(which: Statement): Statement {
     WHERE a.applied_at IS NULL AND ${which}`;
 }
 
-async function attempt(env: EngineEnv, action: OpenAction): Promise<Tried> {
+async function tryToKeep(env: EngineEnv, action: OpenAction): Promise<Tried> {
   try {
     const soon = (await carryOut(env, action)) === "not yet";
     return { action, failed: soon ? "The platform has not ended the run that failed yet." : null, soon };
@@ -66,7 +66,7 @@ async function attempt(env: EngineEnv, action: OpenAction): Promise<Tried> {
   }
 }
 
-async function note(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
+async function noteTried(env: EngineEnv, tried: readonly Tried[]): Promise<void> {
   if (tried.length === 0) return;
   const kept = tried.filter(({ failed }) => failed === null).map(({ action }) => action.id);
   const open = tried.filter(({ failed }) => failed !== null);

@@ -54,21 +54,21 @@ const TRIES_UNTIL_LEFT = 2;
 export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept> {
   switch (action.verb) {
     case "undo":
-      return undo(env, action);
+      return carryOutUndo(env, action);
     case "retry":
-      return restart(env, action);
+      return carryOutRetry(env, action);
     case "approve":
     case "reject_approval": {
       const answer: Approval = { approved: action.verb === "approve", by: action.actor, reason: action.reason };
-      return tell(env, action, answerEventType(action.target), answer);
+      return carryOutAnswer(env, action, answerEventType(action.target), answer);
     }
     default:
-      return tell(env, action, doubtEventType(action.target), { resolved: action.verb });
+      return carryOutAnswer(env, action, doubtEventType(action.target), { resolved: action.verb });
   }
 }
 
 /** Begins an undo, once the run that it takes back is over on the platform too: one that lives behind its row's end is ended. */
-async function undo(env: EngineEnv, action: OpenAction): Promise<Kept> {
+async function carryOutUndo(env: EngineEnv, action: OpenAction): Promise<Kept> {
   const { instance, status } = await reached(env, { ...action, undo: null });
   if (instance && !ENDED.has(status)) {
     if (action.attempts < TRIES_UNTIL_ALIVE) return "not yet";
@@ -79,7 +79,7 @@ async function undo(env: EngineEnv, action: OpenAction): Promise<Kept> {
 }
 
 /** Runs an instance again from the step that failed, and tells it what came for its other branches. */
-async function restart(env: EngineEnv, action: OpenAction): Promise<Kept> {
+async function carryOutRetry(env: EngineEnv, action: OpenAction): Promise<Kept> {
   // Only the run that this retry began, or a later one, can have ended since: it was restarted before.
   if (ENDED.has(action.status) || action.run !== (action.begun_run ?? action.run)) return "kept";
   const { instance, status } = await existing(env, action);
@@ -88,13 +88,13 @@ async function restart(env: EngineEnv, action: OpenAction): Promise<Kept> {
   if (action.restarted_at === null) {
     const isUndone = action.undone === 1;
     if (!ended && action.attempts < (isUndone ? TRIES_UNTIL_LEFT : TRIES_UNTIL_ALIVE)) return "not yet";
-    if (ended || isUndone) await begin(env, instance, action);
+    if (ended || isUndone) await restartRun(env, instance, action);
   } else if (ended) return "kept";
   await tellHeld(env, instance, action);
   return "kept";
 }
 
-async function begin(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {
+async function restartRun(env: EngineEnv, instance: WorkflowInstance, action: OpenAction): Promise<void> {
   // A step the platform does not remember (it failed before its first attempt) cannot be restarted from: the beginning can, and guarded
   // steps answer from the inbox.
   const { from_step: name } = action;
@@ -105,7 +105,7 @@ async function begin(env: EngineEnv, instance: WorkflowInstance, action: OpenAct
 }
 
 /** Sends an event to an instance that waits for it. One that has ended meanwhile is told by the retry that restarts it. */
-async function tell(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
+async function carryOutAnswer(env: EngineEnv, action: OpenAction, type: string, payload: unknown): Promise<Kept> {
   // One that has ended, and that the platform has forgotten since, is nobody's to begin but an operator's who retries it.
   const { instance, status } = ENDED.has(action.status) ? await reached(env, action) : await existing(env, action);
   if (instance && !ENDED.has(status)) await within(instance.sendEvent({ type, payload }));

@@ -42,7 +42,7 @@ export async function planRetry(
     whyAgain(instance, failed, recorded) ?? (await whyRefused(env, instance, named, wentOnTo(await leftBehind(env, instanceId), named)));
   const goesOnUndoing = isBeingUndone(instance);
   const effects = recorded
-    .filter(({ state, undo }) => state !== "superseded" && (undo === "is") === goesOnUndoing)
+    .filter(({ state, undo }) => state !== "superseded" && (undo === "undo_step") === goesOnUndoing)
     .map((effect) => ({ step: effect.step, item: effect.item, verdict: verdictOn(effect) }));
   // A step that failed before it recorded anything has no entry yet: it is the one that runs.
   const listed = effects.some(({ step, item }) => start === labelOf(step, item));

@@ -27,7 +27,7 @@ export type UndoVerdict = "undone" | "stays" | "asked" | "nothing" | "in_doubt" 
 /** Dry run: what an undo would do with each recorded effect, in undo order. Errors: `instance_not_found`. */
 export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
   const instance = await getInstance(env, by, instanceId);
-  const effects = (await effectsOf(env, by, instanceId)).filter(({ takenBack, undo }) => undo !== "is" && !takenBack);
+  const effects = (await effectsOf(env, by, instanceId)).filter(({ takenBack, undo }) => undo !== "undo_step" && !takenBack);
   const failed = instance.undo === null ? instance.error?.step || instance.error?.behind : undefined;
   const plan = effects.map((effect) => ({ label: labelOf(effect.step, effect.item), effect })).toReversed();
   const verdicts = plan.map(({ label, effect }) => ({
@@ -50,7 +50,7 @@ function verdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
   if (state === "superseded") return "unknown";
   if (state === "in_doubt" || (state === "claimed" && effectClass === "once")) return "in_doubt";
   if (state === "failed") return "nothing";
-  if (undo === "stays") return "stays";
+  if (undo === "permanent") return "stays";
   return state === "claimed" ? "asked" : "undone";
 }
 

@@ -5,7 +5,7 @@ import type { EntryKey } from "../contract/ids.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
 import { rememberFailure } from "../store/inbox/caught.ts";
-import { claim, extendLease, giveUpClaim } from "../store/inbox/claim.ts";
+import { claimEntry, extendLease, giveUpClaim } from "../store/inbox/claim.ts";
 import { doubtOpen } from "../store/inbox/doubts.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
@@ -67,7 +67,7 @@ export class Recorder extends DurableObject<EngineEnv> {
   /** Takes a key before its effect runs, if it may be taken. */
   async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
     const doubt = attempt.class === "once" ? [markInDoubt(attempt.key.instanceId)] : [];
-    const statements = [claim(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, selectEntry(attempt.key)];
+    const statements = [claimEntry(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, selectEntry(attempt.key)];
     try {
       return await this.#commits.commit({
         statements: [...statements, ...this.#whichRun(attempt)],

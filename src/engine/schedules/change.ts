@@ -47,7 +47,7 @@ export async function putSchedule(
   await assertSendable(env, by, definition.from(payload), name);
   for (let tries = 1; tries <= TRIES; tries++) {
     const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
-    if (await replace(env, by, name, { ...request, payload }, reason, before)) return getSchedule(env, by, name);
+    if (await writeOver(env, by, name, { ...request, payload }, reason, before)) return getSchedule(env, by, name);
     if (before === undefined) await assertRoom(env, by);
   }
   throw new MillraceError(
@@ -57,7 +57,7 @@ export async function putSchedule(
 }
 
 /** Writes it over what was read. False where that is no longer so, or a new one has no room. */
-async function replace(
+async function writeOver(
   env: EngineEnv,
   by: Operator,
   name: string,
@@ -71,7 +71,7 @@ async function replace(
   const { isApplied } = await act(
     env,
     by,
-    { ...action("schedule", name, reason), detail: { cron, time_zone: timeZone, command } },
+    { ...scheduleAction("schedule", name, reason), detail: { cron, time_zone: timeZone, command } },
     {
       change: [
         ...(before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : []),
@@ -125,7 +125,7 @@ function asRow({ tenantId, actor }: Operator, name: string, request: ScheduleReq
 export async function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
   const before = await getSchedule(env, by, name);
   const at = Date.now();
-  await move(env, by, before, action("pause", name, reason), [
+  await moveState(env, by, before, scheduleAction("pause", name, reason), [
     ...notePassed(before, `${by.actor} paused it before it was started.`, at),
     moveSchedule(before, { state: "paused", nextAt: null, at, by: by.actor }),
   ]);
@@ -140,7 +140,7 @@ export async function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker
   const before = await getSchedule(env, by, name);
   assertMayAsk(catalog, by, before.command);
   const at = Date.now();
-  await move(env, by, before, action("resume", name, reason), [
+  await moveState(env, by, before, scheduleAction("resume", name, reason), [
     ...notePassed(before, `${by.actor} resumed it.`, at),
     moveSchedule(before, { state: "active", nextAt: nextAfter(before, Math.max(at, takenUntil(before))), at, by: by.actor }),
   ]);
@@ -153,11 +153,11 @@ export async function deleteSchedule(env: EngineEnv, by: Operator, name: string,
   await atomically(env.DB, [
     ...notePassed(before, `${by.actor} ended it before it was started.`, Date.now()),
     removeSchedule(by.tenantId, name),
-    audit(by, action("unschedule", name, reason), false),
+    audit(by, scheduleAction("unschedule", name, reason), false),
   ]);
 }
 
-async function move(env: EngineEnv, by: Operator, before: Schedule, done: Action, change: Statement[]): Promise<void> {
+async function moveState(env: EngineEnv, by: Operator, before: Schedule, done: Action, change: Statement[]): Promise<void> {
   const { isApplied } = await act(env, by, done, { change });
   if (isApplied) return;
   const to = done.verb === "pause" ? "paused" : "active";
@@ -183,6 +183,6 @@ function notePassed(schedule: Schedule, reason: string, at: number): Statement[]
   return [insertRun(schedule, { ...run, ...said }, at, isUnmoved(schedule))];
 }
 
-function action(verb: Action["verb"], target: string, reason: string): Action {
+function scheduleAction(verb: Action["verb"], target: string, reason: string): Action {
   return { id: crypto.randomUUID(), verb, target, instanceId: null, reason };
 }

@@ -28,12 +28,12 @@ export const COUNTED_TIMES = 300;
  * it comes).
  */
 export function nextAfter(timing: Timing, at: number): number | null {
-  return read(timing).nextRun(new Date(at))?.getTime() ?? null;
+  return cronOf(timing).nextRun(new Date(at))?.getTime() ?? null;
 }
 
 /** The due times from this one, itself one of them, up to now. */
 export function passedSince(timing: Timing, first: number, now: number): Passed {
-  const cron = read(timing);
+  const cron = cronOf(timing);
   const times = [first];
   for (let last = first; times.length <= COUNTED_TIMES; times.push(last)) {
     const next = cron.nextRun(new Date(last))?.getTime();
@@ -67,7 +67,7 @@ export function checkTiming({ cron, timeZone }: Timing): void {
   // A name, or five fields: croner would take a single date too, which is due once.
   if (!cron.startsWith("@") && cron.split(/\s+/).length !== 5) throw invalid("cron", NOT_CRON);
   if (!isPattern(cron)) throw invalid("cron", wrongField(cron) ?? NOT_CRON);
-  if (read({ cron, timeZone }).nextRun() === null) throw invalid("cron", "is never due: no such day comes");
+  if (cronOf({ cron, timeZone }).nextRun() === null) throw invalid("cron", "is never due: no such day comes");
 }
 
 /** Which field makes it no pattern: the first that is none beside four that say nothing. */
@@ -79,13 +79,13 @@ function wrongField(cron: string): string | undefined {
 
 function isPattern(cron: string): boolean {
   try {
-    return read({ cron, timeZone: "UTC" }) !== undefined;
+    return cronOf({ cron, timeZone: "UTC" }) !== undefined;
   } catch {
     return false;
   }
 }
 
-function read({ cron, timeZone }: Timing): Cron {
+function cronOf({ cron, timeZone }: Timing): Cron {
   return new Cron(cron, { timezone: timeZone, mode: "5-part", paused: true });
 }
 

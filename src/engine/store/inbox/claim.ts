@@ -7,7 +7,7 @@ import { type Attempt, isEntry } from "./entry.ts";
  * effect goes into doubt, because the machine never repeats it. Every takeover grows the epoch. A repeat of the same
  * call changes nothing, because its token already holds the row. Refused, like `recordOutcome`, when the pass is not alone.
  */
-export function claim(attempt: Attempt, leaseMs: number, input: string | null): Statement {
+export function claimEntry(attempt: Attempt, leaseMs: number, input: string | null): Statement {
   const { key } = attempt;
   return sql`
     INSERT INTO inbox (instance_id, step, item, generation, position, after, caught, class, state, epoch, token, lease_until, input,
