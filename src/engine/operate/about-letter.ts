@@ -22,8 +22,8 @@ interface Decision {
 }
 
 /**
- * The messages that the catalog has about a dead letter which is given up: they go on in the letter's own job. The same letter has the same
- * messages, whoever decides.
+ * The messages that the deployment commits with the giving up of a dead letter (`onSkipped`): they go on in the letter's own job. The same
+ * letter has the same messages, whoever decides.
  */
 export function aboutLetter(env: EngineEnv, catalog: Catalog, letter: GivenUp, { because, actor, source }: Decision): Promise<Outgoing[]> {
   const { id, queue, reason, tenantId, correlationId } = letter;

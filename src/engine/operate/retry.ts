@@ -1,11 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { MillraceError } from "../contract/errors.ts";
-import { sql } from "../contract/sql.ts";
-import { shortened } from "../contract/text.ts";
 import { FRESH_MS } from "../guard/fresh.ts";
 import { labelOf } from "../guard/history.ts";
 import { type Effect, effectsOf } from "../inspect/effects.ts";
-import { historyOf } from "../inspect/history.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import type { Action, Operator } from "../store/actions.ts";
 import { forgetFailure, wentOnFrom } from "../store/inbox/caught.ts";
@@ -17,6 +13,7 @@ import { query } from "../store/retry.ts";
 import { forgetTold, reopenWait } from "../store/waits.ts";
 import { actAndTell } from "./act.ts";
 import { leftBehind, triedAnew, wentOnTo } from "./left.ts";
+import { assertRecorded, beginningOf, isBeingUndone, isUndone } from "./retry-beginning.ts";
 
 /** What a retry would do with each guarded effect. */
 export interface RetryPlan {
@@ -157,64 +154,3 @@ async function whyRefused(
   }
   return `The instance is ${status}: only an errored or terminated one can be retried.`;
 }
-
-/** Where a retry begins. */
-interface Beginning {
-  /** The step whose failure is forgotten: the one that is named, or the one that the run ended with. */
-  readonly failed: string | null;
-  /** The step that the platform starts from; null for the beginning. */
-  readonly start: string | null;
-}
-
-/**
- * The platform remembers the results of what was taken back: an undone instance starts from its beginning whatever is asked for. It also
- * remembers an output that a person has given anew since the run ended: then it starts from that effect.
- */
-async function beginningOf(env: EngineEnv, instance: Instance, from: string | undefined): Promise<Beginning> {
-  if (isUndone(instance)) return { failed: null, start: null };
-  const failed = from ?? (instance.error?.step || (await lastFailed(env, instance)));
-  const [mended] = await query<{ step: string; item: string }>(
-    env.DB,
-    sql`
-      SELECT step, item FROM inbox
-      WHERE instance_id = ${instance.id} AND state = 'done' AND token = 'operator' AND updated_at >= ${instance.updatedAt} AND position >= 0
-      ORDER BY position LIMIT 1`,
-  );
-  return { failed, start: from === undefined && mended ? labelOf(mended.step, mended.item) : failed };
-}
-
-/** What the code heard last when it threw an error of its own, if that was a failure on which nothing depends that was done. */
-async function lastFailed(env: EngineEnv, { id, error }: Instance): Promise<string | null> {
-  const behind = error?.behind;
-  if (behind === undefined) return null;
-  return (await query(env.DB, wentOnFrom(id, behind))).length === 0 ? behind : null;
-}
-
-/** Its undo has failed: a retry goes on with that. */
-function isBeingUndone(instance: Instance): boolean {
-  return instance.undo !== null && !isUndone(instance);
-}
-
-function isUndone({ status, undo }: Instance): boolean {
-  return status === "terminated" && undo !== null;
-}
-
-/** The platform, asked for a step that it does not know, would begin at the beginning: a name that is misspelled is told instead. */
-async function assertRecorded(env: EngineEnv, instance: Instance, effects: readonly Effect[], from: string | undefined): Promise<void> {
-  const own = [...effects.map(({ step, item }) => labelOf(step, item)), instance.error?.step, instance.error?.behind].filter(Boolean);
-  if (from === undefined || own.includes(from)) return;
-  // Steps that only read are known to the platform alone.
-  const { steps, truncated } = await historyOf(env, instance);
-  const names = [...new Set([...steps.map(({ name }) => name), ...own])];
-  if (truncated || names.includes(from)) return;
-  const known = shortened(names.map((name) => `"${name}"`).join(", ") || "none", MAX_NAMES_CHARACTERS);
-  throw new MillraceError(
-    "invalid_payload",
-    `The instance has recorded no step "${shortened(from, 100)}" to start from. It has: ${known}.`,
-    {
-      issues: [{ path: "from", message: "must be a step that the instance has recorded" }],
-    },
-  );
-}
-
-const MAX_NAMES_CHARACTERS = 1000;

@@ -21,7 +21,7 @@ export interface Catalog {
   subscribers(type: string): { event: EventDefinition; targets: readonly Target[] };
   /** The kinds of message that have this type: one, two where a command and an event are called alike, or none. */
   kindsOf(type: string): readonly Envelope["kind"][];
-  /** What the deployment wants to hear of. */
+  /** Functions of the deployment that are called when the way of a message ends. */
   readonly hooks: Hooks;
 }
 

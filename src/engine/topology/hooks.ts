@@ -17,7 +17,7 @@ export interface SkippedLetter {
   at: Date;
 }
 
-/** What a deployment is called with when the way of a message ends. */
+/** Functions of a deployment that are called when the way of a message ends. */
 export interface Hooks {
   /**
    * Called with events marked `outbox: "sender"` that were taken in, or captured as dead letters, so that their senders (a Durable Object,
