@@ -41,8 +41,6 @@ export {
   type StepDefinition,
   type Writes,
 } from "./guard/step.ts";
-export type { StepOptions, Steps } from "./guard/steps.ts";
-export { defineWorkflow, type WorkflowCall, type WorkflowDefinition } from "./guard/workflow.ts";
 export { type Accepted, type CommandRequest, enqueue, enqueueOne, type Requester } from "./intake/enqueue.ts";
 export { type EventRequest, type Stated, stateEvents } from "./intake/state.ts";
 export { type Limit, type LimitEnv, limitOf } from "./limits/client.ts";

@@ -39,7 +39,7 @@ export { applied, audit, type Operator, VERBS } from "./store/actions.ts";
 export { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, statusesOf } from "./store/instances/fate.ts";
 export { isKnown } from "./store/instances/keys.ts";
 export { touchInstance } from "./store/instances/remove.ts";
-export { INSTANCE_STATUSES } from "./store/instances/status.ts";
+export { INSTANCE_STATUSES, OVER, REFUSED, SETTLED, STOPPED, UNDER_WAY } from "./store/instances/status.ts";
 export { keysetPage, type Page, type PageRequest } from "./store/paging.ts";
 export type { ScheduleRun } from "./store/schedule-runs.ts";
 export { isPruned } from "./store/tombstones.ts";

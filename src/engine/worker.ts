@@ -14,3 +14,4 @@ export { relay } from "./recorder/relay.ts";
 export type { Outgoing } from "./store/outbox.ts";
 export { type Catalog, catalog } from "./topology/catalog.ts";
 export type { SkippedLetter } from "./topology/hooks.ts";
+export { entrypoint } from "./workflow/entrypoint.ts";

@@ -6,7 +6,7 @@ import { keptOf, newToken } from "../contract/token.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/named.ts";
 import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { insertToken, removeToken, selectTokens } from "../store/tokens.ts";
 
 /**
@@ -76,7 +76,7 @@ const unknown = new Map<string, number>();
  */
 export async function mintToken(env: Pick<EngineEnv, "DB">, grant: Grant, own: readonly string[] = []): Promise<string> {
   assertGrant(grant, [...SCOPES, ...own]);
-  const { text, insert } = newToken(grant);
+  const { text, insert } = tokenFor(grant);
   const [row] = await query(env.DB, insert);
   if (!row) throw tooMany();
   return text;
@@ -103,7 +103,7 @@ export async function issueToken(
     const said = `Your token ends on ${new Date(expiresAt).toISOString()}, and so cannot give another one more days than ${left}: ask for fewer, or leave \`days\` out.`;
     throw new MillraceError("forbidden", said);
   }
-  const { id, text, insert } = newToken(grant);
+  const { id, text, insert } = tokenFor(grant);
   const done = tokenAction("mint", id, reason, { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString() });
   const { minted } = await namedBatch(env.DB, { minted: insert, audited: audit(by, done, false) });
   const [row] = minted as unknown as StoredGrant[];
@@ -139,7 +139,7 @@ export async function revokeToken(env: Pick<EngineEnv, "DB">, by: Operator, id: 
   const [found] = await query<StoredGrant>(env.DB, selectTokens(sql`tenant_id = ${by.tenantId} AND id = ${id}`));
   if (!found) return false;
   const done = tokenAction("revoke", id, reason, { actor: found.actor });
-  await batch(env.DB, [removeToken(by.tenantId, id), audit(by, done, false)]);
+  await atomically(env.DB, [removeToken(by.tenantId, id), audit(by, done, false)]);
   cache.delete(id);
   return true;
 }
@@ -158,10 +158,11 @@ export async function findToken(
   bearer: string,
   beforeLook: () => Promise<void> = async () => {},
 ): Promise<Token | undefined> {
-  const [, id, secret] = TOKEN.exec(bearer) ?? [];
-  if (!id || !secret) return undefined;
+  const shown = keptOf(bearer);
+  if (!shown) return undefined;
+  const { id, hash } = shown;
   const row = await storedToken(env, id, beforeLook);
-  if (!row || !timingSafeEqual(Buffer.from(row.hash, "hex"), hashOf(secret))) return undefined;
+  if (!row || !timingSafeEqual(Buffer.from(row.hash, "hex"), Buffer.from(hash, "hex"))) return undefined;
   if (row.expires_at !== null && row.expires_at <= Date.now()) return undefined;
   return {
     id,

@@ -5,7 +5,7 @@ import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import type { LetterState } from "../store/dead-letters.ts";
 import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 
 /** A dead letter, as people read it. */
 export interface DeadLetterRow {

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { formatEntryKey } from "../contract/ids.ts";
 import { fragment, sql } from "../contract/sql.ts";
-import type { Failure } from "../guard/failure.ts";
+import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import type { EntryState, RecordedClass } from "../store/inbox/entry.ts";
 import { UNDONE } from "../store/inbox/outcome.ts";
@@ -32,7 +32,8 @@ export interface Effect {
 }
 
 const EFFECT = fragment(
-  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch, e.token, e.input, e.output, e.output_ref, e.error, e.updated_at`,
+  `e.instance_id, e.step, e.item, e.generation, e.class, e.state, e.position, e.undoable, e.epoch,
+    e.token, e.input, e.output, e.output_ref, e.error, e.updated_at`,
 );
 
 /** The effects of an instance in the order of its steps; behind them the steps that took them back, in theirs. */

@@ -10,7 +10,7 @@ import { readResult } from "../guard/output.ts";
 import { askPlatform } from "../intake/platform.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
-import type { InstanceStatus } from "../store/instances/status.ts";
+import { GOING_ON, type InstanceStatus, IS_INDEXED_AS_STOPPED } from "../store/instances/status.ts";
 import { keysetPage, type Page, type PageRequest, type Position } from "../store/paging.ts";
 import { query } from "../store/retry.ts";
 import { type AwaitedByInstance, WAITING_FOR, waitingFor } from "./waiting.ts";

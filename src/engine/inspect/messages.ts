@@ -20,7 +20,8 @@ export async function messagesOf(env: EngineEnv, by: Operator, instanceId: strin
     sql`
       SELECT e.step, m.value AS envelope
       FROM inbox e JOIN instances i ON i.id = e.instance_id, json_each(e.messages) m
-      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
+      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId}
+      ORDER BY e.position < 0, e.position, e.item, e.generation, m.key`,
   );
   const messages = rows.map((row) => ({ step: String(row.step), envelope: JSON.parse(String(row.envelope)) as Envelope }));
   if (messages.length === 0) return [];

@@ -11,7 +11,7 @@ import type { Identity } from "../store/instances/keys.ts";
 import { watchAgain } from "../store/instances/look.ts";
 import { type InstanceStatus, UNSEEN } from "../store/instances/status.ts";
 import { confirm } from "../store/outbox.ts";
-import { batch as atomic, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { confirmToSenders } from "../topology/hooks.ts";
 import type { Intake } from "./consumer.ts";
 import { isOfOneMessage } from "./hopeless.ts";

@@ -4,6 +4,7 @@ import { relay } from "../recorder/relay.ts";
 import { wake } from "../signals/assign.ts";
 import { watchAgain } from "../store/instances/look.ts";
 import { atomically } from "../store/retry.ts";
+import { confirmToSenders } from "../topology/hooks.ts";
 import { outgoing } from "./accept.ts";
 import { captureReused } from "./capture-reused.ts";
 import type { Intake, Outcome, Outcomes } from "./consumer.ts";
@@ -12,7 +13,9 @@ import type { Plan, Written } from "./plan.ts";
 import { slices } from "./slices.ts";
 import { startInTurn } from "./start.ts";
 
-/** Sends, wakes and starts what messages that were taken in lead to. The rows decide: only what has its own row there is sent and started. */
+/**
+ * Sends, wakes and starts what messages that were taken in lead to. The rows decide: only what has its own row there is sent and started.
+ */
 export async function carryOn(intake: Intake, group: readonly Plan[], written: Written, outcomes: Outcomes): Promise<void> {
   const { env, catalog } = intake;
   const captured = await captureReused(intake, group, written);
@@ -21,7 +24,8 @@ export async function carryOn(intake: Intake, group: readonly Plan[], written: W
   await wake(env, written.waits, written.kept);
   await start(env, group, written);
   for (const plan of group) outcomes.set(plan.message, whatBecameOf(plan, written, captured));
-  await catalog.confirm(
+  await confirmToSenders(
+    catalog.hooks,
     env,
     group.map(({ envelope }) => envelope),
   );

@@ -7,10 +7,10 @@ import { acceptance } from "./accept.ts";
 import { handleBatch } from "./batch.ts";
 import type { Consumer, Intake, Outcomes } from "./consumer.ts";
 import { firstOf, identityOf } from "./identity.ts";
+import type { Plan } from "./plan.ts";
 import { isProven } from "./proof.ts";
 import { readMessages } from "./read.ts";
 import { startInTurn } from "./start.ts";
-import type { Plan } from "./plan.ts";
 import { takeAllIn } from "./take.ts";
 
 /**

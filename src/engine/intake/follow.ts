@@ -11,8 +11,8 @@ import { bindable } from "../store/bindable.ts";
 import type { Routed, Target } from "../topology/routes.ts";
 import { type Acceptance, acceptance } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
-import type { ReadMessage } from "./read.ts";
 import type { Plan } from "./plan.ts";
+import type { ReadMessage } from "./read.ts";
 
 /** Works out what one event leads to, and calls the code that its routes name. Throws what that threw. */
 export async function follow(

@@ -1,6 +1,6 @@
 import { among, sql } from "../contract/sql.ts";
 import { confirm } from "../store/outbox.ts";
-import { batch as atomic, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { confirmToSenders } from "../topology/hooks.ts";
 import type { Intake } from "./consumer.ts";
 import { envelopeIn, letterId, textField } from "./letter.ts";
@@ -36,7 +36,7 @@ export async function settledBefore(
   const copies = old.filter(({ letter }) => settled.has(letter));
   if (copies.length === 0) return new Set();
   const envelopes = copies.map(({ envelope }) => envelope);
-  await atomic(env.DB, confirm(envelopes));
+  await atomically(env.DB, confirm(envelopes));
   await confirmToSenders(catalog.hooks, env, envelopes);
   return new Set(copies.map(({ message }) => message));
 }

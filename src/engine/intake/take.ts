@@ -8,8 +8,8 @@ import { namedBatch } from "../store/named.ts";
 import { confirm } from "../store/outbox.ts";
 import { atomically } from "../store/retry.ts";
 import { insertSignals } from "../store/signals.ts";
-import { confirmToSenders } from "../topology/hooks.ts";
-import { type Acceptance, acceptanceChunks, outgoing } from "./accept.ts";
+import { type Acceptance, acceptanceChunks } from "./accept.ts";
+import { carryOn } from "./carry-on.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { isOfOneMessage, isRefusedRow } from "./hopeless.ts";
 import { byIdentity } from "./identity.ts";
@@ -74,24 +74,7 @@ async function insertBefore(env: EngineEnv, slices: readonly (readonly Acceptanc
     );
     sent.push(...(rows.flat() as unknown as AcceptedRow[]));
   }
-  await crashPoint("signal kept, not told");
-  await wake(env, written.waits, keptAnew(group, written.kept));
-  const queued = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(identityOf(one))?.status === "queued");
-  const unwatched = queued.filter((one) => taken.get(identityOf(one))?.unwatched === 1);
-  if (unwatched.length > 0) await atomic(env.DB, [watchAgain(unwatched.map(({ id }) => id))]);
-  await startInTurn(env, queued);
-
-  for (const { message, envelope, instances } of group) {
-    const [command] = envelope.kind === "command" ? instances : [];
-    if (command === undefined) outcomes.set(message, { did: captured.has(envelope) ? "captured" : "routed" });
-    else if (captured.has(command)) outcomes.set(message, { did: "captured" });
-    else outcomes.set(message, { did: taken.get(identityOf(command))?.deliveries === 1 ? "started" : "duplicate" });
-  }
-  await confirmToSenders(
-    catalog.hooks,
-    env,
-    group.map(({ envelope }) => envelope),
-  );
+  return sent;
 }
 
 /** Of the events with one key the first, where the database kept it. */

@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import type { LeftBehind } from "../guard/caught.ts";
 import type { Instance } from "../inspect/instances.ts";
+import type { LeftBehind } from "../pass/caught.ts";
 import { selectLeft } from "../store/instances/run.ts";
 import { query } from "../store/retry.ts";
 

@@ -8,7 +8,7 @@ import { type Action, audit } from "../store/actions.ts";
 import { settleLetter } from "../store/dead-letters.ts";
 import { acceptAgain } from "../store/instances/accept.ts";
 import { type Outgoing, sendBehind } from "../store/outbox.ts";
-import { batch } from "../store/retry.ts";
+import { atomically } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { act } from "./act.ts";
 import { readAgain } from "./read-again.ts";
@@ -40,7 +40,7 @@ export async function replayDeadLetter(
   const action = (instanceId: string | null): Action => ({ id: actionId, verb: "replay", target: id, instanceId, reason });
   if (letter.state !== "open") {
     const { instanceId, state } = letter;
-    await batch(env.DB, [settleLetter(id, "replayed"), audit(by, action(instanceId), false)]);
+    await atomically(env.DB, [settleLetter(id, "replayed"), audit(by, action(instanceId), false)]);
     return { actionId, instanceId, sent: false, why: `The letter is already ${state}.` };
   }
   const { envelope, command, before } = await readAgain(env, catalog, by, letter, body);

@@ -2,10 +2,10 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { sql } from "../contract/sql.ts";
 import { shortened } from "../contract/text.ts";
-import { labelOf } from "../guard/history.ts";
 import type { Effect } from "../inspect/effects.ts";
 import { historyOf } from "../inspect/history.ts";
 import type { Instance } from "../inspect/instances.ts";
+import { labelOf } from "../pass/history.ts";
 import { wentOnFrom } from "../store/inbox/caught.ts";
 import { query } from "../store/retry.ts";
 
@@ -20,8 +20,8 @@ interface Beginning {
 }
 
 /**
- * Finds where a retry begins. The platform remembers the results of what was taken back: an undone instance starts from its beginning whatever is asked for. It also
- * remembers an output that a person has given anew since the run ended: then it starts from that effect.
+ * Finds where a retry begins. The platform remembers the results of what was taken back: an undone instance starts from its beginning
+ * whatever is asked for. It also remembers an output that a person has given anew since the run ended: then it starts from that effect.
  */
 export async function beginningOf(env: EngineEnv, instance: Instance, from: string | undefined): Promise<Beginning> {
   if (isUndone(instance)) return { failed: null, start: null };

@@ -1,8 +1,8 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { FRESH_MS } from "../guard/fresh.ts";
-import { labelOf } from "../guard/history.ts";
 import { type Effect, effectsOf } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
+import { FRESH_MS } from "../pass/fresh.ts";
+import { labelOf } from "../pass/history.ts";
 import type { Action, Operator } from "../store/actions.ts";
 import { forgetFailure, wentOnFrom } from "../store/inbox/caught.ts";
 import { leaveDoubts } from "../store/inbox/doubts.ts";

@@ -1,11 +1,12 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { sql } from "../contract/sql.ts";
-import { labelOf } from "../guard/history.ts";
 import { type Effect, effectsOf } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
+import { labelOf } from "../pass/history.ts";
 import type { Action, Operator } from "../store/actions.ts";
 import { canBeTakenBack } from "../store/inbox/read.ts";
 import { beginUndo } from "../store/instances/run.ts";
+import { ENDED } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 import { actAndTell } from "./act.ts";
 import { leftBehind, withItsEnd } from "./left.ts";

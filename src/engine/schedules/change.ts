@@ -8,7 +8,7 @@ import { type Statement, sql } from "../contract/sql.ts";
 import { newTrace } from "../contract/trace.ts";
 import { act } from "../operate/act.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
-import { batch, query } from "../store/retry.ts";
+import { atomically, query } from "../store/retry.ts";
 import { insertRun } from "../store/schedule-runs.ts";
 import { ensureScheduled, hasRoom, isUnmoved, moveSchedule, type NewSchedule, removeSchedule, writeSchedule } from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
@@ -68,18 +68,10 @@ async function writeOver(
   const { cron, timeZone, command } = request;
   const at = Date.now();
   const next = nextAfter(request, Math.max(at, takenUntil(before)));
-  const { isApplied } = await act(
-    env,
-    by,
-    { ...scheduleAction("schedule", name, reason), detail: { cron, time_zone: timeZone, command } },
-    {
-      change: [
-        ...(before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : []),
-        writeSchedule(asRow(by, name, request, at, next), before, MAX_SCHEDULES),
-      ],
-    },
-  );
-  return isApplied;
+  const action = { ...scheduleAction("schedule", name, reason), detail: { cron, time_zone: timeZone, command } };
+  const passed = before ? notePassed(before, `${by.actor} changed it before it was started.`, at) : [];
+  const change = [...passed, writeSchedule(asRow(by, name, request, at, next), before, MAX_SCHEDULES)];
+  return (await act(env, by, action, { change })).isApplied;
 }
 
 /** The last time of which something is noted: by another clock than this one it may still be to come, and it is not due again. */
@@ -158,8 +150,7 @@ export async function deleteSchedule(env: EngineEnv, by: Operator, name: string,
 }
 
 async function moveState(env: EngineEnv, by: Operator, before: Schedule, done: Action, change: Statement[]): Promise<void> {
-  const { isApplied } = await act(env, by, done, { change });
-  if (isApplied) return;
+  if ((await act(env, by, done, { change })).isApplied) return;
   const to = done.verb === "pause" ? "paused" : "active";
   throw new MillraceError("invalid_transition", `The schedule is ${before.state}, or somebody else has just changed it: read it again.`, {
     from: before.state,

@@ -3,7 +3,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { type Door, type EventDefinition, OPEN } from "../contract/message.ts";
 import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
-import { type AnyWorkflow, declareSignals } from "../guard/workflow.ts";
+import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { checkConsumers } from "./check.ts";
 import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import type { Hooks } from "./hooks.ts";

@@ -3,6 +3,7 @@ import type { HonoRequest } from "hono";
 import { assertMayAsk } from "../../access/may-ask.ts";
 import { chosenName } from "../../contract/chosen-name.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
+import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
 import { type Accepted, type CommandRequest, enqueue, enqueueOne } from "../../intake/enqueue.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS } from "../actions.ts";
