@@ -2,7 +2,10 @@ import { env, exports } from "cloudflare:workers";
 import { mintToken, SCOPES, type Scope } from "millrace/operate";
 import { expect } from "vitest";
 import { OWN_SCOPES } from "../../src/api/vocabulary.ts";
+import { until } from "../until.ts";
 import { type Sent, undocumented } from "./document.ts";
+
+export { until } from "../until.ts";
 
 // biome-ignore lint/suspicious/noExplicitAny: a test reads whatever the API answered, and says in its expectation what that should be
 export type Json = any;
@@ -92,14 +95,6 @@ export function expectProblem(answer: Answer, status: number, code: string): Jso
   expect(answer.status).toBe(status);
   expect(answer.headers.get("content-type")).toBe("application/problem+json");
   return answer.body;
-}
-
-/** Looks until what it sees is right, or gives up after 20 seconds with what it saw last. */
-export async function until<T>(look: () => Promise<T>, right: (seen: T) => boolean): Promise<T> {
-  for (const deadline = Date.now() + 45_000; ; await scheduler.wait(20)) {
-    const seen = await look();
-    if (right(seen) || Date.now() > deadline) return seen;
-  }
 }
 
 /** Waits for an instance to reach a status. */

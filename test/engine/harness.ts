@@ -8,8 +8,10 @@ import { inject } from "vitest";
 import type { ProbeStep } from "../probe/messages.ts";
 import worker, { app } from "../probe/worker.ts";
 import { passes } from "../probe/workflows.ts";
+import { until } from "../until.ts";
 import type { Behaviour, LedgerEntry } from "../upstream/server.ts";
 
+export { until } from "../until.ts";
 export { event } from "./event.ts";
 
 /** The probe Worker's env. */
@@ -63,14 +65,6 @@ export async function rows<T = Record<string, unknown>>(sql: string, ...params: 
 
 export async function statusOf(id: string): Promise<string | undefined> {
   return (await rows<{ status: string }>("SELECT status FROM instances WHERE id = ?1", id))[0]?.status;
-}
-
-/** Waits until something is so; the last value if it never is. */
-export async function until<T>(look: () => Promise<T>, is: (value: T) => boolean, timeout = 45_000): Promise<T> {
-  for (const deadline = Date.now() + timeout; ; await scheduler.wait(20)) {
-    const value = await look();
-    if (is(value) || Date.now() > deadline) return value;
-  }
 }
 
 /** Waits for an instance to reach a status and answers the one it has. */

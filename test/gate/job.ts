@@ -1,4 +1,5 @@
 import { spawn } from "node:child_process";
+import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { stripVTControlCharacters } from "node:util";
 import type { Job } from "./lanes.ts";
@@ -17,6 +18,9 @@ export interface Ended {
 /** The line with which vitest reports a file, and those in which the proof says what it tried. */
 const FILE_LINE = /^ ([✓❯×↓] .*\.test\.ts |proof: )/;
 
+/** Where Node keeps what it has compiled: the gate starts some two hundred processes, and wrangler alone is a file of ten megabytes. */
+const COMPILED = join(ROOT, "node_modules/.cache/node");
+
 /**
  * Runs a job to its end. The line of each file is shown at once, everything else is held back until it is known whether anybody needs it.
  */
@@ -26,7 +30,7 @@ export function runJob(job: Job, { seed, times }: { seed: number; times: string 
   const args = job.tests ? [...job.args, `--sequence.seed=${seed}`] : job.args;
   const child = spawn(job.program, args, {
     cwd: ROOT,
-    env: { ...process.env, [TIMES_FILE]: times, FORCE_COLOR: "0" },
+    env: { NODE_COMPILE_CACHE: COMPILED, ...process.env, [TIMES_FILE]: times, FORCE_COLOR: "0" },
     stdio: ["ignore", "pipe", "pipe"],
   });
   for (const stream of [child.stdout, child.stderr]) {
