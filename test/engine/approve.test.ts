@@ -1,7 +1,8 @@
 import { env } from "cloudflare:workers";
 import { defineStep } from "millrace";
-import { type ApprovalRow, decideApproval, getApproval, historyOf, listApprovals, retryInstance, undoInstance } from "millrace/operate";
+import { decideApproval, getApproval, historyOf, listApprovals, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
+import { asking, audited, LONG, outputs, questions, stranger } from "./asking.ts";
 import {
   dieAt,
   event,
@@ -19,34 +20,6 @@ import {
   until,
 } from "./harness.ts";
 import { held, outputOf, parkedBesideFailure, runLab } from "./lab.ts";
-
-const LONG = { timeoutMs: 3_600_000 };
-const stranger = { tenantId: "globex", actor: "gus" };
-
-/** The questions an instance has asked, once there are so many. */
-async function questions(instanceId: string, count = 1): Promise<ApprovalRow[]> {
-  const asked = () => listApprovals(probeEnv, operator, { instance: instanceId });
-  return (await until(asked, ({ items }) => items.length >= count)).items;
-}
-
-/** A run that asks, and acts when it is answered. */
-async function asking(name = fresh(), how: { timeoutMs: number; otherwise?: "approve" | "reject" } = LONG) {
-  const { instanceId } = await start(name, [
-    { do: "commit", name: "before" },
-    { do: "approve", name: "ask", ...how },
-    { do: "keyed", name: "act" },
-  ]);
-  const [question] = await questions(instanceId);
-  return { name, instanceId, id: question?.id ?? "", question };
-}
-
-async function outputs(instanceId: string): Promise<unknown[]> {
-  const { output } = await (await probeEnv.PROBE.get(instanceId)).status();
-  return (output as { outputs: unknown[] }).outputs;
-}
-
-const audited = (instanceId: string) =>
-  rows("SELECT actor, verb, reason, result FROM actions WHERE instance_id = ?1 ORDER BY result", instanceId);
 
 describe("A question to a person", () => {
   it("parks its instance, shows what a yes leads to, and goes on with the answer", async () => {
@@ -265,62 +238,6 @@ describe("A question to a person", () => {
     expect(await statusOf(instanceId)).toBe("waiting");
     await probeEnv.PROBE_EVENTS.send(event("probe.signal", name, { about: name, value: "came" }));
     expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-  });
-});
-
-describe("A question that nobody answers in time", () => {
-  it.each([
-    { otherwise: undefined, approved: false },
-    { otherwise: "reject" as const, approved: false },
-    { otherwise: "approve" as const, approved: true },
-  ])("with otherwise $otherwise: approved is $approved, by nobody", async ({ otherwise, approved }) => {
-    const { instanceId, id } = await asking(fresh(), { timeoutMs: 300, ...(otherwise && { otherwise }) });
-    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    expect((await outputs(instanceId))[1]).toEqual({ approved, by: null, reason: null });
-    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: approved ? "approved" : "rejected", decidedBy: null });
-  });
-
-  it("is not answered afterwards: refused with what is true now", async () => {
-    const { instanceId, id } = await asking(fresh(), { timeoutMs: 300 });
-    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
-      code: "invalid_transition",
-      detail: { from: "rejected", to: "approved" },
-      message: expect.stringContaining("Its time was over"),
-    });
-    expect(await audited(instanceId)).toMatchObject([{ verb: "approve", result: "no_change" }]);
-  });
-
-  it("is not answered between its due time and the settling either", async () => {
-    const { instanceId, id } = await asking();
-    await env.DB.prepare("UPDATE approvals SET due_at = 1 WHERE id = ?1").bind(id).run();
-    await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
-      code: "invalid_transition",
-      detail: { from: "overdue", to: "approved" },
-    });
-    // Everything was down while the time went by: the pass that follows does not wait its whole time again.
-    await (await probeEnv.PROBE.get(instanceId)).restart();
-    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: null, reason: null });
-  });
-
-  it("keeps the answer of a person who was a moment faster than the time-out", async () => {
-    const { instanceId, id } = await asking(fresh(), { timeoutMs: 1500, otherwise: "approve" });
-    // Answered, and the telling lost: the wait runs into its time-out and finds the answer.
-    dieAt("answered, not told");
-    await expect(decideApproval(probeEnv, operator, id, "reject", "just in time")).rejects.toThrow("Died");
-    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
-    expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: "tess", reason: "just in time" });
-  });
-});
-
-describe("What cannot be asked", () => {
-  it("is refused before anybody is asked: a question that is none", async () => {
-    const { instanceId } = await start(fresh(), [{ do: "approve", name: "ask", subject: "x".repeat(500), ...LONG }]);
-    expect(await reaches(instanceId, "errored", "waiting")).toBe("errored");
-    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
-    expect(JSON.parse(row?.error ?? "null")).toMatchObject({ step: "ask", code: "invalid_payload", attempts: 1 });
-    expect(await rows("SELECT id FROM approvals WHERE instance_id = ?1", instanceId)).toEqual([]);
   });
 });
 

@@ -3,7 +3,7 @@ import { effectsOf, resolveDoubt, retryInstance, undoInstance } from "millrace/o
 import { describe, expect, it } from "vitest";
 import { GroupCommit } from "../../src/engine/store/group-commit.ts";
 import { finishInstance, selectRun } from "../../src/engine/store/instances/run.ts";
-import { operator, probeEnv, reaches, rows, statusOf } from "./harness.ts";
+import { operator, probeEnv, reaches, rows, statusOf, until } from "./harness.ts";
 import { errorOf, held, outputOf, platformOf, platformReaches, restartLab, runLab } from "./lab.ts";
 import { effect, retry } from "./operating.ts";
 
@@ -252,3 +252,18 @@ describe("The end of a run", () => {
     expect(await errorOf(instanceId)).toMatchObject({ code, message: expect.stringContaining("The workflow's result") });
   });
 });
+
+it("A step that hangs to the end of its last attempt is named in the error of its run", async () => {
+  const { instanceId } = await runLab(({ step }) =>
+    step.read("hangs", () => new Promise<number>(() => undefined), { ...ONCE, timeout: 100 }),
+  );
+  const status = await until(
+    () => statusOf(instanceId),
+    (is) => is === "errored",
+    25_000,
+  );
+  expect([status, await errorOf(instanceId)]).toEqual([
+    "errored",
+    expect.objectContaining({ step: "hangs", code: "step_timeout", attempts: 1 }),
+  ]);
+}, 30_000);

@@ -107,21 +107,6 @@ describe("The end of a run", () => {
   });
 });
 
-it("A step that hangs to the end of its last attempt is named in the error of its run", async () => {
-  const { instanceId } = await runLab(({ step }) =>
-    step.read("hangs", () => new Promise<number>(() => undefined), { ...ONCE, timeout: 100 }),
-  );
-  const status = await until(
-    () => statusOf(instanceId),
-    (is) => is === "errored",
-    25_000,
-  );
-  expect([status, await errorOf(instanceId)]).toEqual([
-    "errored",
-    expect.objectContaining({ step: "hangs", code: "step_timeout", attempts: 1 }),
-  ]);
-}, 30_000);
-
 it("W20 a look-up that is refused says nothing of the effect: it stays unknown, and an undo asks again", async () => {
   const booked: string[] = [];
   const back: string[] = [];

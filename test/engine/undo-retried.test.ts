@@ -9,9 +9,8 @@ import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "./oper
 
 /** What has no JSON. */
 function cyclic(): object {
-  const answer: Record<string, unknown> = {};
-  answer.self = answer;
-  return answer;
+  const answer: { self?: unknown } = {};
+  return Object.assign(answer, { self: answer });
 }
 
 /** A look-up effect that acts, and whose answer is lost; the upstream can be asked later. */

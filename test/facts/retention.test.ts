@@ -43,18 +43,11 @@ async function ledgerWith(entity: string, facts: number, old: number, confirmed 
   const ledger = ledgerOf(env, from.tenant_id, entity);
   // It says itself what its consumers have.
   await loseQueues({ tenantId: from.tenant_id }, entity);
-  await appendFacts(
-    env,
-    from,
-    Array.from({ length: facts }, (_, index) => stated(entity, index + 1)),
-  );
-  const sequences = Array.from({ length: confirmed }, (_, index) => index + 1);
-  await ledger.confirm(
-    "projections",
-    Array.from({ length: facts }, (_, index) => index + 1),
-    0,
-  );
-  await ledger.confirm("fact-processing", sequences, 0);
+  const sequences = Array.from({ length: facts }, (_, index) => index + 1);
+  const told = sequences.map((sequence) => stated(entity, sequence));
+  await appendFacts(env, from, told);
+  await ledger.confirm("projections", sequences, 0);
+  await ledger.confirm("fact-processing", sequences.slice(0, confirmed), 0);
   const at = Date.now() - KEEP_MS - DAY_MS;
   await runInDurableObject(ledger, (_, { storage }) => {
     storage.sql.exec("UPDATE facts SET recorded_at = ? WHERE sequence <= ?", at, old);

@@ -6,6 +6,7 @@ import { evidenceOf, judge, ledgerOf, openOf, platformOf, rowOf, undosOf, wrongI
 import { type Expectation, expectationOf } from "./model.ts";
 import { patiently } from "./people.ts";
 import type { Program, Trace } from "./program.ts";
+import { rounds } from "./rounds.ts";
 import { noteLength, STRANGER } from "./senders.ts";
 import { pause, type Stage, type Subject } from "./stage.ts";
 import { Outside, type World } from "./world.ts";
@@ -38,7 +39,6 @@ const NOTHING: Proof = { problems: [], crossed: {}, struck: 0, slowestMs: 0, com
 /** How long everything may take to come to its end once the faults are over. */
 const CONVERGES_MS = 60_000;
 const LOOK_MS = 100;
-const ROUND_MS = 600;
 /** How often operators retry what has failed. */
 const RETRIES = 40;
 /** How long it is waited for a run to have an effect under way before it is broken off. */
@@ -289,13 +289,4 @@ class Trial {
       await pause(this.#lookMs);
     }
   }
-}
-
-let roundAt = 0;
-
-/** The keeper's rounds, for all runs that are on trial. */
-async function rounds(stage: Stage): Promise<void> {
-  if (Date.now() - roundAt < ROUND_MS) return;
-  roundAt = Date.now();
-  await stage.round().catch(() => undefined);
 }

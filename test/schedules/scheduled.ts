@@ -1,5 +1,7 @@
+import { createExecutionContext, createScheduledController } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { expect } from "vitest";
+import worker from "../../src/worker.ts";
 import { type Caller, callerWith, fresh, type Json, research } from "../api/client.ts";
 
 export const HOUR_MS = 3_600_000;
@@ -36,3 +38,8 @@ export async function instancesOf(caller: Caller): Promise<Json[]> {
 }
 
 export const thisHour = () => Math.floor(Date.now() / HOUR_MS) * HOUR_MS;
+
+/** The platform's cron comes by, as it does each minute. */
+export async function platformCron(): Promise<void> {
+  await worker.scheduled(createScheduledController({ cron: "* * * * *" }), env, createExecutionContext());
+}

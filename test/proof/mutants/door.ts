@@ -72,7 +72,7 @@ export const DOOR = mutantsOf("door", {
     file: "src/engine/contract/nearest.ts",
     find: "if (name.length > MAX_MEASURED_CHARACTERS) return undefined;",
     put: "",
-    killedBy: BODIES,
+    killedBy: "test/engine/nearest.test.ts",
   },
   "as many issues are told as there are": {
     file: "src/engine/contract/known-fields.ts",

@@ -79,7 +79,7 @@ export const GUARD = mutantsOf("guard", {
     find: ".finally(() => pass.catchUp())",
     put: "",
     // A crash within a few milliseconds of a race that is lost: one random program of some thousands over killed processes comes by it.
-    killedBy: "test/engine/parallel.test.ts",
+    killedBy: "test/engine/races.test.ts",
   },
   "an undo is told a failure of what the run before had built on": {
     file: "src/engine/pass/history.ts",

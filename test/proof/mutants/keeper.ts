@@ -21,7 +21,7 @@ export const KEEPER = mutantsOf("keeper", {
     file: CHECK,
     find: 'return { status: row.undo === null ? "complete" : "terminated", error: null };',
     put: 'return "seen";',
-    killedBy: "test/engine/undo.test.ts",
+    killedBy: "test/engine/undo-crashes.test.ts",
   },
   "what an operator was promised is not carried out later": {
     file: "src/engine/keeper/keeper.ts",

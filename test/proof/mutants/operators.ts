@@ -31,7 +31,7 @@ export const OPERATORS = mutantsOf("operators", {
     file: RUN,
     find: "\n      AND NOT ${hasDoubt(id)}",
     put: "",
-    killedBy: "test/engine/undo.test.ts",
+    killedBy: "test/engine/undo-refused.test.ts",
   },
   "what a person confirmed is done all the same": {
     file: DOUBTS,

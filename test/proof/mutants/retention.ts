@@ -40,6 +40,6 @@ export const RETENTION = mutantsOf("retention", {
     file: "src/engine/store/signals.ts",
     find: "\n      OR EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = i.id AND waits.signal_id = signals.id)",
     put: "",
-    killedBy: TEST,
+    killedBy: "test/engine/outbox-retention.test.ts",
   },
 });

@@ -19,7 +19,7 @@ export const TENANTS = mutantsOf("tenants", {
     file: "src/engine/inspect/instances.ts",
     find: "SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`",
     put: "SELECT ${COLUMNS} FROM instances WHERE id = ${id}`",
-    killedBy: "test/engine/undo.test.ts",
+    killedBy: "test/engine/undo-refused.test.ts",
   },
   "operators resolve the doubts of other tenants": {
     file: "src/engine/operate/resolve.ts",
