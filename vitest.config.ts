@@ -88,12 +88,13 @@ export default defineConfig({
           // All files share one runtime and one database: a test has a tenant and names of its own, and ends what it began.
           isolate: false,
           include: [
-            "test/{api,outside,app,providers,facts,webhooks,batches,crm,brand,publish,text,schedules,privacy}/**/*.test.ts",
+            "test/{api,outside,app,providers,systems}/**/*.test.ts",
+            "test/engine/schedules/**/*.test.ts",
             "test/docs/run/**/*.test.ts",
           ],
-          setupFiles: ["test/migrate.ts", "test/crm/quiet.ts"],
+          setupFiles: ["test/migrate.ts", "test/systems/crm/quiet.ts"],
           globalSetup: [
-            "test/webhooks/global-setup.ts",
+            "test/systems/webhooks/global-setup.ts",
             "test/wordpress/global-setup.ts",
             "test/desk/global-setup.ts",
             "test/outside/global-setup.ts",
@@ -109,12 +110,14 @@ export default defineConfig({
             miniflare: { bindings: { TEST_MIGRATIONS: probeMigrations, MILLRACE_DEVELOPMENT: "true" } },
           }),
         ],
-        // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/urgency.test.ts: with as many rows as the promise names.
+        // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/keeper/urgency.test.ts: with as many rows as the promise names.
         define: { MILLRACE_CRASH_POINTS: "true", MILLRACE_FULL_SIZE: String(process.env.MILLRACE_FULL_SIZE === "true") },
         test: {
           name: "engine",
           isolate: false,
           include: ["test/{engine,proof}/**/*.test.ts"],
+          // A schedule asks for what a deployment knows.
+          exclude: ["test/engine/schedules/**"],
           setupFiles: ["test/migrate.ts"],
           globalSetup: ["test/upstream/global-setup.ts"],
           provide: { proof },

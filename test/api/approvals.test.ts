@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { listApprovals } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { watched } from "../facts/watched.ts";
+import { watched } from "../systems/facts/watched.ts";
 import { callerWith, expectProblem, type Json } from "./client.ts";
 import { seedApproval, seedInstance } from "./seed.ts";
 

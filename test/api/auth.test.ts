@@ -109,7 +109,7 @@ describe("Another tenant", () => {
 
     for (const { method, path } of await operations()) {
       // These ask for work of one's own, or tell of one's own projection, rules, accounts and contacts, or read a body before they look:
-      // test/facts, test/webhooks, test/schedules, test/brand, test/privacy and tokens.test.ts say that they keep tenants apart.
+      // test/systems/{facts,webhooks,brand,privacy}, test/engine/schedules and tokens.test.ts say that they keep tenants apart.
       const own =
         /^POST \/v1\/(commands|events|facts|batches$|tenant\/delete)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens)/;
       if (own.test(`${method} ${path}`)) continue;

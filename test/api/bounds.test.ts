@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { contactsCsv, upload } from "../batches/batch.ts";
-import { cycle } from "../brand/brand.ts";
+import { contactsCsv, upload } from "../systems/batches/batch.ts";
+import { cycle } from "../systems/brand/brand.ts";
 import { callerWith, expectProblem, fresh, reaches, send } from "./client.ts";
 
 /** Fills a tenant's table up to a number of rows: what a row has beside its number, as SQL. */

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { completed, contactsCsv } from "../batches/batch.ts";
+import { completed, contactsCsv } from "../systems/batches/batch.ts";
 import { callerWith, type Json } from "./client.ts";
 
 it("GET /v1/contacts goes through all contacts page by page, and says when there are no more", async () => {

@@ -1,6 +1,6 @@
 import { exports } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { completed } from "../batches/batch.ts";
+import { completed } from "../systems/batches/batch.ts";
 import { callerWith, expectProblem, fresh, type Json, research, send } from "./client.ts";
 
 async function operations(): Promise<{ method: string; path: string; parameters: Json[] }[]> {

@@ -1,6 +1,6 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
-import { askToPublish, draft } from "../publish/article.ts";
+import { askToPublish, draft } from "../systems/content/article.ts";
 import { callerWith, expectProblem, reaches } from "./client.ts";
 import { seedEffect, seedInstance } from "./seed.ts";
 

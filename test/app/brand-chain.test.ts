@@ -5,7 +5,7 @@ import { expect, it, onTestFinished, vi } from "vitest";
 import { app } from "../../src/catalog.ts";
 import { servePage } from "../../src/embedded/pages.ts";
 import { fresh } from "../api/client.ts";
-import { fail, paidFor } from "../brand/brand.ts";
+import { fail, paidFor } from "../systems/brand/brand.ts";
 
 const brand = fresh("brand");
 const keywords = ["cold brew coffee", "pour over coffee", "espresso at home"].map((keyword) => `${keyword} ${brand}`);

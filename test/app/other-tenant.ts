@@ -7,10 +7,10 @@ import { resolveContacts } from "../../src/systems/facts/derived/contact-books.t
 import { readLedger } from "../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, callerWith, fresh, type Json, reaches, until } from "../api/client.ts";
 import { seedApproval, seedLetter } from "../api/seed.ts";
-import { bring, linkOf, people, synced, theCrm } from "../crm/crm.ts";
-import { projectedUntil, state } from "../facts/facts.ts";
-import { draft, publish } from "../publish/article.ts";
-import { endpoint, received } from "../webhooks/hook.ts";
+import { draft, publish } from "../systems/content/article.ts";
+import { bring, linkOf, people, synced, theCrm } from "../systems/crm/crm.ts";
+import { projectedUntil, state } from "../systems/facts/facts.ts";
+import { endpoint, received } from "../systems/webhooks/hook.ts";
 import type { Names } from "./payloads.ts";
 
 /** A tenant that has something of everything, and what each is called in messages. */

@@ -1,10 +1,10 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it, onTestFinished } from "vitest";
 import { type Caller, callerWith, fresh, type Json, research, until } from "../api/client.ts";
-import { upload } from "../batches/batch.ts";
-import { bring, people } from "../crm/crm.ts";
-import { state } from "../facts/facts.ts";
-import { endpoint, received } from "../webhooks/hook.ts";
+import { upload } from "../systems/batches/batch.ts";
+import { bring, people } from "../systems/crm/crm.ts";
+import { state } from "../systems/facts/facts.ts";
+import { endpoint, received } from "../systems/webhooks/hook.ts";
 
 const TRACE = "0af7651916cd43dd8448eb211c80319c";
 const HOP = `00-${TRACE}-b7ad6b7169203331-01`;

@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { app } from "../../src/catalog.ts";
 import { workflowBinding } from "../../src/engine/contract/bindings.ts";
 import { fresh, type Json } from "../api/client.ts";
-import { deliver } from "../facts/facts.ts";
+import { deliver } from "../systems/facts/facts.ts";
 import { COMMANDS, MESSAGES, messageOf, ROUTES } from "./messages.ts";
 import { EMPTY_AT_REST, everythingOf, type OtherTenant, otherTenant, settled, textOf } from "./other-tenant.ts";
 import { payloadsOf, withText } from "./payloads.ts";

@@ -5,9 +5,9 @@ const IMPORTS: Record<string, string[]> = {
   "src/systems/crm/link.ts": [],
   "src/systems/crm/sync.ts": ["src/systems/crm/link.ts"],
   "src/worker.ts": ["src/systems/crm/sync.ts"],
-  "test/crm/link.test.ts": ["src/systems/crm/link.ts"],
-  "test/brand/sync.test.ts": ["src/systems/crm/sync.ts"],
-  "test/crm/over-http.test.ts": [],
+  "test/systems/crm/link.test.ts": ["src/systems/crm/link.ts"],
+  "test/systems/brand/sync.test.ts": ["src/systems/crm/sync.ts"],
+  "test/systems/crm/over-http.test.ts": [],
   "test/api/all.test.ts": ["src/worker.ts"],
 };
 const near = (...changed: string[]) => rank(changed, Object.keys(IMPORTS), (file) => IMPORTS[file] ?? []);
@@ -17,7 +17,11 @@ it("a changed test comes first, alone", () => {
 });
 
 it("a changed source brings the tests that import it, the nearer ones first, and then those of its room", () => {
-  expect(near("src/systems/crm/link.ts")).toEqual(["test/crm/link.test.ts", "test/brand/sync.test.ts", "test/crm/over-http.test.ts"]);
+  expect(near("src/systems/crm/link.ts")).toEqual([
+    "test/systems/crm/link.test.ts",
+    "test/systems/brand/sync.test.ts",
+    "test/systems/crm/over-http.test.ts",
+  ]);
 });
 
 it("what imports the whole Worker is near to nothing", () => {

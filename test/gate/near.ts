@@ -6,11 +6,12 @@ import { LAST_TIMES, ROOT, readTimes, type Took } from "./took.ts";
 /** Modules that know everything: what imports them is not near to anything. */
 const HUBS = ["src/worker.ts", "src/catalog.ts", "test/probe/worker.ts"];
 
-/** Rooms of the app whose tests stand under another name. */
+/** Rooms whose tests stand under another name. */
 const TESTED_IN: Record<string, readonly string[]> = {
-  content: ["publish", "text"],
-  contacts: ["crm", "privacy"],
-  steps: ["app", "publish"],
+  "systems/contacts": ["systems/crm", "systems/privacy"],
+  "engine/http": ["engine/http", "api"],
+  "engine/limits": ["providers"],
+  steps: ["app", "systems/content"],
   workflows: ["app"],
   consumers: ["app"],
   messages: ["app"],
@@ -82,7 +83,7 @@ export function rank(changed: readonly string[], known: readonly string[], impor
 function roomsOf(file: string): string[] {
   const [top, floor = "", inner = ""] = file.split("/");
   if (top !== "src") return [];
-  const room = floor === "systems" ? inner : floor;
+  const room = ["systems", "engine"].includes(floor) ? `${floor}/${inner}` : floor;
   return (TESTED_IN[room] ?? [room]).map((name) => `test/${name}`);
 }
 

@@ -1,7 +1,7 @@
 import { beforeAll, describe, expect, it } from "vitest";
 import { type Caller, callerWith, type Json, send } from "../api/client.ts";
 import { seedApproval, seedInstance, seedLetter } from "../api/seed.ts";
-import { draft, pathOf, publish, publishedDaily } from "../publish/article.ts";
+import { draft, pathOf, publish, publishedDaily } from "../systems/content/article.ts";
 import { runTool } from "./toolbox.ts";
 
 const ORIGIN = "http://localhost:8787";

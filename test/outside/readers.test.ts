@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { callerWith, type Json, send } from "../api/client.ts";
-import { draft, publish } from "../publish/article.ts";
-import { endpoint, outcome, received } from "../webhooks/hook.ts";
+import { draft, publish } from "../systems/content/article.ts";
+import { endpoint, outcome, received } from "../systems/webhooks/hook.ts";
 import { runTool } from "./toolbox.ts";
 
 it("a delivery is verified by Svix's library, and one that was changed on its way is not", async () => {

@@ -7,8 +7,8 @@ import { crm } from "../../src/providers/index.ts";
 import { fresh, type Json, until } from "../api/client.ts";
 import { conforms } from "../contracts/check.ts";
 import contract from "../contracts/hubspot.json";
-import { hookUrl, received, tell } from "../webhooks/hook.ts";
-import type { Received } from "../webhooks/receiver.ts";
+import { hookUrl, received, tell } from "../systems/webhooks/hook.ts";
+import type { Received } from "../systems/webhooks/receiver.ts";
 import { crmEdit, crmTells, crmView } from "./embedded.ts";
 
 let hook = "";

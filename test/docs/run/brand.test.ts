@@ -3,7 +3,7 @@ import document from "../../../docs/brand.md?raw";
 import { VERDICTS } from "../../../src/systems/brand/decide.ts";
 import { DEFAULT_SETTINGS } from "../../../src/systems/brand/settings.ts";
 import { callerWith } from "../../api/client.ts";
-import { stands } from "../../brand/brand.ts";
+import { stands } from "../../systems/brand/brand.ts";
 import { followDocument } from "./follow.ts";
 
 it("every command of docs/brand.md answers what is written under it", { timeout: 90_000 }, async () => {

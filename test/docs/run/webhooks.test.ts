@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import document from "../../../docs/webhooks.md?raw";
 import { postWebhook } from "../../../src/steps/post-webhook.ts";
 import { callerWith, fresh } from "../../api/client.ts";
-import { hookUrl, hurried, outcome, tell } from "../../webhooks/hook.ts";
+import { hookUrl, hurried, outcome, tell } from "../../systems/webhooks/hook.ts";
 import { followDocument } from "./follow.ts";
 
 it("every command of docs/webhooks.md answers what is written under it", { timeout: 90_000 }, async () => {

@@ -7,6 +7,6 @@ export const BATCHES = mutantsOf("batches", {
     file: "src/systems/batches/parts.ts",
     find: '${String(part).padStart(16, "0")}-${crypto.randomUUID()}',
     put: '${String(part).padStart(16, "0")}',
-    killedBy: "test/batches/export.test.ts",
+    killedBy: "test/systems/batches/export.test.ts",
   },
 });

@@ -6,6 +6,6 @@ export const BRANDS = mutantsOf("brand", {
     file: "src/systems/brand/state.ts",
     find: "WHERE instance_id = ? AND state IN ('to_send', 'sent', 'failed')",
     put: "WHERE instance_id = ? AND state IN ('to_send', 'sent')",
-    killedBy: "test/brand/audit.test.ts",
+    killedBy: "test/systems/brand/audit.test.ts",
   },
 });

@@ -1,7 +1,7 @@
 import { mutantsOf } from "./mutant.ts";
 
 const BUDGET = "src/systems/facts/derived/budget.ts";
-const TEST = "test/facts/derived-budgets.test.ts";
+const TEST = "test/systems/facts/derived-budgets.test.ts";
 
 /** More is granted than there is, or counted than was spent. */
 export const BUDGETS = mutantsOf("budget", {

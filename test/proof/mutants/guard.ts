@@ -72,21 +72,21 @@ export const GUARD = mutantsOf("guard", {
     find: "this.#over = true;",
     put: "",
     // The model leaves open how far a part came that the code did not wait for: the programs cannot tell.
-    killedBy: "test/engine/run-ends.test.ts",
+    killedBy: "test/engine/workflow/run-ends.test.ts",
   },
   "a pass that follows a crash does not come as far as the one before": {
     file: "src/engine/workflow/entrypoint.ts",
     find: ".finally(() => pass.catchUp())",
     put: "",
     // A crash within a few milliseconds of a race that is lost: one random program of some thousands over killed processes comes by it.
-    killedBy: "test/engine/races.test.ts",
+    killedBy: "test/engine/pass/races.test.ts",
   },
   "an undo is told a failure of what the run before had built on": {
     file: "src/engine/pass/history.ts",
     find: "if (label in left && !failedFor.has(label)) this.#caught.delete(label);",
     put: "if (label === undefined && failedFor.has(label)) this.#caught.delete(label);",
     // A run that fails of what had answered before, and is undone: three random programs of eight thousand came by it.
-    killedBy: "test/engine/undo-retried.test.ts",
+    killedBy: "test/engine/operate/undo-retried.test.ts",
   },
   "parallel items keep their large outputs in one place": {
     file: "src/engine/guard/record.ts",
@@ -98,6 +98,6 @@ export const GUARD = mutantsOf("guard", {
     file: CLAIM,
     find: "extend().catch(() => undefined);",
     put: "",
-    killedBy: "test/engine/guard.test.ts",
+    killedBy: "test/engine/guard/guard.test.ts",
   },
 });

@@ -5,7 +5,7 @@ const TAKE = "src/engine/intake/take.ts";
 const REUSED = "src/engine/intake/capture-reused.ts";
 const OUTBOX = "src/engine/store/outbox.ts";
 const STATED = "src/engine/intake/stated.ts";
-const STATED_TEST = "test/engine/stated.test.ts";
+const STATED_TEST = "test/engine/intake/stated.test.ts";
 
 /** Messages that become more than one instance, or none, or another's. */
 export const INTAKE = mutantsOf("intake", {
@@ -43,19 +43,19 @@ export const INTAKE = mutantsOf("intake", {
     file: TAKE,
     find: 'outcomes.set(message, { did: isRefusedRow(error) ? "refused" : "retried", error });',
     put: 'outcomes.set(message, { did: "duplicate" });',
-    killedBy: "test/engine/neighbours.test.ts",
+    killedBy: "test/engine/intake/neighbours.test.ts",
   },
   "a proof stands alone at any attempt": {
     file: "src/engine/intake/proof.ts",
     find: "if (proof === undefined || attempts !== 1) return false;",
     put: "if (proof === undefined) return false;",
-    killedBy: "test/engine/keys.test.ts",
+    killedBy: "test/engine/intake/keys.test.ts",
   },
   "a proof stands alone however old it is": {
     file: "src/engine/intake/proof.ts",
     find: "return age < PROOF_VALID_MS && said.length",
     put: "return age >= 0 && said.length",
-    killedBy: "test/engine/keys.test.ts",
+    killedBy: "test/engine/intake/keys.test.ts",
   },
   "an event from outside is answered for, and not in the outbox": {
     file: OUTBOX,

@@ -9,25 +9,25 @@ export const KEEPER = mutantsOf("keeper", {
     find: 'return stillInQueue(row, backlog) ? "leave" : "start";',
     put: 'return "leave";',
     // Of the random programs only those show it whose first message the queue refuses, and whose sender has no copy of it: few.
-    killedBy: "test/engine/acceptance.test.ts",
+    killedBy: "test/engine/intake/acceptance.test.ts",
   },
   "what the platform has lost is not created again": {
     file: CHECK,
     find: 'return UNDER_WAY.has(row.status) ? "start" : "settled";',
     put: 'return "settled";',
-    killedBy: "test/engine/intake.test.ts",
+    killedBy: "test/engine/intake/intake.test.ts",
   },
   "nobody writes down an end that was not told": {
     file: CHECK,
     find: 'return { status: row.undo === null ? "complete" : "terminated", error: null };',
     put: 'return "seen";',
-    killedBy: "test/engine/undo-crashes.test.ts",
+    killedBy: "test/engine/operate/undo-crashes.test.ts",
   },
   "what an operator was promised is not carried out later": {
     file: "src/engine/keeper/keeper.ts",
     find: "portion: () => applyOpenActions(env) }",
     put: "portion: () => Promise.resolve(all(0)) }",
     // It takes a process that dies between a promise and its carrying out.
-    killedBy: "test/engine/guard.test.ts",
+    killedBy: "test/engine/guard/guard.test.ts",
   },
 });

@@ -25,13 +25,13 @@ export const OPERATORS = mutantsOf("operators", {
     find: "if (missed) throw this.#whyMissed(missed, passed);",
     put: "",
     // The code of a program comes by all that it did: it takes code that was changed since.
-    killedBy: "test/engine/undo.test.ts",
+    killedBy: "test/engine/operate/undo.test.ts",
   },
   "an undo takes back what is in doubt": {
     file: RUN,
     find: "\n      AND NOT ${hasDoubt(id)}",
     put: "",
-    killedBy: "test/engine/undo-refused.test.ts",
+    killedBy: "test/engine/operate/undo-refused.test.ts",
   },
   "what a person confirmed is done all the same": {
     file: DOUBTS,
@@ -50,7 +50,7 @@ export const OPERATORS = mutantsOf("operators", {
     // The row and the record each know it: one of them without the other still refuses.
     find: "${wentOn === undefined && again === null ? 1 : 0} AND NOT EXISTS (${wentOnFrom(id, named)})`;",
     put: "${again === null ? 1 : 0}`;",
-    killedBy: "test/engine/caught.test.ts",
+    killedBy: "test/engine/pass/caught.test.ts",
   },
   "a retry begins a run beside one that lives": {
     file: RUN,
@@ -63,12 +63,12 @@ export const OPERATORS = mutantsOf("operators", {
     find: "      told: forgetTold(instanceId, actionId),\n",
     put: "",
     // It takes an event that came while the run had failed, and was told into the void.
-    killedBy: "test/engine/waits.test.ts",
+    killedBy: "test/engine/signals/waits.test.ts",
   },
   "two clicks are two replays of a letter": {
     file: "src/engine/store/dead-letters.ts",
     find: "WHERE id = ${id} AND state = 'open'`;",
     put: "WHERE id = ${id}`;",
-    killedBy: "test/engine/intake.test.ts",
+    killedBy: "test/engine/intake/intake.test.ts",
   },
 });

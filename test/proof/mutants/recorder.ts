@@ -18,14 +18,14 @@ export const RECORDER = mutantsOf("recorder", {
     file: OUTCOME,
     find: " AND inbox.token = excluded.token",
     put: "",
-    killedBy: "test/engine/guard.test.ts",
+    killedBy: "test/engine/guard/guard.test.ts",
     masked: "an outcome is recorded whatever its epoch",
   },
   "an outcome is recorded whatever its epoch": {
     file: OUTCOME,
     find: " AND inbox.epoch = excluded.epoch THEN",
     put: " THEN",
-    killedBy: "test/engine/guard.test.ts",
+    killedBy: "test/engine/guard/guard.test.ts",
     masked: "an outcome is recorded whatever its token",
   },
   "a pass that believes to be alone records beside another": {
@@ -33,7 +33,7 @@ export const RECORDER = mutantsOf("recorder", {
     find: "WHERE other.instance_id = r.value->>'instanceId' AND substr(other.token, 1, 8) <> r.value->>'aloneAs'), NULL, 'done'),",
     put: "WHERE false), NULL, 'done'),",
     // The programs have a second pass beside the first that lives, but in the same process: it knows of the first, and looks.
-    killedBy: "test/engine/shards.test.ts",
+    killedBy: "test/engine/recorder/shards.test.ts",
   },
   "an outcome is taken for recorded because of the generation before": {
     file: "src/engine/store/inbox/read.ts",
@@ -41,19 +41,19 @@ export const RECORDER = mutantsOf("recorder", {
     put: "AND generation + 1 >= $",
     // Over killed processes a random program came by it once in thousands: an effect undone, done again, undone again, beside a refused
     // write.
-    killedBy: "test/engine/undo-retried.test.ts",
+    killedBy: "test/engine/operate/undo-retried.test.ts",
   },
   "a once claim that ran out is taken over": {
     file: CLAIM,
     find: "state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),",
     put: "state = 'claimed',",
-    killedBy: "test/engine/doubt.test.ts",
+    killedBy: "test/engine/guard/doubt.test.ts",
   },
   "a run that lives again hides the doubt that was left in it": {
     file: "src/engine/store/instances/run.ts",
     find: "      'in_doubt', 'running')`);",
     put: "      'running', 'running')`);",
-    killedBy: "test/engine/doubt.test.ts",
+    killedBy: "test/engine/guard/doubt.test.ts",
   },
   "a takeover does not remember that the upstream may have been reached": {
     file: CLAIM,
@@ -65,18 +65,18 @@ export const RECORDER = mutantsOf("recorder", {
     file: "src/engine/recorder/recorder.ts",
     find: "      return this.#readBack(attempt);",
     put: "      throw error;",
-    killedBy: "test/engine/guard.test.ts",
+    killedBy: "test/engine/guard/guard.test.ts",
   },
   "an end is written over an ended instance": {
     file: RUN,
     find: "\n    AND (instances.status NOT IN ${ENDED.fragment}\n      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))",
     put: "",
-    killedBy: "test/engine/runs.test.ts",
+    killedBy: "test/engine/guard/runs.test.ts",
   },
   "a late word of an earlier run is believed": {
     file: RUN,
     find: "WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'",
     put: "WHERE instances.id = r.value->>'id'",
-    killedBy: "test/engine/runs.test.ts",
+    killedBy: "test/engine/guard/runs.test.ts",
   },
 });

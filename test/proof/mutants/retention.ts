@@ -2,7 +2,7 @@
 import { mutantsOf } from "./mutant.ts";
 
 const REMOVE = "src/engine/store/instances/remove.ts";
-const TEST = "test/engine/retention.test.ts";
+const TEST = "test/engine/keeper/retention.test.ts";
 
 /** What is forgotten too early, or not remembered to have been. */
 export const RETENTION = mutantsOf("retention", {
@@ -34,12 +34,12 @@ export const RETENTION = mutantsOf("retention", {
     file: "src/engine/keeper/forget-letters.ts",
     find: "if (tenantId === null || catalog === undefined)",
     put: "if (tenantId === null || catalog !== null)",
-    killedBy: "test/facts/forgotten-letters.test.ts",
+    killedBy: "test/systems/facts/forgotten-letters.test.ts",
   },
   "an event leaves that a wait holds": {
     file: "src/engine/store/signals.ts",
     find: "\n      OR EXISTS (SELECT 1 FROM waits WHERE waits.instance_id = i.id AND waits.signal_id = signals.id)",
     put: "",
-    killedBy: "test/engine/outbox-retention.test.ts",
+    killedBy: "test/engine/keeper/outbox.test.ts",
   },
 });

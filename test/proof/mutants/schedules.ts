@@ -4,7 +4,7 @@ import { mutantsOf } from "./mutant.ts";
 const CHANGE = "src/engine/schedules/change.ts";
 const TABLE = "src/engine/store/schedules.ts";
 const DUE = "src/engine/schedules/due.ts";
-const RACES = "test/schedules/races.test.ts";
+const RACES = "test/engine/schedules/races.test.ts";
 
 /** Times that run and should not, that are noted twice or not at all. */
 export const SCHEDULES = mutantsOf("schedules", {

@@ -22,7 +22,7 @@ export const SIGNALS = mutantsOf("signals", {
     file: "src/engine/store/signals.ts",
     find: "\n      AND NOT EXISTS (SELECT 1 FROM waits taken WHERE taken.instance_id = waits.instance_id AND taken.signal_id = s.id)",
     put: "",
-    killedBy: "test/engine/events.test.ts",
+    killedBy: "test/engine/intake/events.test.ts",
   },
   "on a later pass the time beats an event that a wait holds": {
     file: WAIT,
@@ -46,6 +46,6 @@ export const SIGNALS = mutantsOf("signals", {
     file: "src/engine/store/approvals.ts",
     find: "AND id = ${id} AND state = 'pending' AND due_at > ${now}",
     put: "AND id = ${id} AND due_at > ${now}",
-    killedBy: "test/engine/approve.test.ts",
+    killedBy: "test/engine/signals/approve.test.ts",
   },
 });

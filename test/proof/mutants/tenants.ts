@@ -13,25 +13,25 @@ export const TENANTS = mutantsOf("tenants", {
     file: "src/engine/store/signals.ts",
     find: "s.tenant_id = waits.tenant_id AND s.type = waits.type",
     put: "s.type = waits.type",
-    killedBy: "test/engine/waits.test.ts",
+    killedBy: "test/engine/signals/waits.test.ts",
   },
   "operators move the instances of other tenants": {
     file: "src/engine/inspect/instances.ts",
     find: "SELECT ${COLUMNS} FROM instances WHERE id = ${id} AND tenant_id = ${by.tenantId}`",
     put: "SELECT ${COLUMNS} FROM instances WHERE id = ${id}`",
-    killedBy: "test/engine/undo-refused.test.ts",
+    killedBy: "test/engine/operate/undo-refused.test.ts",
   },
   "operators resolve the doubts of other tenants": {
     file: "src/engine/operate/resolve.ts",
     find: "\n        AND i.tenant_id = ${by.tenantId}`",
     put: "`",
-    killedBy: "test/engine/doubt.test.ts",
+    killedBy: "test/engine/guard/doubt.test.ts",
   },
   "accounts of one name share a budget": {
     file: "src/systems/facts/derived/budgets.ts",
     find: "idFromName(`${tenantId}/${account}`)",
     put: "idFromName(account)",
-    killedBy: "test/facts/derived-budgets.test.ts",
+    killedBy: "test/systems/facts/derived-budgets.test.ts",
   },
   "a fact may name another tenant than its message does": {
     file: "src/systems/facts/own.ts",
@@ -104,6 +104,6 @@ export const TENANTS = mutantsOf("tenants", {
     file: "src/providers/crm-account.ts",
     find: "if (named.includes(tenantId)) return;",
     put: "if (tenantId) return;",
-    killedBy: "test/crm/notices.test.ts",
+    killedBy: "test/systems/crm/notices.test.ts",
   },
 });

@@ -2,7 +2,7 @@
 import { mutantsOf } from "./mutant.ts";
 
 const ENDPOINTS = "src/systems/webhooks/endpoints.ts";
-const RETENTION = "test/webhooks/retention.test.ts";
+const RETENTION = "test/systems/webhooks/retention.test.ts";
 const POST = "src/steps/post-webhook.ts";
 
 /** Requests that must not be made, or not be believed. */
@@ -11,31 +11,31 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     file: POST,
     find: 'redirect: "manual"',
     put: 'redirect: "follow"',
-    killedBy: "test/webhooks/failing.test.ts",
+    killedBy: "test/systems/webhooks/failing.test.ts",
   },
   "addresses inside a network are called": {
     file: "src/systems/webhooks/address.ts",
     find: 'if (parsed.range() !== "unicast") return false;',
     put: "",
-    killedBy: "test/webhooks/guard.test.ts",
+    killedBy: "test/systems/webhooks/guard.test.ts",
   },
   "an endpoint that is switched off still gets what is under way": {
     file: "src/systems/webhooks/deliveries.ts",
     find: "SELECT version, url, state,",
     put: "SELECT version, url, 'enabled' AS state,",
-    killedBy: "test/webhooks/deliver.test.ts",
+    killedBy: "test/systems/webhooks/deliver.test.ts",
   },
   "an old secret signs for ever": {
     file: "src/systems/webhooks/deliveries.ts",
     find: " AND (s.valid_until IS NULL OR s.valid_until > ${now})) AS generations",
     put: ") AS generations",
-    killedBy: "test/webhooks/secrets.test.ts",
+    killedBy: "test/systems/webhooks/secrets.test.ts",
   },
   "several requests at one moment each make a delivery again": {
     file: "src/systems/webhooks/deliveries.ts",
     find: "'pending', NULL),",
     put: "'pending', d.state),",
-    killedBy: "test/webhooks/redeliver.test.ts",
+    killedBy: "test/systems/webhooks/redeliver.test.ts",
   },
   "a late 410 changes a deleted endpoint": {
     file: ENDPOINTS,
@@ -66,6 +66,6 @@ export const WEBHOOKS = mutantsOf("webhooks", {
     file: POST,
     find: "if (delayMs !== undefined) throw retryAfter(",
     put: "if (delayMs === 0) throw retryAfter(",
-    killedBy: "test/webhooks/failing.test.ts",
+    killedBy: "test/systems/webhooks/failing.test.ts",
   },
 });

@@ -1,0 +1,33 @@
+import { keeperOf, placed } from "millrace/worker";
+import { expect, it } from "vitest";
+import { startInstances } from "../../../src/engine/intake/start.ts";
+import { envelopeOf, fresh, probeEnv, reaches, start } from "../harness.ts";
+
+const env = { ...probeEnv, LOCATION_HINT: "weur" };
+
+it("objects are asked for where the deployment says that its database is", () => {
+  const asked: unknown[] = [];
+  const KEEPER = { idFromName: (name: string) => name, get: (...call: unknown[]) => asked.push(...call) };
+  keeperOf({ ...env, KEEPER } as unknown as typeof probeEnv);
+  expect(asked).toEqual(["keeper", { locationHint: "weur" }]);
+});
+
+it("so are the instances of workflows, and they run", async () => {
+  const name = fresh();
+  const { instanceId: id } = await start(name, [{ do: "commit", name: "note" }]);
+  let hint: string | undefined;
+  const PROBE = {
+    createBatch: (batch: { instances: WorkflowInstanceCreateOptions[] }) => {
+      hint = batch.instances[0]?.locationHint;
+      return probeEnv.PROBE.createBatch(batch);
+    },
+  };
+  await startInstances({ ...env, PROBE } as unknown as typeof env, [{ id, workflow: "probe", envelope: await envelopeOf(id) }], "first");
+  expect(hint).toBe("weur");
+  expect(await reaches(id, "complete")).toBe("complete");
+});
+
+it("without a place, or with one that the platform does not know, everything is made near whoever asks first", () => {
+  expect(placed({})).toEqual({});
+  expect(placed({ LOCATION_HINT: "moon" })).toEqual({});
+});

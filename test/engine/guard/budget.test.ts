@@ -1,0 +1,35 @@
+import { env } from "cloudflare:workers";
+import { afterEach, beforeAll, expect, it, vi } from "vitest";
+import type { ProbeStep } from "../../probe/messages.ts";
+import { fresh, reaches, start } from "../harness.ts";
+
+// What a step costs is part of the promise: users pay for round trips and wait for them.
+
+// The first run that a process meets is looked up: a process before it may have begun that.
+beforeAll(async () => {
+  const { instanceId } = await start(fresh(), [{ do: "read", name: "first" }]);
+  await reaches(instanceId, "complete");
+});
+afterEach(() => vi.restoreAllMocks());
+
+/** Counts the D1 batches that touch a run's inbox, from its start to its end. */
+async function roundTrips(script: Pick<ProbeStep, "do" | "name"> & Partial<ProbeStep>): Promise<number> {
+  const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
+  const { instanceId } = await start(fresh(), [script]);
+  await reaches(instanceId, "complete");
+  const asked = batch.mock.calls.map(([statements]) => statements as unknown as { statement: string; params: unknown[] }[]);
+  const touchesInbox = (one: { statement: string; params: unknown[] }) =>
+    /\b(INTO|UPDATE|FROM) inbox\b/.test(one.statement) && JSON.stringify(one.params).includes(instanceId);
+  return asked.filter((statements) => statements.some(touchesInbox)).length;
+}
+
+it.each([
+  { do: "read", trips: 0 },
+  { do: "commit", trips: 1 },
+  { do: "keyed", trips: 1 },
+  { do: "natural", trips: 1 },
+  { do: "lookup", trips: 2 },
+  { do: "once", trips: 2 },
+] as const)("a $do step needs $trips D1 round trips, its events and the instance's progress included", async ({ do: kind, trips }) => {
+  expect(await roundTrips({ do: kind, name: "act", emit: kind !== "read" })).toBe(trips);
+});

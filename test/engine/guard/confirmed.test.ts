@@ -1,0 +1,107 @@
+import { defineStep, sql, type Writes } from "millrace";
+import { effectsOf, getInstance, planRetry, resolveDoubt, retryInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import * as z from "zod";
+import { fresh, happened, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
+import { LAB, platformReaches, runLab } from "../lab.ts";
+import { followUps } from "./doubtful.ts";
+
+describe("An output that cannot be kept", () => {
+  it("W11 is not JSON: the effect is recorded and never repeated; the operator gives the output, and the run goes on", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "act", output: "cycle", emit: true },
+      { do: "commit", name: "after" },
+    ]);
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    expect(effect?.state).toBe("done");
+    expect(effect?.error?.code).toBe("output_not_serializable");
+
+    const { error } = await getInstance(probeEnv, operator, instanceId);
+    expect(error?.message).toContain(`POST /v1/effects/${effect?.key}/confirm`);
+    const refused = expect.stringContaining(`Say what it answered (POST /v1/effects/${effect?.key}/confirm)`);
+    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ refused, effects: [{ step: "act", verdict: "needs_output" }] });
+    const again = retryInstance(probeEnv, operator, instanceId, { reason: "try" });
+    await expect(again).rejects.toMatchObject({ code: "invalid_transition", message: refused });
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+
+    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "given" }, "read it from the upstream");
+    expect(await planRetry(probeEnv, operator, instanceId)).toMatchObject({ refused: null, effects: [{ step: "act", verdict: "kept" }] });
+    await retryInstance(probeEnv, operator, instanceId, { reason: "has an output now" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(
+      await until(
+        () => followUps(name),
+        (found) => found.length === 2,
+      ),
+    ).toHaveLength(2);
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+});
+
+describe("A doubt that is confirmed with a wrong output", () => {
+  const outputOf = async (instanceId: string) => (await (await LAB.get(instanceId)).status()).output;
+  /** A run whose post may have happened; nobody knows. */
+  async function posting(definition: { output?: z.ZodType<{ id: string }> }, record: (output: { id: string }) => Writes = () => ({})) {
+    let sent = 0;
+    const post = defineStep({
+      effect: "once",
+      async run(): Promise<{ id: string }> {
+        sent++;
+        throw new Error("The connection was lost.");
+      },
+      ...definition,
+    });
+    const { instanceId } = await runLab(async ({ step }) => (await step.effect("post", post, {}, { record })).id.toUpperCase());
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    const confirm = (output: unknown) => resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output }, "it is there");
+    const doubt = () =>
+      until(
+        () => effectsOf(probeEnv, operator, instanceId),
+        ([now]) => now?.state === "in_doubt" && now.epoch !== effect?.epoch,
+      );
+    return { instanceId, confirm, doubt, sent: () => sent };
+  }
+
+  it("W17 that does not fit the step's schema: it is in doubt again, with what is wrong, until it is confirmed with one that fits", async () => {
+    const { instanceId, confirm, doubt, sent } = await posting({ output: z.object({ id: z.string() }) });
+    await confirm(null);
+    const [again] = await doubt();
+    expect(again).toMatchObject({ state: "in_doubt", error: { code: "in_doubt", message: expect.stringContaining("expected object") } });
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    await confirm({ id: "p1" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputOf(instanceId)).toBe("P1");
+    expect(sent()).toBe(1);
+    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1 AND verb = 'confirm'", instanceId)).toHaveLength(2);
+  });
+
+  it("W17 that its rows cannot be made from: it is in doubt again, no dead end", async () => {
+    const { instanceId, confirm, doubt } = await posting({}, ({ id }) => ({
+      statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${id.trim()}, 'post', ${id})`],
+    }));
+    await confirm({ nothing: "known" });
+    await doubt();
+    const id = crypto.randomUUID();
+    await confirm({ id });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await rows("SELECT 1 FROM probe_rows WHERE id = ?1", id)).toHaveLength(1);
+  });
+
+  it("W17 that the code behind it cannot use: confirmed anew once the instance has ended of it, audited, with a new epoch; a retry goes on", async () => {
+    const { instanceId, confirm, sent } = await posting({});
+    await confirm({ nothing: "known" });
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    const [before] = await effectsOf(probeEnv, operator, instanceId);
+    await confirm({ id: "p2" });
+    const [after] = await effectsOf(probeEnv, operator, instanceId);
+    expect(after?.epoch).toBeGreaterThan(before?.epoch ?? 0);
+    await platformReaches(instanceId, "errored");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "has its id now" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputOf(instanceId)).toBe("P2");
+    expect(sent()).toBe(1);
+  });
+});

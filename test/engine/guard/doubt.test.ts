@@ -1,0 +1,238 @@
+import { env } from "cloudflare:workers";
+import { defineStep, MillraceError, notRetryable } from "millrace";
+import { effectsOf, listEffects, resolveDoubt, retryInstance } from "millrace/operate";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { behave, dieAt, expireLeases, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
+import { outputOf as answerOf, held, LAB, parkedBesideFailure, runLab } from "../lab.ts";
+import { failed, ONCE, resolve, stateOf } from "../operate/operating.ts";
+import { doubtful, followUps } from "./doubtful.ts";
+
+describe("A once effect whose outcome nobody knows", () => {
+  it("W02 request sent, no reply: it is parked, never repeated, and the operator sees what was sent", async () => {
+    const { name, instanceId, effect } = await doubtful();
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+    expect(effect).toMatchObject({ class: "once", step: "mail", input: JSON.stringify({ subject: `${name}/mail` }) });
+    expect((await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 })).map((one) => one.instanceId)).toContain(instanceId);
+    expect(await listEffects(probeEnv, { tenantId: "globex", actor: "gus" }, { state: "in_doubt" })).toEqual([]);
+  });
+
+  it("W02 on the only attempt it has: it is parked all the same, not errored, and says what went wrong", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
+    const { instanceId } = await start(name, [{ do: "once", name: "mail", retries: 0 }]);
+    expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    expect(effect).toMatchObject({ state: "in_doubt", epoch: 1, error: { step: "mail", attempts: 1 } });
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+  });
+
+  it("W22 the upstream says that it is still at work: parked, because nobody knows what comes of it", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/mail`, mode: "busy", times: 1 });
+    const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
+    expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    expect(effect?.error).toMatchObject({ code: "in_progress", upstreamStatus: 409 });
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+  });
+
+  it("W03 reply seen, not recorded: parked when its claim has run out", async () => {
+    const name = fresh();
+    const { died } = dieAt("W03 effect done, not recorded", name);
+    const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
+    await until(async () => died(), Boolean);
+    await expireLeases(instanceId);
+    expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+  });
+
+  it("W10 timed out while it still ran: parked, one effect", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/mail`, mode: "slow", delayMs: 400, times: 1 });
+    const { instanceId } = await start(name, [{ do: "once", name: "mail", timeoutMs: 100 }]);
+    expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    expect(
+      await until(
+        () => happened(`${name}/mail`),
+        (found) => found.length > 0,
+      ),
+    ).toHaveLength(1);
+  });
+
+  it("W17 confirmed with its output: the run goes on with it, nothing is sent again, and who said so is on record", async () => {
+    const { name, instanceId, key } = await doubtful();
+    await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-77" }, "seen in the sent folder");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await (await probeEnv.PROBE.get(instanceId)).status()).output).toEqual({ outputs: ["mail-77", "committed"] });
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+    expect(
+      await until(
+        () => followUps(name),
+        (found) => found.length === 2,
+      ),
+    ).toHaveLength(2);
+    expect(await rows("SELECT actor, verb, reason, result FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
+      { actor: "tess", verb: "confirm", reason: "seen in the sent folder", result: "applied" },
+    ]);
+  });
+
+  it("W17 rejected: it did not happen, so it runs, in the same generation", async () => {
+    const name = fresh();
+    const { died } = dieAt("W01 claimed, effect not started", name);
+    const { instanceId } = await start(name, [{ do: "once", name: "mail" }]);
+    await until(async () => died(), Boolean);
+    await expireLeases(instanceId);
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "not in the sent folder");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await happened(`${name}/mail`)).toHaveLength(1);
+    expect(await rows("SELECT generation, state FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([
+      { generation: 1, state: "done" },
+    ]);
+  });
+
+  it("W17 retried anyway: a second effect, on purpose, as the next generation", async () => {
+    const { name, instanceId, key } = await doubtful();
+    await resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "better twice than never");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    const effects = await happened(`${name}/mail`);
+    expect(effects).toHaveLength(2);
+    expect(new Set(effects.map((one) => one.key)).size).toBe(2);
+    expect(
+      await rows("SELECT generation, state FROM inbox WHERE instance_id = ?1 AND step = 'mail' ORDER BY generation", instanceId),
+    ).toEqual([
+      { generation: 1, state: "superseded" },
+      { generation: 2, state: "done" },
+    ]);
+  });
+
+  it.each([
+    ["padded", (key: string) => `${key}=`],
+    [
+      "of JSON with spaces",
+      (key: string) => Buffer.from(Buffer.from(key, "base64url").toString().replaceAll(",", ", ")).toString("base64"),
+    ],
+  ])("W17 resolved by a key that is spelled otherwise (%s): the run is told all the same", async (_, spelled) => {
+    const { instanceId, key } = await doubtful();
+    expect(spelled(key)).not.toBe(key);
+    await resolveDoubt(probeEnv, operator, spelled(key), { verb: "confirm", output: { id: "mail-1" } }, "it arrived");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await rows("SELECT target FROM actions WHERE instance_id = ?1", instanceId)).toEqual([{ target: key }]);
+  });
+
+  it("is resolved once: a second answer is refused, and audited", async () => {
+    const { instanceId, key } = await doubtful();
+    const answers = await Promise.allSettled(
+      ["a", "b"].map((output) => resolveDoubt(probeEnv, operator, key, { verb: "confirm", output }, "double click")),
+    );
+    expect(answers.filter((answer) => answer.status === "fulfilled")).toHaveLength(1);
+    const refused = answers.find((answer) => answer.status === "rejected");
+    expect(refused?.reason).toBeInstanceOf(MillraceError);
+    expect(refused?.reason.code).toBe("invalid_transition");
+    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1 ORDER BY result", instanceId)).toEqual([
+      { result: "applied" },
+      { result: "no_change" },
+    ]);
+  });
+
+  it("is another tenant's business: nobody else can see or resolve it", async () => {
+    const { key } = await doubtful();
+    await expect(resolveDoubt(probeEnv, { tenantId: "globex", actor: "gus" }, key, { verb: "reject" }, "mine?")).rejects.toMatchObject({
+      code: "effect_not_found",
+    });
+  });
+
+  it("resumes although the answer's wake-up call was lost: the keeper carries the action out", async () => {
+    const { instanceId, key } = await doubtful();
+    dieAt("resolved, not told");
+    await expect(resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-1" }, "seen")).rejects.toThrow("Died");
+    await env.DB.prepare("UPDATE instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
+    await keeperRound();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+});
+
+describe("A doubt beside a branch that failed", () => {
+  const post = defineStep({
+    effect: "once",
+    async run({ input: { isLost } }: { input: { isLost: () => boolean } }): Promise<string> {
+      if (isLost()) throw new Error("The connection was lost.");
+      return "sent";
+    },
+  });
+
+  /** Its run has ended of the other branch, and the post is in doubt: the first one's reply was lost. */
+  async function doubtBesideFailure() {
+    let posts = 0;
+    const run = await parkedBesideFailure(
+      (step) => step.effect("post", post, { isLost: () => ++posts === 1 }),
+      async (id) => (await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND state = 'in_doubt'", id)).length > 0,
+    );
+    const [effect] = await effectsOf(probeEnv, operator, run.instanceId);
+    return { ...run, key: effect?.key ?? "", posts: () => posts };
+  }
+
+  it.each([
+    { resolution: { verb: "confirm", output: "seen" } as const, answer: "seen", posts: 1 },
+    { resolution: { verb: "reject" } as const, answer: "sent", posts: 2 },
+    { resolution: { verb: "retry_anyway" } as const, answer: "sent", posts: 2 },
+  ])("W17 answered with $resolution.verb while its run was errored: the retry tells the parked branch", async (expected) => {
+    const { instanceId, key, mend, posts } = await doubtBesideFailure();
+    await resolveDoubt(probeEnv, operator, key, expected.resolution, "known");
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await answerOf(instanceId)).toBe(expected.answer);
+    expect(posts()).toBe(expected.posts);
+  });
+
+  it("W17 that is still open when the other branch is retried: the row says so, and its answer is heard", async () => {
+    const { instanceId, key, mend } = await doubtBesideFailure();
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    const status = "SELECT status FROM instances WHERE id = ?1";
+    expect(await rows(status, instanceId)).toEqual([{ status: "in_doubt" }]);
+    await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "seen" }, "known");
+    expect(await answerOf(instanceId)).toBe("seen");
+  });
+
+  it("W17 that is still open when the platform runs an errored run anew: the row says so, whatever the other branch writes", async () => {
+    const isBroken = { book: true };
+    const { instanceId } = await runLab(({ step, instanceId: id }) => {
+      const book = async () => {
+        await step.read("the other is parked", () => held(async () => (await stateOf(id, "post")) === "in_doubt"));
+        await step.commit("book", () => (isBroken.book ? Promise.reject(notRetryable("Broken.")) : {}), ONCE);
+      };
+      return Promise.all([step.effect("post", post, { isLost: () => true }), book()]);
+    });
+    await failed(instanceId);
+    isBroken.book = false;
+    await (await LAB.get(instanceId)).restart();
+    await until(
+      () => stateOf(instanceId, "book"),
+      (state) => state === "done",
+    );
+    expect(await rows("SELECT status FROM instances WHERE id = ?1", instanceId)).toEqual([{ status: "in_doubt" }]);
+    await resolve(instanceId, "post", { verb: "confirm", output: "seen" });
+    expect(await answerOf(instanceId)).toEqual(["seen", null]);
+  });
+});
+
+it("W17 An answer that nobody could be told for a day is told when that is possible again: it is not given up, and not asked for each hour", async () => {
+  const { instanceId, key } = await doubtful();
+  const platform = Object.getPrototypeOf(probeEnv.PROBE) as Workflow;
+  const away = vi.spyOn(platform, "get").mockRejectedValue(new Error("Network connection lost."));
+  onTestFinished(() => away.mockRestore());
+  await resolveDoubt(probeEnv, operator, key, { verb: "confirm", output: "mail-78" }, "seen");
+  await env.DB.prepare("UPDATE actions SET at = at - 90000000 WHERE instance_id = ?1").bind(instanceId).run();
+  await keeperRound();
+  const [promise] = await rows<{ result: string; hours: number }>(
+    `SELECT result, round((due_at - ?2) / 3600000.0) AS hours FROM actions WHERE instance_id = ?1 AND applied_at IS NULL`,
+    instanceId,
+    Date.now(),
+  );
+  expect(promise).toEqual({ result: "applied", hours: 24 });
+  away.mockRestore();
+  await keeperRound();
+  expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+});

@@ -1,0 +1,20 @@
+import { effectsOf } from "millrace/operate";
+import { expect } from "vitest";
+import { behave, fresh, operator, probeEnv, reaches, rows, start } from "../harness.ts";
+
+/** A once-effect whose request was sent and whose reply was lost. */
+export async function doubtful(name = fresh()) {
+  await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
+  const { instanceId } = await start(name, [
+    { do: "once", name: "mail", emit: true },
+    { do: "commit", name: "after" },
+  ]);
+  expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+  const [effect] = (await effectsOf(probeEnv, operator, instanceId)).filter((one) => one.state === "in_doubt");
+  return { name, instanceId, key: effect?.key ?? "", effect };
+}
+
+/** What followed from the event that the mail's step emits with its outcome. */
+export function followUps(name: string) {
+  return rows("SELECT id FROM probe_rows WHERE name = ?1 AND kind <> 'commit'", name);
+}

@@ -1,0 +1,255 @@
+import { env } from "cloudflare:workers";
+import { defineStep, type EffectCall } from "millrace";
+import { historyOf, retryInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { attemptEffect } from "../../../src/engine/guard/effect.ts";
+import { Pass } from "../../../src/engine/pass/pass.ts";
+import { recorderOf } from "../../../src/engine/recorder/client.ts";
+import type { Attempt } from "../../../src/engine/store/inbox/entry.ts";
+import {
+  behave,
+  dieAt,
+  envelopeOf,
+  expireLeases,
+  fresh,
+  happened,
+  keeperRound,
+  operator,
+  pauseAt,
+  probeEnv,
+  reaches,
+  restarted,
+  rows,
+  start,
+  statusOf,
+  until,
+} from "../harness.ts";
+import { restartLab, runLab } from "../lab.ts";
+import { entry } from "./entry.ts";
+
+describe("A guarded effect", () => {
+  it("W05 a natural effect that is recorded is not repeated by the next attempt, although it might be", async () => {
+    const name = fresh();
+    const { died } = dieAt("W05 recorded, step result lost", name);
+    const { instanceId } = await start(name, [{ do: "natural", name: "act" }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(died()).toBe(true);
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("W06 a paused executor wakes after a takeover: its record is refused, one effect", async () => {
+    const name = fresh();
+    const paused = pauseAt("W06 about to record", name);
+    const { instanceId } = await start(name, [{ do: "lookup", name: "act" }]);
+    await until(async () => paused.reached(), Boolean);
+    await env.DB.prepare("UPDATE inbox SET epoch = epoch + 1, token = 'another', lease_until = 0, repeats = 1 WHERE instance_id = ?1")
+      .bind(instanceId)
+      .run();
+    paused.release();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const effects = await happened(`${name}/act`);
+    expect(effects).toHaveLength(1);
+    expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 3, output: JSON.stringify(effects[0]?.id) }]);
+  });
+
+  it("W07 two executors, one key: one of them holds it", async () => {
+    const key = { instanceId: "f".repeat(32), step: "act", item: "", generation: 1 };
+    const attempt = (token: string): Attempt => ({
+      key,
+      position: 0,
+      after: null,
+      caught: null,
+      aloneAs: null,
+      class: "lookup",
+      token,
+      epoch: 1,
+      startsRun: false,
+    });
+    const answers = await Promise.all(
+      ["a", "b", "c"].map((token) => recorderOf(probeEnv, key.instanceId).claim(attempt(token), 10_000, null)),
+    );
+    expect(answers.filter((answer) => answer.mine)).toHaveLength(1);
+    expect(answers.every((answer) => answer.entry?.epoch === 1)).toBe(true);
+  });
+
+  it("W08 an effect slower than its lease keeps it by its heartbeat: no takeover while it lives", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "slow", delayMs: 6000, times: 1 });
+    const { instanceId } = await start(name, [{ do: "lookup", name: "act", timeoutMs: 20_000 }]);
+    await until(
+      () => entry(instanceId),
+      (found) => found.length > 0,
+    );
+    await expireLeases(instanceId);
+    const extended = () => rows<{ lease_until: number }>("SELECT lease_until FROM inbox WHERE instance_id = ?1", instanceId);
+    expect((await until(extended, ([row]) => (row?.lease_until ?? 0) > Date.now(), 8000))[0]?.lease_until).toBeGreaterThan(Date.now());
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+    expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 1 }]);
+  });
+
+  it("W10 and W22 a timed-out attempt still runs beside its retry, and the upstream says our key is in progress: back off, one result", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "slow", delayMs: 800, times: 1 });
+    const { instanceId } = await start(name, [{ do: "keyed", name: "act", timeoutMs: 200, retries: 100 }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const effects = await happened(`${name}/act`);
+    expect(effects).toHaveLength(1);
+    expect(await entry(instanceId)).toMatchObject([{ output: JSON.stringify(effects[0]?.id) }]);
+  });
+
+  it("W22 the upstream says that it is still at work on a lookup effect: it is asked first then, one effect", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "busy", times: 1 });
+    const { instanceId } = await start(name, [{ do: "lookup", name: "act" }]);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    const effects = await happened(`${name}/act`);
+    expect(effects).toHaveLength(1);
+    expect(await entry(instanceId)).toMatchObject([{ state: "done", epoch: 2, output: JSON.stringify(effects[0]?.id) }]);
+  });
+
+  it("a process that dies between two attempts in the first moments of a run: the later attempt looks before it acts", async () => {
+    const name = fresh();
+    dieAt("A03 accept committed, not enqueued");
+    await start(name, []).catch(() => undefined);
+    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    const id = row?.id ?? "";
+    const envelope = await envelopeOf(id);
+    const put = defineStep({
+      effect: "natural",
+      run: async ({ key }: EffectCall<null>) => {
+        const answer = await fetch(`${probeEnv.UPSTREAM_URL}/natural/${encodeURIComponent(name)}`, {
+          method: "PUT",
+          headers: { "idempotency-key": key },
+        });
+        return ((await answer.json()) as { id: string }).id;
+      },
+    });
+    // Each process has a pass of its own; the platform counts the attempts of both.
+    const attempt = (number: number) => {
+      const pass = new Pass({ env: probeEnv, workflow: "probe", instanceId: id, envelope, createdAt: new Date(), undoes: false });
+      return attemptEffect({ pass, step: pass.call("put", ""), definition: put, input: null, writes: () => ({}) }, number);
+    };
+    const first = await attempt(1);
+    expect(await attempt(2)).toEqual(first);
+    expect(await happened(name)).toHaveLength(1);
+  });
+
+  it("W11 an output too large for the platform is stored by reference; the step is not repeated", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "keyed", name: "act", output: 1_500_000 }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+    expect((await (await probeEnv.PROBE.get(instanceId)).status()).output).toEqual({ outputs: [1_500_000] });
+    const [{ output_ref } = { output_ref: "" }] = await rows<{ output_ref: string }>(
+      "SELECT output_ref FROM inbox WHERE instance_id = ?1",
+      instanceId,
+    );
+    expect((await env.PAYLOADS.head(output_ref))?.size).toBe(1_500_002);
+  });
+
+  it("W12 a step name that depends on chance is refused when the run passes again", async () => {
+    let acted = 0;
+    const act = defineStep({ effect: "once", retries: { limit: 0, delay: 10 }, run: async () => ++acted });
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.commit("first", () => ({}));
+      await step.effect(`act ${crypto.randomUUID()}` as "act", act, {});
+      await step.read("check", () => Promise.reject(new Error("Broken.")), { retries: { limit: 0, delay: 10 } });
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await restartLab(instanceId)).toBe("errored");
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    expect(steps.at(-1)?.attempts[0]?.error?.message).toContain("Step names must be the same on every pass");
+    expect(acted).toBe(1);
+  });
+
+  it("W12 W15 a complete run whose step name depends on chance does nothing more, however often it passes again", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "commit", name: "first" },
+      { do: "once", name: "act $RANDOM", subject: `${name}/act` },
+    ]);
+    await reaches(instanceId, "complete");
+    expect(await restarted(instanceId)).toBe("complete");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("W13 side by side over one step name: every item has its own key, and calls without one are refused", async () => {
+    const name = fresh();
+    const items = ["a", "b", "c"];
+    const { instanceId } = await start(name, [items.map((key) => ({ do: "keyed" as const, name: "act", key }))]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const effects = await Promise.all(items.map((key) => happened(`${name}/act/${key}`)));
+    expect(effects.map((found) => found.length)).toEqual([1, 1, 1]);
+    expect(new Set(effects.flat().map((effect) => effect.key)).size).toBe(3);
+
+    const twice = await start(fresh(), [
+      [
+        { do: "commit", name: "act" },
+        { do: "commit", name: "act" },
+      ],
+    ]);
+    expect(await reaches(twice.instanceId, "errored")).toBe("errored");
+    expect(await rows("SELECT error->>'code' AS code FROM instances WHERE id = ?1", twice.instanceId)).toEqual([
+      { code: "nondeterministic_steps" },
+    ]);
+  });
+
+  it("W16 an operator retries a failed step: the same generation, the same key, one effect; what was done before is kept", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 2 });
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "before" },
+      { do: "lookup", name: "act", retries: 1 },
+      { do: "commit", name: "after" },
+    ]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(
+      await rows("SELECT error->>'step' AS step, error->>'upstreamStatus' AS status FROM instances WHERE id = ?1", instanceId),
+    ).toEqual([{ step: "act", status: 400 }]);
+    expect(await happened(`${name}/act`)).toEqual([]);
+
+    const retried = await retryInstance(probeEnv, operator, instanceId, { reason: "upstream repaired" });
+    expect(retried.from).toBe("act");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+    expect(await happened(`${name}/before`)).toHaveLength(1);
+    expect(await rows("SELECT DISTINCT generation FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([{ generation: 1 }]);
+    expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
+      { verb: "retry", result: "applied", reason: "upstream repaired" },
+    ]);
+    await expect(retryInstance(probeEnv, operator, instanceId, { reason: "again" })).rejects.toMatchObject({ code: "invalid_transition" });
+  });
+
+  it("a retry that was promised but not carried out is carried out by the keeper", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 1 });
+    const { instanceId } = await start(name, [{ do: "keyed", name: "act", retries: 0 }]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    dieAt("retry promised, not applied");
+    await expect(retryInstance(probeEnv, operator, instanceId, { reason: "repaired" })).rejects.toThrow("Died");
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("waits as long as a busy upstream asks, every time it asks, and does it once", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "refuse", status: 429, retryAfter: 1, times: 2 });
+    const { instanceId } = await start(name, [{ do: "once", name: "act" }]);
+    expect(await reaches(instanceId, "complete", "in_doubt")).toBe("complete");
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "probe" });
+    expect(steps[0]?.attempts.map((attempt) => attempt.retryDelayMs)).toEqual([1000, 1000, null]);
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("errors when its tries are used up, and says which step, how often and what the upstream answered", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "refuse", status: 503, times: 9 });
+    const { instanceId } = await start(name, [{ do: "natural", name: "act", retries: 2 }]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "null")).toMatchObject({ step: "act", code: "unavailable", attempts: 3, upstreamStatus: 503 });
+    expect(await statusOf(instanceId)).toBe("errored");
+  });
+});

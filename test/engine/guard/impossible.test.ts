@@ -1,0 +1,100 @@
+import { defineStep, type Steps } from "millrace";
+import { historyOf, planRetry, planUndo } from "millrace/operate";
+import { expect, it } from "vitest";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { operator, probeEnv, reaches } from "../harness.ts";
+import { errorOf, held, outputOf, platformReaches, runLab } from "../lab.ts";
+import { back, effect, ended, resolve, retry } from "../operate/operating.ts";
+
+it.each([
+  ["items that are no array", "config_invalid", "[...items]", (step) => step.map(new Set(["a"]) as never, { key: String }, async () => 1)],
+  [
+    "a subject that no event has",
+    "invalid_payload",
+    "at most 500",
+    (step) => step.waitFor("wait", ProbeSignal, { subject: "x".repeat(600) }),
+  ],
+  [
+    "a subject cut through a character",
+    "invalid_payload",
+    "surrogate pair",
+    (step) => step.waitFor("wait", ProbeSignal, { subject: "\ud83d" }),
+  ],
+  ["an answer that is none", "invalid_payload", "neither", (step) => step.approve("ask", { question: "Go?", otherwise: "no" as never })],
+  [
+    "a back-off that is none",
+    "config_invalid",
+    "exponential",
+    (step) => step.read("look", async () => 1, { retries: { limit: 1, delay: 1, backoff: "odd" as never } }),
+  ],
+  ["no subject at all", "invalid_payload", "is missing", (step) => step.waitFor("wait", ProbeSignal, { subject: undefined as never })],
+  [
+    "details that are no JSON",
+    "invalid_payload",
+    "plain, small data",
+    (step) => step.approve("ask", { question: "Go?", details: { big: 1n } }),
+  ],
+  ["no question", "invalid_payload", "ask in 1 to 500", (step) => step.approve("ask", { question: undefined as never })],
+  [
+    "a way back for what is done under a key of its own",
+    "config_invalid",
+    "Leave out its key, or its undo",
+    (step) => step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1 }), {}, { undo: () => ({}) }),
+  ],
+  [
+    "such a way back in the step itself",
+    "config_invalid",
+    "Leave out its key, or its undo",
+    (step) =>
+      step.effect("pay", defineStep({ effect: "keyed", key: () => "mine", run: async () => 1, undo: back(async () => 1) as never }), {}),
+  ],
+  ["a result far too large", "output_too_large", "1 MiB", async () => "[".repeat(20_000_000)],
+] as [string, string, string, (step: Steps) => Promise<unknown>][])(
+  "A run with %s ends at its first attempt, and says what to do",
+  async (_, code, says, ask) => {
+    const { instanceId } = await runLab(({ step }) => ask(step));
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ code, attempts: 1, message: expect.stringContaining(says) });
+  },
+);
+
+it("W17 a doubt is confirmed with an output larger than a row takes, and the step answers it", async () => {
+  const large = "x".repeat(2_100_000);
+  const mail = effect("once", async () => Promise.reject(new Error("Lost.")));
+  const { instanceId } = await runLab(async ({ step }) => ((await step.effect("mail", mail, {})) as string).length);
+  expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+  await resolve(instanceId, "mail", { verb: "confirm", output: large });
+  expect(await outputOf(instanceId)).toBe(large.length);
+});
+
+it("A dry run says why its action would be refused, and nothing once it would not be", async () => {
+  const state = { broken: true, held: true };
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.read("at work", () => held(() => !state.held));
+    const fallBack = () => step.commit("fall back", () => ({}), { undo: () => ({}) });
+    await step
+      .commit("try", () => (state.broken ? Promise.reject(new Error("No.")) : {}), { retries: { limit: 0, delay: 10 } })
+      .catch(fallBack);
+    if (state.broken) throw new Error("Broken.");
+  });
+  await platformReaches(instanceId, "running");
+  const plans = async (from?: string) => [
+    (await planRetry(probeEnv, operator, instanceId, { from })).refused,
+    (await planUndo(probeEnv, operator, instanceId)).refused,
+  ];
+  await expect
+    .poll(() => plans(), { timeout: 20_000 })
+    .toEqual([expect.stringMatching(/^The instance is/), expect.stringMatching(/^The instance is/)]);
+  state.held = false;
+  expect(await ended(instanceId)).toBe("errored");
+  expect(await plans()).toEqual([null, null]);
+  expect((await planRetry(probeEnv, operator, instanceId, { from: "try" })).refused).toContain('"fall back" depends on that');
+  expect((await planRetry(probeEnv, operator, instanceId, { from: "try", anyway: true })).refused).toBeNull();
+  await expect(retry(instanceId, { from: "try" })).rejects.toMatchObject({
+    message: expect.stringContaining('"fall back" depends on that'),
+  });
+});
+
+it("The steps of a run whose workflow is not bound any more are none, and no failure", async () => {
+  expect(await historyOf(probeEnv, { id: "0".repeat(32), workflow: "gone" })).toEqual({ steps: [], truncated: false });
+});

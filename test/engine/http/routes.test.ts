@@ -1,0 +1,61 @@
+import { createExecutionContext } from "cloudflare:test";
+import { Hono } from "hono";
+import { atomically } from "millrace";
+import { engineRoutes, type HttpEnv } from "millrace/http";
+import { audit, mintToken, type Scope } from "millrace/operate";
+import { expect, it, onTestFinished } from "vitest";
+import { ordersApi } from "../../docs/examples/api.ts";
+import { app } from "../../probe/worker.ts";
+import { fresh, operator, probeEnv, start } from "../harness.ts";
+
+type Api = Pick<Hono<HttpEnv>, "fetch">;
+
+async function asking(api: Api, scopes: readonly Scope[] = ["read", "operate"], own: readonly string[] = []) {
+  const token = await mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes }, own);
+  return async (path: string) => {
+    const request = new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${token}` } });
+    const response = await api.fetch(request, probeEnv, createExecutionContext());
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> };
+  };
+}
+
+it("the engine's routes are mounted into any Hono app, which keeps its own", async () => {
+  const mine = new Hono<HttpEnv>().get("/hello", (context) => context.json({ hello: "there" }));
+  mine.route("/", engineRoutes(app));
+  const ask = await asking(mine);
+  const { instanceId } = await start(fresh(), []);
+  expect(await ask("/hello")).toEqual({ status: 200, body: { hello: "there" } });
+  expect(await ask(`/v1/instances/${instanceId}`)).toMatchObject({ status: 200, body: { id: instanceId, workflow: "probe" } });
+  expect(await ask("/v1/instances/none")).toMatchObject({ status: 404, body: { code: "instance_not_found" } });
+  const stranger = await mine.fetch(new Request("http://localhost/v1/instances"), probeEnv, createExecutionContext());
+  expect(stranger.status).toBe(401);
+});
+
+it("an app's own routes stand beside the engine's: behind the same tokens, with its own codes, in the same document", async () => {
+  await probeEnv.DB.exec("CREATE TABLE orders (id TEXT PRIMARY KEY, label TEXT)");
+  onTestFinished(async () => void (await probeEnv.DB.exec("DROP TABLE orders")));
+  const id = fresh("order");
+  await probeEnv.DB.prepare("INSERT INTO orders (id, label) VALUES (?1, 'blue')").bind(id).run();
+  const api = ordersApi(app);
+  const ask = await asking(api);
+  expect(await ask(`/v1/orders/${id}`)).toEqual({ status: 200, body: { id, label: "blue" } });
+  expect(await ask("/v1/orders/none")).toMatchObject({ status: 404, body: { code: "order_not_found", title: "No such order" } });
+  expect(await ask(`/v1/orders/${id}?color=blue`)).toMatchObject({ status: 422, body: { code: "invalid_payload" } });
+  expect(await (await asking(api, ["enqueue"]))(`/v1/orders/${id}`)).toMatchObject({ status: 403 });
+  const document = (await ask("/openapi.json")).body as { paths: object; components: { schemas: Record<string, unknown> } };
+  expect(Object.keys(document.paths)).toEqual(expect.arrayContaining(["/v1/orders/{id}", "/v1/commands"]));
+  expect(JSON.stringify(document.components.schemas.Problem)).toContain('"order_not_found"');
+});
+
+it("an app's own scopes are minted and asked for, and its own verbs are in the audit", async () => {
+  const ask = await asking(engineRoutes(app, { scopes: ["embedded"], verbs: ["repaint"] }), ["read", "tokens", "embedded"], ["embedded"]);
+  await expect(mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes: ["embedded"] })).rejects.toMatchObject({
+    code: "config_invalid",
+  });
+  const target = fresh("house");
+  await atomically(probeEnv.DB, [
+    audit(operator, { id: crypto.randomUUID(), verb: "repaint", target, instanceId: null, reason: "Faded." }, false),
+  ]);
+  const { body } = await ask("/v1/audit");
+  expect(body.items).toContainEqual(expect.objectContaining({ verb: "repaint", target }));
+});

@@ -1,0 +1,96 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { dieAt, envelopeOf, fresh, happened, keeperRound, probeEnv, reaches, retentionPass, rows, start, until } from "../harness.ts";
+
+const charge = [{ do: "keyed", name: "charge" }] as const;
+
+describe("An accepted command", () => {
+  it("A01 the API dies before the commit: the client's retry is the one command, with one effect", async () => {
+    const name = fresh();
+    dieAt("A01 before accept commits");
+    await expect(start(name, [...charge])).rejects.toThrow("Died");
+    expect(await rows("SELECT id FROM instances WHERE subject = ?1", name)).toEqual([]);
+    const { instanceId, replayed } = await start(name, [...charge]);
+    expect(replayed).toBe(false);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("A02 committed, but the answer is lost: the retry gets the same id, marked as replayed", async () => {
+    const name = fresh();
+    dieAt("A02 accept committed, not answered");
+    await expect(start(name, [...charge])).rejects.toThrow("Died");
+    const { instanceId, replayed } = await start(name, [...charge]);
+    expect(replayed).toBe(true);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await rows("SELECT id FROM instances WHERE subject = ?1", name)).toEqual([{ id: instanceId }]);
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("A03 committed, never enqueued: the keeper starts it in its next round", async () => {
+    const name = fresh();
+    dieAt("A03 accept committed, not enqueued");
+    await expect(start(name, [...charge])).rejects.toThrow("Died");
+    expect(await rows("SELECT status FROM instances WHERE subject = ?1", name)).toEqual([{ status: "accepted" }]);
+    await keeperRound();
+    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("A04 enqueued twice: one instance", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [...charge]);
+    const envelope = await envelopeOf(instanceId);
+    await probeEnv.PROBE_COMMANDS.sendBatch([{ body: envelope }, { body: envelope }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(
+      await until(
+        () => rows("SELECT deliveries FROM instances WHERE id = ?1", instanceId),
+        ([row]) => row?.deliveries === 3,
+      ),
+    ).toEqual([{ deliveries: 3 }]);
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("A08 retried after its key was pruned: answered as replayed, never a silent second effect", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [...charge]);
+    await reaches(instanceId, "complete");
+    await env.DB.prepare("UPDATE instances SET accepted_at = 0, updated_at = 0 WHERE id = ?1").bind(instanceId).run();
+    await retentionPass();
+    expect(await rows("SELECT id FROM instances WHERE id = ?1", instanceId)).toEqual([]);
+
+    const again = await start(name, [...charge]);
+    expect(again).toMatchObject({ instanceId, replayed: true });
+    await probeEnv.PROBE_COMMANDS.send({ ...(await pruned(name)), idempotency_key: name });
+    await keeperRound();
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+    await expect(start(name, [{ do: "keyed", name: "other" }])).rejects.toMatchObject({ code: "idempotency_key_reused" });
+  });
+
+  it("W30 carries a payload too large for a queue by reference, and keeps it for whoever needs it after the end", async () => {
+    const name = fresh();
+    const payload = { name, steps: [{ do: "commit", name: "note" }], note: "n".repeat(300_000) };
+    const { instanceId } = await start(name, [], { payload });
+    const { payload_inline, payload_ref = "" } = await envelopeOf(instanceId);
+    expect(payload_inline).toBeUndefined();
+    expect(payload_ref).toMatch(/^r2:\/\/payloads\/acme\//);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect((await start(name, [], { payload })).replayed).toBe(true);
+    expect((await env.PAYLOADS.head(payload_ref.slice("r2://".length)))?.size).toBeGreaterThan(300_000);
+  });
+
+  it("upcasts a payload of an older version and refuses a newer one", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [], { schemaVersion: 1, payload: { title: name, steps: [{ do: "commit", name: "note" }] } });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await expect(start(fresh(), [], { schemaVersion: 3 })).rejects.toMatchObject({ code: "invalid_envelope" });
+  });
+});
+
+/** A late copy of a message whose row is gone. */
+async function pruned(name: string) {
+  const other = await start(fresh(), [{ do: "keyed", name: "charge", subject: `${name}/charge` }], { delaySeconds: 600 });
+  return envelopeOf(other.instanceId);
+}

@@ -1,0 +1,273 @@
+import { env } from "cloudflare:workers";
+import { fingerprintOf } from "millrace";
+import { getDeadLetter, replayDeadLetter, SCOPES, skipDeadLetter } from "millrace/operate";
+import { describe, expect, it, vi } from "vitest";
+import { acceptance, outgoing } from "../../../src/engine/intake/accept.ts";
+import { app } from "../../probe/worker.ts";
+import {
+  deliver,
+  dieAt,
+  envelopeOf,
+  event,
+  fresh,
+  happened,
+  keeperRound,
+  operator,
+  probeEnv,
+  reaches,
+  rows,
+  start,
+  until,
+} from "../harness.ts";
+
+const reader = { ...operator, scopes: SCOPES };
+
+/** The message of a command that is accepted and not sent. */
+async function accepted(name: string) {
+  dieAt("A03 accept committed, not enqueued");
+  await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
+  const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  return envelopeOf(row?.id ?? "");
+}
+
+/** A command as an outside producer would put it on the queue. */
+async function command(name: string, steps: unknown[] = [{ do: "keyed", name: "charge" }]) {
+  return { ...event("probe.done", name, { name, steps }, name), kind: "command", message_type: "probe.requested", schema_version: 2 };
+}
+
+describe("A command consumer", () => {
+  it("Q01 delivered k times: one instance, every repeat counted", async () => {
+    const name = fresh();
+    const body = await command(name);
+    for (let delivery = 0; delivery < 5; delivery++) expect(await deliver("probe-commands", [body])).toEqual({ acked: 1, retried: 0 });
+    const found = await rows<{ id: string; deliveries: number }>("SELECT id, deliveries FROM instances WHERE subject = ?1", name);
+    expect(found).toMatchObject([{ deliveries: 5 }]);
+    expect(await reaches(found[0]?.id ?? "", "complete")).toBe("complete");
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("Q02 one message of a batch is poison: the others start, and it is captured at once with its issues", async () => {
+    const names = [fresh(), fresh(), fresh()];
+    const good = await Promise.all(names.map((name) => command(name)));
+    const poison = { ...(await command(fresh("poison"))), payload_inline: { name: "", steps: "none" } };
+    const unknown = { ...(await command(fresh("unknown"))), message_type: "probe.requestd" };
+    const bad = [poison, unknown, `${fresh()} is no envelope`, null];
+    expect(await deliver("probe-commands", [...good, ...bad])).toEqual({ acked: 7, retried: 0 });
+    for (const name of names) expect(await rows("SELECT deliveries FROM instances WHERE subject = ?1", name)).toEqual([{ deliveries: 1 }]);
+    const letters = await rows<{ reason: string; issues: string; body: string }>(
+      "SELECT reason, issues, body FROM dead_letters WHERE queue = 'probe-commands' AND body IN (SELECT value FROM json_each(?1))",
+      JSON.stringify(bad.map((body) => JSON.stringify(body))),
+    );
+    expect(letters.map((letter) => letter.reason).sort()).toEqual([
+      "invalid_envelope",
+      "invalid_envelope",
+      "invalid_payload",
+      "unknown_message_type",
+    ]);
+    const payload = letters.find((letter) => letter.reason === "invalid_payload");
+    expect(JSON.parse(payload?.issues ?? "[]").map((issue: { path: string }) => issue.path)).toEqual(["payload.name", "payload.steps"]);
+    expect(JSON.parse(payload?.body ?? "null")).toEqual(poison);
+  });
+
+  it("Q03 the instance is created, the message not acknowledged: redelivery finds it and acknowledges", async () => {
+    const name = fresh();
+    const body = await command(name);
+    dieAt("Q03 created, not acknowledged");
+    expect(await deliver("probe-commands", [body])).toEqual({ acked: 0, retried: 1 });
+    expect(await deliver("probe-commands", [body], 2)).toEqual({ acked: 1, retried: 0 });
+    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("Q04 the create was answered but the platform never saved it: the keeper creates it again", async () => {
+    const name = fresh();
+    dieAt("A03 accept committed, not enqueued");
+    await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
+    await env.DB.prepare("UPDATE instances SET status = 'queued' WHERE subject = ?1").bind(name).run();
+    await keeperRound();
+    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("starts a command that was accepted moments ago without asking the database again, and believes no proof for another payload", async () => {
+    const name = fresh();
+    dieAt("A03 accept committed, not enqueued");
+    await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
+    const [row] = await rows<{ id: string; envelope: string }>("SELECT id, envelope FROM instances WHERE subject = ?1", name);
+    const message = JSON.parse(
+      outgoing(probeEnv.MILLRACE_KEY, acceptance("probe", JSON.parse(row?.envelope ?? "null"), "probe-commands")).body,
+    );
+    const forged = { ...message, payload_inline: { ...message.payload_inline, note: "another" } };
+
+    const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
+    expect(await deliver("probe-commands", [message])).toEqual({ acked: 1, retried: 0 });
+    const asked = batch.mock.calls.map(([statements]) => JSON.stringify(statements)).filter((text) => text.includes("INTO instances"));
+    batch.mockRestore();
+    expect(asked).toEqual([]);
+    expect(await deliver("probe-commands", [forged])).toEqual({ acked: 1, retried: 0 });
+    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", name)).toEqual([{ reason: "idempotency_key_reused" }]);
+    expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("captures a message whose key belongs to another payload, and leaves the first alone", async () => {
+    const name = fresh();
+    await deliver("probe-commands", [await command(name)]);
+    expect(await deliver("probe-commands", [await command(name, [{ do: "keyed", name: "other" }])])).toEqual({ acked: 1, retried: 0 });
+    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", name)).toEqual([{ reason: "idempotency_key_reused" }]);
+    expect(await rows("SELECT deliveries FROM instances WHERE subject = ?1", name)).toEqual([{ deliveries: 1 }]);
+  });
+});
+
+describe("A dead letter", () => {
+  it("Q05 the consumer dies before its row: delivered again, it is one row, with the queue it came from", async () => {
+    const name = fresh();
+    const body = await command(name);
+    dieAt("Q05 dead letter not yet stored");
+    expect(await deliver("probe-commands-dlq", [body])).toEqual({ acked: 0, retried: 1 });
+    expect(await deliver("probe-commands-dlq", [body], 2)).toEqual({ acked: 1, retried: 0 });
+    expect(await deliver("probe-commands-dlq", [body], 3)).toEqual({ acked: 1, retried: 0 });
+    expect(await rows("SELECT queue, reason, attempts FROM dead_letters WHERE idempotency_key = ?1", name)).toEqual([
+      { queue: "probe-commands", reason: "exhausted", attempts: 3 },
+    ]);
+  });
+
+  it("Q06 replayed twice at once: one replay", async () => {
+    const name = fresh();
+    const id = await letterOf(name);
+    const answers = await Promise.all([1, 2].map(() => replayDeadLetter(probeEnv, app, reader, id, { reason: "fixed" })));
+    expect(answers.map((answer) => answer.sent).sort()).toEqual([false, true]);
+    const instanceId = answers.find((answer) => answer.sent)?.instanceId ?? "";
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+    expect(await rows("SELECT result FROM actions WHERE target = ?1 ORDER BY result", id)).toEqual([
+      { result: "applied" },
+      { result: "no_change" },
+    ]);
+  });
+
+  it("Q07 replayed after the original finished: nothing is sent, and that is audited", async () => {
+    const name = fresh();
+    const id = await letterOf(name);
+    const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
+    await reaches(instanceId, "complete");
+    const answer = await replayDeadLetter(probeEnv, app, reader, id, { reason: "again" });
+    expect(answer).toMatchObject({ sent: false, instanceId, why: expect.stringContaining("complete") });
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+    expect(await rows("SELECT verb, actor, reason FROM actions WHERE target = ?1", id)).toEqual([
+      { verb: "replay", actor: "tess", reason: "again" },
+    ]);
+  });
+
+  it("is corrected and replayed; a correction that is wrong leaves it open", async () => {
+    const name = fresh();
+    const body = { ...(await command(name)), payload_inline: { name, steps: "none" } };
+    await deliver("probe-commands", [body]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    const id = letter?.id ?? "";
+    await expect(replayDeadLetter(probeEnv, app, reader, id, { reason: "as it was" })).rejects.toMatchObject({ code: "invalid_payload" });
+    expect((await getDeadLetter(probeEnv, reader, id)).state).toBe("open");
+    const { instanceId } = await replayDeadLetter(probeEnv, app, reader, id, { reason: "fixed", body: await command(name) });
+    expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
+  });
+
+  it.each([
+    ["skipped", (id: string) => skipDeadLetter(probeEnv, app, reader, id, "not wanted"), { skipped: true }],
+    ["replayed", (id: string, body: unknown) => replayDeadLetter(probeEnv, app, reader, id, { reason: "mended", body }), { sent: true }],
+  ])("I16 that holds half a character can be %s", async (_, settle, settled) => {
+    const name = fresh();
+    const mended = await command(name);
+    await deliver("probe-commands", [{ ...mended, payload_inline: { name, steps: [], note: "cut \ud83d" } }]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    expect(await settle(letter?.id ?? "", mended)).toMatchObject(settled);
+  });
+
+  it.each([["Acme Corp"], [""], ["a".repeat(65)], ["acme\0"], [7]])(
+    "I16 of the tenant %j, which nobody can be, is seen by those who see what is unattributed, and by nobody else",
+    async (tenant) => {
+      const name = fresh();
+      await deliver("probe-commands", [{ ...(await command(name)), tenant_id: tenant }]);
+      const [letter] = await rows<{ id: string; tenant_id: null }>(
+        "SELECT id, tenant_id FROM dead_letters WHERE idempotency_key = ?1",
+        name,
+      );
+      expect(letter?.tenant_id).toBeNull();
+      expect(await getDeadLetter(probeEnv, reader, letter?.id ?? "")).toMatchObject({ reason: "invalid_envelope" });
+      await expect(getDeadLetter(probeEnv, { ...reader, scopes: [] }, letter?.id ?? "")).rejects.toMatchObject({
+        code: "dead_letter_not_found",
+      });
+    },
+  );
+
+  it.each([
+    ["version", { schema_version: 9 }],
+    ["kind", { kind: "event" }],
+    ["reference", { payload_inline: undefined, payload_ref: `r2://payloads/acme/nowhere/${"a".repeat(64)}` }],
+  ])("Q11 of a message with the wrong %s, skipped: the right one under its key runs", async (_, wrong) => {
+    const name = fresh();
+    const payload_inline = { name, steps: [{ do: "keyed", name: "charge" }] };
+    const created_at = new Date(Date.now() - 120_000).toISOString();
+    const right = { ...(await command(name)), payload_inline, created_at };
+    await deliver("probe-commands-dlq", [{ ...right, ...wrong }]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "its sender says it right now");
+    expect(await deliver("probe-commands", [{ ...right, ...wrong }])).toEqual({ acked: 1, retried: 0 });
+    expect(await happened(`${name}/charge`)).toEqual([]);
+    expect(await deliver("probe-commands", [right])).toEqual({ acked: 1, retried: 0 });
+    expect(
+      await until(
+        () => happened(`${name}/charge`),
+        (found) => found.length === 1,
+      ),
+    ).toHaveLength(1);
+  });
+
+  it.each([
+    ["9,000 characters", "k".repeat(9000)],
+    ["half a character", "\ud83d"],
+    ["none at all", ""],
+  ])("I16 with a key of %s, which no message may have, is replayed under another", async (_, wrong) => {
+    const name = fresh();
+    const key = wrong && `${name}${wrong}`;
+    await deliver("probe-commands", [{ ...(await command(name)), idempotency_key: key }]);
+    const [letter] = await rows<{ id: string; length: number }>(
+      "SELECT id, length(idempotency_key) AS length FROM dead_letters WHERE body LIKE ?1",
+      `%${name}%`,
+    );
+    expect(letter?.length).toBeLessThanOrEqual(500);
+    const body = await command(name);
+    const { instanceId } = await replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", { reason: "mended", body });
+    expect(await reaches(instanceId ?? "", "complete")).toBe("complete");
+  });
+
+  it("is skipped on purpose: its command never runs, and the row says so", async () => {
+    const name = fresh();
+    const message = await accepted(name);
+    // The next deployment wants more of such a command than this one says.
+    const refused = { ...message, payload_inline: { name, steps: "none" } };
+    await env.DB.prepare("UPDATE instances SET envelope = ?2, fingerprint = ?3 WHERE subject = ?1")
+      .bind(name, JSON.stringify(refused), fingerprintOf(refused.payload_inline))
+      .run();
+    expect(await deliver("probe-commands", [refused])).toEqual({ acked: 1, retried: 0 });
+    const [letter] = await rows<{ id: string; instance_id: string }>(
+      "SELECT l.id, l.instance_id FROM dead_letters l JOIN instances i ON i.id = l.instance_id AND i.status = 'dead' WHERE i.subject = ?1",
+      name,
+    );
+    expect(await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "not wanted")).toMatchObject({ skipped: true });
+    await keeperRound();
+    expect(await rows("SELECT status FROM instances WHERE subject = ?1", name)).toEqual([{ status: "skipped" }]);
+    expect(await happened(`${name}/charge`)).toEqual([]);
+  });
+
+  /** A command of an outside producer that ran out of tries. */
+  async function letterOf(name: string): Promise<string> {
+    await deliver("probe-commands-dlq", [await command(name)]);
+    const found = await until(
+      () => rows<{ id: string }>("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name),
+      (letters) => letters.length > 0,
+    );
+    return found[0]?.id ?? "";
+  }
+});

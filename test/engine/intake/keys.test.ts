@@ -1,0 +1,225 @@
+import { env } from "cloudflare:workers";
+import { type Envelope, enqueue, fingerprintOf, MillraceError } from "millrace";
+import { describe, expect, it } from "vitest";
+import { acceptance } from "../../../src/engine/intake/accept.ts";
+import { prove } from "../../../src/engine/intake/proof.ts";
+import { labs } from "../../probe/lab.ts";
+import { ProbeRequested } from "../../probe/messages.ts";
+import { app } from "../../probe/worker.ts";
+import { deliver, dieAt, envelopeOf, event, fresh, happened, keeperRound, probeEnv, reaches, rows, start, until } from "../harness.ts";
+import { runLab } from "../lab.ts";
+
+const tenant = { tenantId: "acme", source: "test" };
+
+/** A command as an outside producer would send it. */
+function command(key: string, name: string, what: string): Envelope {
+  const payload = { name, steps: [{ do: "keyed", name: what }] };
+  return { ...event("probe.done", name, payload, key), kind: "command", message_type: "probe.requested", schema_version: 2 };
+}
+
+/** A command for another run, as a run sends it. */
+const asking = (name: string, what: string) =>
+  ProbeRequested.from(ProbeRequested.payload.parse({ name: `${name}/asked`, steps: [{ do: "keyed", name: what }] }));
+
+const charged = (name: string, what: string) => happened(`${name}/${what}`).then((entries) => entries.length);
+const ownerOf = async (key: string) =>
+  (await rows<{ id: string }>("SELECT id FROM instances WHERE idempotency_key = ?1", key))[0]?.id ?? "";
+const lettersOf = (key: string) =>
+  rows<{ reason: string; queue: string; body: string; instance_id: string | null }>(
+    "SELECT reason, queue, body, instance_id FROM dead_letters WHERE idempotency_key = ?1",
+    key,
+  );
+
+describe("One key, two payloads", () => {
+  it("A10 in one request: the accepted one runs, the refused one never does", async () => {
+    const name = fresh();
+    const ask = (what: string) => ({
+      type: "probe.requested",
+      idempotencyKey: name,
+      payload: { name, steps: [{ do: "keyed", name: what }] },
+    });
+    const answers = await enqueue(probeEnv, app, tenant, [ask("accepted"), ask("accepted"), ask("refused")]);
+    expect(answers).toMatchObject([{ replayed: false }, { replayed: true }, { code: "idempotency_key_reused" }]);
+    expect(await reaches(await ownerOf(name), "complete", "errored")).toBe("complete");
+    expect([await charged(name, "accepted"), await charged(name, "refused")]).toEqual([1, 0]);
+  });
+
+  it("A10 in one delivery: the first runs, the second is captured with its reason", async () => {
+    const name = fresh();
+    const [first, second] = [command(name, name, "first"), command(name, name, "second")];
+    expect(await deliver("probe-commands", [first, second, first])).toEqual({ acked: 3, retried: 0 });
+    expect(await reaches(await ownerOf(name), "complete", "errored")).toBe("complete");
+    expect([await charged(name, "first"), await charged(name, "second")]).toEqual([1, 0]);
+    expect((await lettersOf(name)).map(({ reason, body }) => ({ reason, body: JSON.parse(body) }))).toEqual([
+      { reason: "idempotency_key_reused", body: second },
+    ]);
+    // The two copies of the first; what was refused is no delivery of it.
+    expect(await rows("SELECT deliveries FROM instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 2 }]);
+  });
+
+  it("A10 in a burst of events that lead to one command: what the row says runs, the other is captured as a message of its own queue", async () => {
+    const name = fresh();
+    const ran: string[] = [];
+    labs.set(name, async ({ payload, step }) => {
+      await step.commit("note", () => {
+        ran.push(payload.note);
+        return {};
+      });
+    });
+    const burst = ["first", "second"].map((note) => event("lab.event" as never, name, { name, note }));
+    expect(await deliver("probe-events", burst)).toEqual({ acked: 2, retried: 0 });
+    const id = await ownerOf(name);
+    expect(await reaches(id, "complete", "errored")).toBe("complete");
+    expect((await envelopeOf(id)).payload_inline).toEqual({ name, note: "first" });
+    expect(ran).toEqual(["first"]);
+    expect(await lettersOf(name)).toMatchObject([{ reason: "idempotency_key_reused", queue: "probe-commands" }]);
+  });
+
+  it.each(["one delivery", "two deliveries"])(
+    "A10 in two events that runs may wait for, in %s: the first is kept, the second is captured with its reason",
+    async (how) => {
+      const name = fresh();
+      const [first, second] = ["first", "second"].map((value) => event("probe.signal", name, { about: name, value }, `${name}/said`));
+      if (first === undefined || second === undefined) throw new Error("There are two.");
+      const batches = how === "one delivery" ? [[first, second, first]] : [[first], [second, first]];
+      for (const batch of batches) expect(await deliver("probe-events", batch)).toEqual({ acked: batch.length, retried: 0 });
+      const kept = await rows<{ envelope: string }>("SELECT envelope FROM signals WHERE subject = ?1", name);
+      expect(kept.map(({ envelope }) => JSON.parse(envelope).payload_inline.value)).toEqual(["first"]);
+      expect((await lettersOf(`${name}/said`)).map(({ reason, body }) => ({ reason, body: JSON.parse(body) }))).toEqual([
+        { reason: "idempotency_key_reused", body: second },
+      ]);
+    },
+  );
+
+  it("A10 in two commands that one step sends, while the relay dies: the keeper sends both, one runs, the other is captured", async () => {
+    const name = fresh();
+    const { died } = dieAt("O01 committed, not relayed", name);
+    const { instanceId } = await runLab(
+      ({ step }) => step.commit("ask", () => ({ emit: [asking(name, "first"), asking(name, "second"), asking(name, "first")] })),
+      { name },
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(died()).toBe(true);
+    await keeperRound();
+    const letters = await until(
+      () => lettersOf(`${name}/asked`),
+      (found) => found.length > 0,
+    );
+    expect(letters).toMatchObject([{ reason: "idempotency_key_reused" }]);
+    expect(await reaches(await ownerOf(`${name}/asked`), "complete", "errored")).toBe("complete");
+    const [first, second] = [await charged(`${name}/asked`, "first"), await charged(`${name}/asked`, "second")];
+    const captured = letters[0]?.body.includes("second") ? "second" : "first";
+    expect([first, second]).toEqual(captured === "second" ? [1, 0] : [0, 1]);
+  });
+
+  it("A10 in two commands that items of one step send, while the relay dies: the keeper sends both", async () => {
+    const name = fresh();
+    dieAt("O01 committed, not relayed", name);
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        for (const key of ["first", "second"]) await step.commit("ask", () => ({ emit: [asking(name, key)] }), { key });
+      },
+      { name },
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await keeperRound();
+    const known = async () => [
+      ...(await lettersOf(`${name}/asked`)),
+      ...(await rows("SELECT 1 FROM instances WHERE idempotency_key = ?1", `${name}/asked`)),
+    ];
+    expect(await until(known, (both) => both.length === 2)).toHaveLength(2);
+  });
+
+  it("A10 against a key whose work was pruned: captured, not taken for a repeat", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }]);
+    await reaches(instanceId, "complete");
+    const late = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: [{ do: "keyed", name: "other" }] } };
+    await env.DB.batch([
+      env.DB.prepare("INSERT INTO tombstones SELECT unhex(id), unhex(fingerprint), unixepoch() / 86400 FROM instances WHERE id = ?1").bind(
+        instanceId,
+      ),
+      env.DB.prepare("DELETE FROM instances WHERE id = ?1").bind(instanceId),
+    ]);
+    expect(await deliver("probe-commands", [late], 2)).toEqual({ acked: 1, retried: 0 });
+    expect((await lettersOf(name)).map(({ reason }) => reason)).toEqual(["idempotency_key_reused"]);
+    expect(await charged(name, "other")).toBe(0);
+  });
+
+  it("A10 an exhausted message whose key is another's leaves that one alone", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "wait", name: "hold", subject: name }], { delaySeconds: 600 });
+    expect(await deliver("probe-commands-dlq", [command(name, name, "other")])).toEqual({ acked: 1, retried: 0 });
+    expect(await rows("SELECT status FROM instances WHERE id = ?1", instanceId)).toEqual([{ status: "accepted" }]);
+    expect(await lettersOf(name)).toMatchObject([{ reason: "idempotency_key_reused", instance_id: null }]);
+  });
+});
+
+describe("The same work, said by another deployment", () => {
+  /** A command as an earlier deployment accepted it, with its own idea of the payload. */
+  async function acceptedAs(name: string, payload: object, schemaVersion: number): Promise<string> {
+    const { instanceId } = await start(name, [], { idempotencyKey: name, delaySeconds: 600, payload: { name, steps: [] } });
+    const envelope = { ...(await envelopeOf(instanceId)), payload_inline: payload, schema_version: schemaVersion };
+    await env.DB.prepare("UPDATE instances SET envelope = ?2, fingerprint = ?3 WHERE id = ?1")
+      .bind(instanceId, JSON.stringify(envelope), fingerprintOf(payload))
+      .run();
+    return instanceId;
+  }
+
+  it("A02 sent again over a deployment that raised the payload's version: a replay, not a reused key", async () => {
+    const name = fresh();
+    const payload = { title: name, steps: [] };
+    const instanceId = await acceptedAs(name, payload, 1);
+    expect(await start(name, [], { idempotencyKey: name, schemaVersion: 1, payload })).toMatchObject({ instanceId, replayed: true });
+    expect(await start(name, [], { idempotencyKey: name, payload: { name, steps: [] } })).toMatchObject({ instanceId, replayed: true });
+  });
+
+  it("A02 sent again over a deployment that gave a field a default: a replay; another payload is still refused", async () => {
+    const name = fresh();
+    const instanceId = await acceptedAs(name, { name, steps: [] }, 2);
+    expect(await start(name, [], { idempotencyKey: name })).toMatchObject({ instanceId, replayed: true });
+    await expect(start(name, [], { idempotencyKey: name, payload: { name, steps: [], note: "more" } })).rejects.toMatchObject({
+      code: "idempotency_key_reused",
+    });
+  });
+
+  it("A02 an event that is delivered again over such a deployment leaves no letter about the command that it led to", async () => {
+    const name = fresh();
+    const [answer] = await enqueue(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name }, delaySeconds: 600 }]);
+    if (answer instanceof MillraceError || answer === undefined) throw answer;
+    await env.DB.prepare("UPDATE instances SET envelope = json_remove(envelope, '$.payload_inline.note'), fingerprint = ?2 WHERE id = ?1")
+      .bind(answer.instanceId, fingerprintOf({ name }))
+      .run();
+    expect(await deliver("probe-events", [event("lab.event" as never, name, { name })])).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersOf(name)).toEqual([]);
+  });
+});
+
+describe("A proof that a row is committed", () => {
+  it("Q02 that somebody made up, as long in characters and not in bytes, holds up no neighbour", async () => {
+    const [odd, good] = [fresh(), fresh()];
+    const forged = { ...command(odd, odd, "charge"), acceptance: "é".repeat(32) };
+    expect(await deliver("probe-commands", [forged, command(good, good, "charge")])).toEqual({ acked: 2, retried: 0 });
+    for (const name of [odd, good])
+      await until(
+        () => charged(name, "charge"),
+        (count) => count === 1,
+      );
+  });
+
+  it.each([
+    ["61 seconds old", 61_000, 1],
+    ["at a second delivery", 0, 2],
+  ])("Q01 is not believed %s: such a command is taken in by its row", async (_, age, attempts) => {
+    const name = fresh();
+    const message = { ...command(name, name, "charge"), created_at: new Date(Date.now() - age).toISOString() };
+    const proof = prove(probeEnv.MILLRACE_KEY, acceptance("probe", message, "probe-commands"));
+    expect(await deliver("probe-commands", [{ ...message, acceptance: proof }], attempts)).toEqual({ acked: 1, retried: 0 });
+    // Believed, it would have been started without ever having a row.
+    expect(await rows("SELECT deliveries FROM instances WHERE idempotency_key = ?1", name)).toEqual([{ deliveries: 1 }]);
+    await until(
+      () => charged(name, "charge"),
+      (count) => count === 1,
+    );
+  });
+});

@@ -1,0 +1,22 @@
+import { createExecutionContext } from "cloudflare:test";
+import { expect, it } from "vitest";
+import worker from "../../probe/worker.ts";
+import { dieAt, fresh, probeEnv } from "../harness.ts";
+
+/** Seconds until letters come back that the database refused, each at its own attempt. The pool's queue results do not tell delays. */
+async function refusedAt(...attempts: number[]): Promise<(number | undefined)[]> {
+  const delays: (number | undefined)[] = [];
+  const messages = attempts.map((attempt) => ({
+    ...{ id: fresh("m"), timestamp: new Date(), attempts: attempt, body: { nonsense: true }, ack: () => {} },
+    retry: (options?: QueueRetryOptions) => void delays.push(options?.delaySeconds),
+  }));
+  const died = dieAt("Q05 dead letter not yet stored");
+  const batch = { queue: "probe-commands-dlq", messages, ackAll: () => {}, retryAll: () => {} } as unknown as MessageBatch;
+  await worker.queue(batch, probeEnv, createExecutionContext());
+  expect(died.died()).toBe(true);
+  return delays;
+}
+
+it("Q05 a letter that the database does not take comes back ever later, and outlives days of trouble within its hundred tries", async () => {
+  expect(await refusedAt(1, 2, 3, 6, 7, 100)).toEqual([60, 120, 240, 1920, 3600, 3600]);
+});

@@ -1,0 +1,153 @@
+import { env } from "cloudflare:workers";
+import type { Envelope } from "millrace";
+import { getDeadLetter, replayDeadLetter, skipDeadLetter } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { app } from "../../probe/worker.ts";
+import { deliver, envelopeOf, event, fresh, keeperRound, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
+import { platformOf, runLab } from "../lab.ts";
+import { firstLetter, kept, type Letter, reader } from "./letter.ts";
+
+describe("A skip", () => {
+  it("I16 ends a command for good: the keeper, which would look at it in a moment, does not start it", async () => {
+    let ran = 0;
+    const { instanceId } = await runLab(async () => void ran++, { delaySeconds: 600 });
+    await deliver("probe-commands", [{ ...(await envelopeOf(instanceId)), schema_version: 99 }]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE instance_id = ?1", instanceId);
+    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "we do without");
+    await keeperRound();
+    await env.DB.prepare("UPDATE instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
+    await keeperRound();
+    expect(await statusOf(instanceId)).toBe("skipped");
+    expect((await platformOf(instanceId)).status).toBe("unknown");
+    expect(ran).toBe(0);
+  });
+
+  it("I16 of a copy is no end for the command that the API accepted since under the same key: another such copy leaves it alone, and it runs", async () => {
+    let ran = 0;
+    const name = fresh("lab");
+    const outdated = {
+      ...event("probe.signal", name, { name, note: "" }, name),
+      kind: "command",
+      message_type: "lab.requested",
+      schema_version: 99,
+    } as const;
+    const copy = outdated as unknown as Envelope;
+    await deliver("probe-commands", [copy]);
+    await skipDeadLetter(probeEnv, app, reader, (await firstLetter(name)).id, "the shop sends it again");
+    const { instanceId } = await runLab(async () => void ran++, { name, delaySeconds: 600 });
+    await deliver("probe-commands", [copy]);
+    expect(await statusOf(instanceId)).toBe("accepted");
+    await keeperRound();
+    expect(await reaches(instanceId, "complete", "dead")).toBe("complete");
+    expect(ran).toBe(1);
+  });
+
+  it.each([1, 2])(
+    "A03 a copy that is refused is no end for the command whose own message comes later (at delivery %i): it runs, and the keeper looks at it again",
+    async (attempts) => {
+      const watched: boolean[] = [];
+      const isWatched = async (id: string) =>
+        (await rows("SELECT 1 FROM instances WHERE id = ?1 AND check_at > unixepoch() * 1000", id)).length === 1;
+      const { instanceId } = await runLab(async ({ instanceId: id }) => void watched.push(await isWatched(id)), { delaySeconds: 600 });
+      const message = await envelopeOf(instanceId);
+      await deliver("probe-commands", [{ ...message, schema_version: 99 }]);
+      await env.DB.prepare("UPDATE instances SET check_at = 0 WHERE id = ?1").bind(instanceId).run();
+      await keeperRound();
+      expect([await statusOf(instanceId), await isWatched(instanceId)]).toEqual(["dead", false]);
+      expect(await deliver("probe-commands", [message], attempts)).toEqual({ acked: 1, retried: 0 });
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      expect(watched).toEqual([true]);
+    },
+  );
+
+  it("A09 settles copies too that say they come from the future", async () => {
+    const name = fresh();
+    const message = { ...event("probe.done", name, { name: 7 }, name), created_at: new Date(Date.now() + 3_600_000).toISOString() };
+    await deliver("probe-events", [message]);
+    await skipDeadLetter(probeEnv, app, reader, (await firstLetter(name)).id, "nonsense");
+    const before = await rows("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name);
+    expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
+    expect(await rows("SELECT id FROM dead_letters WHERE idempotency_key = ?1", name)).toEqual(before);
+  });
+});
+
+describe("A replay", () => {
+  it.each([
+    ["key", { idempotency_key: "another" }, "invalid_envelope"],
+    ["tenant", { tenant_id: "globex" }, "forbidden"],
+  ])("T01 cannot change its message's %s, and the letter stays open", async (_, change, code) => {
+    const name = fresh();
+    const message = { ...event("probe.done", name, { name: 7 }, name), kind: "command", message_type: "probe.requested" } as const;
+    await deliver("probe-commands", [message]);
+    const letter = await firstLetter(name);
+    const body = { ...message, payload_inline: { name, steps: [] }, schema_version: 2, ...change };
+    await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body })).rejects.toMatchObject({ code });
+    expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
+    expect(await rows("SELECT id FROM instances WHERE subject = ?1", name)).toEqual([]);
+  });
+
+  it.each([
+    ["another type of its queue", { message_type: "probe.routed" }, "invalid_envelope"],
+    ["a type of another queue", { message_type: "lab.requested", kind: "command" }, "unknown_message_type"],
+  ])("cannot make its message %s, and the letter stays open", async (_, change, code) => {
+    const name = fresh();
+    const message = event("probe.signal", name, { about: 7 });
+    await deliver("probe-events", [message]);
+    const letter = await firstLetter(message.idempotency_key);
+    const body = { ...message, payload_inline: { name }, ...change };
+    await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body })).rejects.toMatchObject({ code });
+    expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
+    expect(await rows("SELECT id FROM instances WHERE idempotency_key = ?1", message.idempotency_key)).toEqual([]);
+  });
+
+  it("may mend a type that its queue does not carry", async () => {
+    const name = fresh();
+    const message = event("probe.routed", name, { name });
+    await deliver("probe-events", [{ ...message, message_type: "probe.rooted" }]);
+    const letter = await firstLetter(message.idempotency_key);
+    expect(letter.reason).toBe("unknown_message_type");
+    expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "r", body: message })).toMatchObject({ sent: true });
+    expect(
+      await until(
+        () => kept(name),
+        (found) => found.length === 1,
+      ),
+    ).toHaveLength(1);
+  });
+
+  it("T01 a payload that names another tenant is that of the envelope's", async () => {
+    const name = fresh();
+    await deliver("probe-events", [event("lab.event" as never, name, { name, note: "globex" })]);
+    expect(await rows("SELECT tenant_id FROM instances WHERE subject = ?1", name)).toEqual([{ tenant_id: "acme" }]);
+  });
+
+  it("Q06 with a reference that leads nowhere is refused, and takes no key: the letter stays open", async () => {
+    const name = fresh();
+    const refused = { ...event("probe.done", name, 7, `${name}/key`), kind: "command", message_type: "probe.requested", schema_version: 2 };
+    await deliver("probe-commands", [refused]);
+    const letter = await firstLetter(name);
+    const { payload_inline: _, ...rest } = refused;
+    const body = { ...rest, payload_ref: `r2://payloads/acme/${name}/mistyped` };
+    await expect(replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended", body })).rejects.toMatchObject({
+      code: "invalid_envelope",
+      detail: { issues: [{ path: "payload_ref" }] },
+    });
+    expect((await getDeadLetter(probeEnv, reader, letter.id)).state).toBe("open");
+    const mended = { ...refused, payload_inline: { name, steps: [] } };
+    expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended", body: mended })).toMatchObject({ sent: true });
+  });
+
+  it("I16 of a message whose key was another's is refused, and cannot take over that one's row", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], { delaySeconds: 600 });
+    const reused = { ...(await envelopeOf(instanceId)), payload_inline: { name, steps: [{ do: "keyed", name: "other" }], note: "" } };
+    await deliver("probe-commands", [reused]);
+    const [letter] = await rows<Letter>("SELECT id, reason FROM dead_letters WHERE idempotency_key = ?1", name);
+    await env.DB.prepare("UPDATE instances SET status = 'dead', check_at = NULL WHERE id = ?1").bind(instanceId).run();
+    await expect(replayDeadLetter(probeEnv, app, reader, letter?.id ?? "", { reason: "again" })).rejects.toMatchObject({
+      code: "idempotency_key_reused",
+    });
+    await skipDeadLetter(probeEnv, app, reader, letter?.id ?? "", "not wanted");
+    expect(await statusOf(instanceId)).toBe("dead");
+  });
+});

@@ -1,0 +1,259 @@
+import { env } from "cloudflare:workers";
+import { replayDeadLetter, skipDeadLetter } from "millrace/operate";
+import { keeperOf, messageId } from "millrace/worker";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { LabOrphan } from "../../probe/lab.ts";
+import { ProbeRouted } from "../../probe/messages.ts";
+import { routing } from "../../probe/routing.ts";
+import { app } from "../../probe/worker.ts";
+import {
+  deliver,
+  dieAt,
+  envelopeOf,
+  event,
+  fresh,
+  happened,
+  keeperRound,
+  probeEnv,
+  reaches,
+  rows,
+  start,
+  statusOf,
+  until,
+} from "../harness.ts";
+import { platformReaches, runLab } from "../lab.ts";
+import { failing, firstLetter, kept, lettersAbout, outboxAbout, reader, sentAbout } from "./letter.ts";
+
+describe("A message of our own that is refused at the door", () => {
+  it("Q10 is one letter and leaves the outbox in the same write: no round of the keeper makes another", async () => {
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      await step.commit("say", () => ({ emit: [LabOrphan.from({ name: payload.name })] }));
+    });
+    const letter = await firstLetter(`"name":"${name}"`);
+    expect(letter).toMatchObject({ reason: "unknown_message_type", attempts: 1, error: expect.stringContaining("lab.orphan") });
+    expect(await outboxAbout(name)).toEqual([]);
+    await reaches(instanceId, "complete");
+    await keeperRound();
+    expect(await lettersAbout(`"name":"${name}"`)).toHaveLength(1);
+  });
+
+  it("Q11 a copy that comes after the letter was skipped does nothing, also when its code is mended by then", async () => {
+    const name = fresh();
+    const message = { ...event("probe.routed", name, { name: 7 }), created_at: new Date(Date.now() - 120_000).toISOString() };
+    await deliver("probe-events", [message]);
+    const letter = await firstLetter(message.idempotency_key);
+    expect(letter.reason).toBe("invalid_payload");
+    expect(await skipDeadLetter(probeEnv, app, reader, letter.id, "given up on purpose")).toMatchObject({ skipped: true });
+    await env.DB.prepare("INSERT INTO outbox (id, queue, body, due_at) VALUES (?1, 'probe-events', ?2, 0)")
+      .bind(messageId(message), JSON.stringify(message))
+      .run();
+    // The deployment that mends it would keep a row of it now; this test lets the letter be about a good message instead.
+    const good = { ...message, payload_inline: { name, parts: [] } };
+    await deliver("probe-events-dlq", [good]);
+    const [exhausted] = (await lettersAbout(message.idempotency_key)).filter(({ state }) => state === "open");
+    await skipDeadLetter(probeEnv, app, reader, exhausted?.id ?? "", "given up on purpose");
+    expect(await deliver("probe-events", [good])).toEqual({ acked: 1, retried: 0 });
+    expect(await deliver("probe-events", [message], 3)).toEqual({ acked: 1, retried: 0 });
+    expect(await kept(name)).toEqual([]);
+    expect(await outboxAbout(message.idempotency_key)).toEqual([]);
+    expect((await lettersAbout(message.idempotency_key)).map(({ state }) => state)).toEqual(["skipped", "skipped"]);
+  });
+});
+
+describe("An event whose call fails", () => {
+  it("Q10 is in its back-off when the keeper looks: no copy is sent, and in the end there is one letter with the true error and tries", async () => {
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      failing(payload.name);
+      await step.commit("say", () => ({ emit: [ProbeRouted.from({ name: payload.name, parts: [] })] }));
+    });
+    const sent = sentAbout(name);
+    await reaches(instanceId, "complete");
+    // The consumer has tried it once, and said when it comes back.
+    const noted = ([row]: { due_at: number }[]) => row !== undefined && row.due_at > Date.now() + 10_000;
+    expect(noted(await until(() => outboxAbout(name), noted, 2000))).toBe(true);
+    // Ten seconds on, a message that nobody had noted would count as lost.
+    await env.DB.prepare("UPDATE outbox SET due_at = due_at - 10500 WHERE body LIKE ?1").bind(`%${name}%`).run();
+    const before = sent();
+    await keeperOf(probeEnv).round();
+    expect(sent()).toBe(before);
+    const [row] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`);
+    await deliver("probe-events", [JSON.parse(row?.body ?? "null")], 3);
+    expect(await lettersAbout(name)).toMatchObject([
+      { reason: "exhausted", error: `The call of ${name} failed.`, attempts: 3, state: "open" },
+    ]);
+    expect(await outboxAbout(name)).toEqual([]);
+  });
+
+  it("Q10 all copies of it together are one letter", async () => {
+    const name = failing(fresh());
+    const message = event("probe.routed", name, { name });
+    for (let copy = 1; copy <= 3; copy++) expect(await deliver("probe-events", [message, message], 3)).toEqual({ acked: 2, retried: 0 });
+    await deliver("probe-events-dlq", [message]);
+    expect(await lettersAbout(name)).toMatchObject([{ error: `The call of ${name} failed.`, attempts: 3 }]);
+  });
+
+  it("Q11 replayed, it is a message of its own: it runs, and its older copies do not", async () => {
+    const name = failing(fresh());
+    const message = event("probe.routed", name, { name });
+    await deliver("probe-events", [message], 3);
+    const letter = await firstLetter(name);
+    routing.failing.delete(name);
+    expect(await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "mended" })).toMatchObject({ sent: true });
+    expect(
+      await until(
+        () => kept(name),
+        (found) => found.length === 1,
+      ),
+    ).toHaveLength(1);
+    await env.DB.prepare("DELETE FROM probe_rows WHERE name = ?1").bind(name).run();
+    expect(await deliver("probe-events", [message], 2)).toEqual({ acked: 1, retried: 0 });
+    expect(await kept(name)).toEqual([]);
+    expect((await lettersAbout(name)).map(({ state }) => state)).toEqual(["replayed"]);
+  });
+
+  it("Q11 replayed and exhausted again, it is a letter again", async () => {
+    const name = failing(fresh());
+    await deliver("probe-events", [event("probe.routed", name, { name })], 3);
+    const letter = await firstLetter(name);
+    await replayDeadLetter(probeEnv, app, reader, letter.id, { reason: "too early" });
+    const [again] = await rows<{ body: string }>("SELECT body FROM outbox WHERE body LIKE ?1", `%${name}%`);
+    await deliver("probe-events", [JSON.parse(again?.body ?? "null")], 3);
+    expect((await lettersAbout(name)).map(({ state }) => state).sort()).toEqual(["open", "replayed"]);
+    expect(await outboxAbout(name)).toEqual([]);
+  });
+
+  it("Q09 that says that no repeat can help is captured at its first attempt", async () => {
+    const name = fresh();
+    const body = { ...event("probe.routed", name, {}), payload_inline: undefined, payload_ref: "r2://payloads/acme/nowhere" };
+    expect(await deliver("probe-events", [body])).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersAbout(body.idempotency_key)).toMatchObject([{ reason: "payload_missing", attempts: 1 }]);
+  });
+});
+
+describe("A command whose row is committed", () => {
+  it("I17 runs although its message is exhausted: it is no letter, and never called dead", async () => {
+    let go = false;
+    const { instanceId, name } = await runLab(async ({ step }) => {
+      await step.read("slow first step", async () => {
+        while (!go) await scheduler.wait(10);
+      });
+      await step.commit("effect", () => ({}));
+    });
+    await platformReaches(instanceId, "running");
+    await deliver("probe-commands-dlq", [await envelopeOf(instanceId)]);
+    expect(await statusOf(instanceId)).not.toBe("dead");
+    // The next deployment does not know the type any more, and meets a late copy of the message: the run that lives is left alone.
+    await env.DB.prepare(
+      "UPDATE instances SET message_type = 'lab.renamed', envelope = json_set(envelope, '$.message_type', 'lab.renamed') WHERE id = ?1",
+    )
+      .bind(instanceId)
+      .run();
+    expect(await deliver("probe-commands", [await envelopeOf(instanceId)], 2)).toEqual({ acked: 1, retried: 0 });
+    expect(await statusOf(instanceId)).not.toBe("dead");
+    go = true;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await lettersAbout(name)).toEqual([]);
+  });
+
+  it.each(["waits for its message", "was believed dead, and died as its message brought it back"])(
+    "A03 never started, its message exhausted: the keeper starts what %s",
+    async (state) => {
+      const name = fresh();
+      dieAt("A03 accept committed, not enqueued");
+      await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
+      const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+      if (state !== "waits for its message")
+        await env.DB.prepare("UPDATE instances SET status = 'queued', check_at = NULL WHERE id = ?1").bind(row?.id).run();
+      expect(await deliver("probe-commands-dlq", [await envelopeOf(row?.id ?? "")])).toEqual({ acked: 1, retried: 0 });
+      expect(await lettersAbout(name)).toEqual([]);
+      const looked = async () => {
+        await keeperRound();
+        return statusOf(row?.id ?? "");
+      };
+      expect(await until(looked, (status) => status === "complete")).toBe("complete");
+      expect(await happened(`${name}/charge`)).toHaveLength(1);
+    },
+  );
+
+  it("I16 of a type that nobody performs any more: one letter and a dead row, which a skip ends for good", async () => {
+    const name = fresh();
+    dieAt("A03 accept committed, not enqueued");
+    await start(name, [{ do: "keyed", name: "charge" }]).catch(() => undefined);
+    await env.DB.prepare(
+      "UPDATE instances SET message_type = 'probe.retired', workflow = 'retired', envelope = json_set(envelope, '$.message_type', 'probe.retired') WHERE subject = ?1",
+    )
+      .bind(name)
+      .run();
+    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    await deliver("probe-commands", [await envelopeOf(row?.id ?? "")]);
+    expect(await statusOf(row?.id ?? "")).toBe("dead");
+    const letter = await firstLetter(name);
+    expect(letter.reason).toBe("unknown_message_type");
+    await skipDeadLetter(probeEnv, app, reader, letter.id, "retired");
+    expect(await statusOf(row?.id ?? "")).toBe("skipped");
+  });
+});
+
+describe("A poisonous message", () => {
+  it.each([
+    ["nested 3,000 levels deep", () => JSON.parse(`${"[".repeat(3000)}${"]".repeat(3000)}`)],
+    ["with half of a surrogate pair", () => ({ idempotency_key: "\ud800", payload_inline: "\udfff" })],
+    ["with bytes and a map", () => ({ bytes: new Uint8Array([1, 2]), map: new Map([["a", 1n]]) })],
+  ])("Q02 %s is a letter, and its neighbours go on", async (_, poison) => {
+    const name = fresh();
+    expect(await deliver("probe-events", [{ mark: name, poison: poison() }, event("probe.routed", name, { name })])).toEqual({
+      acked: 2,
+      retried: 0,
+    });
+    expect(await kept(name)).toHaveLength(1);
+    expect(await rows("SELECT id FROM dead_letters WHERE body LIKE ?1", `%"mark":"${name}"%`)).toHaveLength(1);
+  });
+});
+
+it("I18 Q02 messages of bytes are letters of their own, each with what it said", async () => {
+  const orders = [fresh("order"), fresh("order")];
+  const bytes = orders.map((order) => new TextEncoder().encode(order).buffer);
+  expect(await deliver("probe-events", [...bytes, bytes[0]])).toEqual({ acked: 3, retried: 0 });
+  for (const order of orders) expect(await lettersAbout(Buffer.from(order).toString("base64"))).toHaveLength(1);
+});
+
+it("NUL in a subject or a key makes a letter of a message: SQL's functions would take the name to end there", async () => {
+  const name = fresh();
+  const payload = { about: name, value: "v" };
+  const messages = [event("probe.signal", `${name}\0other`, payload), event("probe.signal", name, payload, `${name}\0key`)];
+  expect(await deliver("probe-events", messages)).toEqual({ acked: 2, retried: 0 });
+  expect((await lettersAbout(name)).map(({ reason }) => reason)).toEqual(["invalid_envelope", "invalid_envelope"]);
+  expect(await rows("SELECT id FROM signals WHERE subject LIKE ?1", `${name}%`)).toEqual([]);
+});
+
+describe("A queue that forgets what it was sent", () => {
+  it("O02 loses nothing: a message leaves the outbox when it is taken, not when it is sent", async () => {
+    const name = fresh();
+    const queue = Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue;
+    const real = queue.sendBatch;
+    let forgotten = 0;
+    const spy = vi.spyOn(queue, "sendBatch").mockImplementation(async function (this: Queue, ...args) {
+      const sent = [...args[0]].map(({ body }) => body as { message_type: string; subject: string });
+      if (forgotten > 0 || !sent.some((one) => one.subject === name && one.message_type === "probe.done")) return real.apply(this, args);
+      forgotten++;
+      return { metadata: { metrics: { backlogCount: 0, backlogBytes: 0 } } } as never;
+    });
+    onTestFinished(() => spy.mockRestore());
+    const { instanceId } = await start(name, [{ do: "commit", name: "note", emit: true }]);
+    await reaches(instanceId, "complete");
+    await until(
+      async () => forgotten,
+      (count) => count === 1,
+    );
+    expect(await outboxAbout(name)).toHaveLength(1);
+    await keeperRound();
+    const applied = () => rows("SELECT id FROM probe_rows WHERE name = ?1 AND kind = 'event'", name);
+    expect(await until(applied, (found) => found.length === 1)).toHaveLength(1);
+    expect(
+      await until(
+        () => outboxAbout(name),
+        (left) => left.length === 0,
+      ),
+    ).toEqual([]);
+  });
+});

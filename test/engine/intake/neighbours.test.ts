@@ -1,0 +1,175 @@
+import { env } from "cloudflare:workers";
+import { call, on, project, sendEach } from "millrace";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { ProbeFollow, ProbeRouted } from "../../probe/messages.ts";
+import { routedRow } from "../../probe/routing.ts";
+import { deliver, event, fresh, probeEnv, rows, until } from "../harness.ts";
+import { keepRow, kept, lettersAbout, routed } from "./routed.ts";
+
+describe("A row that the database refuses", () => {
+  it("Q08 one of a hundred: 99 are taken in, and it is a letter at once, with the database's own words", async () => {
+    const name = fresh();
+    const one = (row: string) => event("lab.event" as never, name, { name, row });
+    const events = Array.from({ length: 99 }, () => one("lab"));
+    expect(await deliver("probe-events", [...events.slice(0, 40), one("poison"), ...events.slice(40)])).toEqual({ acked: 100, retried: 0 });
+    expect(await kept(name)).toHaveLength(99);
+    expect(await lettersAbout(name)).toMatchObject([
+      { attempts: 1, error: expect.stringContaining("NOT NULL constraint failed: probe_rows.kind") },
+    ]);
+  });
+
+  it.each([
+    ["a BigInt", { text: "SELECT 1 FROM json_each(?1)", row: { id: 1n } }],
+    ["no row at all", false],
+    ["of several statements", { text: "SELECT 1; SELECT 2", row: {} }],
+    ["of a statement that takes no rows", { text: "UPDATE probe_rows SET kind = 'x' WHERE id = 'y'", row: {} }],
+    ["of a statement that takes more", { text: "SELECT ?2 FROM json_each(?1)", row: {} }],
+  ])("Q08 that is %s is the trouble of its own event alone", async (_, row) => {
+    const name = fresh();
+    const rowOf = project<{ name: string }>(({ payload, envelope }) =>
+      payload.name.endsWith("bad") ? (row as never) : routedRow(envelope.idempotency_key, payload.name),
+    );
+    const consume = routed(on(ProbeRouted, rowOf));
+    const events = [name, `${name}/bad`, name].map((one) => event("probe.routed", name, { name: one }));
+    expect(await consume(events)).toEqual({ acked: row === false ? 3 : 2, retried: row === false ? 0 : 1 });
+    expect(await kept(name)).toHaveLength(2);
+  });
+
+  it("Q08 while the database is in trouble nothing is halved: the batch comes back as it is", async () => {
+    const name = fresh();
+    const writes = troubled(name, "D1_ERROR: Network connection lost, for good");
+    const events = Array.from({ length: 8 }, () => event("probe.routed", name, { name }));
+    expect(await deliver("probe-events", events)).toEqual({ acked: 0, retried: 8 });
+    // One write, repeated over what may be a blip.
+    expect(writes()).toBeLessThanOrEqual(5);
+  });
+
+  it("Q08 a database that asks for less makes no letters: what had its last try begins anew behind the others", async () => {
+    const name = fresh();
+    const writes = troubled(name, "D1_ERROR: D1 DB is overloaded. Requests queued for too long.");
+    const send = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
+    onTestFinished(() => send.mockRestore());
+    const message = event("probe.routed", name, { name });
+    expect(await deliver("probe-events", [message], 3)).toEqual({ acked: 1, retried: 0 });
+    expect(writes()).toBe(1);
+    expect(send.mock.calls.map(([body]) => body)).toEqual([message]);
+    expect(await lettersAbout(name)).toEqual([]);
+  });
+
+  /** Lets the database fail for writes about a name, and counts them. */
+  function troubled(name: string, message: string): () => number {
+    const prototype = Object.getPrototypeOf(env.DB) as D1Database;
+    const real = prototype.batch;
+    let failed = 0;
+    const spy = vi.spyOn(prototype, "batch").mockImplementation(function (this: D1Database, statements) {
+      if (!JSON.stringify(statements).includes(name)) return real.call(this, statements);
+      failed++;
+      return Promise.reject(new Error(message));
+    });
+    onTestFinished(() => spy.mockRestore());
+    return () => failed;
+  }
+});
+
+describe("A handler that hangs", () => {
+  it("Q09 holds up its own event alone: the others are taken in before it is given up, and it comes back", async () => {
+    const [name, stuck] = [fresh(), fresh("stuck")];
+    const hang = call<{ name: string }>(async ({ payload }) => payload.name === stuck && new Promise(() => undefined), { timeout: 1500 });
+    const handle = routed(on(ProbeRouted, keepRow, hang));
+    const settled = handle([event("probe.routed", stuck, { name: stuck }), event("probe.routed", name, { name })]);
+    let over = false;
+    void settled.then(() => (over = true));
+    expect(
+      await until(
+        () => kept(name),
+        (found) => found.length === 1,
+      ),
+    ).toHaveLength(1);
+    expect(over).toBe(false);
+    expect(await settled).toEqual({ acked: 1, retried: 1 });
+    expect(await kept(stuck)).toEqual([]);
+  });
+
+  it("Q09 at its last attempt is a letter that says what was waited for", async () => {
+    const stuck = fresh("stuck");
+    const handle = routed(
+      on(
+        ProbeRouted,
+        keepRow,
+        call(() => new Promise(() => undefined), { timeout: 20 }),
+      ),
+    );
+    expect(await handle([event("probe.routed", stuck, { name: stuck })], 3)).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersAbout(stuck)).toMatchObject([
+      { reason: "route_timeout", attempts: 3, error: expect.stringContaining("did not answer within 20 ms") },
+    ]);
+  });
+});
+
+describe("Events that lead to thousands of commands", () => {
+  it("Q08 are committed in writes that the database and an isolate bear, and sent once each", async () => {
+    const name = fresh();
+    const note = "n".repeat(2000);
+    const parts = Array.from({ length: 100 }, (_, part) => `${part}`);
+    const sent = swallowed(name);
+    const writes = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
+    onTestFinished(() => writes.mockRestore());
+    onTestFinished(async () => void (await env.DB.prepare("DELETE FROM instances WHERE subject = ?1").bind(name).run()));
+    const handle = routed(
+      on(
+        ProbeRouted,
+        sendEach(ProbeFollow, ({ payload, envelope }) =>
+          parts.map((part) => ({ name: payload.name, step: `${envelope.idempotency_key}/${part}/${note.slice(0, 300)}` })),
+        ),
+      ),
+    );
+    const events = Array.from({ length: 50 }, () => event("probe.routed", name, { name }));
+    expect(await handle(events)).toEqual({ acked: 50, retried: 0 });
+    expect(await rows("SELECT count(*) AS n FROM instances WHERE subject = ?1", name)).toEqual([{ n: 5000 }]);
+    expect(new Set(sent).size).toBe(5000);
+    const sizes = writes.mock.calls.map(([statements]) => JSON.stringify(statements).length).filter((size) => size > 100_000);
+    expect(Math.max(...sizes)).toBeLessThan(4_000_000);
+  });
+
+  /** The keys of commands about a name, which get no further than their queue. */
+  function swallowed(name: string): string[] {
+    const queue = Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue;
+    const real = queue.sendBatch;
+    const keys: string[] = [];
+    const spy = vi.spyOn(queue, "sendBatch").mockImplementation(async function (this: Queue, ...args) {
+      const bodies = [...args[0]].map(({ body }) => body as { subject: string; idempotency_key: string });
+      if (!bodies.some(({ subject }) => subject === name)) return real.apply(this, args);
+      keys.push(...bodies.map(({ idempotency_key }) => idempotency_key));
+      return { metadata: { metrics: { backlogCount: 0, backlogBytes: 0 } } } as never;
+    });
+    onTestFinished(() => spy.mockRestore());
+    return keys;
+  }
+});
+
+it.each(["hangs", "has put away more than is read"])(
+  "Q09 A bucket that %s for one event's payload holds up that event alone",
+  async (how) => {
+    const name = fresh("ref");
+    const ref = `payloads/acme/outside/${name}`;
+    await env.PAYLOADS.put(ref, JSON.stringify({ about: name, value: how === "hangs" ? "v" : "v".repeat(5_000_000) }));
+    const prototype = Object.getPrototypeOf(env.PAYLOADS);
+    const { get } = prototype;
+    onTestFinished(() => {
+      prototype.get = get;
+    });
+    if (how === "hangs")
+      prototype.get = function (path: string, ...rest: unknown[]) {
+        return path === ref ? new Promise(() => undefined) : get.call(this, path, ...rest);
+      };
+    const { payload_inline: _, ...bare } = event("probe.signal", name, {});
+    const neighbour = fresh("near");
+    const settled = await deliver("probe-events", [
+      { ...bare, payload_ref: `r2://${ref}` },
+      event("probe.done", neighbour, { name: neighbour, step: "s" }),
+    ]);
+    expect(settled).toEqual(how === "hangs" ? { acked: 1, retried: 1 } : { acked: 2, retried: 0 });
+    const letters = await rows<{ reason: string }>("SELECT reason FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+    expect(letters).toEqual(how === "hangs" ? [] : [{ reason: "payload_too_large" }]);
+  },
+);

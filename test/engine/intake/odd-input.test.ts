@@ -1,0 +1,211 @@
+import { env } from "cloudflare:workers";
+import { defineCommand, defineQueue, defineStep, defineWorkflow, enqueue, MillraceError, type Steps, sql } from "millrace";
+import { catalog } from "millrace/worker";
+import { expect, it } from "vitest";
+import * as z from "zod";
+import { startsOf } from "../../probe/consumers.ts";
+import { LabEvent } from "../../probe/lab.ts";
+import { ProbeSignal, probeCommands } from "../../probe/messages.ts";
+import { app } from "../../probe/worker.ts";
+import { deliver, event, fresh, operator, probeEnv, reaches, rows, until } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+import { ended, ONCE, stateOf } from "../operate/operating.ts";
+
+const tenant = { tenantId: operator.tenantId, source: "test" };
+const Odd = (key: (name: string) => string, subject: (name: string) => string) =>
+  defineCommand({
+    type: "lab.odd",
+    payload: z.object({ name: z.string() }).optional(),
+    key: (payload) => key(payload?.name ?? ""),
+    subject: (payload) => subject(payload?.name ?? ""),
+    queue: probeCommands,
+  });
+const asking = (on: Parameters<typeof defineWorkflow>[0]["on"]) =>
+  catalog({ consumers: [startsOf(defineWorkflow({ name: "lab", on, run: async () => 1 }))] });
+
+it.each([
+  [
+    "key",
+    Odd(
+      (name) => name.slice(0, 1),
+      () => "s",
+    ),
+  ],
+  [
+    "subject",
+    Odd(
+      (name) => name,
+      (name) => name.slice(0, 1),
+    ),
+  ],
+] as const)("Q02 A command whose %s was cut through a character is refused where it is asked for", async (what, definition) => {
+  const [answer] = await enqueue(probeEnv, asking(definition as never), tenant, [{ type: "lab.odd", payload: { name: `😀${fresh()}` } }]);
+  expect(answer).toMatchObject({
+    code: "invalid_envelope",
+    detail: { issues: [{ path: what === "key" ? "idempotency_key" : "subject" }] },
+  });
+});
+
+it("A02 A request without a payload is refused alone: its neighbour is accepted", async () => {
+  const on = Odd(
+    (name) => name || "none",
+    () => "s",
+  );
+  const answers = await enqueue(probeEnv, asking(on as never), tenant, [
+    { type: "lab.odd", payload: undefined },
+    { type: "lab.odd", payload: { name: fresh() } },
+  ]);
+  expect(answers).toMatchObject([{ code: "invalid_payload" }, { replayed: false }]);
+});
+
+it.each([Number.NaN, Number.POSITIVE_INFINITY, -1, 43_201, "10" as never])(
+  "A03 A delay of %s seconds is refused: the keeper would never look",
+  async (delaySeconds) => {
+    const [answer] = await enqueue(probeEnv, app, tenant, [{ type: "lab.requested", payload: { name: fresh() }, delaySeconds }]);
+    expect(answer).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "delay_seconds" }] } });
+  },
+);
+
+it.each([
+  ["a delay that is none", { retries: { limit: 1, delay: "10 secs" as never } }],
+  ["a number of tries that is none", { retries: { limit: Number.NaN, delay: 10 } }],
+  ["a time-out that is none", { timeout: Number.NaN }],
+])("A step with %s fails at once, by its name", async (_, policy) => {
+  const { instanceId } = await runLab(({ step }) => step.read("look", async () => 1, policy));
+  expect(await ended(instanceId)).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "config_invalid" });
+});
+
+it("T01 Code is given the envelope to be read: it changes neither whose message its step sends, nor whose question it asks", async () => {
+  const name = fresh();
+  const { instanceId } = await runLab(async ({ step, envelope }) => {
+    expect(() => Object.assign(envelope, { tenant_id: "umbrella" })).toThrow(TypeError);
+    await step.commit("say", () => ({ emit: [LabEvent.from({ name, note: "", row: name })] }));
+  });
+  expect(await ended(instanceId)).toBe("complete");
+  const [sent] = await rows<{ messages: string }>("SELECT messages FROM inbox WHERE instance_id = ?1", instanceId);
+  expect(JSON.parse(sent?.messages ?? "[]")).toMatchObject([{ tenant_id: operator.tenantId }]);
+});
+
+it.each([
+  ["a key that could reach a prototype", '{"about":"x","value":"v","__proto__":{"a":1}}'],
+  ["5,000 levels", `{"about":"x","value":"v","more":${"[".repeat(5000)}${"]".repeat(5000)}}`],
+])("Q02 A payload by reference with %s is a letter, as it is within its message", async (_, text) => {
+  const name = fresh("ref");
+  await env.PAYLOADS.put(`payloads/acme/outside/${name}`, text);
+  const { payload_inline: _inline, ...bare } = event("probe.signal", name, {});
+  expect(await deliver("probe-events", [{ ...bare, payload_ref: `r2://payloads/acme/outside/${name}` }])).toMatchObject({ acked: 1 });
+  expect(await rows("SELECT reason FROM dead_letters WHERE body LIKE ?1", `%${name}%`)).toEqual([{ reason: "invalid_payload" }]);
+});
+
+/** What users' code throws, now and then. */
+const thrown: Record<string, () => unknown> = {
+  "an error whose code is three megabytes": () => Object.assign(new Error("Large."), { code: "c".repeat(3_000_000) }),
+  "a revoked proxy": () => {
+    const { proxy, revoke } = Proxy.revocable({}, {});
+    revoke();
+    return proxy;
+  },
+  "nothing at all": () => undefined,
+  "an error of another library with a code like ours": () => Object.assign(new Error("14 UNAVAILABLE"), { code: "unavailable" }),
+};
+
+it.each(Object.keys(thrown))("A step that throws %s fails as that step, and a once effect is in doubt", async (what) => {
+  const fails = async (): Promise<number> => {
+    throw thrown[what]?.();
+  };
+  const { instanceId } = await runLab(({ step }: { step: Steps }) => step.read("look", fails, ONCE));
+  expect(await ended(instanceId)).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({ step: "look", code: "step_failed", attempts: 1 });
+  const mail = defineStep({ effect: "once", ...ONCE, run: fails });
+  const once = await runLab(({ step }) => step.effect("mail", mail, {}));
+  expect(await reaches(once.instanceId, "in_doubt", "errored")).toBe("in_doubt");
+});
+
+/** Outputs that the compiler cannot see, because their code says `unknown`. */
+const strange: [what: string, make: () => unknown, said: string][] = [
+  ["a Map", () => new Map([["a", 1]]), "The step's output has a Map, which JSON would change: return plain data"],
+  ["a Set within", () => ({ of: [{ ids: new Set(["a"]) }] }), 'The step\'s output has a Set at "of.0.ids"'],
+  ["a Date", () => ({ at: new Date(0) }), 'The step\'s output has a Date at "at"'],
+  ["a binding", () => env.DB, "The step's output has an object of the class"],
+  ["a function within", () => ({ id: "a", retry: () => 1 }), 'The step\'s output has a function at "retry"'],
+  ["an error", () => ({ failed: new TypeError("Bad.") }), 'an object of the class TypeError at "failed"'],
+  ["100,000 levels", () => Array.from({ length: 100_000 }).reduce((inner) => [inner], []), "The step's output is"],
+];
+
+it.each(strange)("W11 A step that answers %s fails by its name instead of being given something else later", async (_, make, said) => {
+  const { instanceId } = await runLab(({ step }) => step.read("look", async () => make(), ONCE));
+  expect(await ended(instanceId)).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({
+    step: "look",
+    code: "output_not_serializable",
+    message: expect.stringContaining(said),
+  });
+});
+
+it("W11 A step may answer whatever JSON brings back: also objects without a prototype, and fields that are not there", async () => {
+  const { instanceId } = await runLab(async ({ step }) => {
+    const bare = Object.assign(Object.create(null), { a: [null, { b: undefined }], [Symbol.dispose]: () => undefined }) as unknown;
+    return step.read("look", async () => bare, ONCE);
+  });
+  expect(await ended(instanceId)).toBe("complete");
+});
+
+it("O03 A message for a queue that is not bound is refused to the step that emits it, with the line that is missing", async () => {
+  const Lost = defineCommand({
+    type: "lab.lost",
+    payload: z.object({}),
+    key: () => "k",
+    subject: () => "s",
+    queue: defineQueue({ name: "no-such-queue" }),
+  });
+  const { instanceId } = await runLab(({ step }) => step.commit("say", () => ({ emit: [Lost.from({})] })));
+  expect(await ended(instanceId)).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({
+    step: "say",
+    code: "config_invalid",
+    message: expect.stringContaining("no-such-queue"),
+  });
+});
+
+it("W05 A step that emits more messages than its entry keeps copies of is recorded all the same", async () => {
+  const name = fresh();
+  const { instanceId } = await runLab(({ step }) =>
+    step.commit("say", () => ({ emit: Array.from({ length: 5000 }, () => ProbeSignal.from({ about: name, value: "v" })) })),
+  );
+  expect(await ended(instanceId)).toBe("complete");
+  expect(
+    await until(
+      () => stateOf(instanceId, "say"),
+      (state) => state === "done",
+    ),
+  ).toBe("done");
+});
+
+it("A02 The same key and the same text in another version of the payload is another request, where the versions mean another thing by it", async () => {
+  const version = (number: number) =>
+    defineCommand({
+      type: "lab.priced",
+      version: number,
+      payload: z.object({ name: z.string(), price: z.number() }),
+      key: ({ name }) => name,
+      subject: ({ name }) => name,
+      queue: probeCommands,
+      ...(number > 1 && { upcasts: { 1: (old: { price: number }) => ({ ...old, price: old.price * 100 }) } }),
+    });
+  const now = asking(version(2) as never);
+  const payload = { name: fresh("price"), price: 5 };
+  const ask = (schemaVersion: number) => enqueue(probeEnv, now, tenant, [{ type: "lab.priced", payload, schemaVersion }]);
+  expect(await ask(2)).toMatchObject([{ replayed: false }]);
+  const [other] = await ask(1);
+  expect(other).toBeInstanceOf(MillraceError);
+  expect(other).toMatchObject({ code: "idempotency_key_reused" });
+});
+
+it("R02 A statement that cannot be written is its author's trouble, whatever words of a troubled database it holds", async () => {
+  const { instanceId } = await runLab(({ step }) =>
+    step.commit("note", () => ({ statements: [sql`UPDATE probe_rows SET kind = 'daily limit overloaded' WHERE name = ${Number.NaN}`] })),
+  );
+  expect(await ended(instanceId)).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({ step: "note", code: "config_invalid", attempts: 1 });
+});

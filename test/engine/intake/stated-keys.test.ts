@@ -1,0 +1,121 @@
+import { env } from "cloudflare:workers";
+import { defineEvent, on, stateEvents } from "millrace";
+import { catalog } from "millrace/worker";
+import { describe, expect, it } from "vitest";
+import * as z from "zod";
+import { callerWith, expectProblem } from "../../api/client.ts";
+import { routesOf } from "../../probe/consumers.ts";
+import { probeEvents } from "../../probe/messages.ts";
+import { fresh, probeEnv, retentionPass, rows } from "../harness.ts";
+import { DAY_MS, done, keyed, ONCE, settled, signal, state } from "./stating.ts";
+
+describe("The key of a stated event", () => {
+  it("A05 with another payload is refused, and nothing follows from that", async () => {
+    const [caller, name] = [await callerWith(), fresh()];
+    await state(caller, done(name), "k");
+    const problem = expectProblem(await state(caller, done(name, "another"), "k"), 422, "idempotency_key_reused");
+    expect(problem.detail).toContain('"k"');
+    expect(await settled(name)).toEqual(ONCE);
+    // Of another type, it is another event.
+    expect((await state(caller, signal(name, "yes"), "k")).body.replayed).toBe(false);
+  });
+
+  it("A10 is taken once in a batch: the first payload is the event, its repeat is known, the other is refused", async () => {
+    const [caller, name] = [await callerWith(), fresh()];
+    const [one, other] = [
+      { ...done(name), idempotency_key: "k" },
+      { ...done(name, "another"), idempotency_key: "k" },
+    ];
+    const items = [one, other, one, { ...done(name) }, { ...done(""), idempotency_key: 7 }, "no object"];
+    const { status, body } = await caller.post("/v1/events/batch", { events: items });
+    expect(status).toBe(200);
+    expect(body.results).toMatchObject([
+      { status: 202, replayed: false },
+      { status: 422, problem: { code: "idempotency_key_reused" } },
+      { status: 202, replayed: true },
+      { status: 422, problem: { code: "invalid_payload", issues: [{ path: "idempotency_key", message: "is missing: add it" }] } },
+      { status: 422 },
+      { status: 422 },
+    ]);
+    expect(await settled(name)).toEqual(ONCE);
+    const again = await caller.post("/v1/events/batch", { events: [other, one] });
+    expect(again.body.results).toMatchObject([{ status: 422 }, { status: 202, replayed: true, event_id: body.results[0].event_id }]);
+  });
+
+  it("A09 is free after a refusal: the corrected event is taken under it", async () => {
+    const [caller, name] = [await callerWith(), fresh()];
+    const { issues } = expectProblem(await state(caller, { type: "probe.signal", payload: { about: name } }, "k"), 422, "invalid_payload");
+    expect(issues).toMatchObject([{ path: "payload.value" }]);
+    expect((await state(caller, signal(name, "yes"), "k")).body.replayed).toBe(false);
+  });
+
+  it("is asked for: without one a repeat could not be known", async () => {
+    const caller = await callerWith();
+    const { issues } = expectProblem(await caller.post("/v1/events", signal("a", "b")), 422, "invalid_payload");
+    expect(issues).toEqual([{ path: "Idempotency-Key", message: expect.stringContaining("is missing: name the event") }]);
+    expectProblem(await caller.post("/v1/events/batch", { events: [] }, keyed("k")), 422, "invalid_payload");
+  });
+
+  it("is a CloudEvent's source and id, structured, binary or in a batch", async () => {
+    const [caller, name] = [await callerWith(), fresh()];
+    const { type, payload: data } = done(name);
+    const event = { specversion: "1.0", id: "scan-1", source: "/courier", type, data, correlationid: "job 9" };
+    const first = await caller.post("/v1/events", event, { "content-type": "application/cloudevents+json" });
+    expect([first.status, first.body]).toEqual([202, { event_id: expect.any(String), replayed: false, correlation_id: "job 9" }]);
+    const headers = { "ce-specversion": "1.0", "ce-id": "scan-1", "ce-source": "/courier", "ce-type": type };
+    expect((await caller.post("/v1/events", data, headers)).body).toEqual({ ...first.body, replayed: true });
+    const misspelt = { ...event, id: "scan-2", data: { ...data, more: 1 } };
+    const batch = await caller.post("/v1/events/batch", [{ ...event, causationid: null }, misspelt, "none"], {
+      "content-type": "application/cloudevents-batch+json",
+    });
+    expect(batch.body.results).toMatchObject([
+      { status: 202, ...first.body, replayed: true },
+      { status: 422, problem: { issues: [{ path: "payload.more" }] } },
+      { status: 422 },
+    ]);
+    expect(await settled(name)).toEqual(ONCE);
+  });
+
+  it("A08 is known for 430 days, when all that followed is long gone, and not for ever", async () => {
+    const [caller, name] = [await callerWith(), fresh()];
+    const { body } = await state(caller, done(name), "k");
+    expect(await settled(name)).toEqual(ONCE);
+    const age = (days: number) =>
+      env.DB.prepare("UPDATE stated_events SET stated_at = ?2 WHERE id = unhex(?1)")
+        .bind(body.event_id, Date.now() - days * DAY_MS)
+        .run();
+    await age(429);
+    await retentionPass();
+    expect((await state(caller, done(name), "k")).body).toEqual({ ...body, replayed: true });
+    expectProblem(await state(caller, done(name, "another"), "k"), 422, "idempotency_key_reused");
+    await age(431);
+    await retentionPass();
+    expect(await rows("SELECT 1 FROM stated_events WHERE id = unhex(?1)", body.event_id)).toEqual([]);
+    // Its followers still know it: their tombstones are as old as they are.
+    expect((await state(caller, done(name), "k")).body).toEqual({ ...body, replayed: false });
+    expect(await settled(name)).toEqual(ONCE);
+  });
+
+  it("A02 is a repeat over a deployment that reads more in the same words, or the same in others", async () => {
+    const by = { tenantId: fresh("tenant"), source: "test" };
+    const base = { type: "probe.orphan", subject: () => "it", queue: probeEvents };
+    const old = defineEvent({ ...base, payload: z.object({ note: z.string() }) });
+    const defaults = defineEvent({ ...base, payload: z.object({ note: z.string(), more: z.string().default("none") }) });
+    const renamed = defineEvent({
+      ...base,
+      version: 2,
+      payload: z.object({ text: z.string() }),
+      upcasts: { 1: ({ note }: { note: string }) => ({ text: note }) },
+    });
+    const say = async (event: typeof old | typeof defaults | typeof renamed, payload: unknown, schemaVersion = 1) => {
+      const known = catalog({ consumers: [routesOf(on(event as typeof old))] });
+      const [answer] = await stateEvents(probeEnv, known, by, [{ type: event.type, payload, schemaVersion, idempotencyKey: "k" }]);
+      return answer;
+    };
+    expect(await say(old, { note: "a" })).toMatchObject({ replayed: false });
+    expect(await say(defaults, { note: "a" })).toMatchObject({ replayed: true });
+    expect(await say(renamed, { note: "a" })).toMatchObject({ replayed: true });
+    expect(await say(defaults, { note: "b" })).toMatchObject({ code: "idempotency_key_reused" });
+    expect(await say(renamed, { note: "b" })).toMatchObject({ code: "idempotency_key_reused" });
+  });
+});

@@ -1,0 +1,95 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { keeperOf } from "millrace/worker";
+import { onTestFinished } from "vitest";
+import { dieAt, fresh, probeEnv, reaches, rows, start, statusOf } from "../harness.ts";
+import { LAB } from "../lab.ts";
+
+declare const MILLRACE_FULL_SIZE: boolean;
+
+/** Rows that are due before the one a test is about. The gate takes fewer than the promise names: see vitest.config.ts. */
+export const MANY = MILLRACE_FULL_SIZE
+  ? { open: 100_000, messages: 100_000, hopeless: 1000 }
+  : { open: 2000, messages: 2000, hopeless: 200 };
+
+export const run = (text: string, ...params: unknown[]) =>
+  env.DB.prepare(text)
+    .bind(...params)
+    .run();
+
+/** Instances of a workflow that was renamed: nobody can ask the platform about them, or carry out what was promised. */
+export async function open(count: number, workflow: string, like: string): Promise<void> {
+  onTestFinished(async () => void (await run("DELETE FROM instances WHERE workflow = ?1", workflow)));
+  await run(
+    `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, status, accepted_at, updated_at, check_at, seen)
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1)
+     SELECT substr(lower(hex(randomblob(16))), 1, 32), tenant_id, ?2, message_type, i, correlation_id, causation_id, ?2, fingerprint, envelope, 'running', 1, 1, i, i % 2
+     FROM n, instances WHERE id = ?3`,
+    count,
+    workflow,
+    like,
+  );
+}
+
+/**
+ * What an operator was promised of each of them. Due in the future, it waits for `keeperRound`: the keeper's own alarm may ring at any
+ * time.
+ */
+export async function promised(workflow: string, dueAt = 1): Promise<void> {
+  onTestFinished(async () => void (await run("DELETE FROM actions WHERE reason = ?1", workflow)));
+  await run(
+    `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at)
+     SELECT 'a' || id, tenant_id, 'tess', 'retry', id, id, workflow, '{"run":1}', 'applied', ${Date.now() - 60_000}, ${dueAt} FROM instances WHERE workflow = ?1`,
+    workflow,
+  );
+}
+
+export async function unsent(count: number, queue: string): Promise<void> {
+  onTestFinished(async () => void (await run("DELETE FROM outbox WHERE queue = ?1", queue)));
+  await run(
+    `INSERT INTO outbox (id, queue, body, attempts, due_at)
+     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?1) SELECT ?2 || i, ?2, '{}', 3, i FROM n`,
+    count,
+    queue,
+  );
+}
+
+/** A run that is done: rows are made like its. */
+export async function example(): Promise<string> {
+  const { instanceId } = await start(fresh(), [{ do: "commit", name: "z" }]);
+  await reaches(instanceId, "complete");
+  return instanceId;
+}
+
+/** Accepted, and never sent: its process died. It has been due for a moment, after all the others. */
+export async function accepted(): Promise<string> {
+  const name = fresh();
+  dieAt("A03 accept committed, not enqueued");
+  await start(name, [{ do: "commit", name: "c" }]).catch(() => undefined);
+  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  await run("UPDATE instances SET check_at = ?2 WHERE id = ?1", id, Date.now() - 1000);
+  return id;
+}
+
+/** A round of a keeper whose platform says of labs that they sleep, as the deployed one does; the local one says that they run. */
+export async function roundOverSleepers(): Promise<void> {
+  await runInDurableObject(keeperOf(probeEnv), async (keeper) => {
+    const own = keeper as unknown as { env: object };
+    const before = own.env;
+    const get = async (id: string) => {
+      const { status } = await (await LAB.get(id)).status();
+      return { status: async () => ({ status: status === "running" ? "waiting" : status }) };
+    };
+    own.env = { ...before, LAB: { get } };
+    try {
+      await keeper.round();
+    } finally {
+      own.env = before;
+    }
+  });
+}
+
+export async function nextLook(id: string): Promise<{ status: string | undefined; seconds: number }> {
+  const [{ at } = { at: 0 }] = await rows<{ at: number }>("SELECT check_at AS at FROM instances WHERE id = ?1", id);
+  return { status: await statusOf(id), seconds: Math.round((at - Date.now()) / 1000 + 0.2) };
+}

@@ -1,0 +1,197 @@
+import { mintToken } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { event, fresh, probeEnv, retentionPass, rows } from "../harness.ts";
+import { age, count, DAY_MS, daysAgo, failing, justBefore, rowOf, run, slice } from "./aged.ts";
+
+describe("The outbox", () => {
+  const put = (id: string, body: string, attempts: number, error: string | null) =>
+    run(
+      "INSERT INTO outbox (id, queue, body, attempts, error, due_at) VALUES (?1, 'no-such-queue', ?2, ?3, ?4, ?5)",
+      id,
+      body,
+      attempts,
+      error,
+      Date.now() + DAY_MS,
+    );
+
+  it("gives a message up that no queue took for 14 days: it becomes a dead letter with its reason, and only then leaves", async () => {
+    const [stuck, trying, unconfirmed, broken] = [fresh("stuck"), fresh("trying"), fresh("unconfirmed"), fresh("broken")];
+    const message = event("probe.done", stuck, { name: stuck, step: "s" });
+    await put(stuck, JSON.stringify(message), 2100, "NO_SUCH_QUEUE");
+    await put(trying, "{}", 1900, "NO_SUCH_QUEUE");
+    await put(unconfirmed, "{}", 9999, null);
+    await put(broken, "{not json", 2100, "no JSON");
+    await retentionPass();
+    expect(await rows("SELECT id FROM outbox WHERE queue = 'no-such-queue' ORDER BY id")).toEqual(
+      [trying, unconfirmed].sort().map((id) => ({ id })),
+    );
+    expect(
+      await rows(
+        "SELECT tenant_id, message_type, reason, error, attempts, state, body, first_at FROM dead_letters WHERE idempotency_key = ?1",
+        message.idempotency_key,
+      ),
+    ).toEqual([
+      {
+        tenant_id: "acme",
+        message_type: "probe.done",
+        reason: "undeliverable",
+        error: "NO_SUCH_QUEUE",
+        attempts: 2100,
+        state: "open",
+        body: JSON.stringify(message),
+        first_at: Date.parse(message.created_at),
+      },
+    ]);
+    expect(await rows("SELECT tenant_id, body FROM dead_letters WHERE error = 'no JSON'")).toEqual([
+      { tenant_id: null, body: JSON.stringify("{not json") },
+    ]);
+    await run("DELETE FROM outbox");
+  });
+
+  it("leaves a message alone that its queue takes in the moment it would be given up", async () => {
+    const name = fresh("taken");
+    await put(name, "{}", 2100, "NO_SUCH_QUEUE");
+    const taken = () => run("UPDATE outbox SET error = NULL WHERE id = ?1", name);
+    expect(await justBefore("INSERT INTO dead_letters", taken, async () => slice("outbox"))).toBe(0);
+    expect(await count("outbox", "id = ?1", name)).toBe(1);
+    await run("DELETE FROM outbox");
+  });
+
+  it("gives one up again that was replayed and is still not taken: its earlier letter does not swallow it", async () => {
+    const name = fresh("again");
+    const message = event("probe.done", name, { name, step: "s" });
+    for (const body of [message, { ...message, replay: "the first time" }, { ...message, replay: "the second time" }].map((one) =>
+      JSON.stringify(one),
+    )) {
+      await put(name, body, 2100, "NO_SUCH_QUEUE");
+      await retentionPass();
+      expect(await count("outbox", "id = ?1", name)).toBe(0);
+      expect(await count("dead_letters", "body = ?1 AND state = 'open'", body)).toBe(1);
+      await run("UPDATE dead_letters SET state = 'replayed', settled_at = ?2 WHERE body = ?1", body, Date.now());
+    }
+  });
+
+  it("changes nothing when the write that captures fails: nothing leaves without a letter", async () => {
+    const name = fresh("refused");
+    await put(name, JSON.stringify(event("probe.done", name, {})), 2100, "NO_SUCH_QUEUE");
+    await run("CREATE TRIGGER refuse BEFORE DELETE ON outbox BEGIN SELECT RAISE(ABORT, 'no'); END");
+    await failing(() => retentionPass());
+    expect(await count("outbox", "id = ?1", name)).toBe(1);
+    expect(await count("dead_letters", "body LIKE ?1", `%${name}%`)).toBe(0);
+    await run("DROP TRIGGER refuse");
+    await retentionPass();
+    expect(await count("dead_letters", "body LIKE ?1", `%${name}%`)).toBe(1);
+  });
+});
+
+describe("Signals", () => {
+  const tenant = () => fresh("t");
+  async function signal(tenantId: string, days: number): Promise<string> {
+    const id = fresh("signal");
+    await run(
+      "INSERT INTO signals (id, tenant_id, type, subject, envelope, received_at) VALUES (?1, ?2, 'probe.signal', 's', '{}', ?3)",
+      id,
+      tenantId,
+      daysAgo(days),
+    );
+    return id;
+  }
+  const kept = (id: string) => count("signals", "id = ?1", id);
+  async function instanceOf(tenantId: string, status: string, days: number): Promise<string> {
+    const id = await rowOf(status, days);
+    await run("UPDATE instances SET tenant_id = ?2, updated_at = ?3 WHERE id = ?1", id, tenantId, Date.now());
+    return id;
+  }
+
+  it("leave after 30 days", async () => {
+    const mine = tenant();
+    const [old, young] = [await signal(mine, 31), await signal(mine, 29)];
+    await instanceOf(mine, "running", 30);
+    await retentionPass();
+    expect([await kept(old), await kept(young)]).toEqual([0, 1]);
+  });
+
+  it.each(["accepted", "running", "waiting", "in_doubt", "errored", "terminated", "dead"])(
+    "stay while an older instance that is %s could still take them, but not for another tenant's",
+    async (status) => {
+      const [mine, other] = [tenant(), tenant()];
+      const [could, foreign] = [await signal(mine, 31), await signal(other, 31)];
+      const instance = await instanceOf(mine, status, 32);
+      await retentionPass();
+      expect([await kept(could), await kept(foreign)]).toEqual([1, 0]);
+      await run("UPDATE instances SET status = 'complete' WHERE id = ?1", instance);
+      await retentionPass();
+      expect(await kept(could)).toBe(0);
+    },
+  );
+
+  it("leave after 400 days though a run of long ago is in doubt, unless a wait holds them", async () => {
+    const mine = tenant();
+    const [forgotten, held, young] = [await signal(mine, 401), await signal(mine, 401), await signal(mine, 399)];
+    const instance = await instanceOf(mine, "in_doubt", 500);
+    await run(
+      `INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, signal_id, since_at)
+       VALUES (?1, 'w', 'probe', ?2, 'probe.signal', 's', 'e', ?3, 1)`,
+      instance,
+      mine,
+      held,
+    );
+    await retentionPass();
+    expect([await kept(forgotten), await kept(held), await kept(young)]).toEqual([0, 1, 1]);
+  });
+
+  it("stay when an instance comes to hold them in the moment they would leave", async () => {
+    const mine = tenant();
+    const old = await signal(mine, 31);
+    const retried = () => instanceOf(mine, "running", 32);
+    // Other tests may have left more than one slice walks.
+    const beforeIt = old.slice(0, -1);
+    await justBefore("DELETE FROM signals", retried, async () => slice("signals", beforeIt));
+    expect(await kept(old)).toBe(1);
+  });
+
+  it("stay while a wait holds them, for as long as its instance is there", async () => {
+    const mine = tenant();
+    const [held, free] = [await signal(mine, 31), await signal(mine, 31)];
+    const instance = await instanceOf(mine, "complete", 32);
+    await run(
+      "INSERT INTO waits (instance_id, name, workflow, tenant_id, type, subject, event_type, signal_id, since_at) VALUES (?1, 'w', 'probe', ?2, 'probe.signal', 's', 'e', ?3, 0)",
+      instance,
+      mine,
+      held,
+    );
+    await retentionPass();
+    expect([await kept(held), await kept(free)]).toEqual([1, 0]);
+    await age(instance, 31);
+    await retentionPass();
+    expect([await kept(held), await count("waits", "instance_id = ?1", instance)]).toEqual([0, 0]);
+  });
+});
+
+describe("The audit and the tokens", () => {
+  it("actions leave after 400 days, but none that is not carried out", async () => {
+    const act = (id: string, days: number, applied: boolean) =>
+      run(
+        `INSERT INTO actions (id, tenant_id, actor, verb, target, reason, result, at, applied_at) VALUES (?1, 'acme', 'tess', 'skip', 'x', 'r', 'applied', ?2, ?3)`,
+        id,
+        daysAgo(days),
+        applied ? daysAgo(days) : null,
+      );
+    const [old, young, open] = [fresh(), fresh(), fresh()];
+    await act(old, 401, true);
+    await act(young, 399, true);
+    await act(open, 401, false);
+    await retentionPass();
+    expect(await rows("SELECT id FROM actions WHERE target = 'x' ORDER BY id")).toEqual([young, open].sort().map((id) => ({ id })));
+  });
+
+  it("tokens leave 30 days after they expired; those that never do stay", async () => {
+    const actor = fresh("actor");
+    const mint = (expiresAt?: number) => mintToken(probeEnv, { tenantId: "acme", actor, scopes: ["read"], expiresAt });
+    await mint(daysAgo(31));
+    const kept = [await mint(daysAgo(29)), await mint()];
+    await retentionPass();
+    const ids = (await rows<{ id: string }>("SELECT id FROM tokens WHERE actor = ?1", actor)).map(({ id }) => id);
+    expect(ids.sort()).toEqual(kept.map((token) => token.split("_")[1]).sort());
+  });
+});

@@ -1,0 +1,247 @@
+import { createExecutionContext, runInDurableObject, waitOnExecutionContext } from "cloudflare:test";
+import { upstreamRefused } from "millrace";
+import { keeperAge, listActions, putSchedule, retryInstance, SCOPES } from "millrace/operate";
+import { armKeeper, keeperOf } from "millrace/worker";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { labs } from "../../probe/lab.ts";
+import { app } from "../../probe/worker.ts";
+import { dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { LAB, platformReaches, runLab } from "../lab.ts";
+import { accepted, example, MANY, nextLook, open, promised, roundOverSleepers, run, unsent } from "./crowd.ts";
+
+describe("The keeper", () => {
+  it("K01 starts what was accepted within one round, whatever else is open, unsent or cannot be carried out", async () => {
+    const gone = fresh("retired");
+    const like = await example();
+    await open(MANY.hopeless, `${gone}-promised`, like);
+    await promised(`${gone}-promised`);
+    await open(MANY.open, gone, like);
+    await unsent(MANY.messages, gone);
+    const id = await accepted();
+    const began = Date.now();
+    await keeperOf(probeEnv).round();
+    const ms = Date.now() - began;
+    expect(await reaches(id, "complete")).toBe("complete");
+    console.log(`A round over ${JSON.stringify(MANY)} took ${ms} ms.`);
+    expect(ms).toBeLessThan(10_000);
+  }, 300_000);
+
+  it("K01 goes on within a round while there is work and time", async () => {
+    const gone = fresh("retired");
+    await open(1000, gone, await example());
+    await run("UPDATE instances SET seen = 1 WHERE workflow = ?1", gone);
+    await keeperOf(probeEnv).round();
+    const due = await rows("SELECT 1 FROM instances WHERE workflow = ?1 AND check_at <= ?2", gone, Date.now());
+    expect(due.length).toBeLessThan(1000 - 200);
+  });
+
+  it("K01 tries promises that cannot be kept by a patience of their own, behind none of the others, and ends them where people see it", async () => {
+    const gone = fresh("retired");
+    await open(60, gone, await example());
+    await promised(gone, Date.now() + 3_600_000);
+    const mended = { yet: false };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.commit(
+        "a",
+        () => {
+          if (!mended.yet) throw upstreamRefused("no");
+          return {};
+        },
+        { retries: { limit: 0, delay: 10 } },
+      );
+    });
+    await platformReaches(instanceId, "errored");
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    mended.yet = true;
+    dieAt("retry promised, not applied");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" }).catch(() => undefined);
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+
+    const promises = () =>
+      rows<{ attempts: number; error: string; result: string; wait: number }>(
+        `SELECT DISTINCT attempts, error, result, (due_at - ?2) / 1000 > 0 AS wait FROM actions WHERE reason = ?1`,
+        gone,
+        Date.now(),
+      );
+    expect(await promises()).toEqual([{ attempts: 1, error: expect.stringContaining("is not bound"), result: "applied", wait: 1 }]);
+
+    await run("UPDATE actions SET at = at - 86400000 WHERE reason = ?1", gone);
+    await keeperRound();
+    expect(await promises()).toMatchObject([{ attempts: 2, result: "failed" }]);
+    expect(await rows("SELECT DISTINCT status, error->>'code' AS code FROM instances WHERE workflow = ?1", gone)).toEqual([
+      { status: "errored", code: "unavailable" },
+    ]);
+    await run("UPDATE actions SET at = ?2 WHERE reason = ?1", gone, Date.now() + 1000);
+    const [shown] = (await listActions(probeEnv, operator, { limit: 1 })).items;
+    expect(shown).toMatchObject({ result: "failed", appliedAt: null, error: expect.stringContaining("is not bound") });
+  });
+
+  it("K01 is held up by no instance that the platform does not answer for: what was accepted starts, what ended is written down, what was promised is kept", async () => {
+    const mended = { yet: false };
+    const failing = await runLab(async ({ step }) => {
+      await step.read(
+        "fails",
+        async () => {
+          if (!mended.yet) throw upstreamRefused("no");
+          return 1;
+        },
+        { retries: { limit: 0, delay: 10 } },
+      );
+    });
+    const ended = await runLab(async ({ step }) => void (await step.commit("c", () => ({}))));
+    const hung = await Promise.all([1, 2, 3].map(() => runLab(async ({ step }) => step.sleep("s", 600_000))));
+    expect(await reaches(failing.instanceId, "errored")).toBe("errored");
+    await platformReaches(failing.instanceId, "errored");
+    await platformReaches(ended.instanceId, "complete");
+    await reaches(ended.instanceId, "complete");
+    for (const { instanceId } of hung) await platformReaches(instanceId, "running", "waiting");
+    const [unseen, seen, owed] = hung.map(({ instanceId }) => instanceId);
+    mended.yet = true;
+    dieAt("retry promised, not applied");
+    await retryInstance(probeEnv, operator, failing.instanceId, { reason: "mended" }).catch(() => undefined);
+    await run("UPDATE instances SET status = 'running', seen = 1, check_at = 2 WHERE id = ?1", ended.instanceId);
+    await run("UPDATE instances SET status = 'queued', seen = 0, check_at = 1 WHERE id = ?1", unseen);
+    await run("UPDATE instances SET status = 'running', seen = 1, check_at = 1 WHERE id = ?1", seen);
+    await run(
+      `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, due_at)
+       SELECT 'h' || id, tenant_id, 'tess', 'approve', id, id, 'hangs', 'applied', ${Date.now()}, 1 FROM instances WHERE id = ?1`,
+      owed,
+    );
+    onTestFinished(async () => void (await run("DELETE FROM actions WHERE reason = 'hangs'")));
+    await run("UPDATE actions SET due_at = 2 WHERE instance_id = ?1", failing.instanceId);
+    const id = await accepted();
+    const platform = Object.getPrototypeOf(LAB) as Workflow;
+    const real = platform.get;
+    const hangs = vi.spyOn(platform, "get").mockImplementation(async function (this: Workflow, one: string) {
+      const instance = await real.call(this, one);
+      if (!hung.some(({ instanceId }) => instanceId === one)) return instance;
+      return { id: one, status: () => new Promise(() => undefined) } as unknown as WorkflowInstance;
+    });
+    onTestFinished(() => hangs.mockRestore());
+    const began = Date.now();
+    await keeperOf(probeEnv).round();
+    expect(Date.now() - began).toBeLessThan(29_000);
+    expect(await statusOf(ended.instanceId)).toBe("complete");
+    expect(await reaches(id, "complete")).toBe("complete");
+    expect(await reaches(failing.instanceId, "complete")).toBe("complete");
+  }, 60_000);
+
+  it("K01 looks at the clock again although a look never came back, because a queue left it without an answer", async () => {
+    const keeper = keeperOf(probeEnv);
+    const duties = (set: object) => runInDurableObject(keeper, (object) => void Object.assign(object, { duties: set }));
+    const name = fresh();
+    labs.set(name, async () => 1);
+    await putSchedule(
+      probeEnv,
+      app,
+      { ...operator, scopes: SCOPES },
+      name,
+      { cron: "0 0 1 1 *", timeZone: "UTC", command: "lab.requested", payload: { name }, lateMs: 600_000 },
+      "test",
+    );
+    const due = () => run("UPDATE schedules SET next_at = ?2 WHERE name = ?1", name, Date.now() - 1000);
+    const runs = () => rows("SELECT DISTINCT instance_id FROM schedule_runs WHERE name = ?1 AND state = 'started'", name);
+    await duties({ catalog: app });
+    const hangs = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_COMMANDS), "sendBatch").mockReturnValue(new Promise(() => undefined));
+    onTestFinished(async () => {
+      hangs.mockRestore();
+      await duties({});
+      await run("DELETE FROM schedules WHERE name = ?1", name);
+    });
+    await due();
+    const began = Date.now();
+    await keeper.round();
+    expect(Date.now() - began).toBeLessThan(20_000);
+    hangs.mockRestore();
+    expect(await runs()).toHaveLength(1);
+    await due();
+    await keeper.round();
+    expect(await runs()).toHaveLength(2);
+  }, 60_000);
+
+  it("K01 starts a clock again that the platform has given up: by its cron, and by whatever comes by a minute later", async () => {
+    const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
+    const lose = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.deleteAlarm());
+    await lose();
+    await keeperOf(probeEnv).startDue();
+    expect(await alarm()).not.toBe(null);
+
+    const comesBy = async () => {
+      const ctx = createExecutionContext();
+      armKeeper(probeEnv, ctx);
+      await waitOnExecutionContext(ctx);
+    };
+    const atMs = Date.now();
+    onTestFinished(async () => {
+      vi.restoreAllMocks();
+      await lose();
+      await keeperOf(probeEnv).arm();
+    });
+    const clock = vi.spyOn(Date, "now").mockReturnValue(atMs + 61_000);
+    await comesBy();
+    await lose();
+    clock.mockReturnValue(atMs + 100_000);
+    await comesBy();
+    expect(await alarm()).toBe(null);
+    clock.mockReturnValue(atMs + 122_000);
+    await comesBy();
+    expect(await alarm()).not.toBe(null);
+  });
+
+  it("K01 starts a clock again that was set while the machine's time was an hour ahead, and says that it had stopped", async () => {
+    const alarm = () => runInDurableObject(keeperOf(probeEnv), (_, { storage }) => storage.getAlarm());
+    // A round that is under way sets the alarm anew at its end.
+    const age = await until(
+      () =>
+        runInDurableObject(keeperOf(probeEnv), async (keeper, { storage }) => {
+          await storage.setAlarm(Date.now() + 3_600_000);
+          return keeper.age();
+        }),
+      (found) => found === null,
+    );
+    expect(age).toBe(null);
+    expect(await alarm()).toBeLessThan(Date.now() + 60_000);
+    expect(await keeperAge(probeEnv)).toBeLessThan(60_000);
+  });
+
+  it("K01 tells how long ago its last round began", async () => {
+    await keeperOf(probeEnv).round();
+    expect(await keeperAge(probeEnv)).toBeLessThan(10_000);
+  });
+
+  it("K01 leaves a sleeping instance for as long again as it has slept, up to a day, and looks soon once it wakes", async () => {
+    const state = { awake: false, go: false };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.read("stands for a sleep", async () => {
+        while (!state.awake) await scheduler.wait(10);
+        return 1;
+      });
+      await step.commit("awake", () => ({}));
+      await step.read("goes on", async () => {
+        while (!state.go) await scheduler.wait(10);
+        return 1;
+      });
+    });
+    onTestFinished(() => {
+      state.awake = true;
+      state.go = true;
+    });
+    await platformReaches(instanceId, "running");
+    // What its own first pass writes must be there before anybody looks.
+    await reaches(instanceId, "running");
+    const look = async (sleptMs: number) => {
+      await run("UPDATE instances SET check_at = 0, seen = 1, updated_at = ?2 WHERE id = ?1", instanceId, Date.now() - sleptMs);
+      await roundOverSleepers();
+      const { status, seconds } = await nextLook(instanceId);
+      // The second that it takes to look is slept as well.
+      return { status, seconds: seconds - (seconds % 10) };
+    };
+    expect(await look(0)).toEqual({ status: "waiting", seconds: 30 });
+    expect(await look(7_200_000)).toEqual({ status: "waiting", seconds: 7200 });
+    expect(await look(30 * 86_400_000)).toEqual({ status: "waiting", seconds: 86_400 });
+    state.awake = true;
+    await reaches(instanceId, "running");
+    expect((await nextLook(instanceId)).seconds).toBeLessThanOrEqual(10);
+  });
+});

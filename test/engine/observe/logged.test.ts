@@ -1,0 +1,246 @@
+import { defineStep } from "millrace";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { behave, deliver, event, fresh, keeperRound, probeEnv, reaches, rows, start, until } from "../harness.ts";
+import { LAB, platformReaches, runLab } from "../lab.ts";
+
+interface Line {
+  log: string;
+  [field: string]: unknown;
+}
+
+/** The engine's lines that name this subject or instance, from here on. */
+function linesAbout(...names: string[]): () => Line[] {
+  const spies = (["log", "warn", "error"] as const).map((level) => vi.spyOn(console, level));
+  onTestFinished(() => {
+    for (const spy of spies) spy.mockRestore();
+  });
+  const said = () => spies.flatMap((spy) => spy.mock.calls.map(([line]) => String(line)));
+  return () =>
+    said()
+      .filter((line) => line.startsWith('{"log":') && names.some((name) => line.includes(name)))
+      .map((line) => JSON.parse(line) as Line);
+}
+
+const TRACE = "0af7651916cd43dd8448eb211c80319c";
+const request = { correlationId: "job 7", traceparent: `00-${TRACE}-b7ad6b7169203331-01` };
+
+describe("In the log", () => {
+  it("each attempt that fails is one line that names instance, workflow, step, subject, tenant, job and trace, and why; so is its run's end", async () => {
+    const name = fresh();
+    const lines = linesAbout(name);
+    await behave({ subject: `${name}/charge`, mode: "refuse", status: 500, times: 2 });
+    const { instanceId } = await start(name, [{ do: "keyed", name: "charge", retries: 1 }], request);
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    await until(async () => lines().some(({ log }) => log === "ended"), Boolean);
+    const own = {
+      instance_id: instanceId,
+      workflow: "probe",
+      tenant_id: "acme",
+      subject: name,
+      correlation_id: "job 7",
+      trace_id: TRACE,
+      step: "charge",
+      code: "unavailable",
+      upstream_status: 500,
+      error: "The upstream answered 500.",
+    };
+    expect(lines()).toEqual(
+      [
+        { log: "attempt", ...own, attempt: 1, outcome: "retried" },
+        { log: "attempt", ...own, attempt: 2, outcome: "failed" },
+        { log: "ended", ...own, attempts: 2, status: "errored" },
+      ].map((line) => expect.objectContaining(line)),
+    );
+  });
+
+  it("an upstream that cannot be reached is named by host and port, and by nothing else of its address", async () => {
+    const down = defineStep({
+      effect: "natural",
+      retries: { limit: 0, delay: 10 },
+      run: async ({ fetch }) => (await fetch("http://127.0.0.1:9/private/path?secret=1")).status,
+    });
+    const { instanceId } = await runLab(({ step }) => step.effect("call what is down", down, {}));
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "")).toMatchObject({ message: expect.stringMatching(/^127\.0\.0\.1:9 gave no answer: ./) });
+    expect(row?.error).not.toMatch(/private|secret/);
+  });
+
+  it("an error that the code throws between steps comes with the file and line of its first frame, and with nothing of its message there", async () => {
+    const name = fresh();
+    const lines = linesAbout(name);
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        await step.commit("note", () => ({}));
+        throw new Error("My own bug\n    at secret (payload.ts:1:1)");
+      },
+      { name },
+    );
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await until(async () => lines().some(({ log }) => log === "ended"), Boolean);
+    const where = expect.stringMatching(/logged\.test\.ts:\d+:\d+/);
+    expect(lines().find(({ log }) => log === "ended")).toMatchObject({ step: "", where });
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "")).toMatchObject({ step: "", where });
+  });
+
+  it("a run that went well is one calm line", async () => {
+    const name = fresh();
+    const lines = linesAbout(name);
+    const { instanceId } = await start(name, [{ do: "keyed", name: "charge" }], request);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    const ended = { log: "ended", instance_id: instanceId, workflow: "probe", status: "complete", subject: name, trace_id: TRACE };
+    await until(async () => lines().length > 0, Boolean);
+    expect(lines()).toEqual([expect.objectContaining(ended)]);
+  });
+
+  it("an effect in doubt says so with its step, and what the upstream said last", async () => {
+    const name = fresh();
+    const lines = linesAbout(name);
+    await behave({ subject: `${name}/mail`, mode: "busy", times: 1 });
+    const { instanceId } = await start(name, [{ do: "once", name: "mail" }], request);
+    expect(await reaches(instanceId, "in_doubt", "complete", "errored")).toBe("in_doubt");
+    const doubt = {
+      log: "attempt",
+      instance_id: instanceId,
+      step: "mail",
+      attempt: 1,
+      outcome: "in_doubt",
+      code: "in_progress",
+      upstream_status: 409,
+    };
+    expect(lines()).toEqual([expect.objectContaining(doubt)]);
+  });
+
+  it("an error of the author's own code comes with where it was thrown, and a payload with nothing", async () => {
+    const name = fresh("lab");
+    const lines = linesAbout(name);
+    const secret = `secret-${crypto.randomUUID()}`;
+    const retries = { limit: 0, delay: 1 };
+    const { instanceId } = await runLab(
+      ({ step }) => step.read("guess", () => Promise.reject(new TypeError("x is not a function")), { retries }),
+      {
+        name,
+        note: secret,
+      },
+    );
+    await until(async () => lines().some(({ log }) => log === "ended"), Boolean);
+    const own = { instance_id: instanceId, step: "guess", code: "step_failed", error: "x is not a function" };
+    expect(lines()).toEqual([
+      expect.objectContaining({ log: "attempt", ...own, stack: expect.stringContaining("at ") }),
+      expect.objectContaining(own),
+    ]);
+    expect(JSON.stringify(lines())).not.toContain(secret);
+  });
+
+  it("an attempt whose time is up says so, also one that goes on all the same", async () => {
+    const name = fresh("lab");
+    const lines = linesAbout(name);
+    await behave({ subject: name, mode: "slow", delayMs: 2000, times: 1 });
+    let hangs = true;
+    const hang = () => {
+      hangs = false;
+      return new Promise<number>(() => undefined);
+    };
+    const post = defineStep({
+      effect: "natural",
+      timeout: 200,
+      retries: { limit: 1, delay: 10 },
+      run: async ({ fetch }) => (await fetch(`${probeEnv.UPSTREAM_URL}/natural/${name}`, { method: "PUT", body: "{}" })).text(),
+    });
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        await step.effect("post", post, null);
+        await step.read("deaf", () => (hangs ? hang() : Promise.resolve(1)), {
+          timeout: 10,
+          retries: { limit: 1, delay: 10 },
+        });
+      },
+      { name },
+    );
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    await until(async () => lines().some(({ log }) => log === "ended"), Boolean);
+    const timeOut = { log: "attempt", instance_id: instanceId, attempt: 1, outcome: "retried", code: "step_timeout" };
+    expect(lines()).toEqual([
+      expect.objectContaining({ log: "ended", status: "complete" }),
+      expect.objectContaining({ ...timeOut, step: "post", error: "The effect did not end within 200 ms." }),
+      expect.objectContaining({ ...timeOut, step: "deaf" }),
+    ]);
+  });
+
+  it("a step that was not begun, because the code names it twice, is named all the same", async () => {
+    const name = fresh("lab");
+    const lines = linesAbout(name);
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        await step.commit("reserve stock", () => ({}));
+        await step.commit("reserve stock", () => ({}));
+      },
+      { name },
+    );
+    const ended = await until(async () => lines().find(({ log }) => log === "ended"), Boolean);
+    expect(ended).toMatchObject({ instance_id: instanceId, code: "nondeterministic_steps", step: "", at: "reserve stock" });
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "")).toMatchObject({ step: "", at: "reserve stock" });
+  });
+
+  it("a class that another workflow's binding names says so, and which", async () => {
+    const name = fresh();
+    const lines = linesAbout(name);
+    const id = crypto.randomUUID().replaceAll("-", "");
+    await LAB.create({ id, params: { ...event("probe.signal", name, { about: name, value: "x" }) } });
+    expect(await platformReaches(id, "errored", "complete")).toBe("errored");
+    const ended = await until(async () => lines().find(({ log }) => log === "ended"), Boolean);
+    expect(ended).toMatchObject({
+      code: "config_invalid",
+      error: expect.stringContaining('"probe.signal" runs the workflow "lab", which takes "lab.requested"'),
+    });
+  });
+
+  it("a captured message says its reason, its letter, its tenant and its trace", async () => {
+    const name = fresh();
+    const lines = linesAbout(name);
+    const { traceparent, ...body } = event("probe.signal", name, { about: 7 });
+    await deliver("probe-events", [{ ...body, traceparent }]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+    expect(lines()).toEqual([
+      expect.objectContaining({
+        log: "delivery",
+        queue: "probe-events",
+        delivery_id: expect.any(String),
+        attempt: 1,
+        outcome: "captured",
+        dead_letter: letter?.id,
+        code: "invalid_payload",
+        error: expect.stringContaining("payload.about"),
+        tenant_id: "acme",
+        message_type: "probe.signal",
+        subject: name,
+        trace_id: "a".repeat(32),
+      }),
+    ]);
+  });
+
+  it("an end that only the keeper found is told by it", async () => {
+    const name = fresh("lab");
+    const { instanceId } = await runLab(({ step }) => step.sleep("a while", "1 hour"), { name });
+    await platformReaches(instanceId, "waiting", "running");
+    const lines = linesAbout(name);
+    await (await LAB.get(instanceId)).terminate();
+    await until(async () => {
+      await keeperRound();
+      return lines().length;
+    }, Boolean);
+    expect(lines()).toEqual([
+      {
+        log: "ended",
+        instance_id: instanceId,
+        workflow: "lab",
+        tenant_id: "acme",
+        subject: name,
+        correlation_id: expect.any(String),
+        status: "terminated",
+      },
+    ]);
+  });
+});

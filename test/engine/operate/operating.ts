@@ -1,0 +1,47 @@
+import { type Done, defineStep, type EffectCall, type StepDefinition } from "millrace";
+import { formatEntryKey, type Resolution, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
+import { expect } from "vitest";
+import { operator, probeEnv, reaches, rows } from "../harness.ts";
+import { platformReaches } from "../lab.ts";
+
+/** No second attempt. */
+export const ONCE = { retries: { limit: 0, delay: 10 } } as const;
+
+type Back = StepDefinition<Done<unknown, unknown>, unknown>;
+
+/** An effect that a test writes in place: one attempt, five seconds. */
+export function effect(
+  of: "keyed" | "natural" | "once",
+  run: (call: EffectCall<unknown>) => Promise<unknown>,
+  more: { undo?: Back; timeout?: number } = {},
+): StepDefinition<unknown, unknown> {
+  return defineStep({ effect: of, ...ONCE, timeout: 5000, run, ...more });
+}
+
+/** A way back, harmless to repeat. */
+export function back(run: (call: EffectCall<Done<unknown, unknown>>) => Promise<unknown>): Back {
+  return defineStep({ effect: "natural", ...ONCE, run });
+}
+
+export const retry = (id: string, more: { from?: string; anyway?: boolean } = {}) =>
+  retryInstance(probeEnv, operator, id, { reason: "mended", ...more });
+
+export const undo = (id: string) => undoInstance(probeEnv, operator, id, "called off");
+
+export const resolve = (id: string, step: string, resolution: Resolution) =>
+  resolveDoubt(probeEnv, operator, formatEntryKey({ instanceId: id, step, item: "", generation: 1 }), resolution, "I looked");
+
+/** How a run has ended. */
+export const ended = (id: string) => reaches(id, "complete", "errored", "terminated");
+
+/** The state of a step's newest entry. */
+export async function stateOf(id: string, step: string): Promise<string | undefined> {
+  const found = await rows<{ state: string }>("SELECT state FROM inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY generation", id, step);
+  return found.at(-1)?.state;
+}
+
+/** Waits until a run has failed, on its row and on the platform. */
+export async function failed(id: string): Promise<void> {
+  expect(await ended(id)).toBe("errored");
+  await platformReaches(id, "errored");
+}

@@ -1,0 +1,172 @@
+import { env } from "cloudflare:workers";
+import { effectsOf, getInstance, planRetry, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import {
+  behave,
+  dieAt,
+  expireLeases,
+  fresh,
+  happened,
+  keeperRound,
+  operator,
+  pauseAt,
+  probeEnv,
+  reaches,
+  rows,
+  start,
+  until,
+} from "../harness.ts";
+import { entries, takenBack, undone, undoRows } from "./undoing.ts";
+
+describe("W18 undone, then retried", () => {
+  it.each(["keyed", "natural", "lookup", "once"] as const)(
+    "a %s effect happens again, on purpose, once, under a new key; what stayed is not repeated",
+    async (kind) => {
+      const name = fresh();
+      const { instanceId } = await start(name, [
+        { do: kind, name: "act", undo: "natural" },
+        { do: "natural", name: "stays" },
+        { do: "commit", name: "rows", undo: "rows" },
+      ]);
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      await undone(instanceId);
+      await retryInstance(probeEnv, operator, instanceId, { reason: "on again", from: "rows" });
+      expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+
+      const effects = await happened(`${name}/act`);
+      // A lookup that asks by subject finds the first one: what an upstream says of what was taken back is its own.
+      expect(new Set(effects.map(({ key }) => key)).size).toBe(2);
+      expect(effects).toHaveLength(2);
+      expect(await happened(`${name}/stays`)).toHaveLength(1);
+      expect(await rows("SELECT id FROM probe_rows WHERE kind = 'commit' AND name = ?1", `${name}/rows`)).toHaveLength(2);
+      expect((await getInstance(probeEnv, operator, instanceId)).undo).toBeNull();
+
+      // And it can be undone again: the second generation this time, and only that.
+      await undone(instanceId);
+      expect(await takenBack(name)).toEqual(effects.map(({ id }) => `act/undo ${id}`));
+      expect((await entries(instanceId)).filter(({ step }) => step === "act")).toEqual([
+        { step: "act", generation: 1, state: "superseded" },
+        { step: "act", generation: 2, state: "superseded" },
+        { step: "act", generation: 3, state: "failed" },
+      ]);
+    },
+  );
+});
+
+describe("W19 a crash inside an undo", () => {
+  it.each([
+    { undo: "keyed", point: "W03 effect done, not recorded" },
+    { undo: "keyed", point: "W05 recorded, step result lost" },
+    { undo: "natural", point: "W05 recorded, step result lost" },
+    { undo: "lookup", point: "W01 claimed, effect not started" },
+    { undo: "lookup", point: "W03 effect done, not recorded" },
+    { undo: "lookup", point: "W05 recorded, step result lost" },
+    { undo: "once", point: "W05 recorded, step result lost" },
+  ] as const)("of class $undo at $point: one undo, and its rows once", async ({ undo, point }) => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "natural", name: "act", undo }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const { died } = dieAt(point, instanceId);
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await until(async () => died(), Boolean);
+    expect(died()).toBe(true);
+    await expireLeases(instanceId);
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(await takenBack(name)).toHaveLength(1);
+    expect(await undoRows(name)).toHaveLength(1);
+  });
+
+  it("an undo that was promised and not begun is begun by the keeper", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "keyed", name: "act", undo: "keyed" }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    dieAt("undo promised, not applied");
+    await expect(undoInstance(probeEnv, operator, instanceId, "called off")).rejects.toThrow("Died");
+    expect(await takenBack(name)).toEqual([]);
+    await keeperRound();
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(await takenBack(name)).toHaveLength(1);
+  });
+
+  it("an undo whose end nobody wrote down is found by the keeper, and is an end as undone", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "keyed", name: "act", undo: "keyed" }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undone(instanceId);
+    await env.DB.prepare("UPDATE instances SET status = 'running', check_at = 0 WHERE id = ?1").bind(instanceId).run();
+    const ended = async () => {
+      await keeperRound();
+      return reaches(instanceId, "terminated", "complete");
+    };
+    expect(await ended()).toBe("terminated");
+  });
+
+  it("one undo fails: the instance is errored, what was taken back is not repeated, and a retry goes on with the undo", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "first", undo: "keyed", retries: 0 },
+      { do: "keyed", name: "last", undo: "keyed", retries: 0 },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const [{ id } = { id: "" }] = await happened(`${name}/first`);
+    await behave({ subject: `${name}/first/undo ${id}`, mode: "refuse", status: 400, times: 1 });
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "errored", "terminated")).toBe("errored");
+    expect(await getInstance(probeEnv, operator, instanceId)).toMatchObject({ error: { step: "undo first" }, undo: expect.any(String) });
+    await expect(undoInstance(probeEnv, operator, instanceId, "again")).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining("retry it"),
+    });
+
+    expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
+      from: "undo first",
+      refused: null,
+      effects: [
+        { step: "undo last", item: "", verdict: "kept" },
+        { step: "undo first", item: "", verdict: "runs" },
+      ],
+    });
+    await retryInstance(probeEnv, operator, instanceId, { reason: "repaired" });
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["last", "first"]);
+    expect(await happened(`${name}/first`)).toHaveLength(1);
+  });
+
+  it("the whole undo is restarted from its beginning: nothing is taken back twice", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "first", undo: "natural" },
+      { do: "keyed", name: "last", undo: "natural" },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const paused = pauseAt("W06 about to record", instanceId);
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await until(async () => paused.reached(), Boolean);
+    paused.release();
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    await env.DB.prepare("UPDATE instances SET status = 'errored', error = NULL WHERE id = ?1").bind(instanceId).run();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "to be sure" });
+    expect(await reaches(instanceId, "terminated")).toBe("terminated");
+    expect(await takenBack(name)).toHaveLength(2);
+    expect(await undoRows(name)).toHaveLength(2);
+  });
+
+  it("an undo of class once whose outcome nobody knows is parked for a person, and goes on with the answer", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "first", undo: "keyed" },
+      { do: "keyed", name: "mail", undo: "once" },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const [{ id } = { id: "" }] = await happened(`${name}/mail`);
+    await behave({ subject: `${name}/mail/undo ${id}`, mode: "drop", times: 1 });
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "in_doubt", "terminated", "errored")).toBe("in_doubt");
+    const doubt = (await effectsOf(probeEnv, operator, instanceId)).find(({ state }) => state === "in_doubt");
+    expect(doubt).toMatchObject({ step: "undo mail", class: "once" });
+    await resolveDoubt(probeEnv, operator, doubt?.key ?? "", { verb: "confirm", output: "seen" }, "they got it");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["mail", "first"]);
+    expect(await undoRows(name)).toHaveLength(2);
+  });
+});

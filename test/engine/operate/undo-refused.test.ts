@@ -1,0 +1,170 @@
+import { env } from "cloudflare:workers";
+import { effectsOf, getInstance, planUndo, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import {
+  behave,
+  dieAt,
+  event,
+  expireLeases,
+  fresh,
+  happened,
+  keeperRound,
+  operator,
+  probeEnv,
+  reaches,
+  rows,
+  start,
+  until,
+} from "../harness.ts";
+import { entries, takenBack, undone } from "./undoing.ts";
+
+describe("W20 undoing an unknown outcome", () => {
+  it("a lookup effect that had happened is found, recorded and taken back, once", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act`, mode: "drop", times: 1 });
+    const { instanceId } = await start(name, [{ do: "lookup", name: "act", undo: "natural", retries: 0, emit: true }]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect((await planUndo(probeEnv, operator, instanceId)).effects).toEqual([{ step: "act", item: "", verdict: "asked" }]);
+    await undone(instanceId);
+    const effects = await happened(`${name}/act`);
+    expect(effects).toHaveLength(1);
+    expect(await takenBack(name)).toEqual([`act/undo ${effects[0]?.id}`]);
+  });
+
+  it("a lookup effect that had not happened is asked for, not done, and not taken back", async () => {
+    const name = fresh();
+    dieAt("W01 claimed, effect not started", name);
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "before", undo: "natural" },
+      { do: "lookup", name: "act", undo: "natural", retries: 0 },
+    ]);
+    const platformStatus = async () => (await (await probeEnv.PROBE.get(instanceId)).status()).status;
+    await until(
+      () => platformStatus().catch(() => "not created yet"),
+      (status) => status === "errored",
+    );
+    await expireLeases(instanceId);
+    await keeperRound();
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await undone(instanceId);
+    expect(await happened(`${name}/act`)).toEqual([]);
+    expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["before"]);
+    expect((await entries(instanceId)).filter(({ step }) => step === "act")).toEqual([{ step: "act", generation: 1, state: "failed" }]);
+  });
+
+  it("a once effect in doubt is refused until a person has said what came of it; then that is taken back", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/mail`, mode: "drop", times: 1 });
+    const { instanceId } = await start(name, [{ do: "once", name: "mail", undo: "natural" }]);
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    await expect(undoInstance(probeEnv, operator, instanceId, "now")).rejects.toMatchObject({ code: "invalid_transition" });
+    expect((await planUndo(probeEnv, operator, instanceId)).effects).toMatchObject([{ verdict: "in_doubt" }]);
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "confirm", output: "mail-9" }, "seen");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undone(instanceId);
+    expect(await takenBack(name)).toEqual(["mail/undo mail-9"]);
+  });
+
+  it("an effect in doubt is refused as well beside one that could be taken back, in a run that has ended: nothing is taken back", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "before", undo: "natural" },
+      { do: "keyed", name: "act", undo: "natural" },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await env.DB.prepare("UPDATE inbox SET state = 'in_doubt' WHERE instance_id = ?1 AND step = 'act'").bind(instanceId).run();
+    await expect(undoInstance(probeEnv, operator, instanceId, "now")).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining("in doubt"),
+    });
+  });
+
+  it("W11 an output that could not be kept stops the undo before anything is taken back; once it is given, the undo goes on", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "before", undo: "natural" },
+      { do: "keyed", name: "act", output: "cycle", undo: "natural", swallow: true },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "errored", "terminated")).toBe("errored");
+    expect((await getInstance(probeEnv, operator, instanceId)).error).toMatchObject({ step: "act", code: "output_not_serializable" });
+    expect(await takenBack(name)).toEqual([]);
+    const act = (await effectsOf(probeEnv, operator, instanceId)).find(({ step }) => step === "act");
+    await resolveDoubt(probeEnv, operator, act?.key ?? "", { verb: "confirm", output: "given" }, "read it upstream");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "has an output now" });
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["act", "before"]);
+  });
+});
+
+describe("What cannot be undone", () => {
+  it("is what is still under way, what is undone already, and what is another tenant's", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "act", undo: "natural" },
+      { do: "wait", name: "wait", subject: name },
+    ]);
+    expect(await reaches(instanceId, "waiting")).toBe("waiting");
+    await expect(undoInstance(probeEnv, operator, instanceId, "now")).rejects.toMatchObject({
+      code: "invalid_transition",
+      detail: { from: "waiting" },
+    });
+    await probeEnv.PROBE_EVENTS.send(event("probe.signal", name, { about: name, value: "came" }));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await expect(undoInstance(probeEnv, { tenantId: "globex", actor: "gus" }, instanceId, "mine?")).rejects.toMatchObject({
+      code: "instance_not_found",
+    });
+    await undone(instanceId);
+    await expect(undoInstance(probeEnv, operator, instanceId, "again")).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining("undone already"),
+    });
+    expect(await takenBack(name)).toHaveLength(1);
+    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1 AND verb = 'undo' ORDER BY result", instanceId)).toEqual([
+      { result: "applied" },
+      { result: "no_change" },
+      { result: "no_change" },
+    ]);
+  });
+
+  it("is said beforehand by a dry run, in the order of the undo, and nothing is done", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "act", undo: "natural" },
+      { do: "natural", name: "stays" },
+      { do: "commit", name: "rows", undo: "rows" },
+      { do: "lookup", name: "fails", undo: "natural", retries: 0, swallow: true },
+      { do: "keyed", name: "lost", subject: `${name}/fails`, undo: "natural", retries: 0 },
+    ]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect((await planUndo(probeEnv, operator, instanceId)).effects).toEqual([
+      { step: "lost", item: "", verdict: "unknown" },
+      { step: "fails", item: "", verdict: "nothing" },
+      { step: "rows", item: "", verdict: "undone" },
+      { step: "stays", item: "", verdict: "stays" },
+      { step: "act", item: "", verdict: "undone" },
+    ]);
+    expect(await takenBack(name)).toEqual([]);
+    expect((await getInstance(probeEnv, operator, instanceId)).status).toBe("errored");
+  });
+
+  it("is said beforehand also of what was done again without a record: nobody knows whether it happened", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "commit", name: "rows", undo: "rows" },
+      { do: "keyed", name: "act", undo: "natural", retries: 0 },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undone(instanceId);
+    await behave({ subject: `${name}/act`, mode: "refuse", status: 400, times: 9 });
+    await retryInstance(probeEnv, operator, instanceId, { reason: "wanted after all" });
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    expect((await planUndo(probeEnv, operator, instanceId)).effects).toEqual([
+      { step: "rows", item: "", verdict: "undone" },
+      { step: "act", item: "", verdict: "unknown" },
+    ]);
+  });
+});

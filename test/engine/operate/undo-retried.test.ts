@@ -1,0 +1,299 @@
+import { defineStep, notRetryable, sql } from "millrace";
+import { planUndo } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { platformId } from "../../../src/engine/contract/ids.ts";
+import { recorderOf } from "../../../src/engine/recorder/client.ts";
+import { keeperRound, operator, probeEnv, rows, until } from "../harness.ts";
+import { errorOf, held, LAB, platformReaches, runLab } from "../lab.ts";
+import { back, effect, ended, ONCE, resolve, retry, stateOf, undo } from "./operating.ts";
+
+/** What has no JSON. */
+function cyclic(): object {
+  const answer: { self?: unknown } = {};
+  return Object.assign(answer, { self: answer });
+}
+
+/** A look-up effect that acts, and whose answer is lost; the upstream can be asked later. */
+function booking(world: string[], upstream: { away: boolean; found: boolean }) {
+  return defineStep({
+    effect: "lookup",
+    ...ONCE,
+    timeout: 5000,
+    run: async (): Promise<string> => {
+      if (upstream.found) world.push("booked");
+      throw new Error("No answer.");
+    },
+    lookup: async () => {
+      if (upstream.away) throw new Error("The courier is away.");
+      return upstream.found ? "booking-1" : undefined;
+    },
+    undo: back(async () => world.push("booking back")) as never,
+  });
+}
+
+/**
+ * Sends outcomes that the database refuses to the recorder of an instance, all at once. What each is told is told to a step that has ended
+ * by then.
+ */
+function refuseRecords(instanceId: string, many: number): void {
+  const statements = [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${instanceId}, NULL, ${instanceId})`];
+  for (let index = 0; index < many; index++) {
+    const key = { instanceId: instanceId.slice(0, 8) + index, step: "neighbour", item: "", generation: 1 };
+    const attempt = { key, position: 0, after: null, caught: null, aloneAs: null, token: key.instanceId, epoch: 1, startsRun: false };
+    const outcome = { output: null, outputRef: null, statements, messages: [], error: null };
+    recorderOf(probeEnv, instanceId)
+      .record({ ...attempt, class: "commit" }, outcome)
+      .catch(() => undefined);
+  }
+}
+
+const van = (world: string[], name = "van") =>
+  effect("keyed", async () => world.push(name), { undo: back(async () => world.push(`${name} back`)) });
+
+describe("An undo that fails and is retried", () => {
+  it.each([
+    ["a promise", async () => ({})],
+    ["a single statement", () => ({ statements: sql`SELECT 1` })],
+  ])("W19 writes what it says, or says that it cannot: of %s it takes back nothing", async (_, wrong) => {
+    const state = { wrong: true };
+    const { instanceId } = await runLab(({ step }) =>
+      step.commit("write", () => ({}), { undo: (() => (state.wrong ? wrong() : {})) as never }),
+    );
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ code: "config_invalid", step: "undo write", attempts: 1 });
+    expect(await stateOf(instanceId, "write")).toBe("done");
+    state.wrong = false;
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+  });
+
+  it.each(["keyed", "once", "natural"] as const)("W19 I15 takes back once, by a %s step whose answer cannot be kept", async (of) => {
+    const refunds: string[] = [];
+    const refund = effect(of, async ({ key }) => {
+      refunds.push(key);
+      return cyclic();
+    });
+    const { instanceId } = await runLab(({ step }) =>
+      step.effect(
+        "pay",
+        effect("keyed", async () => 1, { undo: refund as never }),
+        null,
+      ),
+    );
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ code: "output_not_serializable" });
+    await expect(retry(instanceId)).rejects.toMatchObject({ code: "invalid_transition" });
+    await resolve(instanceId, "undo pay", { verb: "confirm", output: "refund-1" });
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(refunds).toHaveLength(1);
+  });
+
+  it.each([true, false])("W20 W25 goes on where it asks about an effect that the code had caught (it happened: %s)", async (found) => {
+    const world: string[] = [];
+    const upstream = { away: true, found };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("book", booking(world, upstream), null).catch((error: Error) => {
+        if (error.message !== "No answer.") throw error;
+        return step.effect("van", van(world), null);
+      });
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "book" });
+    upstream.away = false;
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(world.toSorted()).toEqual(found ? ["booked", "booking back", "van", "van back"] : ["van", "van back"]);
+  });
+});
+
+describe("An undo", () => {
+  it("W25 I15 of a run that was retried in vain finds what its code did about that failure", async () => {
+    const world: string[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      const pay = effect("once", async () => Promise.reject(notRetryable("No funds.")));
+      await step.effect("pay", pay, null).catch(async (cause: Error) => {
+        if (!/No funds/.test(cause.message)) throw cause;
+        await step.effect("hold", van(world, "hold"), null);
+        throw new Error("Not paid.", { cause });
+      });
+    });
+    expect(await ended(instanceId)).toBe("errored");
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(world).toEqual(["hold", "hold back"]);
+  });
+
+  it("W25 I15 of a run that failed of a read which had answered before takes back what was done behind that", async () => {
+    const world: string[] = [];
+    const list = { gone: false, complete: false };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.read("look", async () => {
+        if (list.gone) throw notRetryable("The list is gone.");
+      });
+      await step.effect("van", van(world), null);
+      if (!list.complete) throw new Error("A setting is missing.");
+    });
+    expect(await ended(instanceId)).toBe("errored");
+    Object.assign(list, { gone: true, complete: true });
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "look" });
+    list.gone = false;
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(world).toEqual(["van", "van back"]);
+  });
+
+  it("W18 I13 that is over, and that the platform makes anew, takes back nothing that a retry has done again since", async () => {
+    const world: string[] = [];
+    let over = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("van", van(world), null);
+      await step.read("until it is over", () => held(() => over || world.length < 3));
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    const { actionId } = await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    await retry(instanceId);
+    await until(
+      async () => world.length,
+      (length) => length === 3,
+    );
+    const undoing = await LAB.get(platformId(instanceId, actionId));
+    await undoing.restart();
+    await until(
+      async () => (await undoing.status()).status,
+      (status) => status === "errored",
+    );
+    over = true;
+    expect(await ended(instanceId)).toBe("complete");
+    expect(world).toEqual(["van", "van back", "van"]);
+  });
+
+  it("W33 W10 waits until the platform has ended the run: what that still does is not behind the undo", async () => {
+    const world: string[] = [];
+    let released = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("van", van(world), null);
+      await step.read("goes on", () => held(() => released));
+      await step.effect("late van", van(world, "late van"), null);
+    });
+    await until(
+      async () => world.length,
+      (length) => length === 1,
+    );
+    // What the row may say for moments: an earlier pass has failed, and the platform makes another.
+    await probeEnv.DB.prepare("UPDATE instances SET status = 'errored', error = '{}' WHERE id = ?1").bind(instanceId).run();
+    const asked = undo(instanceId);
+    await scheduler.wait(300);
+    expect(world).toEqual(["van"]);
+    released = true;
+    await asked;
+    await keeperRound();
+    expect(
+      await until(
+        async () => world.length,
+        (length) => length === 4,
+      ),
+    ).toBe(4);
+    expect(world).toEqual(["van", "late van", "late van back", "van back"]);
+  });
+
+  it("W19 I3 that follows another one is not taken for recorded by that one's entry, where its neighbours in one write are refused", async () => {
+    const world: string[] = [];
+    const van = effect("keyed", async () => world.push("van"), {
+      undo: back(async () => {
+        world.push("van back");
+        if (world.length === 4) refuseRecords(instanceId, 8);
+      }),
+    });
+    const { instanceId } = await runLab(({ step }) => step.effect("van", van, null));
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("complete");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(world).toEqual(["van", "van back", "van", "van back"]);
+    const backs = await rows<{ state: string }>("SELECT state FROM inbox WHERE instance_id = ?1 AND step = 'undo van'", instanceId);
+    expect(backs).toEqual([{ state: "done" }, { state: "done" }]);
+  });
+
+  it("W20 I15 takes back what it asks about in its turn, as the dry run says", async () => {
+    const world: string[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("book", booking(world, { away: false, found: true }), null).catch(() => undefined);
+      await step.effect("van", van(world), null);
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    expect((await planUndo(probeEnv, operator, instanceId)).effects.map(({ step }) => step)).toEqual(["van", "book"]);
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    expect(world).toEqual(["booked", "van", "van back", "booking back"]);
+  });
+
+  it("W10 is not followed by a commit that had been given up before", async () => {
+    let released = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("van", van([]), null);
+      const slow = async () => {
+        while (!released) await scheduler.wait(20);
+        return {};
+      };
+      await step.commit("book", slow, { ...ONCE, timeout: 10 });
+    });
+    expect(await ended(instanceId)).toBe("errored");
+    await undo(instanceId);
+    expect(await ended(instanceId)).toBe("terminated");
+    released = true;
+    await scheduler.wait(500);
+    expect(await stateOf(instanceId, "book")).toBe("failed");
+  });
+});
+
+it.each([
+  { what: "is begun, where the run is undone", undone: true, tries: 3, begun: true },
+  { what: "leaves the run alone, where that lives", undone: false, tries: 6, begun: false },
+])(
+  "W33 a retry that meets a run which a crash left standing on the platform asks every ten seconds, and $what",
+  async ({ undone, tries, begun }) => {
+    const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
+    await platformReaches(instanceId, "running", "waiting");
+    await rows("UPDATE instances SET status = 'running', run = 2 WHERE id = ?1", instanceId);
+    const id = crypto.randomUUID();
+    await rows(
+      `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, detail, result, at, due_at)
+     SELECT ?1, tenant_id, 'tess', 'retry', id, id, 'again', ?2, 'applied', ?3, 0 FROM instances WHERE id = ?4`,
+      id,
+      JSON.stringify({ from: null, run: 2, ...(undone && { undone }) }),
+      Date.now(),
+      instanceId,
+    );
+    const action = async () =>
+      (
+        await rows<{ attempts: number; pause: number; applied_at: number | null; restarted_at: number | null }>(
+          "SELECT attempts, applied_at, restarted_at, due_at - ?2 AS pause FROM actions WHERE id = ?1",
+          id,
+          Date.now(),
+        )
+      )[0];
+    for (let nth = 1; nth < tries; nth++) {
+      await keeperRound();
+      const { attempts, pause = 0 } = (await action()) ?? {};
+      expect([attempts, Math.round(pause / 10_000)]).toEqual([nth, 1]);
+      await rows("UPDATE actions SET due_at = 0 WHERE id = ?1", id);
+    }
+    await keeperRound();
+    expect(await action()).toMatchObject({ applied_at: expect.any(Number), restarted_at: begun ? expect.any(Number) : null });
+  },
+);

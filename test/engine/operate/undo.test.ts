@@ -1,0 +1,194 @@
+import { env } from "cloudflare:workers";
+import { getInstance, historyOf, retryInstance, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { throwing } from "../../probe/workflows.ts";
+import { behave, dieAt, event, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
+import { entries, takenBack, undone, undoRows } from "./undoing.ts";
+
+describe("An instance that is undone", () => {
+  it("I15 has its effects taken back in reverse order, each once, with the output each had; what cannot be taken back stays", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "first", undo: "natural" },
+      { do: "commit", name: "rows", undo: "rows" },
+      { do: "natural", name: "stays" },
+      { do: "lookup", name: "second", undo: "keyed" },
+      { do: "once", name: "third", undo: "lookup" },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undone(instanceId);
+
+    const id = async (subject: string) => (await happened(`${name}/${subject}`))[0]?.id;
+    expect(await takenBack(name)).toEqual([
+      `third/undo ${await id("third")}`,
+      `second/undo ${await id("second")}`,
+      `first/undo ${await id("first")}`,
+    ]);
+    expect(await undoRows(name)).toHaveLength(4);
+    expect(await entries(instanceId)).toEqual([
+      { step: "first", generation: 1, state: "superseded" },
+      { step: "first", generation: 2, state: "failed" },
+      { step: "rows", generation: 1, state: "superseded" },
+      { step: "rows", generation: 2, state: "failed" },
+      { step: "stays", generation: 1, state: "done" },
+      { step: "second", generation: 1, state: "superseded" },
+      { step: "second", generation: 2, state: "failed" },
+      { step: "third", generation: 1, state: "superseded" },
+      { step: "third", generation: 2, state: "failed" },
+      { step: "undo third", generation: 1, state: "done" },
+      { step: "undo second", generation: 1, state: "done" },
+      { step: "undo rows", generation: 1, state: "done" },
+      { step: "undo first", generation: 1, state: "done" },
+    ]);
+    const { steps } = await historyOf(probeEnv, await getInstance(probeEnv, operator, instanceId));
+    expect(steps.map((step) => step.name)).toEqual([
+      ...["first", "rows", "stays", "second", "third"],
+      ...["undo third", "undo second", "undo rows", "undo first"],
+    ]);
+    expect(await rows("SELECT verb, result, reason FROM actions WHERE instance_id = ?1", instanceId)).toEqual([
+      { verb: "undo", result: "applied", reason: "called off" },
+    ]);
+  });
+
+  it("tells others by messages, once, in one write with the undo", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [{ do: "keyed", name: "act", emit: true, undo: "keyed" }]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undone(instanceId);
+    const followUps = () => rows("SELECT id FROM probe_rows WHERE name = ?1", `${name}/undo`);
+    expect(await until(followUps, (found) => found.length >= 2)).toHaveLength(2);
+  });
+
+  it("is undone after a failure too: what had happened until then, and nothing more", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "act", undo: "natural" },
+      { do: "keyed", name: "fails", undo: "natural", retries: 0 },
+      { do: "keyed", name: "never", undo: "natural" },
+    ]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await undone(instanceId);
+    expect(await takenBack(name)).toEqual([`act/undo ${(await happened(`${name}/act`))[0]?.id}`]);
+    expect(await happened(`${name}/never`)).toEqual([]);
+  });
+
+  it("has parallel items taken back also where one of them had failed", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/act/b`, mode: "refuse", status: 400, times: 9 });
+    const { instanceId } = await start(name, [
+      ["a", "b", "c"].map((key) => ({ do: "lookup" as const, name: "act", key, undo: "keyed" as const, retries: 0 })),
+    ]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    const both = async () => [...(await happened(`${name}/act/a`)), ...(await happened(`${name}/act/c`))];
+    expect(await until(both, (found) => found.length === 2)).toHaveLength(2);
+    const recorded = () => rows("SELECT item FROM inbox WHERE instance_id = ?1 AND state = 'done'", instanceId);
+    await until(recorded, (found) => found.length === 2);
+    await undone(instanceId);
+    expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["act/c", "act/a"]);
+  });
+
+  it("waits for the branch that is still asking when another one has ended", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 }, { subject: `${name}/lost`, mode: "drop", times: 1 });
+    const { instanceId } = await start(name, [
+      [
+        { do: "lookup", name: "fails", undo: "natural", retries: 0 },
+        { do: "lookup", name: "lost", undo: "natural", retries: 0 },
+      ],
+    ]);
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    const given = () => rows("SELECT step FROM inbox WHERE instance_id = ?1 AND state = 'claimed' AND error IS NOT NULL", instanceId);
+    expect(await until(given, (found) => found.length === 1)).toHaveLength(1);
+    await env.DB.prepare("UPDATE inbox SET lease_until = ?2 WHERE instance_id = ?1 AND step = 'lost'")
+      .bind(instanceId, Date.now() + 800)
+      .run();
+    await undone(instanceId);
+    expect(await takenBack(name)).toEqual([`lost/undo ${(await happened(`${name}/lost`))[0]?.id}`]);
+  });
+
+  it("sleeps and waits for nobody: what had come is remembered, what had slept is over", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "sleep", name: "rest", timeoutMs: 50 },
+      { do: "wait", name: "wait", subject: name },
+      { do: "keyed", name: "act", undo: "keyed" },
+    ]);
+    await until(
+      () => rows("SELECT name FROM waits WHERE instance_id = ?1", instanceId),
+      (found) => found.length > 0,
+    );
+    await probeEnv.PROBE_EVENTS.send(event("probe.signal", name, { about: name, value: "came" }));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undone(instanceId);
+    expect(await takenBack(name)).toHaveLength(1);
+    const { steps } = await historyOf(probeEnv, await getInstance(probeEnv, operator, instanceId));
+    expect(steps.map((step) => step.name)).toEqual(["rest", "wait", "wait · signal", "act", "undo act"]);
+  });
+
+  it("is undone to the end although its code catches what ends the walk", async () => {
+    const name = fresh();
+    await behave({ subject: `${name}/fails`, mode: "refuse", status: 400, times: 9 });
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "first", undo: "natural" },
+      { do: "lookup", name: "fails", undo: "natural", retries: 0, swallow: true },
+      { do: "keyed", name: "last", undo: "natural" },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undone(instanceId);
+    expect((await takenBack(name)).map((one) => one.split("/undo ")[0])).toEqual(["last", "first"]);
+  });
+
+  it("is not undone in part, or in silence, when its code ends before it comes by all that could be taken back", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "keyed", name: "first", undo: "natural" },
+      { do: "throw", name: "settings" },
+      { do: "keyed", name: "second", undo: "natural" },
+    ]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    throwing.add(name);
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("errored");
+    expect((await getInstance(probeEnv, operator, instanceId)).error).toMatchObject({
+      code: "nondeterministic_steps",
+      message: `"second" could be taken back, and nothing was. The code threw: A setting is missing. Mend the code, deploy it, then retry.`,
+    });
+    expect(await takenBack(name)).toEqual([]);
+
+    throwing.delete(name);
+    await retryInstance(probeEnv, operator, instanceId, { reason: "the setting is there" });
+    expect(await reaches(instanceId, "terminated")).toBe("terminated");
+    expect(await takenBack(name)).toEqual([
+      `second/undo ${(await happened(`${name}/second`))[0]?.id}`,
+      `first/undo ${(await happened(`${name}/first`))[0]?.id}`,
+    ]);
+  });
+
+  it("keeps the large payload that the walk needs", async () => {
+    const name = fresh();
+    const steps = [{ do: "keyed", name: "act", undo: "natural" }];
+    const { instanceId } = await start(name, [], { payload: { name, steps, note: "n".repeat(40_000) } });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undone(instanceId);
+    expect(await takenBack(name)).toHaveLength(1);
+  });
+});
+
+it("An instance that the platform has lost is created anew, and its first steps ask what is recorded although it looks young", async () => {
+  const name = fresh();
+  dieAt("A03 accept committed, not enqueued");
+  await start(name, [{ do: "natural", name: "act" }]).catch(() => undefined);
+  const [{ id } = { id: "" }] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+  await env.DB.batch([
+    env.DB.prepare(
+      `INSERT INTO inbox (instance_id, step, item, generation, position, class, state, epoch, token, output, updated_at)
+       VALUES (?1, 'act', '', 1, 0, 'natural', 'done', 1, 't', '"long ago"', 1)`,
+    ).bind(id),
+    env.DB.prepare("UPDATE instances SET status = 'running' WHERE id = ?1").bind(id),
+  ]);
+  await keeperRound();
+  expect(await reaches(id, "complete", "errored")).toBe("complete");
+  expect((await (await probeEnv.PROBE.get(id)).status()).output).toEqual({ outputs: ["long ago"] });
+  expect(await happened(`${name}/act`)).toEqual([]);
+});

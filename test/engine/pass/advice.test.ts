@@ -1,0 +1,123 @@
+import { defineStep, type EffectCall } from "millrace";
+import { describeInstance } from "millrace/operate";
+import { expect, inject, it, onTestFinished, vi } from "vitest";
+import { advise } from "../../../src/engine/pass/advice.ts";
+import { fresh, operator, probeEnv } from "../harness.ts";
+import { platformReaches, runLab } from "../lab.ts";
+import { ended } from "../operate/operating.ts";
+
+interface Advice {
+  readonly instance_id: string;
+  readonly step: string;
+  readonly said: string;
+}
+
+/** What is said of an instance from now on. */
+function hearing(): (instanceId: string) => Advice[] {
+  const warn = vi.spyOn(console, "warn");
+  onTestFinished(() => warn.mockRestore());
+  return (instanceId) =>
+    warn.mock.calls
+      .map(([line]) => String(line))
+      .filter((line) => line.startsWith('{"log":"advice"'))
+      .map((line): Advice => JSON.parse(line))
+      .filter(({ instance_id }) => instance_id === instanceId);
+}
+
+const upstream = inject("upstreamUrl");
+const look = () => fetch(`${upstream}/log?of=nobody`).then(({ status }) => status);
+
+it("an effect that the code did not wait for is told by its name, and done", async () => {
+  const heard = hearing();
+  const { instanceId } = await runLab(async ({ step }) => {
+    void step.commit("send shipping note", () => ({}));
+    const [first] = await Promise.all([step.commit("awaited with another", () => ({ output: 1 })), step.commit("the other", () => ({}))]);
+    await Promise.race([step.commit("wins", () => ({})), step.commit("loses", () => ({}))]);
+    step.commit("its failure is looked at", () => ({})).catch(() => undefined);
+    return first;
+  });
+  expect(await ended(instanceId)).toBe("complete");
+  expect(heard(instanceId)).toMatchObject([{ step: "send shipping note", said: expect.stringContaining("It was not awaited") }]);
+});
+
+it("a keyed step whose code does not read its key is told in development; one that does, and one of another class, are not", async () => {
+  const heard = hearing();
+  const effect = async ({ input }: EffectCall<string>) => input;
+  const forgets = defineStep({ effect: "keyed", run: effect });
+  const sends = defineStep({ effect: "keyed", run: async ({ key }: EffectCall<string>) => key });
+  const knows = defineStep({ effect: "keyed", key: (id: string) => `order ${id}`, run: async ({ key }: EffectCall<string>) => key });
+  const passesOn = defineStep({ effect: "keyed", run: (call: EffectCall<string>) => sends.run(call) });
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.effect("charge card", forgets, "a");
+    await step.effect("charge it well", sends, "a");
+    await step.effect("charge it elsewhere", passesOn, "a");
+    expect(await step.effect("charge by our own id", knows, "a")).toBe("order a");
+    await step.effect("put it", defineStep({ effect: "natural", run: effect }), "a");
+  });
+  expect(await ended(instanceId)).toBe("complete");
+  expect(heard(instanceId)).toMatchObject([{ step: "charge card", said: expect.stringContaining("did not read `key`") }]);
+});
+
+it("a fetch between steps is told in development; one within a step is not", async () => {
+  const heard = hearing();
+  const inside = await runLab(async ({ step }) => {
+    await step.read("look", look);
+    await step.effect("act", defineStep({ effect: "natural", run: async ({ fetch }) => (await fetch(`${upstream}/log?of=x`)).status }), {});
+    await step.commit("note", async () => ({ output: await look() }));
+    return Promise.all([step.map(["a", "b"], { key: String }, (_, each) => each.read("look at one", look))]);
+  });
+  expect(await ended(inside.instanceId)).toBe("complete");
+  expect(heard(inside.instanceId)).toEqual([]);
+
+  const outside = await runLab(async ({ step }) => {
+    await step.read("look", look);
+    return look();
+  });
+  expect(await ended(outside.instanceId)).toBe("complete");
+  expect(heard(outside.instanceId)).toMatchObject([{ step: "", said: expect.stringContaining("fetch outside a step") }]);
+});
+
+it.each([
+  ["a Map", () => new Map([["a", 1]]), {}, "a Map"],
+  ["a Date within", () => ({ at: new Date(0) }), { at: "1970-01-01T00:00:00.000Z" }, 'a Date at "at"'],
+  ["a function", () => () => 1, null, "a function"],
+  [
+    "an object of a class",
+    () =>
+      new (class Money {
+        cents = 7;
+      })(),
+    { cents: 7 },
+    "an object of the class Money",
+  ],
+])("a run whose result is or has %s is complete with what JSON has of it, and that is told", async (_, make, result, what) => {
+  const heard = hearing();
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.commit("note", () => ({}));
+    return make();
+  });
+  expect(await ended(instanceId)).toBe("complete");
+  await platformReaches(instanceId, "complete");
+  const said = `Its result has ${what}, which JSON changes or leaves out.`;
+  expect(await describeInstance(probeEnv, operator, instanceId)).toMatchObject({ result, resultChanged: said });
+  expect(heard(instanceId)).toMatchObject([{ step: "", said: expect.stringContaining(said) }]);
+});
+
+it("undefined is no result, and is left out of one, and nothing is said of that", async () => {
+  const heard = hearing();
+  const nothing = await runLab(async () => undefined);
+  const left = await runLab(async () => ({ a: undefined, b: 1 }));
+  for (const { instanceId } of [nothing, left]) expect(await platformReaches(instanceId, "complete")).toBe("complete");
+  const kept = { result: null, resultChanged: null };
+  expect(await describeInstance(probeEnv, operator, nothing.instanceId)).toMatchObject(kept);
+  expect(await describeInstance(probeEnv, operator, left.instanceId)).toMatchObject({ ...kept, result: { b: 1 } });
+  expect([...heard(nothing.instanceId), ...heard(left.instanceId)]).toEqual([]);
+});
+
+it("deployed, the same is said of a workflow once in an isolate, however many runs it is true of", () => {
+  const heard = hearing();
+  const workflow = fresh("advised");
+  const ids = [fresh("one"), fresh("two")];
+  for (const instanceId of ids) advise({ env: { ...probeEnv, MILLRACE_DEVELOPMENT: "" }, workflow, instanceId }, "a", "It is so.");
+  expect(ids.flatMap(heard)).toHaveLength(1);
+});

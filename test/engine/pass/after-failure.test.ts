@@ -1,0 +1,123 @@
+import { type Done, defineStep, notRetryable, type Steps, upstreamRefused } from "millrace";
+import { effectsOf, retryInstance, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { operator, probeEnv, reaches, rows } from "../harness.ts";
+import { errorOf, platformReaches, runLab } from "../lab.ts";
+
+const ONCE = { retries: { limit: 0, delay: 10 } } as const;
+
+/** A payment that is refused until the world lets it pass. */
+function payment() {
+  const world = { open: false, paid: 0 };
+  const definition = defineStep({
+    effect: "once",
+    ...ONCE,
+    run: async () => {
+      if (!world.open) throw upstreamRefused("The card is locked.");
+      return ++world.paid;
+    },
+  });
+  return { world, definition };
+}
+
+/** Runs code that pays, notes that this failed, and throws an error of its own. Answers when the run has ended of that. */
+async function failedPayment(thrown: (cause: unknown) => Error) {
+  const { world, definition } = payment();
+  const { instanceId } = await runLab(async ({ step }) => {
+    try {
+      return await step.effect("pay", definition, {});
+    } catch (cause) {
+      await step.commit("note it", () => ({}));
+      throw thrown(cause);
+    }
+  });
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  await platformReaches(instanceId, "errored");
+  world.open = true;
+  return { instanceId, world };
+}
+
+const states = async (id: string) => (await effectsOf(probeEnv, operator, id)).map(({ step, state }) => `${step}: ${state}`).toSorted();
+
+describe("A failure that the code caught, and threw as an error of its own", () => {
+  it("W25 is its step's where the error says its cause: the row has both sentences, and a retry tries that step anew", async () => {
+    const { instanceId, world } = await failedPayment((cause) => new Error("The order cannot be paid.", { cause }));
+    expect(await errorOf(instanceId)).toMatchObject({
+      step: "pay",
+      code: "upstream_refused",
+      message: "The order cannot be paid. (The card is locked.)",
+    });
+    expect(await retryInstance(probeEnv, operator, instanceId, { reason: "unlocked" })).toMatchObject({ from: "pay" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
+  });
+
+  it("W25 is that step's of which it heard last, where no branch came through", async () => {
+    const refuse = (what: string) => async () => {
+      throw notRetryable(`No ${what}.`);
+    };
+    const { instanceId } = await runLab(({ step }: { step: Steps }) =>
+      Promise.any([step.read("by rail", refuse("train"), ONCE), step.read("by road", refuse("lorry"), ONCE)]),
+    );
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({
+      step: "by road",
+      code: "not_retryable",
+      message: expect.stringContaining("No lorry."),
+    });
+  });
+
+  it("W25 and that does not say its cause is tried anew when an operator names it and says that what was done instead may stand", async () => {
+    const { instanceId, world } = await failedPayment(() => new Error("The order cannot be paid."));
+    expect(await errorOf(instanceId)).toMatchObject({ step: "", message: "The order cannot be paid." });
+    const again = (anyway: boolean) => retryInstance(probeEnv, operator, instanceId, { from: "pay", anyway, reason: "unlocked" });
+    await expect(again(false)).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining('"anyway": true') });
+    await again(true);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect([world.paid, await states(instanceId)]).toEqual([1, ["note it: done", "pay: done"]]);
+    const audited = await rows<{ detail: string }>("SELECT detail FROM actions WHERE instance_id = ?1 AND result = 'applied'", instanceId);
+    expect(audited.map(({ detail }) => JSON.parse(detail))).toMatchObject([{ from: "pay", anyway: true }]);
+  });
+});
+
+describe("An undo of a run whose read still fails", () => {
+  const room = (world: string[]) =>
+    defineStep({
+      effect: "keyed",
+      ...ONCE,
+      run: async () => world.push("reserved"),
+      undo: defineStep<Done<unknown, number>, unknown>({ effect: "keyed", run: async () => world.push("released") }),
+    });
+
+  it("I15 takes back what was done before that read: behind it there is nothing", async () => {
+    const world: string[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("reserve", room(world), {});
+      await step.read("price", () => Promise.reject(notRetryable("The price list is gone.")), ONCE);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["reserved", "released"]);
+  });
+
+  it("I15 takes nothing back while what was done behind it cannot be found, says so with that read's error, and goes on once it can be read", async () => {
+    const world: string[] = [];
+    let gone = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("reserve", room(world), {});
+      await step.read("price", () => (gone ? Promise.reject(notRetryable("The price list is gone.")) : Promise.resolve(7)), ONCE);
+      await step.effect("reserve again", room(world), {});
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    gone = true;
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "price", message: "The price list is gone." });
+    expect(world).toEqual(["reserved", "reserved"]);
+    gone = false;
+    await retryInstance(probeEnv, operator, instanceId, { reason: "it is back" });
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["reserved", "reserved", "released", "released"]);
+  });
+});

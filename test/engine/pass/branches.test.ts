@@ -1,0 +1,169 @@
+import fc from "fast-check";
+import { type Done, defineStep, type EffectCall, type Steps, sql, upstreamRefused } from "millrace";
+import { retryInstance, undoInstance } from "millrace/operate";
+import { expect, it } from "vitest";
+import { operator, probeEnv, reaches, rows } from "../harness.ts";
+import { errorOf, platformReaches, restartLab, runLab } from "../lab.ts";
+
+/** What a run does: a step, or parts one after the other, side by side, over items, or as a race. */
+type Tree = { do: "read" | "commit" | "effect" | "caught" | "choice" | "sleep" } | { do: "seq" | "all" | "map" | "race"; parts: Tree[] };
+
+const leaf: fc.Arbitrary<Tree> = fc.record({ do: fc.constantFrom("read", "commit", "effect", "caught", "choice", "sleep") });
+const { tree } = fc.letrec<{ tree: Tree }>((again) => ({
+  tree: fc.oneof(
+    { maxDepth: 3, depthSize: "medium" },
+    leaf,
+    fc.record({
+      do: fc.constantFrom("seq", "all", "map", "race"),
+      parts: fc.array(again("tree"), { minLength: 2, maxLength: 3 }),
+    }),
+  ),
+}));
+
+/** Draws how long everything takes, anew at every pass: it is what must not matter. */
+const sometime = () => scheduler.wait(Math.random() * 12);
+
+/** One run of a tree, with what it did. `told` names the effects by their place in the tree, in the order in which they happened. */
+function runOf(root: Tree) {
+  const told: string[] = [];
+  const back: string[] = [];
+  const decided: string[][] = [];
+  let broken = true;
+  let refusing = true;
+  const definition = defineStep({
+    effect: "natural",
+    retries: { limit: 0, delay: 10 },
+    async run({ input }: EffectCall<{ at: string; mayFail: boolean }>) {
+      await sometime();
+      if (input.mayFail && refusing) throw upstreamRefused("not this time");
+      told.push(input.at);
+      return input.at;
+    },
+    undo: defineStep<Done<{ at: string }, string>, unknown>({ effect: "natural", run: async ({ input }) => back.push(input.output) }),
+  });
+
+  const pass = async (step: Steps, instanceId: string): Promise<void> => {
+    const decisions: string[] = [];
+    decided.push(decisions);
+    const act = (on: Steps, name: string, at: string, mayFail = false) => on.effect(name as never, definition, { at, mayFail });
+    // The name says what is done, not to which item: that is the key's.
+    const go = async (on: Steps, what: Tree, name: string, at: string): Promise<unknown> => {
+      switch (what.do) {
+        case "read":
+          return on.read(`read ${name}` as never, sometime);
+        case "sleep":
+          return on.sleep(`sleep ${name}` as never, 5);
+        case "effect":
+          return act(on, `effect ${name}`, at);
+        case "commit":
+          return on.commit(`commit ${name}` as never, async () => {
+            await sometime();
+            return { statements: [sql`INSERT INTO probe_rows (id, kind, name) VALUES (${`${instanceId}/${at}`}, 'branch', ${at})`] };
+          });
+        case "caught":
+          return act(on, `try ${name}`, `${at} tried`, true).catch(() => act(on, `instead ${name}`, `${at} instead`));
+        case "choice": {
+          const chosen = await on.read(`choose ${name}` as never, () => sometime().then(() => at.length % 2));
+          return chosen === 0 ? act(on, `even ${name}`, at) : on.commit(`odd ${name}` as never, () => ({}));
+        }
+        case "seq":
+          for (const [index, part] of what.parts.entries()) await go(on, part, `${name}.${index}`, `${at}.${index}`);
+          return undefined;
+        case "all":
+          return Promise.all(what.parts.map((part, index) => go(on, part, `${name}.${index}`, `${at}.${index}`)));
+        case "map":
+          return on.map(
+            what.parts.map((part, index) => [part, `${index}`] as const),
+            { key: ([, key]) => key, concurrency: 2 },
+            ([part, key], each) => go(each, part, `${name}.m`, `${at}.${key}`),
+          );
+        case "race": {
+          const winner = await Promise.race(
+            what.parts.map((part, index) => go(on, part, `${name}.${index}`, `${at}.${index}`).then(() => index)),
+          );
+          decisions.push(`${at} ${winner}`);
+          return act(on, `won ${name} ${winner}`, `${at} won by ${winner}`);
+        }
+      }
+    };
+    await go(step, root, "r", "r");
+    await step.commit(
+      "breaks at first",
+      () => {
+        if (broken) throw upstreamRefused("broken");
+        return {};
+      },
+      { retries: { limit: 0, delay: 10 } },
+    );
+    await act(step, "end", "end");
+  };
+  const mend = () => {
+    broken = false;
+    refusing = false;
+  };
+  return { told, back, decided, pass, mend };
+}
+
+const hasRace = (what: Tree): boolean => "parts" in what && (what.do === "race" || what.parts.some(hasRace));
+
+/** A decision is the place of a race and the index of its winner. */
+const raceOf = (decision: string) => decision.split(" ")[0] ?? "";
+
+/** The decisions of the races that are not inside a part which lost another one. */
+function withoutLosers(decisions: readonly string[]): string[] {
+  const lost = (race: string) =>
+    decisions.some((other) => {
+      const [at, winner] = other.split(" ");
+      return race.startsWith(`${at}.`) && race.slice(`${at}.`.length).split(".")[0] !== winner;
+    });
+  return decisions.filter((decision) => !lost(raceOf(decision))).toSorted();
+}
+
+async function holds(root: Tree): Promise<void> {
+  const { told, back, decided, pass, mend } = runOf(root);
+  const { instanceId } = await runLab(({ step, instanceId: id }) => pass(step, id));
+  const ends = async (...statuses: string[]) => {
+    const status = await reaches(instanceId, ...statuses);
+    if (status !== statuses[0]) throw new Error(`${status}: ${JSON.stringify(await errorOf(instanceId))}`);
+  };
+  await ends("errored", "complete");
+  await platformReaches(instanceId, "errored");
+  mend();
+  await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+  await ends("complete", "errored");
+  const first = told.toSorted();
+  expect(await restartLab(instanceId)).toBe("complete");
+  expect(await restartLab(instanceId)).toBe("complete");
+  // The losers of a race may come a step further, once.
+  if (!hasRace(root)) expect(told.toSorted()).toEqual(first);
+  expect(told.length).toBe(new Set(told).size);
+  // How far a loser comes depends on time; who wins a race that is decided in it does not.
+  for (const decisions of decided) expect(withoutLosers(decisions)).toEqual(withoutLosers(decided[0] ?? []));
+  expect(new Set(decided.flat().map(raceOf)).size).toBe(new Set(decided.flat()).size);
+  expect(new Set(decided[0]).size).toBe(decided[0]?.length);
+
+  await undoInstance(probeEnv, operator, instanceId, "called off");
+  await ends("terminated", "errored");
+  const recorded = await rows<{ output: string }>(
+    "SELECT output FROM inbox WHERE instance_id = ?1 AND class = 'natural' AND position >= 0 AND state IN ('done', 'superseded') ORDER BY position DESC",
+    instanceId,
+  );
+  expect(back).toEqual(recorded.map(({ output }) => JSON.parse(output)));
+}
+
+it("W25 any branches, with any latencies: retried, restarted twice and undone, a run decides the same and does the same", {
+  timeout: 60_000,
+}, async () => {
+  await fc.assert(
+    fc.asyncProperty(fc.array(tree, { minLength: 8, maxLength: 8 }), async (trees) => {
+      await Promise.all(
+        trees.map((root) =>
+          holds(root).catch((cause) => {
+            throw new Error(`${JSON.stringify(root)}: ${cause}`, { cause });
+          }),
+        ),
+      );
+    }),
+    { numRuns: 1, endOnFailure: true },
+  );
+});

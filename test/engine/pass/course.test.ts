@@ -1,0 +1,235 @@
+import { defineStep, type EffectCall, notRetryable, type Steps, upstreamRefused } from "millrace";
+import { effectsOf, planRetry, resolveDoubt, retryInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, statusOf } from "../harness.ts";
+import { errorOf, held, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
+import { resolve } from "../operate/operating.ts";
+import { openWaits, say } from "../signals/waiting.ts";
+
+const ONCE = { retries: { limit: 0, delay: 10 } } as const;
+
+const stateOf = async (id: string, step: string) =>
+  (await rows<{ state: string }>("SELECT state FROM inbox WHERE instance_id = ?1 AND step = ?2 ORDER BY generation", id, step)).at(-1)
+    ?.state;
+
+/** A mail whose first answer is lost. */
+function mail(retries: { limit: number; delay: number } = ONCE.retries) {
+  const world = { sent: 0, lost: true };
+  const definition = defineStep({
+    effect: "once",
+    retries,
+    run: async () => {
+      if (world.lost) throw new Error("The connection was lost.");
+      world.sent++;
+      return "sent";
+    },
+  });
+  return { world, definition };
+}
+
+async function reject(id: string, step: string): Promise<void> {
+  const effect = (await effectsOf(probeEnv, operator, id)).find((one) => one.step === step && one.state === "in_doubt");
+  await resolveDoubt(probeEnv, operator, effect?.key ?? "", { verb: "reject" }, "it never arrived");
+}
+
+describe("A doubt that was answered", () => {
+  it("W16 W17 and whose effect has run since, beside a branch that fails then: a retry of that branch ends the run", async () => {
+    const { world, definition } = mail();
+    let broken = true;
+    const { instanceId } = await runLab(({ step, instanceId: id }) => {
+      const sibling = async () => {
+        await held(async () => !broken || (await stateOf(id, "mail")) === "done");
+        if (broken) throw notRetryable("Broken.");
+        return "fine";
+      };
+      return Promise.all([step.effect("mail", definition, {}), step.read("sibling", sibling, ONCE)]);
+    });
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    world.lost = false;
+    await reject(instanceId, "mail");
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    broken = false;
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(world.sent).toBe(1);
+  });
+
+  it("W17 names the step that failed behind it as the code does: a dry run has one verdict on it", async () => {
+    const { world, definition } = mail();
+    const { instanceId } = await runLab(({ step }) =>
+      step.effect(
+        "mail",
+        { ...definition, run: (call) => (world.lost ? definition.run(call) : Promise.reject(upstreamRefused("no"))) },
+        {},
+      ),
+    );
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    world.lost = false;
+    await reject(instanceId, "mail");
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "mail" });
+    expect(await planRetry(probeEnv, operator, instanceId)).toEqual({
+      from: "mail",
+      refused: null,
+      effects: [{ step: "mail", item: "", verdict: "runs" }],
+    });
+  });
+
+  it.each(["reject", "retry_anyway", "confirm"] as const)(
+    "W17 is carried out (%s) though the code had ended: a run with a doubt is not complete, whoever awaits it",
+    async (verb) => {
+      const { world, definition } = mail();
+      const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+        void step.effect("mail", definition, {}).catch(() => undefined);
+        await step.read("until it is in doubt", () => held(async () => (await stateOf(id, "mail")) === "in_doubt"));
+      });
+      expect(await reaches(instanceId, "in_doubt", "complete")).toBe("in_doubt");
+      await scheduler.wait(300);
+      expect(await statusOf(instanceId)).toBe("in_doubt");
+      world.lost = false;
+      dieAt("resolved, not told");
+      await expect(resolve(instanceId, "mail", verb === "confirm" ? { verb, output: 7 } : { verb })).rejects.toThrow("Died");
+      await keeperRound();
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+      expect([world.sent, await stateOf(instanceId, "mail")]).toEqual([verb === "confirm" ? 0 : 1, "done"]);
+    },
+  );
+});
+
+describe("A once effect", () => {
+  it("W03 that the code did not wait for, and that died before its record, is in doubt, and its run is not complete", async () => {
+    const name = fresh("lab");
+    let sent = 0;
+    const { died } = dieAt("W03 effect done, not recorded", name);
+    const definition = defineStep({ effect: "once", retries: { limit: 3, delay: 50 }, run: async () => ++sent });
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        void step.effect("mail", definition, {}).catch(() => undefined);
+        await step.read("until it is sent", () => held(() => sent > 0));
+      },
+      { name },
+    );
+    expect(await reaches(instanceId, "in_doubt", "complete")).toBe("in_doubt");
+    expect([died(), sent, await stateOf(instanceId, "mail")]).toEqual([true, 1, "in_doubt"]);
+  });
+
+  it("W17 whose messages cannot be made is in doubt at once, with what it answered and what is wrong", async () => {
+    const definition = defineStep({ effect: "once", ...ONCE, run: async () => "mail-7" });
+    const record = () => {
+      throw new Error("The shop's name is missing.");
+    };
+    const { instanceId } = await runLab(({ step }) => step.effect("mail", definition, {}, { record }));
+    expect(await reaches(instanceId, "in_doubt", "errored")).toBe("in_doubt");
+    const [effect] = await effectsOf(probeEnv, operator, instanceId);
+    expect(effect?.error?.message).toContain('It happened and answered "mail-7"');
+    expect(effect?.error?.message).toContain("The shop's name is missing.");
+  });
+});
+
+it("W25 an effect that was given up at its time-out and caught, and recorded late, leaves the code on the way that it went", async () => {
+  const done: string[] = [];
+  const late = defineStep({
+    effect: "keyed",
+    ...ONCE,
+    timeout: 100,
+    // Deaf to its signal.
+    run: async () => {
+      await scheduler.wait(17_000);
+      return "late";
+    },
+  });
+  const ship = defineStep({ effect: "natural", run: async ({ input }: EffectCall<string>) => done.push(input) });
+  const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+    const by = await step.effect("carrier A", late, {}).then(
+      () => "A",
+      () => "B",
+    );
+    await step.effect(`ship with ${by}` as never, ship, by);
+    await step.read("until the late one is recorded", () => held(async () => (await stateOf(id, "carrier A")) === "done"));
+  });
+  expect(await reaches(instanceId, "complete")).toBe("complete");
+  expect(await restartLab(instanceId)).toBe("complete");
+  expect(done).toEqual(["B"]);
+});
+
+it("W25 an effect that is named as the code ends does not begin behind that end, in a retried run either", async () => {
+  const done: string[] = [];
+  const pay = defineStep({ effect: "keyed", run: async () => done.push("paid") });
+  const { instanceId } = await runLab(async ({ step }) => {
+    void step.effect("pay", pay, {}).catch(() => undefined);
+    throw new Error("The code is wrong.");
+  });
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  await platformReaches(instanceId, "errored");
+  const before = done.length;
+  await retryInstance(probeEnv, operator, instanceId, { reason: "once more" });
+  await reaches(instanceId, "errored");
+  await platformReaches(instanceId, "errored");
+  await scheduler.wait(300);
+  expect(done.length).toBe(before);
+});
+
+it("W25 a fallback whose answer was lost is retried alone: what it fell back from is not tried again", async () => {
+  const charged: string[] = [];
+  let lost = true;
+  const cardA = defineStep({
+    effect: "keyed",
+    ...ONCE,
+    run: async () => (lost ? Promise.reject(upstreamRefused("402")) : charged.push("A")),
+  });
+  const cardB = defineStep({
+    effect: "keyed",
+    ...ONCE,
+    run: async () => {
+      if (!charged.includes("B")) charged.push("B");
+      if (lost) throw new Error("500");
+    },
+  });
+  const { instanceId } = await runLab(async ({ step }) => {
+    try {
+      await step.effect("charge A", cardA, {});
+    } catch {
+      await step.effect("charge B", cardB, {});
+    }
+  });
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  await platformReaches(instanceId, "errored");
+  lost = false;
+  await retryInstance(probeEnv, operator, instanceId, { reason: "the answer was lost" });
+  expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  expect(charged).toEqual(["B"]);
+});
+
+it("W27 an event goes to the wait that the code stands at, not to a younger one of an earlier run", async () => {
+  let both = true;
+  const waitAt = (step: Steps, name: string, subject: string) => step.waitFor(name as never, ProbeSignal, { subject, timeout: "1 hour" });
+  const { instanceId, name } = await runLab(async ({ step, payload, instanceId: id }) => {
+    const first = waitAt(step, "first", payload.name);
+    if (!both) return (await first).value;
+    await step.read("the first waits", () => openWaits(id, 1).then(() => 1));
+    void waitAt(step, "second", payload.name).catch(() => undefined);
+    await step.read("both wait", () => openWaits(id, 2).then(() => 1));
+    throw new Error("The code is wrong.");
+  });
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  await platformReaches(instanceId, "errored");
+  both = false;
+  await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+  await reaches(instanceId, "waiting");
+  await deliver("probe-events", [say(name, "here")]);
+  expect(await reaches(instanceId, "complete")).toBe("complete");
+  expect(await outputOf(instanceId)).toBe("here");
+});
+
+it.each([0, Number.NaN, 0.5, -1])(
+  "A map over %d items at a time is refused with what to do, and not taken for done",
+  async (concurrency) => {
+    const { instanceId } = await runLab(({ step }) =>
+      step.map(["a"], { key: (one) => one, concurrency }, (_, each) => each.commit("take", () => ({}))),
+    );
+    expect(await reaches(instanceId, "errored", "complete")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ code: "config_invalid", message: expect.stringContaining("concurrency") });
+  },
+);

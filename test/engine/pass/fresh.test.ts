@@ -1,0 +1,23 @@
+import { expect, it } from "vitest";
+
+/** The module as a process has it that has just begun. */
+const begun = async (process: string): Promise<typeof import("../../../src/engine/pass/fresh.ts")> =>
+  import(/* @vite-ignore */ `../../../src/engine/pass/fresh.ts?process=${process}`);
+
+it("W25 a run that was created before this process began is never taken for one that nobody has passed through: the process before may have", async () => {
+  const { isFirstPass } = await begun("one");
+  const created = new Date();
+  expect(isFirstPass("of-before", created)).toBe(false);
+});
+
+it("W25 one that was created since is, once: and not when it is no longer young", async () => {
+  const { isFirstPass } = await begun("two");
+  isFirstPass("another", new Date());
+  await scheduler.wait(5);
+  const created = new Date();
+  expect(isFirstPass("young", created)).toBe(true);
+  expect(isFirstPass("young", created)).toBe(false);
+  expect(isFirstPass("unknown", undefined)).toBe(false);
+  await scheduler.wait(2100);
+  expect(isFirstPass("older", created)).toBe(false);
+});

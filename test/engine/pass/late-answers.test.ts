@@ -1,0 +1,222 @@
+import { notRetryable } from "millrace";
+import { decideApproval, listEffects } from "millrace/operate";
+import { Recorder } from "millrace/worker";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { approvalId } from "../../../src/engine/signals/approval.ts";
+import { operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { errorOf, held, platformReaches, runLab } from "../lab.ts";
+import { effect, ended, ONCE, resolve, retry, stateOf, undo } from "../operate/operating.ts";
+
+const errs =
+  (message: string, mended: () => boolean = () => false) =>
+  async () => {
+    if (!mended()) throw new Error(message);
+    return 1;
+  };
+
+describe("An end that comes of a failure which the platform remembers", () => {
+  it("I17 is told: of two branches that failed side by side the other one is retried", async () => {
+    let mended = false;
+    let failed = false;
+    const { instanceId } = await runLab(({ step }) => {
+      const first = async () => {
+        await held(() => failed);
+        await scheduler.wait(50);
+        throw new Error("The first is broken.");
+      };
+      const second = async () => {
+        if (mended) return 1;
+        failed = true;
+        throw new Error("The second is broken.");
+      };
+      return Promise.all([step.read("first", first, ONCE), step.read("second", second, ONCE)]);
+    });
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "second" });
+    mended = true;
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "first", message: "The first is broken." });
+  });
+
+  it("I17 is told: the code throws on as the cause what it had caught in the run before", async () => {
+    let mended = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      const cause = await step.read("rates", errs("No rates."), ONCE).catch((error: unknown) => error);
+      await step.read(
+        "ship",
+        errs("Nobody ships.", () => mended),
+        ONCE,
+      );
+      throw new Error("Without rates.", { cause });
+    });
+    expect(await ended(instanceId)).toBe("errored");
+    mended = true;
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "rates", message: "Without rates. (No rates.)" });
+  });
+});
+
+describe("A doubt", () => {
+  it("W02 W10 is what a once effect leaves that hangs beyond its last attempt, also where the code catches that; a late success ends it", async () => {
+    let released = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      const mail = async () => {
+        while (!released) await scheduler.wait(20);
+        return "sent";
+      };
+      await step.effect("mail", effect("once", mail, { timeout: 10 }), null).catch(() => undefined);
+      await step.commit("note", () => ({}));
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    const doubts = await listEffects(probeEnv, operator, { state: "in_doubt", limit: 200 });
+    expect(doubts.filter((one) => one.instanceId === instanceId)).toMatchObject([{ step: "mail" }]);
+    released = true;
+    expect(
+      await until(
+        () => stateOf(instanceId, "mail"),
+        (state) => state === "done",
+      ),
+    ).toBe("done");
+  });
+
+  it.each([
+    [{ verb: "confirm", output: "sent" }, 1],
+    [{ verb: "reject" }, 2],
+    [{ verb: "retry_anyway" }, 2],
+  ] as const)("W17 that is answered with %o while its run ends behind another effect: something comes of it", async (answer, times) => {
+    let sent = 0;
+    let released = false;
+    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+      const mail = async () => {
+        if (++sent === 1) throw new Error("Lost.");
+        return "sent";
+      };
+      step.effect("mail", effect("once", mail), null).catch(() => undefined);
+      step
+        .effect(
+          "slow",
+          effect("keyed", () => held(() => released)),
+          null,
+        )
+        .catch(() => undefined);
+      await step.read("the mail is in doubt", () => held(async () => (await stateOf(id, "mail")) === "in_doubt"));
+    });
+    await until(
+      () => stateOf(instanceId, "mail"),
+      (state) => state === "in_doubt",
+    );
+    await scheduler.wait(300);
+    await resolve(instanceId, "mail", answer);
+    expect(
+      await until(
+        () => stateOf(instanceId, "mail"),
+        (state) => state === "done",
+      ),
+    ).toBe("done");
+    released = true;
+    expect(await ended(instanceId)).toBe("complete");
+    expect(sent).toBe(times);
+  });
+
+  it("W17 that was confirmed anew is gone on with by the retry", async () => {
+    const shipped: unknown[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      const order = await step.effect("order", effect("once", errs("No answer.")), null);
+      const ship = effect("keyed", async ({ input }) =>
+        input === "order-2" ? shipped.push(input) : Promise.reject(notRetryable("No such order.")),
+      );
+      await step.effect("ship", ship, order);
+    });
+    await reaches(instanceId, "in_doubt");
+    await resolve(instanceId, "order", { verb: "confirm", output: "order-1" });
+    expect(await ended(instanceId)).toBe("errored");
+    await resolve(instanceId, "order", { verb: "confirm", output: "order-2" });
+    await retry(instanceId);
+    expect(await ended(instanceId)).toBe("complete");
+    expect(shipped).toEqual(["order-2"]);
+  });
+});
+
+it.each(["retry", "undo", "confirm", "approve"] as const)(
+  "W04 An operator's %s is taken and the database's answer is lost: it is answered as any other, and done once",
+  async (verb) => {
+    let mended = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect(
+        "a",
+        effect("keyed", async () => 1, { undo: effect("natural", async () => 1) as never }),
+        null,
+      );
+      if (verb === "confirm") await step.effect("mail", effect("once", errs("Lost.")), null);
+      if (verb === "approve") await step.approve("agree", { question: "Yes?", timeout: "1 hour" });
+      if (verb === "retry")
+        await step.read(
+          "fails",
+          errs("Broken.", () => mended),
+          ONCE,
+        );
+    });
+    const before = { retry: "errored", undo: "complete", confirm: "in_doubt", approve: "waiting" }[verb];
+    expect(await reaches(instanceId, before)).toBe(before);
+    if (verb === "retry" || verb === "undo") await platformReaches(instanceId, before);
+    mended = true;
+    const lost = loseAnswerOf(/INSERT INTO actions/);
+    const act = {
+      retry: () => retry(instanceId),
+      undo: () => undo(instanceId),
+      confirm: () => resolve(instanceId, "mail", { verb: "confirm", output: 1 }),
+      approve: () => decideApproval(probeEnv, operator, approvalId(instanceId, "agree"), "approve", "yes"),
+    };
+    expect(await act[verb]()).toHaveProperty("actionId");
+    expect(lost()).toBe(true);
+    const after = verb === "undo" ? "terminated" : "complete";
+    expect(
+      await until(
+        () => statusOf(instanceId),
+        (status) => status === after,
+      ),
+    ).toBe(after);
+    expect(await rows("SELECT result FROM actions WHERE instance_id = ?1", instanceId)).toEqual([{ result: "applied" }]);
+  },
+);
+
+/** The next batch that holds such a statement is committed, and its answer is lost. */
+function loseAnswerOf(statement: RegExp): () => boolean {
+  const database = Object.getPrototypeOf(probeEnv.DB) as D1Database;
+  const own = database.batch;
+  let lost = false;
+  database.batch = async function batch(this: D1Database, statements: (D1PreparedStatement & { statement?: string })[]) {
+    const answer = await own.call(this, statements);
+    if (!statements.some((one) => statement.test(one.statement ?? ""))) return answer;
+    lost = true;
+    database.batch = own;
+    throw new Error("D1_ERROR: Network connection lost.");
+  } as typeof own;
+  return () => lost;
+}
+
+it("W02 W17 A once effect that happened, and could not be recorded at its last attempt, is in doubt, whoever catches that", async () => {
+  const { record } = Recorder.prototype;
+  onTestFinished(() => {
+    Recorder.prototype.record = record;
+  });
+  let sent = 0;
+  Recorder.prototype.record = function (...args: Parameters<typeof record>) {
+    if (args[0].key.step !== "mail in vain") return record.apply(this, args);
+    throw new Error("Network connection lost.");
+  };
+  const { instanceId } = await runLab(async ({ step }) => {
+    const mail = effect("once", async () => ++sent, { timeout: 20_000 });
+    await step.effect("mail in vain", mail, {}).catch(() => step.commit("instead", () => ({})));
+  });
+  expect(await reaches(instanceId, "complete", "in_doubt", "errored")).not.toBe("errored");
+  expect([
+    sent,
+    await until(
+      () => stateOf(instanceId, "mail in vain"),
+      (state) => state === "in_doubt",
+    ),
+  ]).toEqual([1, "in_doubt"]);
+});

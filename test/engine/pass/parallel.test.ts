@@ -1,0 +1,241 @@
+import { type Done, defineStep, type Steps } from "millrace";
+import { historyOf, retryInstance, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "../harness.ts";
+import { errorOf, LAB, platformReaches, restartLab, runLab } from "../lab.ts";
+import { recorded, retried, world } from "./world.ts";
+
+describe("Branches side by side, each of several steps", () => {
+  it("W25 go on after an operator's retry and any number of restarts, whichever was faster the first time", async () => {
+    const { done, waits, refusing, act, chain } = world();
+    waits.a1 = () => done.includes("b2");
+    refusing.add("last");
+    const { instanceId } = await runLab(async ({ step }) => {
+      await Promise.all([chain(step, "a1", "a2"), chain(step, "b1", "b2")]);
+      await act(step, "last");
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    expect(await retried(instanceId)).toBe("complete");
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toEqual(["b1", "b2", "a1", "a2", "last"]);
+  });
+
+  it("W25 one failed and is retried while the other is done", async () => {
+    const { done, waits, refusing, chain } = world();
+    waits.a1 = () => done.includes("b1");
+    refusing.add("a2");
+    const { instanceId } = await runLab(({ step }) => Promise.all([chain(step, "a1", "a2", "a3"), chain(step, "b1", "b2")]));
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done.toSorted()).toEqual(["a1", "a2", "a3", "b1", "b2"]);
+  });
+
+  it("W25 I15 are taken back in the reverse order of what was recorded", async () => {
+    const { done, back, waits, chain } = world();
+    waits.a1 = () => done.includes("b2");
+    const { instanceId } = await runLab(({ step }) => Promise.all([chain(step, "a1", "a2"), chain(step, "b1", "b2")]));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(back).toEqual(["a2", "a1", "b2", "b1"]);
+  });
+
+  it("W20 W25 an effect whose answer was lost is asked for by an undo also where the code caught that, and taken back with what was done instead", async () => {
+    const { done, back, act } = world();
+    const booked: string[] = [];
+    const booking = defineStep({
+      effect: "lookup",
+      retries: { limit: 0, delay: 10 },
+      lookup: async () => booked[0],
+      run: async (): Promise<string> => {
+        booked.push("booking 1");
+        throw new Error("The answer was lost");
+      },
+      undo: defineStep<Done<null, string>, unknown>({ effect: "natural", run: async ({ input }) => back.push(input.output) }),
+    });
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.effect("book", booking, null).catch(() => act(step, "instead"));
+      await act(step, "behind");
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await platformReaches(instanceId, "complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect([done, back.toSorted()]).toEqual([
+      ["instead", "behind"],
+      ["behind", "booking 1", "instead"],
+    ]);
+  });
+
+  it("I16 an instance that is undone does nothing again when the platform makes its pass anew: only a retry does", async () => {
+    const { done, chain } = world();
+    const { instanceId } = await runLab(({ step }) => chain(step, "a", "b"));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await platformReaches(instanceId, "complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    await (await LAB.get(instanceId)).restart();
+    expect(await platformReaches(instanceId, "errored")).toBe("errored");
+    expect([done, await reaches(instanceId, "terminated")]).toEqual([["a", "b"], "terminated"]);
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done).toEqual(["a", "b", "a", "b"]);
+  });
+
+  it("W25 a branch that is under way when the code returns begins nothing more, also after a restart", async () => {
+    const { done, waits, chain, act } = world();
+    let returned = false;
+    waits.b1 = () => returned;
+    const { instanceId } = await runLab(({ step }) =>
+      Promise.race([act(step, "a1"), chain(step, "b1", "b2")]).finally(() => {
+        returned = true;
+      }),
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toEqual(["a1", "b1"]);
+  });
+
+  it("W25 nor is the end told before that branch's effect is recorded", async () => {
+    const { done, waits, chain, act } = world();
+    const name = fresh("lab");
+    let ended = false;
+    waits.b1 = () => ended;
+    const end = pauseAt("W33 end told, pass not over", name);
+    const { instanceId } = await runLab(({ step }) => Promise.race([act(step, "a1"), chain(step, "b1", "b2")]), { name });
+    await recorded(instanceId, "a1");
+    await scheduler.wait(200);
+    expect(end.reached()).toBe(false);
+    ended = true;
+    await until(async () => end.reached(), Boolean);
+    await recorded(instanceId, "b1");
+    await scheduler.wait(200);
+    end.release();
+    expect(await platformReaches(instanceId, "complete")).toBe("complete");
+    expect(done).toEqual(["a1", "b1"]);
+  });
+
+  it("W25 an error that was caught is caught again by every later pass, also when the upstream would have it now; an operator's retry tries anew", async () => {
+    const { done, refusing, act } = world();
+    refusing.add("by card").add("book");
+    const heard: unknown[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      await act(step, "by card").catch((error: Error) => {
+        heard.push(error.message);
+        return act(step, "by invoice");
+      });
+      await act(step, "book");
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    // Begun anew on the platform, which then remembers nothing.
+    await platformReaches(instanceId, "errored");
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toEqual(["by invoice", "book"]);
+    expect(heard[1]).toBe(heard[0]);
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toEqual(["by invoice", "book"]);
+
+    const other = world();
+    other.refusing.add("pay");
+    const again = await runLab(({ step }) =>
+      other.act(step, "pay").catch(async (error) => {
+        await other.act(step, "tell that it failed");
+        throw error;
+      }),
+    );
+    expect(await reaches(again.instanceId, "errored")).toBe("errored");
+    other.refusing.clear();
+    expect(await retried(again.instanceId)).toBe("complete");
+    expect(other.done).toEqual(["tell that it failed", "pay"]);
+  });
+
+  it("W25 a retry of a run whose own code threw does not try anew what the code went on without, nor does one that names it: both ways would be taken", async () => {
+    const { done, refusing, act } = world();
+    refusing.add("by card");
+    let mended = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await act(step, "by card").catch(() => act(step, "by invoice"));
+      if (!mended) throw new TypeError("undefined is not a function");
+      await act(step, "book");
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    mended = true;
+    await platformReaches(instanceId, "errored");
+    const named = retryInstance(probeEnv, operator, instanceId, { from: "by card", reason: "the card works now" });
+    await expect(named).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining('"by invoice" depends on that'),
+    });
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done).toEqual(["by invoice", "book"]);
+  });
+
+  it("W25 W12 a name that depends on chance is still refused, beside a branch that is not at fault: both names are said, nothing happens twice", async () => {
+    const { done, waits, chain } = world();
+    waits.b1 = () => done.length === 2;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await Promise.all([chain(step, "a1", `a2 ${crypto.randomUUID()}`), chain(step, "b1", "b2")]);
+      await step.read("check", () => Promise.reject(new Error("Broken.")), { retries: { limit: 0, delay: 10 } });
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    expect(await restartLab(instanceId)).toBe("errored");
+    const [, a2] = done.toSorted();
+    expect(done).toHaveLength(4);
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "lab" });
+    const said = steps.flatMap(({ attempts }) => attempts.map(({ error }) => error?.message ?? ""));
+    expect(said).toContainEqual(expect.stringContaining(`recorded "${a2}" where the code now names "a2 `));
+    expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND step LIKE 'a2 %'", instanceId)).toHaveLength(1);
+  });
+
+  it("W25 a step that waits for code of another kind is named late, not missed", async () => {
+    const { done, waits, act, refusing } = world();
+    let pause = 0;
+    refusing.add("c");
+    waits.c = () => done.includes("late");
+    const { instanceId } = await runLab(async ({ step }) => {
+      const late = async () => {
+        await scheduler.wait(pause);
+        await act(step, "late");
+      };
+      await Promise.all([late(), act(step, "b").then(() => act(step, "c"))]);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await recorded(instanceId, "late");
+    refusing.clear();
+    pause = 100;
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done).toEqual(expect.arrayContaining(["late", "b", "c"]));
+    expect(done).toHaveLength(3);
+  });
+});
+
+it("A step name that leaves no room for what the engine appends is refused with what to do", async () => {
+  const { act } = world();
+  const { instanceId } = await runLab(({ step }) => act(step, "n".repeat(217)));
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({ code: "config_invalid", message: expect.stringContaining("at most 216") });
+
+  const { instanceId: fits } = await runLab(({ step }) => act(step, fresh("n".repeat(200))));
+  expect(await reaches(fits, "complete", "errored")).toBe("complete");
+});
+
+it.each([
+  ["a step's key", (step: Steps) => step.commit("take", () => ({}), { key: "📣 sale".slice(0, 1) })],
+  [
+    "an item's key",
+    (step: Steps) => step.map(["📣 sale"], { key: (one) => one.slice(0, 1) }, (_, each) => each.commit("take", () => ({}))),
+  ],
+])("half of a character in %s ends the run before anything is done, and says what to do", async (_, code) => {
+  const { instanceId } = await runLab(({ step }) => code(step));
+  expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+  expect(await errorOf(instanceId)).toMatchObject({
+    code: "config_invalid",
+    message: expect.stringContaining("cut texts between characters, or take a digest for the key"),
+  });
+  expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
+});

@@ -1,0 +1,179 @@
+import { type Done, defineStep } from "millrace";
+import { retryInstance, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, until } from "../harness.ts";
+import { LAB, platformReaches, restartLab, runLab } from "../lab.ts";
+import { recorded, retried, world } from "./world.ts";
+
+describe("Branches side by side, each of several steps", () => {
+  it("W25 a race has the same winner on every later pass, although its loser has finished meanwhile and is answered sooner", async () => {
+    const { done, back, waits, act, chain } = world();
+    waits.loser = () => done.includes("after first");
+    const winners: unknown[] = [];
+    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+      const winner = await Promise.race([chain(step, "first", "second"), act(step, "loser")]);
+      winners.push(winner);
+      await act(step, `after ${winner}`);
+      await step.read("look for the loser", () => recorded(id, "loser"));
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await recorded(instanceId, "loser");
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(winners).toEqual(["first", "first"]);
+    expect(done).toEqual(["first", "second", "after first", "loser"]);
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(back).toEqual(["loser", "after first", "second", "first"]);
+  });
+
+  it("W25 W18 a race that was decided once more, after an undo and a retry, keeps that winner too, beside a step that was never taken back", async () => {
+    const { done, back, waits, act } = world();
+    const look = { ms: 0 };
+    const winners: unknown[] = [];
+    waits.slow = () => done.includes("after look");
+    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+      await Promise.all([act(step, "a"), act(step, "b")]);
+      await act(step, "c");
+      const stays = step.commit("stays", () => ({}));
+      const winner = await Promise.race([step.read("look", () => scheduler.wait(look.ms).then(() => "look")), act(step, "slow")]);
+      winners.push(winner);
+      await act(step, `after ${winner}`);
+      await stays;
+      await step.read("look for the slow one", () => recorded(id, "slow"));
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await platformReaches(instanceId, "complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    done.length = 0;
+    expect(await retried(instanceId)).toBe("complete");
+    // What is recorded is answered at once now; the look takes its time.
+    look.ms = 300;
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(new Set(winners)).toEqual(new Set(["look"]));
+    expect(done.toSorted()).toEqual(["a", "after look", "b", "c", "slow"]);
+    back.length = 0;
+    await undoInstance(probeEnv, operator, instanceId, "called off again");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(back).toEqual(["slow", "after look", "c", ...done.slice(0, 2).toReversed()]);
+  });
+
+  it("W25 W18 a run that is done again goes the way that a step says which was never taken back, also where all is otherwise as fast", async () => {
+    const { done, refusing, act } = world();
+    const ms: Record<string, number> = { q: 20, r: 120, p: 70, last: 200 };
+    refusing.add("last");
+    const { instanceId } = await runLab(async ({ step }) => {
+      const read = (name: string) => step.read(`read ${name}` as never, () => scheduler.wait(ms[name] ?? 0));
+      await Promise.all([
+        read("p").then(() => act(step, "p")),
+        Promise.all([read("q"), read("r")]).then(() => step.commit("stays", () => ({}))),
+        read("last").then(() => act(step, "last")),
+      ]);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    refusing.clear();
+    Object.assign(ms, { q: 900, r: 50, p: 0, last: 100 });
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done.toSorted()).toEqual(["last", "p", "p"]);
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(done).toHaveLength(3);
+  });
+
+  it("W25 W18 a claim of what is done again says what had settled before it in its own run: a pass that finds it goes on", async () => {
+    const { waits, refusing, act } = world();
+    const name = fresh("lab");
+    const look = { ms: 0, claimed: 0 };
+    const claimed = defineStep({
+      effect: "lookup",
+      retries: { limit: 0, delay: 10 },
+      lookup: async () => undefined,
+      run: async () => ++look.claimed,
+      undo: defineStep<Done<null, number>, unknown>({ effect: "natural", run: async () => 1 }),
+    });
+    refusing.add("beside");
+    waits.beside = () => look.claimed > 0;
+    const { instanceId } = await runLab(
+      ({ step }) =>
+        Promise.all([
+          step.read("look", () => scheduler.wait(look.ms)).then(() => step.effect("claimed", claimed, null)),
+          act(step, "beside"),
+        ]),
+      { name },
+    );
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await recorded(instanceId, "claimed");
+    await platformReaches(instanceId, "errored");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    refusing.clear();
+    waits.beside = () => look.claimed > 1;
+    const claim = pauseAt("W01 claimed, effect not started", name);
+    await retryInstance(probeEnv, operator, instanceId, { reason: "again" });
+    await until(async () => claim.reached(), Boolean);
+    look.ms = 1500;
+    await expireLeases(instanceId);
+    await (await LAB.get(instanceId)).restart();
+    claim.release();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+
+  it("W25 a race whose loser never finishes ends, is restarted and undone", async () => {
+    const { done, back, act } = world();
+    const { instanceId } = await runLab(async ({ step }) => {
+      await Promise.race([act(step, "winner"), step.sleep("for ever", "365 days")]);
+      await act(step, "behind");
+    });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await restartLab(instanceId)).toBe("complete");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect([done, back]).toEqual([
+      ["winner", "behind"],
+      ["behind", "winner"],
+    ]);
+  });
+
+  it("W25 I3 what a race's loser had begun when a crash came is begun again, recorded, and can be taken back, though the race is decided sooner now; nothing behind it is", async () => {
+    const { done, back, waits, chain, act } = world();
+    const name = fresh("lab");
+    waits.winner = () => done.includes("loser");
+    const crash = pauseAt("W03 effect done, not recorded", name);
+    const { instanceId } = await runLab(
+      ({ step }) => Promise.race([act(step, "winner"), step.sleep("nap", 20).then(() => chain(step, "loser", "behind"))]),
+      { name },
+    );
+    await until(async () => crash.reached(), Boolean);
+    // The platform remembers what came before the loser: as it does after a crash.
+    await (await LAB.get(instanceId)).restart({ from: { name: "loser" } });
+    expect(await platformReaches(instanceId, "complete")).toBe("complete");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(done).toEqual(["loser", "winner", "loser"]);
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(back.toSorted()).toEqual(["loser", "winner"]);
+  });
+
+  it("W25 a race that was decided by a failure stays decided when the run is retried for a fault behind it", async () => {
+    const { done, waits, refusing, act } = world();
+    refusing.add("first");
+    let mended = false;
+    const { instanceId } = await runLab(async ({ step }) => {
+      const first = act(step, "first").catch(async () => {
+        await act(step, "note that the first failed");
+        return new Promise<never>(() => undefined);
+      });
+      const winner = await Promise.race([first, act(step, "second")]);
+      await act(step, `after ${winner}`);
+      if (!mended) throw new TypeError("undefined is not a function");
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    refusing.clear();
+    waits.second = () => done.includes("first");
+    mended = true;
+    expect(await retried(instanceId)).toBe("complete");
+    expect(done.toSorted()).toEqual(["after second", "note that the first failed", "second"]);
+  });
+});

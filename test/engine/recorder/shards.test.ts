@@ -1,0 +1,46 @@
+import { digest } from "millrace";
+import { expect, it } from "vitest";
+import { recorderName, recorderOf } from "../../../src/engine/recorder/client.ts";
+import type { Attempt } from "../../../src/engine/store/inbox/entry.ts";
+import { fresh, probeEnv, rows } from "../harness.ts";
+
+const OUTCOME = { outputRef: null, statements: [], messages: [], error: null };
+const withShards = (shards: string) => Object.assign(Object.create(probeEnv), probeEnv, { RECORDER_SHARDS: shards }) as typeof probeEnv;
+
+function attempt(instanceId: string, token: string): Attempt {
+  const key = { instanceId, step: "act", item: "", generation: 1 };
+  return { key, position: 0, after: null, caught: null, aloneAs: null, class: "commit", token, epoch: 1, startsRun: false };
+}
+
+it("W07 one key through different recorders, as while their number changes: one of them records it, the others are told what", async () => {
+  const id = digest(fresh());
+  const numbers = ["1", "7", "8", "100"];
+  expect(new Set(numbers.map((number) => recorderName(id, Number(number)))).size).toBeGreaterThan(1);
+  const answers = await Promise.all(
+    numbers.map((number) => recorderOf(withShards(number), id).record(attempt(id, `by ${number}`), { ...OUTCOME, output: `"${number}"` })),
+  );
+  expect(answers.filter(({ mine }) => mine)).toHaveLength(1);
+  const [row] = await rows<{ output: string }>("SELECT output FROM inbox WHERE instance_id = ?1", id);
+  expect(answers.map(({ entry }) => entry?.output)).toEqual(numbers.map(() => row?.output));
+});
+
+it("R02 instances are spread over the recorders, each to one, and a setting that is no number stops nobody", async () => {
+  const ids = Array.from({ length: 4000 }, (_, index) => digest("shard", String(index)));
+  const shares = [...Map.groupBy(ids, (id) => recorderName(id, 8)).values()].map(({ length }) => length);
+  expect(shares).toHaveLength(8);
+  expect(Math.min(...shares)).toBeGreaterThan(400);
+  expect(await recorderOf(withShards("many"), ids[0] ?? "").history(ids[0] ?? "")).toEqual({ entries: [], left: null });
+});
+
+it("W25 two passes that each believe to be the first, in one group: one records, the other looks first", async () => {
+  const id = digest(fresh());
+  const recorder = recorderOf(probeEnv, id);
+  const by = (pass: string) => {
+    const one = attempt(id, `${pass}-token`);
+    return recorder.record({ ...one, key: { ...one.key, step: `of ${pass}` }, aloneAs: pass }, { ...OUTCOME, output: "1" });
+  };
+  // One unit is under way, so that the next two gather.
+  const answers = await Promise.all([recorder.runOf(id), by("aaaaaaaa"), by("bbbbbbbb")]);
+  expect(answers.slice(1).map((answer) => (answer as { mine: boolean }).mine)).toEqual([true, false]);
+  expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1", id)).toEqual([{ step: "of aaaaaaaa" }]);
+});

@@ -1,0 +1,144 @@
+import { env } from "cloudflare:workers";
+import { sql, upstreamRefused } from "millrace";
+import { historyOf, retryInstance } from "millrace/operate";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { recorderOf } from "../../../src/engine/recorder/client.ts";
+import { keeperRound, operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { errorOf, LAB, platformOf, platformReaches, runLab } from "../lab.ts";
+
+describe("Trouble of the recorder", () => {
+  /** Lets D1 refuse batches that are about an instance's inbox, or its end, with these words. */
+  function d1Says(
+    words: string,
+    about: (statement: { statement: string; params: unknown[] }) => boolean,
+    times = Number.POSITIVE_INFINITY,
+  ) {
+    const prototype = Object.getPrototypeOf(env.DB);
+    const original = prototype.batch;
+    const mend = () => {
+      prototype.batch = original;
+    };
+    onTestFinished(mend);
+    let said = 0;
+    prototype.batch = function (statements: { statement: string; params: unknown[] }[]) {
+      if (said >= times || !statements.some(about)) return original.call(this, statements);
+      said++;
+      return Promise.reject(new Error(words));
+    };
+    return { said: () => said, mend };
+  }
+
+  it("W31 the end of a run that nobody could write down does not fail the run: the keeper asks the platform", async () => {
+    let id = "";
+    const finishes = d1Says("D1_ERROR: Exceeded maximum DB size.", ({ statement, params }) => {
+      return statement.includes("UPDATE instances SET status = r.value") && id !== "" && String(params[0]).includes(id);
+    });
+    const { instanceId } = await runLab(async ({ step, instanceId: own }) => {
+      await step.commit("a", () => ({}));
+      id = own;
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    await until(async () => finishes.said(), Boolean);
+    expect(await statusOf(instanceId)).toBe("running");
+    finishes.mend();
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it("I17 the end of a run that wrote nothing since it slept is told until it is written: the keeper would not look for a day", async () => {
+    let id = "";
+    const finishes = d1Says(
+      "D1_ERROR: D1 DB is overloaded. Requests queued for too long.",
+      ({ statement, params }) => statement.includes("UPDATE instances SET status = r.value") && id !== "" && String(params[0]).includes(id),
+      1,
+    );
+    const { instanceId } = await runLab(async ({ step, instanceId: own }) => {
+      await step.commit("a", () => ({}));
+      await step.sleep("nap", 20);
+      id = own;
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(finishes.said()).toBe(1);
+    expect(await statusOf(instanceId)).toBe("complete");
+  });
+
+  it("R02 a time to come back that the database names is kept to by the step, through the recorder and whatever its own delay", async () => {
+    let id = "";
+    d1Says("D1_ERROR: Your account has exceeded D1's free tier daily row write limit.", ({ params }) => {
+      return id !== "" && params.some((value) => typeof value === "string" && value.includes(id));
+    });
+    const { instanceId } = await runLab(({ step, instanceId: own }) => {
+      id = own;
+      return step.commit("a", () => ({}), { retries: { limit: 3, delay: 10 } });
+    });
+    const attempts = async () => (await historyOf(probeEnv, { id: instanceId, workflow: "lab" })).steps[0]?.attempts;
+    const [first] = (await until(attempts, (tries) => tries?.[0]?.retryDelayMs != null)) ?? [];
+    expect(first?.retryDelayMs).toBeGreaterThanOrEqual(3_600_000);
+    await (await LAB.get(instanceId)).terminate();
+    await env.DB.prepare("UPDATE instances SET status = 'terminated', check_at = NULL WHERE id = ?1").bind(instanceId).run();
+  });
+
+  it.each([
+    ["NaN", () => sql`INSERT INTO probe_rows (id) VALUES (${Number.NaN})`, "The value NaN was to be written (INSERT INTO probe_rows"],
+    [
+      "Infinity in a row",
+      () => ({ text: "INSERT … json_each(?1)", row: { id: 1 / 0 } }),
+      'The value Infinity was to be written (INSERT … json_each(?1)…, field "id")',
+    ],
+    ["a Date", () => sql`INSERT INTO probe_rows (id) VALUES (${new Date() as never})`, "A value that is of the type Date was put into"],
+    ["bytes", () => sql`INSERT INTO probe_rows (id) VALUES (${new Uint8Array(4) as never})`, "of the type Uint8Array"],
+    ["an object", () => sql`INSERT INTO probe_rows (id) VALUES (${{ a: 1 } as never})`, "of the type Object"],
+  ])("R01 %s in a statement ends the run, and says which statement", async (_, statement, message) => {
+    const { instanceId } = await runLab(({ step }) => step.commit("slip", () => ({ statements: [statement() as never] })));
+    expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "slip", code: "config_invalid", message: expect.stringContaining(message) });
+  });
+
+  it("R01 one author's slip, a condition in the place of a statement, ends its own run: all others go on", async () => {
+    const never = false as boolean;
+    const slip = await runLab(({ step }) => step.commit("slip", () => ({ statements: [(never && "SELECT 1") as never] })));
+    const other = await runLab(({ step }) => step.commit("fine", () => ({})));
+    expect(await reaches(other.instanceId, "complete", "errored")).toBe("complete");
+    expect(await reaches(slip.instanceId, "complete", "errored")).toBe("errored");
+    expect(await errorOf(slip.instanceId)).toMatchObject({ step: "slip", code: "config_invalid" });
+    expect((await platformOf(slip.instanceId)).status).toBe("errored");
+  });
+});
+
+describe("Outputs", () => {
+  it("W32 three hundred of 120 KB, more than one answer carries: the run passes again, and each is read when its step asks for it", {
+    timeout: 120_000,
+  }, async () => {
+    const items = Array.from({ length: 300 }, (_, index) => String(index));
+    let broken = true;
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.map(items, { key: (item) => item, concurrency: 100 }, (item, each) => each.commit("make", () => ({ output: item })));
+      await step.commit("last", () => (broken ? Promise.reject(upstreamRefused("Not yet.")) : {}), { retries: { limit: 0, delay: 10 } });
+    });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+    const inflate = `UPDATE inbox SET output = '"' || replace(hex(zeroblob(60000)), '0', 'x') || '"' WHERE instance_id = ?1`;
+    await env.DB.prepare(inflate).bind(instanceId).run();
+    broken = false;
+    await platformReaches(instanceId, "errored");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+
+    const recorder = recorderOf(probeEnv, instanceId);
+    expect((await recorder.history(instanceId)).entries).toHaveLength(301);
+    const key = (item: string) => ({ instanceId, step: "make", item, generation: 1 });
+    const outputs = await Promise.all(items.map((item) => recorder.output(key(item))));
+    expect(outputs.every((output) => output?.length === 120_002)).toBe(true);
+    await env.DB.prepare("DELETE FROM inbox WHERE instance_id = ?1").bind(instanceId).run();
+  });
+
+  it("W32 one of more than 4 MiB is not kept, and the error says what to do; a commit with it writes nothing", async () => {
+    const { instanceId } = await runLab(({ step }) => step.commit("huge", () => ({ output: "x".repeat(4 * 1024 * 1024) })));
+    expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({
+      step: "huge",
+      code: "output_too_large",
+      message: expect.stringContaining("store it in the step and return where it is"),
+    });
+    expect(await rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([]);
+  });
+});

@@ -1,0 +1,204 @@
+import { env } from "cloudflare:workers";
+import { deleteSchedule, pauseSchedule, putSchedule, runSchedule } from "millrace/operate";
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { app } from "../../../src/catalog.ts";
+import { startDue } from "../../../src/engine/schedules/due.ts";
+import { type Caller, callerWith, expectProblem, type Json, research } from "../../api/client.ts";
+import { dueSince, HOUR_MS, instancesOf, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
+
+/**
+ * The engine's bindings, where something happens just before the nth batch that names this schedule. The keeper's look names none, and its
+ * write is the first.
+ */
+function meanwhile(nth: number, name: string, happens: () => Promise<unknown>) {
+  const naming = new WeakSet<D1PreparedStatement>();
+  let asked = 0;
+  const DB = {
+    prepare: (text: string) => ({
+      bind(...values: unknown[]) {
+        const statement = env.DB.prepare(text).bind(...values);
+        if (values.includes(name)) naming.add(statement);
+        return statement;
+      },
+    }),
+    async batch(statements: D1PreparedStatement[]) {
+      if (statements.some((statement) => naming.has(statement)) && ++asked === nth) await happens();
+      return env.DB.batch(statements);
+    },
+  } as unknown as D1Database;
+  return { ...env, DB };
+}
+
+const nameIn = (path: string) => path.split("/").at(-1) ?? "";
+const otherTimes = { cron: "30 3 1 1 *", command: research("tea"), reason };
+
+/** What people do to a schedule, and what is said of a time that they were faster than. */
+const CHANGES = [
+  ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
+  ["changed", (caller: Caller, path: string) => caller.call("PUT", path, otherTimes)],
+  ["ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
+] as const;
+
+/** What the keeper is about to write when people come first. */
+const WRITES = [
+  ["starts it", {}, ""],
+  ["finds that it came too late", { cron: "30 3 1 1 *", late_seconds: 60 }, ""],
+  ["refuses it", {}, `UPDATE schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`],
+] as const;
+
+afterEach(() => void vi.restoreAllMocks());
+
+describe("A time that the keeper has read", () => {
+  it.each(CHANGES.flatMap(([how, change]) => WRITES.map(([writes, more, broken]) => ({ how, change, writes, more, broken }))))(
+    "does not run when its schedule is $how before the keeper $writes, and is noted once",
+    async ({ how, change, more, broken }) => {
+      const { caller, path, runs } = await scheduled(more);
+      if (broken) await env.DB.prepare(broken).bind(caller.tenantId).run();
+      await dueSince(caller, thisHour() - HOUR_MS);
+      let status = 0;
+      const asked = async () => {
+        ({ status } = await change(caller, path));
+      };
+      await startDue(meanwhile(1, nameIn(path), asked), app);
+      expect(status).toBeLessThan(300);
+      expect(await instancesOf(caller)).toEqual([]);
+      expect(await runs()).toMatchObject([{ state: "missed", reason: `ada ${how} it before it was started.` }]);
+      const { body } = await caller.get(path);
+      if (how === "changed")
+        expect(body).toMatchObject({ state: "active", revision: 2, next_at: expect.stringMatching(/-01-01T03:30:00.000Z$/) });
+      if (how === "paused") expect(body).toMatchObject({ state: "paused", revision: 2, next_at: null });
+    },
+  );
+
+  it("is started once by two keepers that look at once", async () => {
+    const { caller, path, runs } = await scheduled();
+    await dueSince(caller, thisHour());
+    await startDue(
+      meanwhile(1, nameIn(path), () => startDue(env, app)),
+      app,
+    );
+    expect(await instancesOf(caller)).toHaveLength(1);
+    expect(await runs()).toMatchObject([{ state: "started", times: 1 }]);
+  });
+});
+
+describe("A time that the keeper starts while somebody", () => {
+  const wanted = {
+    cron: otherTimes.cron,
+    timeZone: "UTC",
+    command: "research.requested",
+    payload: research("tea").payload,
+    lateMs: HOUR_MS,
+  };
+  it.each([
+    ["pauses its schedule", (db: typeof env, by: Json, name: string) => pauseSchedule(db, by, name, reason)],
+    ["changes its schedule", (db: typeof env, by: Json, name: string) => putSchedule(db, app, by, name, wanted, reason)],
+    ["ends its schedule", (db: typeof env, by: Json, name: string) => deleteSchedule(db, by, name, reason)],
+  ])("%s is noted as started, and not as missed too", async (_, change) => {
+    const { caller, path, runs } = await scheduled();
+    await dueSince(caller, thisHour());
+    const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] };
+    await change(
+      meanwhile(2, nameIn(path), () => startDue(env, app)),
+      by,
+      nameIn(path),
+    );
+    expect(await instancesOf(caller)).toHaveLength(1);
+    expect(await runs()).toMatchObject([{ state: "started", times: 1 }]);
+  });
+
+  it("changes its schedule is not due again, also where that person's clock is behind the keeper's", async () => {
+    const { caller, path, runs } = await scheduled();
+    const [due, now] = [thisHour(), Date.now()];
+    await dueSince(caller, due);
+    const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
+    vi.spyOn(Date, "now").mockReturnValue(due - 1000);
+    const hourly = { ...wanted, cron: "0 * * * *" };
+    await putSchedule(
+      meanwhile(2, nameIn(path), () => startDue(env, app, now)),
+      app,
+      by,
+      nameIn(path),
+      hourly,
+      reason,
+    );
+    vi.restoreAllMocks();
+    expect((await caller.get(path)).body).toMatchObject({ revision: 2, next_at: new Date(due + HOUR_MS).toISOString() });
+    expect(await runs()).toMatchObject([{ state: "started", due_at: new Date(due).toISOString() }]);
+  });
+});
+
+describe("A run by hand", () => {
+  const key = { "idempotency-key": "today" };
+
+  it.each([
+    [
+      "has another command",
+      (caller: Caller, path: string) =>
+        caller.call("PUT", path, { ...otherTimes, command: { type: "brand.audit", payload: { brand: "acme" } } }),
+    ],
+    ["has another payload", (caller: Caller, path: string) => caller.call("PUT", path, otherTimes)],
+    ["is paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
+    ["is ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
+  ])("is the same run under its key when its schedule %s by then", async (_, change) => {
+    const { caller, path, runs } = await scheduled();
+    const first = await caller.post(`${path}/run`, { reason }, key);
+    expect(first).toMatchObject({ status: 202, body: { replayed: false } });
+    expect((await change(caller, path)).status).toBeLessThan(300);
+    expect(await caller.post(`${path}/run`, { reason }, key)).toMatchObject({
+      status: 202,
+      body: { instance_id: first.body.instance_id, replayed: true },
+    });
+    expect((await caller.get("/v1/instances")).body.items.map(({ id }: Json) => id)).toEqual([first.body.instance_id]);
+    expect(await runs()).toHaveLength(1);
+    const other = await caller.post(`${path}/run`, { reason }, { "idempotency-key": "tomorrow" });
+    expect(other.body.instance_id).not.toBe(first.body.instance_id);
+  });
+
+  it.each([
+    ["command", { type: "brand.audit", payload: { brand: "acme" } }],
+    ["payload", research("tea")],
+  ])("is one where the same wish comes twice at once, on both sides of another %s", async (_, command) => {
+    const { caller, path, runs } = await scheduled();
+    const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
+    const wish = { reason, occasion: "today" };
+    let other: Json;
+    // Behind its looks at the note and at the schedule.
+    const held = meanwhile(3, nameIn(path), async () => {
+      await caller.call("PUT", path, { ...otherTimes, command });
+      other = await runSchedule(env, app, by, nameIn(path), wish);
+    });
+    expect(await runSchedule(held, app, by, nameIn(path), wish)).toEqual({ instanceId: other.instanceId, replayed: true });
+    expect((await caller.get("/v1/instances")).body.items).toMatchObject([{ id: other.instanceId }]);
+    expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: other.instanceId }]);
+  });
+
+  it("has a note and a line in the audit of its own, however many come in one millisecond", async () => {
+    const { caller, path, runs } = await scheduled();
+    const by = { tenantId: caller.tenantId, actor: "ada", scopes: ["enqueue", "operate"] } as const;
+    const moment = Date.now();
+    vi.spyOn(Date, "now").mockReturnValue(moment);
+    const wishes = Array.from({ length: 20 }, (_, index) => ({ reason, occasion: `wish ${index}` }));
+    const accepted = await Promise.all(wishes.map((wish) => runSchedule(env, app, by, nameIn(path), wish)));
+    vi.restoreAllMocks();
+    const noted = await runs();
+    expect(noted.map((run) => run.instance_id).sort()).toEqual(accepted.map(({ instanceId }) => instanceId).sort());
+    expect(noted.every((run) => Date.parse(run.noted_at) === moment && Date.parse(run.due_at) - moment < 20)).toBe(true);
+    const { items } = (await caller.get("/v1/audit?limit=50")).body;
+    expect(items.filter(({ verb, result }: Json) => verb === "run" && result === "applied")).toHaveLength(20);
+  });
+});
+
+describe("The last place of a tenant", () => {
+  it("is one schedule's, however many are made at once", async () => {
+    const caller = await callerWith();
+    await seedSchedules(caller, 999, "nobody.knows");
+    const asked = ["a", "b", "c", "d"].map((name) => caller.call("PUT", `/v1/schedules/${name}`, otherTimes));
+    const answers = await Promise.all(asked);
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 409, 409, 409]);
+    for (const answer of answers.filter(({ status }) => status === 409)) {
+      expect(expectProblem(answer, 409, "invalid_transition").detail).toContain("1000 schedules");
+    }
+    await env.DB.prepare("DELETE FROM schedules WHERE tenant_id = ?1").bind(caller.tenantId).run();
+  });
+});

@@ -1,0 +1,198 @@
+import { env } from "cloudflare:workers";
+import { keeperOf } from "millrace/worker";
+import { describe, expect, it } from "vitest";
+import { type Caller, callerWith, expectProblem, reaches, research } from "../../api/client.ts";
+import { dueSince, HOUR_MS, instancesOf, platformCron, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
+
+describe("A time that has come", () => {
+  it("becomes one command, whoever looks at the clock, and however often", async () => {
+    const { caller, path, runs } = await scheduled();
+    const due = thisHour();
+    await dueSince(caller, due);
+    await Promise.all([platformCron(), keeperOf(env).startDue(), platformCron()]);
+    await keeperOf(env).round();
+
+    const [instance, ...others] = await instancesOf(caller);
+    expect(others).toEqual([]);
+    expect(instance.idempotency_key).toBe(`schedule/${path.split("/").at(-1)}/${new Date(due).toISOString()}`);
+    await reaches(caller, instance.id, "complete");
+    expect(await runs()).toMatchObject([{ due_at: new Date(due).toISOString(), state: "started", times: 1, instance_id: instance.id }]);
+    const { body } = await caller.get(path);
+    expect(Date.parse(body.next_at)).toBeGreaterThan(Date.now());
+    expect(body.last_run).toMatchObject({ state: "started", instance_id: instance.id });
+  });
+
+  it("is met for every schedule in one call, also where more are due than one look takes", async () => {
+    const caller = await callerWith();
+    const due = thisHour();
+    // A command that ends at once, because nobody waits for what it leads to.
+    await seedSchedules(caller, 130, "projection.rebuild");
+    await dueSince(caller, due);
+    await platformCron();
+    const { results } = await env.DB.prepare("SELECT count(*) AS started FROM schedule_runs WHERE tenant_id = ?1 AND state = 'started'")
+      .bind(caller.tenantId)
+      .all();
+    expect(results).toEqual([{ started: 130 }]);
+  });
+
+  it("is met for each tenant in turn, however many schedules of another have been due for longer", async () => {
+    const [many, few] = [await callerWith(), await callerWith()];
+    const due = thisHour();
+    const plain = { cron: "0 * * * *", command: { type: "projection.rebuild", payload: { projection: "facts", request: "few" } }, reason };
+    expect((await few.call("PUT", "/v1/schedules/mine", plain)).status).toBe(200);
+    await seedSchedules(many, 1000, "nobody.knows");
+    await dueSince(many, due - 1000);
+    await dueSince(few, due);
+    await platformCron();
+    expect((await few.get("/v1/schedules/mine/runs")).body.items).toMatchObject([{ state: "started" }]);
+    await env.DB.prepare("DELETE FROM schedules WHERE tenant_id = ?1").bind(many.tenantId).run();
+  });
+
+  it("runs again when the row says it is due again: the same time is the same command", async () => {
+    const { caller, runs } = await scheduled();
+    const due = thisHour();
+    for (let times = 0; times < 2; times++) {
+      await dueSince(caller, due);
+      await platformCron();
+    }
+    expect(await instancesOf(caller)).toHaveLength(1);
+    expect(await runs()).toHaveLength(1);
+  });
+
+  it("is stated as refused alone when other work has its key", async () => {
+    const { caller, path, runs } = await scheduled();
+    const due = thisHour();
+    const key = `schedule/${path.split("/").at(-1)}/${new Date(due).toISOString()}`;
+    const { status } = await caller.call("POST", "/v1/commands", research("hot tea"), { "idempotency-key": key });
+    expect(status).toBe(202);
+    await dueSince(caller, due);
+    await platformCron();
+    expect(await runs()).toMatchObject([{ state: "refused", instance_id: null, reason: expect.stringContaining("another payload") }]);
+  });
+
+  it("is stated as refused when its command is not valid any more, and the next one comes", async () => {
+    const { caller, path, runs } = await scheduled();
+    await env.DB.prepare(`UPDATE schedules SET payload = '{"brand":"NOT A NAME"}' WHERE tenant_id = ?1`).bind(caller.tenantId).run();
+    await dueSince(caller, thisHour());
+    await platformCron();
+    expect(await runs()).toMatchObject([{ state: "refused", instance_id: null, reason: expect.stringContaining("payload.brand") }]);
+    expect(Date.parse((await caller.get(path)).body.next_at)).toBeGreaterThan(Date.now());
+    expect(await instancesOf(caller)).toEqual([]);
+  });
+});
+
+describe("Times that passed while nobody was there", () => {
+  it("are stated as missed, and the last one runs if it is not too late", async () => {
+    const { caller, runs } = await scheduled();
+    const last = thisHour();
+    await dueSince(caller, last - 5 * HOUR_MS);
+    await platformCron();
+    const [started, missed] = await runs();
+    expect(started).toMatchObject({ due_at: new Date(last).toISOString(), state: "started" });
+    expect(missed).toMatchObject({
+      due_at: new Date(last - 5 * HOUR_MS).toISOString(),
+      until: new Date(last - HOUR_MS).toISOString(),
+      state: "missed",
+      times: 5,
+      reason: "Nobody was there to start it before a later time came.",
+    });
+    expect(await instancesOf(caller)).toHaveLength(1);
+  });
+
+  it("are all missed when even the last one is too late", async () => {
+    const { caller, runs } = await scheduled({ cron: "0 0 1 1 *", late_seconds: 60 });
+    const year = new Date().getUTCFullYear();
+    await dueSince(caller, Date.UTC(year - 2, 0, 1));
+    await platformCron();
+    expect(await runs()).toMatchObject([
+      { state: "missed", times: 3, until: `${year}-01-01T00:00:00.000Z`, reason: "Nobody was there to start it in time." },
+    ]);
+    expect(await instancesOf(caller)).toEqual([]);
+  });
+
+  it("are counted up to 300, and the last one is known however many there were", async () => {
+    const { caller, runs } = await scheduled({ cron: "* * * * *" });
+    await dueSince(caller, thisHour() - 40 * 24 * HOUR_MS);
+    await platformCron();
+    const [started, missed] = await runs();
+    expect(Date.now() - Date.parse(started.due_at)).toBeLessThan(2 * 60_000);
+    expect(missed).toMatchObject({ state: "missed", times: 300 });
+    expect(Date.parse(started.due_at) - Date.parse(missed.until)).toBe(60_000);
+  });
+});
+
+describe("A time that has come and that nobody has started yet", () => {
+  it.each([
+    ["paused", (caller: Caller, path: string) => caller.post(`${path}/pause`, { reason })],
+    ["changed", (caller: Caller, path: string) => caller.call("PUT", path, { cron: "30 * * * *", command: research("tea"), reason })],
+    ["ended", (caller: Caller, path: string) => caller.call("DELETE", `${path}?reason=${reason}`)],
+  ])("is stated as missed when the schedule is %s, and does not run", async (how, change) => {
+    const { caller, path, runs } = await scheduled();
+    const due = thisHour();
+    await dueSince(caller, due - HOUR_MS);
+    expect((await change(caller, path)).status).toBeLessThan(300);
+    await platformCron();
+    expect(await runs()).toMatchObject([
+      {
+        state: "missed",
+        due_at: new Date(due - HOUR_MS).toISOString(),
+        until: new Date(due).toISOString(),
+        times: 2,
+        reason: `ada ${how} it before it was started.`,
+      },
+    ]);
+    expect(await instancesOf(caller)).toEqual([]);
+  });
+});
+
+describe("A paused schedule", () => {
+  it("has nothing due, and says after its resumption which times came meanwhile", async () => {
+    const { caller, path, runs } = await scheduled();
+    const paused = await caller.post(`${path}/pause`, { reason: "holidays" });
+    expect(paused.body).toMatchObject({ state: "paused", next_at: null, changed_by: "ada" });
+    expectProblem(await caller.post(`${path}/pause`, { reason }), 409, "invalid_transition");
+    await platformCron();
+    await env.DB.prepare("UPDATE schedules SET changed_at = ?1 WHERE tenant_id = ?2")
+      .bind(thisHour() - 2 * HOUR_MS - 1, caller.tenantId)
+      .run();
+
+    expect((await caller.post(`${path}/resume`, { reason: "back again" })).body).toMatchObject({ state: "active" });
+    expectProblem(await caller.post(`${path}/resume`, { reason }), 409, "invalid_transition");
+    expect(await runs()).toMatchObject([
+      { state: "paused", times: 3, due_at: new Date(thisHour() - 2 * HOUR_MS).toISOString(), reason: "ada had paused it." },
+    ]);
+    expect(await instancesOf(caller)).toEqual([]);
+  });
+
+  it("is resumed by whoever may ask for its command, and by nobody else", async () => {
+    const { caller, path } = await scheduled();
+    await caller.post(`${path}/pause`, { reason: "holidays" });
+    const operator = await callerWith(["read", "operate"], caller.tenantId);
+    const { detail } = expectProblem(await operator.post(`${path}/resume`, { reason }), 403, "forbidden");
+    expect(detail).toContain("needs the scope `enqueue`");
+    expect((await operator.get(path)).body).toMatchObject({ state: "paused", next_at: null });
+    expect((await caller.post(`${path}/resume`, { reason })).body).toMatchObject({ state: "active" });
+    // Nothing begins by a pause.
+    expect((await operator.post(`${path}/pause`, { reason })).body).toMatchObject({ state: "paused" });
+  });
+
+  it("stays paused when it is changed, and can be run by hand", async () => {
+    const { caller, path, put, runs } = await scheduled();
+    await caller.post(`${path}/pause`, { reason });
+    expect((await put({ cron: "30 6 * * *", time_zone: "Europe/Berlin" })).body).toMatchObject({
+      state: "paused",
+      next_at: null,
+      cron: "30 6 * * *",
+      revision: 3,
+    });
+    const headers = { "idempotency-key": "today" };
+    const first = await caller.post(`${path}/run`, { reason: "they ask for it" }, headers);
+    const again = await caller.post(`${path}/run`, { reason: "they ask for it" }, headers);
+    expect([first, again].map(({ status, body }) => [status, body])).toEqual([
+      [202, { instance_id: first.body.instance_id, replayed: false }],
+      [202, { instance_id: first.body.instance_id, replayed: true }],
+    ]);
+    expect(await runs()).toMatchObject([{ state: "by_hand", instance_id: first.body.instance_id, reason: "they ask for it" }]);
+    expect(await instancesOf(caller)).toHaveLength(1);
+  });
+});

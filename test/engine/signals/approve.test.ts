@@ -1,0 +1,254 @@
+import { env } from "cloudflare:workers";
+import { defineStep } from "millrace";
+import { decideApproval, getApproval, historyOf, listApprovals, retryInstance, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import {
+  dieAt,
+  event,
+  fresh,
+  happened,
+  keeperRound,
+  operator,
+  probeEnv,
+  reaches,
+  restarted,
+  retentionPass,
+  rows,
+  start,
+  statusOf,
+  until,
+} from "../harness.ts";
+import { held, outputOf, parkedBesideFailure, runLab } from "../lab.ts";
+import { asking, audited, LONG, outputs, questions, stranger } from "./asking.ts";
+
+describe("A question to a person", () => {
+  it("parks its instance, shows what a yes leads to, and goes on with the answer", async () => {
+    const { name, instanceId, id, question } = await asking();
+    expect(await statusOf(instanceId)).toBe("waiting");
+    expect(question).toMatchObject({
+      step: "ask",
+      workflow: "probe",
+      question: `May ${name}/ask happen?`,
+      details: { subject: `${name}/ask` },
+      state: "pending",
+      otherwise: "reject",
+    });
+    expect(await happened(`${name}/act`)).toEqual([]);
+
+    await decideApproval(probeEnv, operator, id, "approve", "looks good");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved: true, by: "tess", reason: "looks good" });
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: "approved", decidedBy: "tess", reason: "looks good" });
+    expect(await audited(instanceId)).toEqual([{ actor: "tess", verb: "approve", reason: "looks good", result: "applied" }]);
+  });
+
+  it("takes two billed steps: one to ask, one to wait", async () => {
+    const { instanceId, id } = await asking();
+    await decideApproval(probeEnv, operator, id, "reject", "no");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    const { steps } = await historyOf(probeEnv, { id: instanceId, workflow: "probe" });
+    expect(steps.map(({ name }) => name)).toEqual(["before", "ask", "ask · answer", "act"]);
+  });
+
+  it("is answered once: a second click is refused, and audited", async () => {
+    const { instanceId, id } = await asking();
+    const answers = await Promise.allSettled([
+      decideApproval(probeEnv, operator, id, "approve", "yes"),
+      decideApproval(probeEnv, operator, id, "reject", "no"),
+    ]);
+    expect(answers.map(({ status }) => status).sort()).toEqual(["fulfilled", "rejected"]);
+    const { state } = await getApproval(probeEnv, operator, id);
+    const refused = answers.find((answer) => answer.status === "rejected");
+    expect(refused?.reason).toMatchObject({ code: "invalid_transition", detail: { from: state } });
+    expect((await audited(instanceId)).map(({ result }) => result)).toEqual(["applied", "no_change"]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toMatchObject({ approved: state === "approved" });
+  });
+
+  it("I1 however often a refused answer is given again, the keeper looks at its run no later", async () => {
+    const { instanceId, id } = await asking();
+    const dueAt = async () => (await rows<{ due_at: number }>("SELECT due_at FROM approvals WHERE id = ?1", id))[0]?.due_at;
+    const asked = await dueAt();
+    const soon = Date.now() + 3000;
+    await env.DB.batch([
+      env.DB.prepare("UPDATE approvals SET due_at = 0 WHERE id = ?1").bind(id),
+      env.DB.prepare("UPDATE instances SET check_at = ?1 WHERE id = ?2").bind(soon, instanceId),
+    ]);
+    await expect(decideApproval(probeEnv, operator, id, "approve", "again")).rejects.toMatchObject({ code: "invalid_transition" });
+    expect(await rows("SELECT check_at FROM instances WHERE id = ?1", instanceId)).toEqual([{ check_at: soon }]);
+    await rows("UPDATE approvals SET due_at = ?1 WHERE id = ?2", asked, id);
+    await decideApproval(probeEnv, operator, id, "approve", "in time");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it("is another tenant's business: nobody else can see or answer it", async () => {
+    const { instanceId, id } = await asking();
+    expect((await listApprovals(probeEnv, stranger, { instance: instanceId })).items).toEqual([]);
+    await expect(getApproval(probeEnv, stranger, id)).rejects.toMatchObject({ code: "approval_not_found" });
+    await expect(decideApproval(probeEnv, stranger, id, "approve", "mine?")).rejects.toMatchObject({ code: "approval_not_found" });
+    await expect(getApproval(probeEnv, operator, "nonsense")).rejects.toMatchObject({ code: "approval_not_found" });
+    expect((await getApproval(probeEnv, operator, id)).state).toBe("pending");
+  });
+
+  it("cannot be answered when its run is over without it: who answers is told so", async () => {
+    const { instanceId } = await runLab(({ step }) =>
+      Promise.race([step.approve("ask", { question: "May it?", timeout: "1 hour" }), step.sleep("patience", 20)]),
+    );
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    const [question] = await questions(instanceId);
+    await expect(decideApproval(probeEnv, operator, question?.id ?? "", "approve", "gladly")).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining("its instance is complete"),
+    });
+    expect((await getApproval(probeEnv, operator, question?.id ?? "")).state).toBe("pending");
+    const { items } = await listApprovals(probeEnv, operator, { state: "pending", limit: 200 });
+    expect(items.filter((one) => one.instanceId === instanceId)).toEqual([]);
+  });
+
+  it("cannot be answered while its run is undone; of one that is done again it can", async () => {
+    const world = { away: true };
+    const note = defineStep({
+      effect: "keyed",
+      run: async () => "noted",
+      undo: { effect: "keyed", retries: { limit: 0, delay: 10 }, run: async () => void (await held(() => !world.away)) },
+    });
+    const { instanceId, mend } = await parkedBesideFailure(
+      async (step) => {
+        await step.effect("note", note, {});
+        return (await step.approve("ask", { question: "May it?", timeout: "1 hour" })).approved;
+      },
+      async (id) => (await questions(id)).length === 1,
+    );
+    const [question] = await questions(instanceId);
+    const answer = () => decideApproval(probeEnv, operator, question?.id ?? "", "approve", "gladly");
+    await undoInstance(probeEnv, operator, instanceId, "called off");
+    await expect(answer()).rejects.toMatchObject({ message: expect.stringContaining("its instance is being undone") });
+    world.away = false;
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "it is on again" });
+    await answer();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+
+  it("goes on although the process died between the answer and its telling: the keeper tells", async () => {
+    const { name, instanceId, id } = await asking();
+    dieAt("answered, not told");
+    await expect(decideApproval(probeEnv, operator, id, "approve", "yes")).rejects.toThrow("Died");
+    await keeperRound();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toMatchObject({ approved: true, by: "tess" });
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("is told in time also when the answer comes before the wait begins", async () => {
+    const { name, instanceId, id } = await asking();
+    // As if the platform had not come to the wait yet: it is restarted, and the answer is there before it asks again.
+    const instance = await probeEnv.PROBE.get(instanceId);
+    await env.DB.prepare("UPDATE approvals SET state = 'approved', decided_by = 'tess', reason = 'early', decided_at = 1 WHERE id = ?1")
+      .bind(id)
+      .run();
+    await instance.restart();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved: true, by: "tess", reason: "early" });
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("W15 restarted after its answer: it is answered from the row, nobody is asked again", async () => {
+    const { name, instanceId, id } = await asking();
+    await decideApproval(probeEnv, operator, id, "reject", "not today");
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await restarted(instanceId)).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: "tess", reason: "not today" });
+    expect(await questions(instanceId)).toHaveLength(1);
+    expect(await happened(`${name}/act`)).toHaveLength(1);
+  });
+
+  it("restarted while it waits: the same question, and its time goes on from where it was", async () => {
+    const { instanceId, id, question } = await asking();
+    await (await probeEnv.PROBE.get(instanceId)).restart();
+    await decideApproval(probeEnv, operator, id, "approve", "yes");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await questions(instanceId)).toMatchObject([{ id, askedAt: question?.askedAt, dueAt: question?.dueAt }]);
+  });
+
+  it("W16 answered while its run was errored: the retry of another branch tells the answer", async () => {
+    const { instanceId, mend } = await parkedBesideFailure(
+      (step) => step.approve("ask", { question: "May it?", timeout: "1 hour" }),
+      async (id) => (await rows("SELECT 1 FROM approvals WHERE instance_id = ?1", id)).length > 0,
+    );
+    const [question] = await questions(instanceId);
+    await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await outputOf(instanceId)).toEqual({ approved: true, by: "tess", reason: "yes" });
+  });
+
+  it("two questions of one instance are two: each waits for its own answer", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      { do: "approve", name: "first", ...LONG },
+      { do: "approve", name: "second", ...LONG },
+    ]);
+    const [first] = await questions(instanceId);
+    await decideApproval(probeEnv, operator, first?.id ?? "", "approve", "one");
+    const [second] = await questions(instanceId, 2);
+    expect(second).toMatchObject({ step: "second", state: "pending" });
+    expect(await statusOf(instanceId)).toBe("waiting");
+    await decideApproval(probeEnv, operator, second?.id ?? "", "reject", "two");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputs(instanceId)).toMatchObject([
+      { approved: true, reason: "one" },
+      { approved: false, reason: "two" },
+    ]);
+  });
+
+  it("items side by side each ask; the instance waits until the last is answered", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [["a", "b"].map((key) => ({ do: "approve" as const, name: "ask", key, ...LONG }))]);
+    const asked = await questions(instanceId, 2);
+    expect(asked.map(({ step }) => step).sort()).toEqual(["ask [a]", "ask [b]"]);
+    const of = (step: string) => asked.find((one) => one.step === step)?.id ?? "";
+    await decideApproval(probeEnv, operator, of("ask [b]"), "approve", "b");
+    expect(await statusOf(instanceId)).toBe("waiting");
+    await decideApproval(probeEnv, operator, of("ask [a]"), "reject", "a");
+    expect(await statusOf(instanceId)).not.toBe("waiting");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputs(instanceId)).toMatchObject([
+      [
+        { approved: false, reason: "a" },
+        { approved: true, reason: "b" },
+      ],
+    ]);
+  });
+
+  it("one answered while an event is still waited for leaves the instance waiting", async () => {
+    const name = fresh();
+    const { instanceId } = await start(name, [
+      [
+        { do: "approve", name: "ask", ...LONG },
+        { do: "wait", name: "wait", subject: name },
+      ],
+    ]);
+    const waits = () => rows("SELECT name FROM waits WHERE instance_id = ?1", instanceId);
+    await until(waits, (found) => found.length > 0);
+    const [question] = await questions(instanceId);
+    await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+    expect(await statusOf(instanceId)).toBe("waiting");
+    await probeEnv.PROBE_EVENTS.send(event("probe.signal", name, { about: name, value: "came" }));
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+  });
+});
+
+it("Questions leave with their instance", async () => {
+  const old = await asking();
+  const young = await asking();
+  await decideApproval(probeEnv, operator, old.id, "approve", "yes");
+  expect(await reaches(old.instanceId, "complete")).toBe("complete");
+  await env.DB.prepare("UPDATE instances SET updated_at = 1, accepted_at = 1 WHERE id = ?1").bind(old.instanceId).run();
+  await env.DB.prepare("UPDATE actions SET applied_at = 1 WHERE instance_id = ?1").bind(old.instanceId).run();
+  await retentionPass();
+  expect((await listApprovals(probeEnv, operator, { instance: old.instanceId })).items).toEqual([]);
+  expect((await listApprovals(probeEnv, operator, { instance: young.instanceId })).items).toHaveLength(1);
+});

@@ -1,0 +1,30 @@
+import { type ApprovalRow, listApprovals } from "millrace/operate";
+import { fresh, operator, probeEnv, rows, start, until } from "../harness.ts";
+
+export const LONG = { timeoutMs: 3_600_000 };
+export const stranger = { tenantId: "globex", actor: "gus" };
+
+/** The questions an instance has asked, once there are so many. */
+export async function questions(instanceId: string, count = 1): Promise<ApprovalRow[]> {
+  const asked = () => listApprovals(probeEnv, operator, { instance: instanceId });
+  return (await until(asked, ({ items }) => items.length >= count)).items;
+}
+
+/** A run that asks, and acts when it is answered. */
+export async function asking(name = fresh(), how: { timeoutMs: number; otherwise?: "approve" | "reject" } = LONG) {
+  const { instanceId } = await start(name, [
+    { do: "commit", name: "before" },
+    { do: "approve", name: "ask", ...how },
+    { do: "keyed", name: "act" },
+  ]);
+  const [question] = await questions(instanceId);
+  return { name, instanceId, id: question?.id ?? "", question };
+}
+
+export async function outputs(instanceId: string): Promise<unknown[]> {
+  const { output } = await (await probeEnv.PROBE.get(instanceId)).status();
+  return (output as { outputs: unknown[] }).outputs;
+}
+
+export const audited = (instanceId: string) =>
+  rows("SELECT actor, verb, reason, result FROM actions WHERE instance_id = ?1 ORDER BY result", instanceId);

@@ -1,0 +1,61 @@
+import { env } from "cloudflare:workers";
+import { decideApproval, getApproval } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { dieAt, fresh, operator, probeEnv, reaches, rows, start } from "../harness.ts";
+import { asking, audited, LONG, outputs } from "./asking.ts";
+
+describe("A question that nobody answers in time", () => {
+  it.each([
+    { otherwise: undefined, approved: false },
+    { otherwise: "reject" as const, approved: false },
+    { otherwise: "approve" as const, approved: true },
+  ])("with otherwise $otherwise: approved is $approved, by nobody", async ({ otherwise, approved }) => {
+    const { instanceId, id } = await asking(fresh(), { timeoutMs: 300, ...(otherwise && { otherwise }) });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved, by: null, reason: null });
+    expect(await getApproval(probeEnv, operator, id)).toMatchObject({ state: approved ? "approved" : "rejected", decidedBy: null });
+  });
+
+  it("is not answered afterwards: refused with what is true now", async () => {
+    const { instanceId, id } = await asking(fresh(), { timeoutMs: 300 });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
+      code: "invalid_transition",
+      detail: { from: "rejected", to: "approved" },
+      message: expect.stringContaining("Its time was over"),
+    });
+    expect(await audited(instanceId)).toMatchObject([{ verb: "approve", result: "no_change" }]);
+  });
+
+  it("is not answered between its due time and the settling either", async () => {
+    const { instanceId, id } = await asking();
+    await env.DB.prepare("UPDATE approvals SET due_at = 1 WHERE id = ?1").bind(id).run();
+    await expect(decideApproval(probeEnv, operator, id, "approve", "late")).rejects.toMatchObject({
+      code: "invalid_transition",
+      detail: { from: "overdue", to: "approved" },
+    });
+    // Everything was down while the time went by: the pass that follows does not wait its whole time again.
+    await (await probeEnv.PROBE.get(instanceId)).restart();
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: null, reason: null });
+  });
+
+  it("keeps the answer of a person who was a moment faster than the time-out", async () => {
+    const { instanceId, id } = await asking(fresh(), { timeoutMs: 1500, otherwise: "approve" });
+    // Answered, and the telling lost: the wait runs into its time-out and finds the answer.
+    dieAt("answered, not told");
+    await expect(decideApproval(probeEnv, operator, id, "reject", "just in time")).rejects.toThrow("Died");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect((await outputs(instanceId))[1]).toEqual({ approved: false, by: "tess", reason: "just in time" });
+  });
+});
+
+describe("What cannot be asked", () => {
+  it("is refused before anybody is asked: a question that is none", async () => {
+    const { instanceId } = await start(fresh(), [{ do: "approve", name: "ask", subject: "x".repeat(500), ...LONG }]);
+    expect(await reaches(instanceId, "errored", "waiting")).toBe("errored");
+    const [row] = await rows<{ error: string }>("SELECT error FROM instances WHERE id = ?1", instanceId);
+    expect(JSON.parse(row?.error ?? "null")).toMatchObject({ step: "ask", code: "invalid_payload", attempts: 1 });
+    expect(await rows("SELECT id FROM approvals WHERE instance_id = ?1", instanceId)).toEqual([]);
+  });
+});

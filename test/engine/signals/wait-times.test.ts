@@ -1,0 +1,73 @@
+import { notRetryable } from "millrace";
+import { decideApproval, historyOf, listApprovals, retryInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { deliver, operator, probeEnv, reaches, statusOf, until } from "../harness.ts";
+import { platformReaches, runLab } from "../lab.ts";
+import { hear, openWaits, say } from "./waiting.ts";
+
+/** Until the platform's timer has fired for a wait of the run. */
+const timeWasUp = (id: string) =>
+  until(
+    async () => (await historyOf(probeEnv, { id, workflow: "lab" })).steps.map(({ name }) => name),
+    (names) => names.some((name) => name.includes("time is over")),
+  );
+
+it.each(["a wait", "a question"])(
+  "W26 The time of %s runs from its first asking, whatever other branch is retried meanwhile",
+  async (what) => {
+    const timeout = 4000;
+    let broken = true;
+    let began = 0;
+    let over = 0;
+    const { instanceId } = await runLab(async ({ step, payload }) => {
+      began ||= Date.now();
+      const parked = () =>
+        what === "a wait" ? hear(step, "parked", payload.name, timeout) : step.approve("parked", { question: "May it?", timeout });
+      const failing = async () => {
+        await step.read("a while", () => scheduler.wait(2500));
+        await step.commit("fails", () => (broken ? Promise.reject(notRetryable("Broken.")) : {}), { retries: { limit: 0, delay: 10 } });
+      };
+      await Promise.all([parked().then(() => (over ||= Date.now())), failing()]);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    broken = false;
+    const retriedAt = Date.now();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    // Counted anew, it would have been over its whole time behind the retry.
+    expect(over - retriedAt).toBeLessThan(timeout - 500);
+    expect(over - began).toBeGreaterThan(timeout - 500);
+  },
+);
+
+describe("A timer of the platform's that is early by the database's clock", () => {
+  it("W26 has a question wait for the rest: a person who answers then is heard", async () => {
+    const answers: unknown[] = [];
+    const { instanceId } = await runLab(async ({ step }) => {
+      answers.push(await step.approve("ask", { question: "May it?", timeout: 300 }));
+    });
+    const [question] = await until(
+      async () => (await listApprovals(probeEnv, operator, { instance: instanceId })).items,
+      (items) => items.length === 1,
+    );
+    // By the database there is an hour left when the platform's timer fires.
+    await probeEnv.DB.prepare("UPDATE approvals SET due_at = due_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
+    await timeWasUp(instanceId);
+    expect(await statusOf(instanceId)).toBe("waiting");
+    await decideApproval(probeEnv, operator, question?.id ?? "", "approve", "yes");
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(answers).toEqual([{ approved: true, by: "tess", reason: "yes" }]);
+  });
+
+  it("W26 has a wait go on for the rest: the event that comes then is taken", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(async ({ step, payload }) => void heard.push(await hear(step, "answer", payload.name, 300)));
+    await openWaits(instanceId, 1);
+    await probeEnv.DB.prepare("UPDATE waits SET since_at = since_at + 3600000 WHERE instance_id = ?1").bind(instanceId).run();
+    await timeWasUp(instanceId);
+    await deliver("probe-events", [say(name, "yes")]);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toEqual(["yes"]);
+  });
+});

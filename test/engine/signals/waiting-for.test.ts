@@ -1,0 +1,67 @@
+import { getInstance, listInstances, stepsOf } from "millrace/operate";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { deliver, operator, probeEnv, rows, until } from "../harness.ts";
+import { platformReaches, runLab } from "../lab.ts";
+import { hear, openWaits, say } from "./waiting.ts";
+
+const DAY_MS = 86_400_000;
+
+it("an instance says what it waits for, in the words of its code, until each has come; so do its steps and the log", async () => {
+  const log = vi.spyOn(console, "log");
+  onTestFinished(() => log.mockRestore());
+  const { instanceId, name } = await runLab(async ({ step, payload }) => {
+    const asked = step.approve("approve refund", { question: "Really?", timeout: "2 days" });
+    return Promise.all([asked, hear(step, "wait for word", payload.name, DAY_MS)]);
+  });
+  const shown = () => getInstance(probeEnv, operator, instanceId);
+  await openWaits(instanceId, 1);
+  await until(shown, ({ waitingFor }) => waitingFor.length === 2);
+  const [event, question] = (await shown()).waitingFor;
+  expect(event).toMatchObject({ step: "wait for word", eventType: "probe.signal", subject: name, approvalId: null });
+  expect(question).toMatchObject({ step: "approve refund", eventType: null, subject: null });
+  const [approval] = await rows<{ id: string; due_at: number }>("SELECT id, due_at FROM approvals WHERE instance_id = ?1", instanceId);
+  expect(question).toMatchObject({ approvalId: approval?.id, until: approval?.due_at });
+  const [wait] = await rows<{ since_at: number }>("SELECT since_at FROM waits WHERE instance_id = ?1", instanceId);
+  expect(event?.until).toBe(Number(wait?.since_at) + DAY_MS);
+  const listed = await listInstances(probeEnv, operator, { status: "waiting", limit: 200 });
+  expect(listed.items.find(({ id }) => id === instanceId)?.waitingFor).toEqual([event, question]);
+
+  const waits = (await stepsOf(probeEnv, await shown())).steps.filter(({ type }) => type === "waitForEvent");
+  expect(waits).toContainEqual(
+    expect.objectContaining({ name: "wait for word", state: "waiting", eventType: "probe.signal", subject: name, approvalId: null }),
+  );
+  expect(waits).toContainEqual(
+    expect.objectContaining({ name: "approve refund", state: "waiting", eventType: null, subject: null, approvalId: approval?.id }),
+  );
+
+  const said = log.mock.calls
+    .map(([line]) => String(line))
+    .filter((line) => line.startsWith('{"log":"waiting"') && line.includes(instanceId));
+  expect(said.map((line) => JSON.parse(line)).toSorted((a, b) => a.step.localeCompare(b.step))).toMatchObject([
+    { workflow: "lab", step: "approve refund", approval_id: approval?.id, until: expect.stringMatching(/Z$/) },
+    { workflow: "lab", step: "wait for word", event_type: "probe.signal", about: name, open: true, until: expect.any(String) },
+  ]);
+
+  await deliver("probe-events", [say(name, "yes")]);
+  expect(
+    await until(
+      async () => (await shown()).waitingFor,
+      (left) => left.length === 1,
+    ),
+  ).toEqual([question]);
+});
+
+it("a run that is over waits for nothing, also where it ended without what it had waited for", async () => {
+  const { instanceId } = await runLab(async ({ step, payload, instanceId: id }) => {
+    const raced = hear(step, "raced", payload.name);
+    await Promise.race([raced, step.read("faster", () => openWaits(id, 1).then(() => "won"))]);
+  });
+  expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+  await openWaits(instanceId, 1);
+  expect(
+    await until(
+      () => getInstance(probeEnv, operator, instanceId),
+      ({ status }) => status === "complete",
+    ),
+  ).toMatchObject({ waitingFor: [] });
+});

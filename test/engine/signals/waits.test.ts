@@ -1,0 +1,249 @@
+import type { Envelope } from "millrace";
+import { retryInstance } from "millrace/operate";
+import { describe, expect, it, vi } from "vitest";
+import { ProbeSignal } from "../../probe/messages.ts";
+import { deliver, dieAt, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
+import { errorOf, LAB, outputOf, parkedBesideFailure, platformReaches, restartLab, runLab } from "../lab.ts";
+import { hear, openWaits, say } from "./waiting.ts";
+
+describe("A run that waits", () => {
+  it("W27 a wait timed out, a second one waits for the same: the living one gets the event, and the dead one stays dead on every later pass", async () => {
+    let heard: string[] = [];
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard = [await hear(step, "first", payload.name, 50)];
+      await step.commit("remind", () => ({}));
+      heard.push(await hear(step, "second", payload.name));
+    });
+    await until(
+      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1 AND name = 'second'", instanceId),
+      (found) => found.length === 1,
+    );
+    await deliver("probe-events", [say(name, "yes")]);
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toEqual(["timeout", "yes"]);
+    await deliver("probe-events", [say(name, "a second yes")]);
+    heard = [];
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(heard).toEqual(["timeout", "yes"]);
+  });
+
+  it("W27 a wait timed out, and the run wrote nothing behind it: an event that comes later is none of that wait's on a later pass", async () => {
+    let heard = "";
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard = await hear(step, "answer", payload.name, 50);
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    await deliver("probe-events", [say(name, "late")]);
+    heard = "";
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(heard).toBe("timeout");
+  });
+
+  it("W27 a wait for no time at all is over at once, not never", async () => {
+    let heard = "";
+    const { instanceId } = await runLab(async ({ step, payload }) => {
+      heard = await hear(step, "answer", payload.name, 0);
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toBe("timeout");
+  });
+
+  it("W27 a wait lost a race in the code, a later one waits for the same: the living one gets the event", async () => {
+    let heard = "";
+    const { instanceId, name } = await runLab(async ({ step, payload, instanceId: id }) => {
+      const raced = hear(step, "raced", payload.name);
+      await Promise.race([raced, step.read("faster", () => openWaits(id, 1).then(() => "won"))]);
+      heard = await hear(step, "later", payload.name);
+    });
+    await openWaits(instanceId, 2);
+    await deliver("probe-events", [say(name, "yes")]);
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toBe("yes");
+  });
+
+  it("A10 two events of one key in one delivery: the wait hears the one that is kept, also where that came before", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard.push(await hear(step, "first", payload.name));
+      heard.push(await hear(step, "second", payload.name));
+    });
+    await openWaits(instanceId, 1);
+    const [one, other] = [say(name, "kept"), say(name, "kept too")];
+    const refused = (event: Envelope) => ({ ...event, payload_inline: { about: name, value: "refused" } });
+    await deliver("probe-events", [one, refused(one), other, refused(other)]);
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard.toSorted()).toEqual(["kept", "kept too"]);
+  });
+
+  it("W24 an event that is sent again under its key is the same event, whatever had it sent: it answers one wait", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard.push(await hear(step, "first", payload.name));
+      heard.push(await hear(step, "second", payload.name));
+    });
+    await openWaits(instanceId, 1);
+    const first = say(name, "yes");
+    await deliver("probe-events", [{ ...first, causation_id: "a request" }]);
+    await until(
+      async () => heard.length,
+      (count) => count === 1,
+    );
+    await openWaits(instanceId, 1);
+    await deliver("probe-events", [{ ...first, causation_id: "the same request once more" }]);
+    await keeperRound();
+    expect(heard).toEqual(["yes"]);
+    await deliver("probe-events", [say(name, "another yes")]);
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toEqual(["yes", "another yes"]);
+  });
+
+  it("W26 a wait's time ends as its event arrives: whoever was told first by the database has won, on every later pass", async () => {
+    let heard = "";
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard = await hear(step, "answer", payload.name, 400);
+      await step.commit(heard === "timeout" ? "give up" : "go on", () => ({}));
+    });
+    await openWaits(instanceId, 1);
+    // The row has its event, the telling is lost, and the time ends before anybody looks.
+    dieAt("signal kept, not told");
+    await deliver("probe-events", [say(name, "in time")]);
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toBe("in time");
+    heard = "";
+    expect(await restartLab(instanceId)).toBe("complete");
+    expect(heard).toBe("in time");
+    expect(await rows("SELECT step FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([{ step: "go on" }]);
+  });
+
+  it("W26 an event that comes when the time is over is no answer, though the run has not noticed; an operator's retry waits anew and takes it", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(async ({ step, payload }) => {
+      heard.push((await step.waitFor("answer", ProbeSignal, { subject: payload.name, timeout: 50 })).value);
+    });
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "answer", code: "wait_timeout" });
+    await deliver("probe-events", [say(name, "late")]);
+    await platformReaches(instanceId, "errored");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "it came after all" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(heard).toEqual(["late"]);
+  });
+
+  it("W28 event kept, telling lost, another branch has written meanwhile: the keeper tells whatever the status, once", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(({ step, payload, instanceId: id }) =>
+      Promise.all([
+        hear(step, "answer", payload.name).then((value) => heard.push(value)),
+        step.read("until the other waits", () => openWaits(id, 1)).then(() => step.commit("write", () => ({}))),
+      ]),
+    );
+    await until(
+      () => rows("SELECT 1 FROM inbox WHERE instance_id = ?1", instanceId),
+      (found) => found.length === 1,
+    );
+    expect(await statusOf(instanceId)).toBe("running");
+    dieAt("signal kept, not told");
+    await deliver("probe-events", [say(name, "yes")]);
+    await keeperRound();
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(heard).toEqual(["yes"]);
+    expect(await rows("SELECT told_at IS NOT NULL AS told FROM waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
+  });
+
+  it("W28 the keeper's telling is lost too: it tells once more, and those who heard are not told again", async () => {
+    const heard: string[] = [];
+    const wait = () => runLab(async ({ step, payload }) => heard.push(`${payload.name} ${await hear(step, "answer", payload.name)}`));
+    const [one, other] = [await wait(), await wait()];
+    await openWaits(one.instanceId, 1);
+    await openWaits(other.instanceId, 1);
+    dieAt("signal kept, not told");
+    await deliver("probe-events", [say(one.name, "yes"), say(other.name, "yes")]);
+    const platform = Object.getPrototypeOf(LAB) as Workflow;
+    const real = platform.get;
+    const lost = vi.spyOn(platform, "get").mockImplementation(async function (this: Workflow, id: string) {
+      if (id === other.instanceId) throw new Error("Network connection lost.");
+      return real.call(this, id);
+    });
+    await keeperRound();
+    expect(await reaches(one.instanceId, "complete")).toBe("complete");
+    lost.mockRestore();
+    expect(heard).toEqual([`${one.name} yes`]);
+    await keeperRound();
+    expect(await reaches(other.instanceId, "complete")).toBe("complete");
+    expect(heard).toEqual([`${one.name} yes`, `${other.name} yes`]);
+  });
+
+  it("W28 an event that came while the run was errored, and was told into the void: the retry of another branch tells it again", async () => {
+    const { instanceId, name, mend } = await parkedBesideFailure(
+      (step, about) => hear(step, "answer", about),
+      async (id) => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length > 0,
+    );
+    await deliver("probe-events", [say(name, "yes")]);
+    await probeEnv.DB.prepare("UPDATE waits SET told_at = 1 WHERE instance_id = ?1").bind(instanceId).run();
+    mend();
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await outputOf(instanceId)).toBe("yes");
+    expect(await rows("SELECT told_at > 1 AS told FROM waits WHERE instance_id = ?1", instanceId)).toEqual([{ told: 1 }]);
+  });
+
+  it("W28 a retry dies between its restart and the telling: the keeper tells", async () => {
+    const { instanceId, name, mend } = await parkedBesideFailure(
+      (step, about) => hear(step, "answer", about),
+      async (id) => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length > 0,
+    );
+    await deliver("probe-events", [say(name, "yes")]);
+    mend();
+    dieAt("restarted, not told");
+    await expect(retryInstance(probeEnv, operator, instanceId, { reason: "mended" })).rejects.toThrow("Died");
+    await probeEnv.DB.prepare("UPDATE actions SET lease_until = 0 WHERE instance_id = ?1").bind(instanceId).run();
+    await keeperRound();
+    expect(await outputOf(instanceId)).toBe("yes");
+  });
+
+  it("W28 an event that comes between the promise of a retry and its restart is told behind the restart, not before", async () => {
+    const { instanceId, name, mend } = await parkedBesideFailure(
+      (step, about) => hear(step, "answer", about),
+      async (id) => (await rows("SELECT 1 FROM waits WHERE instance_id = ?1", id)).length > 0,
+    );
+    mend();
+    dieAt("retry promised, not applied");
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" }).catch(() => undefined);
+    await deliver("probe-events", [say(name, "yes")]);
+    await keeperRound();
+    expect(await outputOf(instanceId)).toBe("yes");
+  });
+
+  it("W29 several waits, several events at once: as many pairs as there are of both", async () => {
+    const heard: string[] = [];
+    const { instanceId, name } = await runLab(({ step, payload }) =>
+      Promise.all(["left", "middle", "right"].map(async (wait) => heard.push(await hear(step, wait, payload.name)))),
+    );
+    await openWaits(instanceId, 3);
+    await deliver("probe-events", [say(name, "1"), say(name, "2")]);
+    expect(await openWaits(instanceId, 1)).toHaveLength(1);
+    await deliver("probe-events", [say(name, "3"), say(name, "4")]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(heard.toSorted()).toEqual(["1", "2", expect.stringMatching(/3|4/)]);
+  });
+
+  it("T01 a wait takes no event of another tenant, neither one that came before nor one that comes now", async () => {
+    const name = fresh();
+    // Older than the events, so that only the tenant keeps them apart.
+    const { instanceId } = await start(name, [
+      { do: "wait", name: "of ours", subject: `${name}/ours` },
+      { do: "wait", name: "answer", subject: name },
+    ]);
+    await openWaits(instanceId, 1);
+    const theirs = (value: string) => ({ ...say(name, value), tenant_id: "globex" });
+    await deliver("probe-events", [theirs("before")]);
+    await deliver("probe-events", [say(`${name}/ours`, "go on")]);
+    await until(
+      () => rows("SELECT 1 FROM waits WHERE instance_id = ?1", instanceId),
+      (found) => found.length === 2,
+    );
+    await deliver("probe-events", [theirs("now")]);
+    expect(await openWaits(instanceId, 1)).toEqual([{ name: "answer" }]);
+    await deliver("probe-events", [say(name, "ours")]);
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+});

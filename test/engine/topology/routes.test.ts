@@ -1,0 +1,169 @@
+import { env } from "cloudflare:workers";
+import type { Envelope } from "millrace";
+import { describe, expect, it, vi } from "vitest";
+import { confirmToSenders } from "../../../src/engine/topology/hooks.ts";
+import { routing } from "../../probe/routing.ts";
+import { app } from "../../probe/worker.ts";
+import { deliver, event, fresh, rows, until } from "../harness.ts";
+
+const routed = (name: string, payload: { parts?: string[]; shared?: string } = {}) =>
+  event("probe.routed", name, { name, parts: [], ...payload });
+/** One that its sender keeps until it hears of it. */
+const keptBySender = (name: string, payload = {}): Envelope => ({ ...routed(name, payload), outbox: "sender" });
+const kept = (kind: string, name: string) => rows<{ id: string }>("SELECT id FROM probe_rows WHERE kind = ?1 AND name = ?2", kind, name);
+const confirmed = (message: Envelope) =>
+  routing.confirmed.filter(({ idempotency_key }) => idempotency_key === message.idempotency_key).length;
+
+/** Lets something happen and answers the SQL of every round trip to the database meanwhile: one list for each. */
+async function roundTrips(act: () => Promise<unknown>): Promise<string[][]> {
+  const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
+  await act();
+  const trips = batch.mock.calls.map(([statements]) => statements.map((statement) => JSON.stringify(statement)));
+  batch.mockRestore();
+  return trips;
+}
+
+describe("project", () => {
+  it("writes the rows of a whole batch as one statement, in the one round trip of the intake", async () => {
+    const names = Array.from({ length: 20 }, () => fresh());
+    const events = names.map((name) => routed(name));
+    const trips = await roundTrips(async () => expect(await deliver("probe-events", events)).toEqual({ acked: 20, retried: 0 }));
+    expect(trips).toHaveLength(1);
+    expect(trips[0]?.filter((statement) => statement.includes("INTO probe_rows"))).toHaveLength(1);
+    expect(trips[0]?.some((statement) => statement.includes("DELETE FROM outbox"))).toBe(true);
+    for (const [index, name] of names.entries()) expect(await kept("project", name)).toEqual([{ id: events[index]?.idempotency_key }]);
+  });
+
+  it("keeps one row however often and in whatever order the event comes", async () => {
+    const name = fresh();
+    const [one, two] = [routed(name), routed(name)];
+    await deliver("probe-events", [two, one, two]);
+    await deliver("probe-events", [one]);
+    expect(await kept("project", name)).toHaveLength(2);
+  });
+});
+
+describe("call", () => {
+  it("that throws brings only its own event back, with nothing of it taken in; the rest of the batch is settled", async () => {
+    const names = [fresh(), fresh(), fresh()] as const;
+    const events = names.map((name) => keptBySender(name, { parts: ["a"] }));
+    routing.failing.add(names[1]);
+    expect(await deliver("probe-events", events)).toEqual({ acked: 2, retried: 1 });
+    expect(await Promise.all(names.map(async (name) => (await kept("project", name)).length))).toEqual([1, 0, 1]);
+    expect(await rows("SELECT id FROM instances WHERE subject = ?1", names[1])).toEqual([]);
+    expect(events.map(confirmed)).toEqual([1, 0, 1]);
+
+    routing.failing.delete(names[1]);
+    expect(await deliver("probe-events", [events[1]], 2)).toEqual({ acked: 1, retried: 0 });
+    expect(await kept("project", names[1])).toHaveLength(1);
+    expect(events.map(confirmed)).toEqual([1, 1, 1]);
+  });
+});
+
+describe("sendEach", () => {
+  it.each([
+    ["none", []],
+    ["one", ["a"]],
+    ["many", ["a", "b", "c", "d"]],
+    ["equal keys once", ["a", "a", "b"]],
+  ])("sends %s, each once however often the event comes", async (_, parts) => {
+    const name = fresh();
+    const message = routed(name, { parts });
+    const keys = [...new Set(parts)].map((part) => ({ idempotency_key: `${name}/${part}` }));
+    for (let time = 1; time <= 3; time++) expect(await deliver("probe-events", [message, message])).toEqual({ acked: 2, retried: 0 });
+    expect(await rows("SELECT idempotency_key FROM instances WHERE subject = ?1 ORDER BY idempotency_key", name)).toEqual(keys);
+    const done = await until(
+      () => kept("command", name),
+      (found) => found.length >= keys.length,
+    );
+    expect(done).toHaveLength(keys.length);
+    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key LIKE ?1", `${name}/%`)).toEqual([]);
+  });
+});
+
+it("a command that follows from an event says what caused it in whole characters, however long the event's key is", async () => {
+  const name = fresh();
+  const key = "k".repeat(299);
+  expect(await deliver("probe-events", [event("probe.routed", name, { name, parts: ["a"] }, `${key}😀`)])).toEqual({
+    acked: 1,
+    retried: 0,
+  });
+  expect(await rows("SELECT causation_id FROM instances WHERE subject = ?1", name)).toEqual([{ causation_id: key }]);
+  expect(
+    await until(
+      () => kept("command", name),
+      (found) => found.length > 0,
+    ),
+  ).toHaveLength(1);
+});
+
+describe("once", () => {
+  it("is shared by the events of one batch, and made anew for the next", async () => {
+    const shared = fresh("settings");
+    const events = Array.from({ length: 5 }, () => routed(fresh(), { shared }));
+    await deliver("probe-events", events);
+    expect(routing.made.get(shared)).toBe(1);
+    await deliver("probe-events", [routed(fresh(), { shared })]);
+    expect(routing.made.get(shared)).toBe(2);
+  });
+
+  it("keeps things of different names apart", async () => {
+    const [one, two] = [fresh("settings"), fresh("settings")];
+    await deliver("probe-events", [routed(fresh(), { shared: one }), routed(fresh(), { shared: two })]);
+    expect([routing.made.get(one), routing.made.get(two)]).toEqual([1, 1]);
+  });
+
+  it("forgets what failed: whoever asks next has it made again, and all share that", async () => {
+    const shared = fresh("settings");
+    routing.failFirst.set(shared, 1);
+    expect(await deliver("probe-events", [routed(fresh(), { shared }), routed(fresh(), { shared })])).toEqual({ acked: 2, retried: 0 });
+    expect(routing.made.get(shared)).toBe(2);
+  });
+
+  it("that fails for good brings the events that asked back", async () => {
+    const shared = fresh("settings");
+    routing.failFirst.set(shared, 99);
+    expect(await deliver("probe-events", [routed(fresh(), { shared }), routed(fresh())])).toEqual({ acked: 1, retried: 1 });
+  });
+});
+
+describe("onConfirmed", () => {
+  it("is told of events that were taken in, and of those that were captured at the door, if their senders keep them", async () => {
+    const [good, bad, ours] = [keptBySender(fresh()), { ...keptBySender(fresh()), payload_inline: { name: 7 } }, routed(fresh())];
+    expect(await deliver("probe-events", [good, bad, ours, "not an envelope"])).toEqual({ acked: 4, retried: 0 });
+    expect([confirmed(good), confirmed(bad), confirmed(ours)]).toEqual([1, 1, 0]);
+    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", bad.idempotency_key)).toEqual([
+      { reason: "invalid_payload" },
+    ]);
+  });
+
+  it("is told of events that ran out of tries, and not of messages that our own outbox keeps", async () => {
+    const message = keptBySender(fresh());
+    const command = {
+      ...event("probe.done", "x", { name: fresh(), steps: [] }),
+      kind: "command",
+      message_type: "probe.requested",
+    } as const;
+    await deliver("probe-events-dlq", [message]);
+    await deliver("probe-commands-dlq", [command]);
+    expect([confirmed(message), confirmed(command)]).toEqual([1, 0]);
+  });
+
+  it("that fails loses nothing: the event is taken in and settled, and told again when it comes again", async () => {
+    const name = fresh();
+    const [message, exhausted] = [keptBySender(name), keptBySender(fresh())];
+    routing.confirmFails = true;
+    expect(await deliver("probe-events", [message])).toEqual({ acked: 1, retried: 0 });
+    expect(await deliver("probe-events-dlq", [exhausted])).toEqual({ acked: 1, retried: 0 });
+    await expect(confirmToSenders(app.hooks, env, [message])).resolves.toBeUndefined();
+    routing.confirmFails = false;
+    expect(await kept("project", name)).toHaveLength(1);
+    expect(await rows("SELECT reason FROM dead_letters WHERE idempotency_key = ?1", exhausted.idempotency_key)).toEqual([
+      { reason: "exhausted" },
+    ]);
+    expect(confirmed(message)).toBe(0);
+    await deliver("probe-events", [message]);
+    expect(confirmed(message)).toBe(1);
+    expect(await kept("project", name)).toHaveLength(1);
+  });
+});

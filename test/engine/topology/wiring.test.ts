@@ -1,0 +1,169 @@
+import {
+  type ConsumerDefinition,
+  defineCommand,
+  defineConsumer,
+  defineEvent,
+  defineQueue,
+  defineWorkflow,
+  enqueue,
+  on,
+  send,
+  start,
+} from "millrace";
+import { catalog } from "millrace/worker";
+import { expect, it } from "vitest";
+import * as z from "zod";
+import { routesOf, startsOf } from "../../probe/consumers.ts";
+import { ProbeRequested, ProbeSignal } from "../../probe/messages.ts";
+import { app } from "../../probe/worker.ts";
+import { probeEnv, rows } from "../harness.ts";
+
+const payload = z.object({ name: z.string() });
+const name = ({ name }: { name: string }) => name;
+const asked = (type: string, queue = ProbeRequested.queue) => defineCommand({ type, payload, key: name, subject: name, queue });
+const workflow = (name: string, on: ReturnType<typeof asked>) => defineWorkflow({ name, on, run: async () => undefined });
+const by = { tenantId: "acme", source: "test" };
+
+it("a command whose workflow is not bound is refused, with the line to add, and leaves nothing behind", async () => {
+  const app = catalog({ consumers: [startsOf(workflow("never-bound", asked("probe.unbound")))] });
+  const [answer] = await enqueue(probeEnv, app, by, [{ type: "probe.unbound", payload: { name: "unbound" } }]);
+  expect(answer).toMatchObject({
+    code: "config_invalid",
+    message:
+      '"never-bound" is not bound. Add this line to "workflows" in wrangler.jsonc: {"binding": "NEVER_BOUND", "name": "never-bound", "class_name": "NeverBound"}',
+  });
+  expect(await rows("SELECT id FROM instances WHERE workflow = 'never-bound'")).toEqual([]);
+});
+
+it("a command whose queue is not bound is refused likewise", async () => {
+  const queue = defineQueue({ name: "no-such-queue" });
+  const app = catalog({ consumers: [defineConsumer({ queue, starts: [workflow("probe", asked("probe.unqueued", queue))] })] });
+  const [answer] = await enqueue(probeEnv, app, by, [{ type: "probe.unqueued", payload: { name: "unqueued" } }]);
+  expect(answer).toMatchObject({
+    code: "config_invalid",
+    message: expect.stringContaining('"queues.producers" in wrangler.jsonc: {"binding": "NO_SUCH_QUEUE", "queue": "no-such-queue"}'),
+  });
+});
+
+const told = (type: string, queue = ProbeSignal.queue) => defineEvent({ type, payload, subject: name, queue });
+const [perform, shipped, paid] = [workflow("perform", asked("probe.performed")), told("probe.shipped"), told("probe.paid")];
+const thank = defineWorkflow({ name: "thank", on: shipped, run: async () => undefined });
+const elsewhere = defineQueue({ name: "elsewhere" });
+const sends = (command: ReturnType<typeof asked>) =>
+  on(
+    paid,
+    send(command, ({ name }) => ({ name })),
+  );
+
+it.each<[string, ConsumerDefinition[], string]>([
+  [
+    "a queue that carries commands and events",
+    [startsOf(perform), defineConsumer({ queue: ProbeRequested.queue, routes: [on(told("probe.told", ProbeRequested.queue))] })],
+    'The queue "probe-commands" carries commands and events: give the events the shared queue of events, or one of their own.',
+  ],
+  [
+    "a consumer of both",
+    [{ ...startsOf(perform), routes: [] } as never],
+    'The consumer of "probe-commands" has starts and routes: a queue carries commands, for starts, or events, for routes.',
+  ],
+  ["a queue with two consumers", [startsOf(), startsOf()], 'The queue "probe-commands" has two consumers: put what both take into one.'],
+  [
+    "a workflow that follows an event, among those that perform commands",
+    [startsOf(thank), routesOf(on(shipped))],
+    '"thank" follows the event "probe.shipped", and starts is for workflows that perform a command: ' +
+      'put start(…) into that event\'s line, in the routes of the consumer of "probe-events".',
+  ],
+  [
+    "a command among events",
+    [routesOf(on(perform.on as never))],
+    '"probe.performed" is a command, and routes are for events: list its workflow in the starts of the consumer of "probe-commands".',
+  ],
+  [
+    "a workflow at the consumer of another queue",
+    [defineConsumer({ queue: elsewhere, starts: [perform] })],
+    '"perform" performs "probe.performed", which travels on the queue "probe-commands", and the consumer of "elsewhere" starts it: ' +
+      'move it to the starts of the consumer of "probe-commands".',
+  ],
+  [
+    "an event at the consumer of another queue",
+    [defineConsumer({ queue: elsewhere, routes: [on(paid)] })],
+    '"probe.paid" travels on the queue "probe-events", and the consumer of "elsewhere" routes it: ' +
+      'move its line to the consumer of "probe-events".',
+  ],
+  ["an event with two lines", [routesOf(on(paid), on(paid))], '"probe.paid" is routed twice: put all its targets into one line.'],
+  [
+    "a workflow that the line of another event starts",
+    [routesOf(on(shipped), on(paid, start(thank) as never))],
+    '"thank" follows "probe.shipped", and the line of "probe.paid" starts it: move its start(…).',
+  ],
+  [
+    "a workflow that is listed twice",
+    [startsOf(perform, perform)],
+    '"perform" is listed twice: leave it where it is started first, and take the other away.',
+  ],
+  [
+    "two workflows of one name",
+    [startsOf(perform, workflow("perform", asked("probe.other")))],
+    'Two workflows are named "perform": rename one.',
+  ],
+  [
+    "two workflows that perform one command",
+    [startsOf(perform, workflow("also", perform.on as never))],
+    'Two workflows perform "probe.performed": a command has one owner; make it an event, or two commands.',
+  ],
+  [
+    "a command that is sent and that nobody performs",
+    [startsOf(perform), routesOf(sends(asked("probe.lost")))],
+    'A route sends "probe.lost", which no workflow performs: add its workflow to the starts of the consumer of "probe-commands".',
+  ],
+  [
+    "a command that is sent on a queue that nobody consumes",
+    [routesOf(sends(asked("probe.lost", elsewhere)))],
+    'A route sends "probe.lost" on the queue "elsewhere", which nobody consumes: add its consumer, with the workflow in starts.',
+  ],
+])("%s ends the start, with what to change", (_, consumers, says) => {
+  expect(() => catalog({ consumers })).toThrow(says);
+});
+
+it("workflows and events are those of the consumers", () => {
+  const app = catalog({ consumers: [routesOf(on(shipped, start(thank)), on(paid)), startsOf(perform)] });
+  expect(app.workflows).toEqual([perform, thank]);
+  expect(app.performer("probe.performed")).toBe(perform);
+  expect(app.subscribers("probe.paid").targets).toEqual([]);
+});
+
+it("an unknown type is told what it resembles, or what a new one needs", () => {
+  expect(() => app.performer("probe.requestd")).toThrow('Did you mean "probe.requested"?');
+  expect(() => app.performer("customer.welcome")).toThrow("needs its workflow in the starts of its queue");
+  expect(() => app.subscribers("customer.welcomed")).toThrow("needs a line in the routes of its queue");
+  expect(app.subscribers(ProbeSignal.type).event).toBe(ProbeSignal);
+});
+
+it.each([
+  ["a key", { key: ({ items }: { items: { id: string }[] }) => items[0]?.id.trim() as string }],
+  [
+    "a schema",
+    { payload: z.object({ items: z.array(z.object({ id: z.string() })) }).refine(({ items }) => (items[0] as { id: string }).id !== "") },
+  ],
+])("a command of which %s can make nothing is refused by itself: the others of its request are taken", async (_, odd) => {
+  const schema = z.object({ items: z.array(z.object({ id: z.string() })) });
+  const key = ({ items }: z.infer<typeof schema>) => (items[0] as { id: string }).id;
+  const on = defineCommand({
+    type: "probe.items",
+    payload: schema,
+    key: (one) => key(one),
+    subject: () => "s",
+    queue: ProbeRequested.queue,
+    ...odd,
+  });
+  const app = catalog({ consumers: [startsOf(defineWorkflow({ name: "probe", on, run: async () => undefined }))] });
+  const items = [[{ id: crypto.randomUUID() }], [], [{ id: crypto.randomUUID() }]];
+  const answers = await enqueue(
+    probeEnv,
+    app,
+    by,
+    items.map((items) => ({ type: "probe.items", payload: { items }, delaySeconds: 600 })),
+  );
+  expect(answers).toMatchObject([{ replayed: false }, { code: "invalid_payload" }, { replayed: false }]);
+  await probeEnv.DB.prepare("DELETE FROM instances WHERE message_type = 'probe.items'").run();
+});

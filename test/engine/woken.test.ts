@@ -1,9 +1,0 @@
-import { expect, it } from "vitest";
-import authoring from "../../docs/authoring.md?raw";
-import { callerWith } from "../api/client.ts";
-import { followDocument } from "../docs/run/follow.ts";
-
-it("the instance of docs/authoring.md that waits for the outside world is woken as written there", async () => {
-  const { token } = await callerWith();
-  expect(await followDocument(authoring, { given: { TOKEN: token }, copied: (body) => ({ ID: body?.instance_id }) })).toBe(4);
-});

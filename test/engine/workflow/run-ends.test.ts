@@ -1,0 +1,269 @@
+import { type Done, defineStep, type RowStatement, upstreamRefused } from "millrace";
+import { effectsOf, resolveDoubt, retryInstance, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { GroupCommit } from "../../../src/engine/store/group-commit.ts";
+import { finishInstance, selectRun } from "../../../src/engine/store/instances/run.ts";
+import { operator, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
+import { errorOf, held, outputOf, platformOf, platformReaches, restartLab, runLab } from "../lab.ts";
+import { effect, retry } from "../operate/operating.ts";
+
+const ONCE = { retries: { limit: 0, delay: 10 } } as const;
+
+describe("A run whose code ends before an effect that it did not wait for", () => {
+  it("W20 I15 ends behind that effect's record, so that an undo finds it and takes it back", async () => {
+    const world: string[] = [];
+    let slow = true;
+    const reserve = defineStep({
+      effect: "keyed",
+      run: async () => {
+        await held(() => !slow);
+        world.push("reserved");
+        return 1;
+      },
+      undo: defineStep<Done<unknown, number>, unknown>({ effect: "keyed", run: async () => world.push("released") }),
+    });
+    const { instanceId } = await runLab(async ({ step }) => {
+      void step.effect("reserve", reserve, {}).catch(() => undefined);
+      await step.commit("note", () => ({}));
+      return "early";
+    });
+    await reaches(instanceId, "running");
+    await scheduler.wait(300);
+    expect([await statusOf(instanceId), (await platformOf(instanceId)).status]).toEqual(["running", "running"]);
+    slow = false;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await outputOf(instanceId)).toBe("early");
+    await undoInstance(probeEnv, operator, instanceId, "not wanted");
+    expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+    expect(world).toEqual(["reserved", "released"]);
+  });
+
+  it("W25 begins nothing behind it, also while another such effect is under way", async () => {
+    const world: string[] = [];
+    const may = { first: false, other: false };
+    const act = (name: string, when: () => boolean) => effect("natural", () => held(when).then(() => world.push(name)));
+    const [first, other, behind] = [act("first", () => may.first), act("other", () => may.other), act("behind", () => true)];
+    const { instanceId } = await runLab(async ({ step }) => {
+      void step.effect("first", first, {}).then(() => step.effect("behind", behind, {}));
+      void step.effect("other", other, {});
+      await step.commit("note", () => ({}));
+    });
+    await reaches(instanceId, "running");
+    may.first = true;
+    await held(() => world.length > 0);
+    await scheduler.wait(500);
+    may.other = true;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(world).toEqual(["first", "other"]);
+  });
+
+  it("W25 does not wait for another attempt at it", async () => {
+    let attempts = 0;
+    const { instanceId } = await runLab(async ({ step }) => {
+      const failing = async () => {
+        attempts++;
+        throw new Error("not now");
+      };
+      void step.read("fails", failing, { retries: { limit: 50, delay: 200, backoff: "constant" } }).catch(() => undefined);
+      await step.read("first attempt", () => held(() => attempts > 0));
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    const by = attempts;
+    await scheduler.wait(500);
+    expect(attempts).toBe(by);
+  });
+});
+
+describe("An operator's retry", () => {
+  it("W17 W16 of a run that failed behind the answer to a doubt begins the effect anew, at once", async () => {
+    const state = { lost: true, broken: true };
+    const mail = defineStep({
+      effect: "once",
+      ...ONCE,
+      run: async () => {
+        if (state.lost) throw new Error("The connection was lost.");
+        if (state.broken) throw upstreamRefused("The address is wrong.");
+        return "sent";
+      },
+    });
+    const { instanceId } = await runLab(({ step }) => step.effect("mail", mail, {}));
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    state.lost = false;
+    const [{ key } = { key: "" }] = await effectsOf(probeEnv, operator, instanceId);
+    await resolveDoubt(probeEnv, operator, key, { verb: "reject" }, "it never arrived");
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    state.broken = false;
+    await retryInstance(probeEnv, operator, instanceId, { reason: "the address is mended" });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputOf(instanceId)).toBe("sent");
+  });
+});
+
+describe("A doubt whose run is complete", () => {
+  it("W17 is not run anyway, because nobody would: what happened can still be said", async () => {
+    const { instanceId } = await runLab(async ({ step }) => void (await step.commit("act", () => ({}))));
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    await probeEnv.DB.prepare("UPDATE inbox SET state = 'in_doubt' WHERE instance_id = ?1").bind(instanceId).run();
+    const [{ key } = { key: "" }] = await effectsOf(probeEnv, operator, instanceId);
+    await expect(resolveDoubt(probeEnv, operator, key, { verb: "retry_anyway" }, "why not")).rejects.toMatchObject({
+      code: "invalid_transition",
+      message: expect.stringContaining("its instance is complete"),
+    });
+    await resolveDoubt(probeEnv, operator, key, { verb: "reject" }, "it never arrived");
+    expect(await rows("SELECT state, generation FROM inbox WHERE instance_id = ?1", instanceId)).toEqual([
+      { state: "failed", generation: 1 },
+    ]);
+    expect(await rows("SELECT verb, result FROM actions WHERE instance_id = ?1 ORDER BY at", instanceId)).toEqual([
+      { verb: "retry_anyway", result: "no_change" },
+      { verb: "reject", result: "applied" },
+    ]);
+  });
+});
+
+describe("The end of a run", () => {
+  it.each([
+    ["failed and as complete", ["errored", "complete"]],
+    ["complete and as failed", ["complete", "errored"]],
+  ] as const)("I17 told as %s in one group of the recorder is complete", async (_, ends) => {
+    let done = false;
+    const { instanceId } = await runLab(({ step }) => step.read("still at work", () => held(() => done)));
+    await platformReaches(instanceId, "running");
+    const group = new GroupCommit(probeEnv.DB);
+    const tell = (statement: RowStatement) => group.commit({ statements: [statement], read: () => undefined });
+    // While the first is under way, the others gather.
+    await Promise.all([
+      tell(selectRun(instanceId)),
+      ...ends.map((status) => tell(finishInstance({ id: instanceId, run: 1, status, error: status === "errored" ? "{}" : null }))),
+    ]);
+    expect(await statusOf(instanceId)).toBe("complete");
+    done = true;
+    expect(await platformReaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it.each(["dead", "skipped"])(
+    "I17 whose message was believed %s while it was being started: the row says what happened",
+    async (believed) => {
+      let go = false;
+      const { instanceId } = await runLab(async ({ step }) => {
+        await step.read("started", () => held(() => go));
+        await step.commit("act", () => ({}));
+        await step.read("goes on", () => held(() => !go));
+      });
+      await platformReaches(instanceId, "running");
+      await probeEnv.DB.prepare("UPDATE instances SET status = ?2, check_at = NULL WHERE id = ?1").bind(instanceId, believed).run();
+      go = true;
+      expect(await reaches(instanceId, "running")).toBe("running");
+      go = false;
+      expect(await reaches(instanceId, "complete")).toBe("complete");
+    },
+  );
+
+  it.each(["while the code runs", "behind its end"])(
+    "is a failure where an effect that the code did not wait for fails for good %s; the retry does that one alone",
+    async (when) => {
+      const state = { broken: true, failed: false, did: 0 };
+      const behind = effect("keyed", async () => {
+        if (when === "behind its end") await scheduler.wait(300);
+        state.failed = true;
+        if (state.broken) throw new Error("The printer is out of paper.");
+        return 1;
+      });
+      const { instanceId } = await runLab(async ({ step }) => {
+        void step.effect("print", behind, {});
+        await step.commit("act", () => {
+          state.did++;
+          return {};
+        });
+        if (when !== "behind its end") await step.read("later", () => held(() => state.failed));
+        return "done";
+      });
+      expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+      expect(await errorOf(instanceId)).toMatchObject({ step: "print", message: "The printer is out of paper." });
+      await platformReaches(instanceId, "errored");
+      state.broken = false;
+      await retry(instanceId);
+      expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+      expect([await outputOf(instanceId), state.did]).toEqual(["done", 1]);
+    },
+  );
+
+  it.each(["retried", "made anew by the platform"])(
+    "is no less so in a run that is %s, though another step failed behind it",
+    async (how) => {
+      const state = { broken: true, did: 0 };
+      const behind = effect("keyed", async () => (state.broken ? Promise.reject(new Error("No paper.")) : ++state.did));
+      const { instanceId } = await runLab(async ({ step }) => {
+        void step.effect("print", behind, {});
+        await step.read("a moment", () => scheduler.wait(200).then(() => 1));
+        await step.commit("act", () => ({}));
+        if (how === "retried") await step.read("check", async () => (state.broken ? Promise.reject(new Error("Broken.")) : 1), { ...ONCE });
+      });
+      expect(await reaches(instanceId, "complete", "errored")).toBe("errored");
+      await platformReaches(instanceId, "errored");
+      if (how === "retried") {
+        state.broken = false;
+        await retry(instanceId);
+        await reaches(instanceId, "complete", "errored");
+        if ((await statusOf(instanceId)) === "errored") await platformReaches(instanceId, "errored").then(() => retry(instanceId));
+        expect(await reaches(instanceId, "complete")).toBe("complete");
+        expect(state.did).toBe(1);
+      } else {
+        expect(await restartLab(instanceId)).toBe("errored");
+        expect(await statusOf(instanceId)).toBe("errored");
+      }
+    },
+  );
+
+  it("is none where the code looks at the failure later, or leaves it to a race", async () => {
+    const bad = effect("keyed", async () => Promise.reject(new Error("Bad.")));
+    const { instanceId } = await runLab(async ({ step }) => {
+      const late = step.effect("late", bad, {});
+      const raced = Promise.race([step.effect("raced", bad, {}).finally(() => scheduler.wait(500)), step.commit("act", () => ({}))]);
+      await step.read("meanwhile", () => scheduler.wait(200).then(() => 1));
+      await raced;
+      return late.catch((error: Error) => error.message);
+    });
+    expect(await reaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputOf(instanceId)).toBe("Bad.");
+  });
+
+  it("W11 with a result that is an object of a class: the row and the platform agree, and the platform has it as plain data", async () => {
+    class Receipt {
+      readonly number = 7;
+      readonly at = new Date(0);
+    }
+    const { instanceId } = await runLab(async () => new Receipt());
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("complete");
+    expect(await outputOf(instanceId)).toMatchObject({ result: { number: 7, at: "1970-01-01T00:00:00.000Z" } });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it.each([
+    ["is no JSON", () => ({ big: 1n }), "output_not_serializable"],
+    ["is larger than the platform keeps", () => "x".repeat(1024 * 1024), "output_too_large"],
+  ])("W11 with a result that %s: the row and the platform agree, with what to do", async (_, result, code) => {
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.commit("note", () => ({}));
+      return result();
+    });
+    expect(await platformReaches(instanceId, "complete", "errored")).toBe("errored");
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ code, message: expect.stringContaining("The workflow's result") });
+  });
+});
+
+it("A step that hangs to the end of its last attempt is named in the error of its run", async () => {
+  const { instanceId } = await runLab(({ step }) =>
+    step.read("hangs", () => new Promise<number>(() => undefined), { ...ONCE, timeout: 100 }),
+  );
+  const status = await until(
+    () => statusOf(instanceId),
+    (is) => is === "errored",
+    25_000,
+  );
+  expect([status, await errorOf(instanceId)]).toEqual([
+    "errored",
+    expect.objectContaining({ step: "hangs", code: "step_timeout", attempts: 1 }),
+  ]);
+}, 30_000);

@@ -1,0 +1,209 @@
+import { defineStep, instanceId as idOf, sql } from "millrace";
+import { describe, expect, it } from "vitest";
+import { dieAt, fresh, keeperRound, pauseAt, reaches, rows, until } from "../harness.ts";
+import { errorOf, held, LAB, platformReaches, restartLab, runLab } from "../lab.ts";
+import { back, effect, ended, failed, ONCE, resolve, retry, stateOf, undo } from "../operate/operating.ts";
+import { refuse } from "../pass/refuse.ts";
+
+describe("An attempt that the platform has given up, while it was paused", () => {
+  /** A first way whose attempt is paused at this point, and another that the code goes then. */
+  async function givenUp(
+    point: "W06 about to record" | "W01 claimed, effect not started",
+    first: (step: import("millrace").Steps, name: string) => Promise<unknown>,
+  ) {
+    const name = fresh("late");
+    const pause = pauseAt(point, name);
+    let over = false;
+    const { instanceId } = await runLab(
+      async ({ step }) => {
+        await first(step, name).catch(() => step.commit("instead", () => ({})));
+        await step.read("end", () => held(() => over));
+      },
+      { name },
+    );
+    await until(
+      () => stateOf(instanceId, "instead"),
+      (state) => state === "done",
+    );
+    pause.release();
+    await scheduler.wait(500);
+    over = true;
+    expect(await ended(instanceId)).toBe("complete");
+    return { name, instanceId };
+  }
+
+  it("W01 W04 W25 writes no commit, and begins no effect: the code went on without", async () => {
+    const did: string[] = [];
+    const effect = defineStep<unknown, unknown>({
+      effect: "lookup",
+      timeout: 300,
+      ...ONCE,
+      run: async () => did.push("first"),
+      lookup: async () => undefined,
+    });
+    const row = (about: string) => sql`INSERT INTO probe_rows (id, kind, name) VALUES (${fresh()}, 'late', ${about})`;
+    const { name, instanceId } = await givenUp("W06 about to record", (step, about) =>
+      step.commit("first", () => ({ statements: [row(about)] }), { ...ONCE, timeout: 300 }),
+    );
+    await givenUp("W01 claimed, effect not started", (step) => step.effect("first", effect, {}));
+    expect(await rows("SELECT 1 FROM probe_rows WHERE name = ?1", name)).toEqual([]);
+    expect([await stateOf(instanceId, "first"), did]).toEqual(["failed", []]);
+  });
+});
+
+describe("Code that works for itself between two steps", () => {
+  it("W25 has the same winner of a race on every pass", async () => {
+    const world = { broken: true };
+    const { instanceId } = await runLab(async ({ step }) => {
+      const fast = step
+        .effect(
+          "fast",
+          effect("keyed", async () => "fast"),
+          {},
+        )
+        .then((name) => scheduler.wait(50).then(() => name));
+      const slow = step.effect(
+        "slow",
+        effect("keyed", () => scheduler.wait(200).then(() => "slow")),
+        {},
+      );
+      await step.commit(`${await Promise.race([fast, slow])} won` as "won", () => ({}));
+      await slow;
+      await step.read(
+        "check",
+        refuse(
+          () => world.broken,
+          () => 1,
+        ),
+        ONCE,
+      );
+    });
+    await failed(instanceId);
+    world.broken = false;
+    await restartLab(instanceId);
+    expect(await ended(instanceId)).toBe("complete");
+    expect(await stateOf(instanceId, "fast won")).toBe("done");
+  });
+
+  it("W19 is waited for by an undo, whose other branch has nothing to take back", async () => {
+    const did: string[] = [];
+    const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+      const check = async () => {
+        await step.read("until it is paid", () => held(async () => (await stateOf(id, "pay")) === "done"));
+        await step.effect(
+          "check",
+          effect("keyed", async () => Promise.reject(new Error("Broken."))),
+          {},
+        );
+      };
+      const pay = async () => {
+        await step.commit("order", () => ({}));
+        await scheduler.wait(50);
+        await step.effect(
+          "pay",
+          effect("keyed", async () => did.push("pay"), { undo: back(async () => did.push("refund")) }),
+          {},
+        );
+      };
+      await Promise.all([check(), pay()]);
+    });
+    await failed(instanceId);
+    await undo(instanceId);
+    expect(await reaches(instanceId, "errored", "terminated")).toBe("terminated");
+    expect(did).toEqual(["pay", "refund"]);
+  });
+});
+
+it("A03 An effect that the code began last, and did not wait for, is done also where the keeper starts the run", async () => {
+  let did = 0;
+  const name = fresh("last");
+  dieAt("A03 accept committed, not enqueued");
+  await expect(
+    runLab(
+      async ({ step }) =>
+        void step.effect(
+          "mail",
+          effect("keyed", async () => ++did),
+          {},
+        ),
+      { name },
+    ),
+  ).rejects.toThrow("Died");
+  await keeperRound();
+  expect(await ended(idOf("acme", "lab", name))).toBe("complete");
+  expect(did).toBe(1);
+});
+
+it("W17 A retry tries the step that its run failed with, also where it starts at an output that was mended since", async () => {
+  const world = { broken: true };
+  const { instanceId } = await runLab(async ({ step, instanceId: id }) => {
+    const check = effect(
+      "keyed",
+      async () => {
+        await held(async () => (await stateOf(id, "mail")) === "done");
+        if (world.broken) throw new Error("Broken.");
+      },
+      { timeout: 20_000 },
+    );
+    const mail = effect("once", async () => Promise.reject(new Error("Lost.")));
+    await Promise.all([step.effect("check", check, {}), step.effect("mail", mail, {})]);
+  });
+  expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+  await resolve(instanceId, "mail", { verb: "confirm", output: "wrong" });
+  await failed(instanceId);
+  await resolve(instanceId, "mail", { verb: "confirm", output: "right" });
+  world.broken = false;
+  await retry(instanceId);
+  expect(await ended(instanceId)).toBe("complete");
+});
+
+it("W25 A commit behind seven hundred caught failures is recorded, and so is a run's end", async () => {
+  const world = { broken: true };
+  const { instanceId } = await runLab(async ({ step }) => {
+    const items = Array.from({ length: 700 }, (_, index) => String(index));
+    const page = new Error("漢".repeat(1000));
+    await step.map(items, { key: (item) => item, concurrency: 200 }, (_, one) =>
+      one.read("fetch", () => Promise.reject(page), ONCE).catch(() => undefined),
+    );
+    await step.commit("note", () => ({}));
+    if (world.broken) throw new Error("A setting is missing.");
+  });
+  await failed(instanceId);
+  expect(await errorOf(instanceId)).toMatchObject({ message: "A setting is missing." });
+  world.broken = false;
+  await retry(instanceId);
+  expect(await ended(instanceId)).toBe("complete");
+});
+
+it("W14 A sleep that was over before something was done is not slept again by a retry from the beginning", async () => {
+  const world = { missing: true };
+  const { instanceId } = await runLab(async ({ step }) => {
+    const nap = step.sleep("nap", world.missing ? 1000 : "1 hour");
+    await Promise.race([nap, step.read("look", async () => 1)]);
+    await nap;
+    await step.commit("note", () => ({}));
+    if (world.missing) throw new Error("A setting is missing.");
+  });
+  await failed(instanceId);
+  world.missing = false;
+  await retry(instanceId);
+  expect(await ended(instanceId)).toBe("complete");
+});
+
+it("W14 Code hears nothing of a pause: a sleep that the platform pauses goes on when it is resumed", async () => {
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.commit("before", () => ({}));
+    await step.sleep("nap", 1500).catch(() => step.commit("instead", () => ({})));
+    await step.commit("behind", () => ({}));
+  });
+  await until(
+    () => stateOf(instanceId, "before"),
+    (state) => state === "done",
+  );
+  const instance = await LAB.get(instanceId);
+  await instance.pause();
+  await platformReaches(instanceId, "paused");
+  await instance.resume();
+  expect(await ended(instanceId)).toBe("complete");
+  expect(await stateOf(instanceId, "instead")).toBeUndefined();
+});

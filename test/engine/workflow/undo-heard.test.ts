@@ -1,0 +1,104 @@
+import { upstreamRefused } from "millrace";
+import { planUndo } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { operator, probeEnv, reaches } from "../harness.ts";
+import { errorOf, runLab } from "../lab.ts";
+import { back, effect, ended, failed, ONCE, resolve, retry, undo } from "../operate/operating.ts";
+import { refuse } from "../pass/refuse.ts";
+
+describe("An undo", () => {
+  it("W19 that met a read in trouble takes back what there is once that is over, though the code catches the failure", async () => {
+    const world = { away: false, did: [] as string[] };
+    const { instanceId } = await runLab(async ({ step }) => {
+      const config = await step
+        .read(
+          "config",
+          refuse(
+            () => world.away,
+            () => 1,
+          ),
+          ONCE,
+        )
+        .catch(() => undefined);
+      const pay = effect("keyed", async () => world.did.push("pay"), { undo: back(async () => world.did.push("refund")) });
+      if (config) await step.effect("pay", pay, {});
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    world.away = true;
+    await undo(instanceId);
+    expect(await reaches(instanceId, "errored", "terminated")).toBe("errored");
+    world.away = false;
+    await retry(instanceId);
+    expect(await reaches(instanceId, "errored", "terminated")).toBe("terminated");
+    expect(world.did).toEqual(["pay", "refund"]);
+  });
+
+  it("W19 takes nothing back with another input than went in, while a read fails whose answer that came from", async () => {
+    const world = { away: false, did: [] as unknown[] };
+    const { instanceId } = await runLab(async ({ step }) => {
+      const region = await step
+        .read(
+          "region",
+          refuse(
+            () => world.away,
+            () => "us",
+          ),
+          ONCE,
+        )
+        .catch(() => "eu");
+      const create = effect("keyed", async ({ input }) => world.did.push(input), {
+        undo: back(async ({ input }) => world.did.push(input.input)),
+      });
+      await step.effect("create", create, region);
+    });
+    expect(await ended(instanceId)).toBe("complete");
+    world.away = true;
+    await undo(instanceId);
+    expect(await reaches(instanceId, "errored", "terminated")).toBe("errored");
+    expect(await errorOf(instanceId)).toMatchObject({ step: "region" });
+    world.away = false;
+    await retry(instanceId);
+    expect(await reaches(instanceId, "errored", "terminated")).toBe("terminated");
+    expect(world.did).toEqual(["us", "us"]);
+  });
+
+  it("W19 goes the way of the last run, where that failed in other words than the one before", async () => {
+    const world = { broken: true, asked: 0, did: [] as string[] };
+    const { instanceId } = await runLab(async ({ step }) => {
+      const sorry = effect("keyed", async () => world.did.push("sorry"), { undo: back(async () => world.did.push("not sorry")) });
+      await step
+        .read("stock", async () => (world.broken ? Promise.reject(new Error(`Request ${++world.asked} failed.`)) : 1), ONCE)
+        .catch(async (error) => {
+          await step.effect("apologise", sorry, {});
+          throw error;
+        });
+    });
+    await failed(instanceId);
+    await retry(instanceId);
+    await failed(instanceId);
+    world.broken = false;
+    await undo(instanceId);
+    expect(await reaches(instanceId, "errored", "terminated")).toBe("terminated");
+    expect(world.did).toEqual(["sorry", "not sorry"]);
+  });
+
+  it("W20 says in its plan what a person had done once more, because nobody knew whether it had happened", async () => {
+    const world = { mode: "lost" };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.commit("note", () => ({}), { undo: () => ({}) });
+      const ship = effect("once", async () => Promise.reject(world.mode === "lost" ? new Error("Lost.") : upstreamRefused("No.")), {
+        undo: back(async () => 1),
+      });
+      await step.effect("ship", ship, {});
+    });
+    expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+    world.mode = "refused";
+    await resolve(instanceId, "ship", { verb: "retry_anyway" });
+    await failed(instanceId);
+    expect((await planUndo(probeEnv, operator, instanceId)).effects).toMatchObject([
+      { step: "ship", verdict: "nothing" },
+      { step: "ship", verdict: "unknown" },
+      { step: "note", verdict: "undone" },
+    ]);
+  });
+});

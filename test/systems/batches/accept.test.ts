@@ -1,0 +1,234 @@
+import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { type Accepted, enqueue } from "millrace";
+import { describe, expect, it, vi } from "vitest";
+import { app } from "../../../src/catalog.ts";
+import { batch as queue } from "../../../src/messages/queues.ts";
+import { acceptBatch } from "../../../src/systems/batches/accept.ts";
+import worker from "../../../src/worker.ts";
+import { callerWith, expectProblem, fresh, type Json, reaches, send, until } from "../../api/client.ts";
+import { batchIn, completed, contactsCsv, contactsOf, upload } from "./batch.ts";
+
+const ROW = "contact_id,email\nc1,a@example.com\n";
+
+async function putFile(tenantId: string, name: string, text: string): Promise<string> {
+  const key = `files/${tenantId}/${name}`;
+  await env.PAYLOADS.put(key, text);
+  return key;
+}
+
+const asked = (key: string, id = fresh("b"), more = {}) => ({
+  operation: "import",
+  dataset: "contacts",
+  batch_id: id,
+  manifest: { key, format: "csv" },
+  ...more,
+});
+
+describe("POST /v1/batches", () => {
+  it("answers the same batch for the same id and file, and refuses the id for other work", async () => {
+    const caller = await callerWith();
+    const id = fresh("b");
+    const first = await upload(caller, ROW, { id });
+    expect(first).toMatchObject({ status: 202, body: { batch_id: id, replayed: false, total_bytes: ROW.length } });
+    expect(first.headers.get("location")).toBe(`/v1/batches/${id}`);
+    await batchIn(caller, id, "complete");
+    expect(await upload(caller, ROW, { id })).toMatchObject({ status: 202, body: { replayed: true, state: "complete" } });
+    expectProblem(await upload(caller, `${ROW}c2,b@example.com\n`, { id }), 422, "idempotency_key_reused");
+    expectProblem(await upload(caller, ROW, { id, operation: "reconcile" }), 422, "idempotency_key_reused");
+    // The first went with its last row, the others are nobody's.
+    const uploads = () => env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/${id}/upload/` });
+    expect((await until(uploads, ({ objects }) => objects.length === 0)).objects).toEqual([]);
+    expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);
+  });
+
+  it("asked twenty times at once is one batch", async () => {
+    const caller = await callerWith();
+    const id = fresh("b");
+    const answers = await Promise.all(Array.from({ length: 20 }, () => upload(caller, ROW, { id })));
+    expect(answers.filter(({ status }) => status === 202)).toHaveLength(20);
+    expect(answers.filter(({ body }) => !body.replayed)).toHaveLength(1);
+    await batchIn(caller, id, "complete");
+    expect(await contactsOf(caller.tenantId)).toMatchObject([{ revision: 1 }]);
+  });
+
+  it("whose command's name is taken by another command is refused, and nothing is kept", async () => {
+    const caller = await callerWith();
+    const id = fresh("b");
+    await enqueue(env, app, { tenantId: caller.tenantId, source: "test" }, [
+      { type: "batch.import", payload: { batch_id: "another" }, idempotencyKey: id },
+    ]);
+    expectProblem(await upload(caller, ROW, { id }), 422, "idempotency_key_reused");
+    expectProblem(await caller.get(`/v1/batches/${id}`), 404, "batch_not_found");
+    expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
+  });
+
+  it("keeps an upload whose acceptance failed half way, and goes on when it is asked again", async () => {
+    const caller = await callerWith();
+    const id = fresh("b");
+    const { performer } = app;
+    const failing = vi.spyOn(app, "performer");
+    failing.mockImplementationOnce(performer).mockImplementationOnce(() => {
+      throw new Error("The process dies between the row and its command.");
+    });
+    expect((await upload(caller, ROW, { id })).status).toBe(500);
+    failing.mockRestore();
+    expect((await caller.get(`/v1/batches/${id}`)).body).toMatchObject({ state: "accepted" });
+    expect(await upload(caller, ROW, { id })).toMatchObject({ status: 202, body: { replayed: false } });
+    expect(await batchIn(caller, id, "complete")).toMatchObject({ rows: { done: 1 } });
+  });
+
+  it("refuses a name that no file can have", async () => {
+    const caller = await callerWith();
+    const refused = await caller.post("/v1/batches", asked(`files/${caller.tenantId}/${"漢".repeat(400)}`));
+    expect(expectProblem(refused, 422, "invalid_payload").issues).toMatchObject([{ path: "manifest.key" }]);
+  });
+
+  it("takes a file that lies in the tenant's own folder, and no other", async () => {
+    const caller = await callerWith();
+    const other = await callerWith();
+    const key = await putFile(caller.tenantId, "people.csv", ROW);
+    const id = fresh("b");
+    expect(await caller.post("/v1/batches", asked(key, id))).toMatchObject({ status: 202, body: { replayed: false } });
+    await batchIn(caller, id, "complete");
+    for (const gone of [await putFile(other.tenantId, "people.csv", ROW), `files/${caller.tenantId}/nothing.csv`, "payloads/x"]) {
+      expectProblem(await caller.post("/v1/batches", asked(gone)), 404, "file_not_found");
+    }
+    // The batch is known, wherever its file is now.
+    await env.PAYLOADS.delete(key);
+    expect(await caller.post("/v1/batches", asked(key, id))).toMatchObject({ status: 202, body: { replayed: true } });
+  });
+
+  it("refuses a file that changes between the look at it and the look into it, and takes it when it is asked again", async () => {
+    const caller = await callerWith();
+    const key = await putFile(caller.tenantId, "people.csv", ROW);
+    const id = fresh("b");
+    const stale = { key, etag: "0".repeat(32), size: ROW.length };
+    const request = { operation: "import", dataset: "contacts", batchId: id, format: "csv", formulas: "escape" } as const;
+    await expect(acceptBatch(env, app, { tenantId: caller.tenantId, source: "test" }, request, stale)).rejects.toMatchObject({
+      code: "invalid_payload",
+    });
+    expectProblem(await caller.get(`/v1/batches/${id}`), 404, "batch_not_found");
+    expect((await caller.post("/v1/batches", asked(key, id))).status).toBe(202);
+  });
+
+  it("asks for a length, which must be the body's", async () => {
+    const caller = await callerWith();
+    const query = `?operation=import&dataset=contacts&batch_id=${fresh("b")}`;
+    const headers = { authorization: `Bearer ${caller.token}`, "content-type": "text/csv" };
+    const endless = new ReadableStream({ pull: (controller) => controller.enqueue(new Uint8Array(1000)) });
+    expectProblem(await send(`/v1/batches${query}`, { method: "POST", headers, body: endless }), 411, "length_required");
+    expectProblem(await upload(caller, ROW, { headers: { "content-length": "1073741825" } }), 413, "payload_too_large");
+    expectProblem(await upload(caller, ROW, { headers: { "content-length": "9" } }), 422, "invalid_payload");
+    expect((await caller.get("/v1/batches")).body.items).toEqual([]);
+    expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
+  });
+
+  it.each([
+    ["lacks a column", "email,name\n", /lacks the column contact_id/],
+    ["names one twice", "contact_id,email,email\n", /“email” twice/],
+    ["is empty", "", /lacks the column/],
+    ["has a broken quote", 'contact_id,"email\n', /cannot be read: with “,” it has a quote that is never closed/],
+    ["has text behind a quote", '"contact_id"x,email\n', /cannot be read: with “,” it has text behind a closing quote/],
+    ["is all of the file, whose lines end with CR alone", "contact_id,email,name\rc1,a@x.org,Ada\rc2,b@x.org,Bo\r", /CR alone/],
+    ["is all of the file, with semicolons and CR alone", "contact_id;email\rc1;a@x.org\r", /CR alone/],
+    ["is all of a large file, whose lines end with CR alone", `contact_id,email,name\r${"c1,a@x.org,Ada\r".repeat(9000)}`, /CR alone/],
+    ["is UTF-16", new Uint8Array([0xff, 0xfe, 0x63, 0]), /UTF-16/],
+    [
+      "is longer than what is read of it",
+      `contact_id,email,${Array.from({ length: 9000 }, (_, at) => `p${at}`).join(";")}`.replaceAll(";", ",   "),
+      /header of more than/,
+    ],
+    ["has too many columns", `contact_id,email,${Array.from({ length: 999 }, (_, at) => `p${at}`)}\n`, /has 1001 columns/],
+    ["has a nameless column", "contact_id,email,\n", /cannot be named/],
+  ])("refuses a file whose header %s, and keeps nothing", async (_, file, words) => {
+    const caller = await callerWith();
+    const problem = expectProblem(await upload(caller, file), 422, "invalid_payload");
+    expect(problem.issues).toMatchObject([{ path: "file", message: expect.stringMatching(words) }]);
+    expect((await env.PAYLOADS.list({ prefix: `batches/${caller.tenantId}/` })).objects).toEqual([]);
+  });
+
+  it.each([
+    ["an unknown dataset", { dataset: "invoices" }, "dataset"],
+    ["an unknown operation", { operation: "delete" }, "operation"],
+    ["an id that could be a path", { id: "../x" }, "batch_id"],
+    ["formulas of an import, which writes none", { more: "&formulas=keep" }, "formulas"],
+  ])("refuses %s", async (_, options, path) => {
+    const caller = await callerWith();
+    expect(expectProblem(await upload(caller, ROW, options), 422, "invalid_payload").issues).toMatchObject([{ path }]);
+  });
+
+  it("refuses other media types, and tokens that may not enqueue", async () => {
+    const caller = await callerWith();
+    const { detail } = expectProblem(await upload(caller, ROW, { type: "application/zip" }), 415, "unsupported_media_type");
+    for (const type of ["text/csv", "application/x-ndjson", "application/json"]) expect(detail).toContain(type);
+    expectProblem(await upload(await callerWith(["read"]), ROW), 403, "forbidden");
+  });
+});
+
+describe("A batch of another tenant", () => {
+  it("is not there, and its id can be used", async () => {
+    const caller = await callerWith();
+    const other = await callerWith();
+    const { batch_id: id } = await completed(caller, ROW);
+    for (const path of ["", "/errors", "/result", "/stream"]) {
+      expectProblem(await other.get(`/v1/batches/${id}${path}`), 404, "batch_not_found");
+    }
+    expectProblem(await other.post(`/v1/batches/${id}/cancel`, { reason: "x" }), 404, "batch_not_found");
+    expect((await other.get("/v1/batches")).body.items).toEqual([]);
+    expect(await completed(other, ROW, { id })).toMatchObject({ batch_id: id, rows: { done: 1 } });
+  });
+});
+
+it("a command for a batch that nobody asked for, or for another operation, says where batches are asked for", async () => {
+  const caller = await callerWith();
+  const { batch_id: id } = await completed(caller, ROW);
+  for (const [type, batch] of [
+    ["batch.import", "nobody"],
+    ["batch.export", id],
+  ] as const) {
+    const payload = { batch_id: batch };
+    const [accepted] = await enqueue(env, app, { tenantId: caller.tenantId, source: "test" }, [{ type, payload }]);
+    expect(await reaches(caller, (accepted as Accepted).instanceId, "errored")).toMatchObject({
+      error: { message: expect.stringContaining("POST /v1/batches") },
+    });
+  }
+});
+
+it("batches are listed newest first, page by page", async () => {
+  const caller = await callerWith();
+  const ids: string[] = [];
+  for (const count of [1, 2, 3]) ids.push((await completed(caller, contactsCsv(count))).batch_id);
+  await env.DB.prepare("UPDATE batches SET created_at = 5 WHERE tenant_id = ?1").bind(caller.tenantId).run();
+  const first = await caller.get("/v1/batches?limit=2");
+  const second = await caller.get(`/v1/batches?limit=2&cursor=${first.body.next_cursor}`);
+  const seen = [...first.body.items, ...second.body.items].map(({ batch_id }: Json) => batch_id);
+  expect(seen).toHaveLength(3);
+  expect(new Set(seen)).toEqual(new Set(ids));
+  expect(second.body.next_cursor).toBeNull();
+});
+
+it("fifty shuffled deliveries of its command, some in one batch, are one batch", async () => {
+  const caller = await callerWith();
+  const { batch_id: id, instance_id: instance } = (await upload(caller, contactsCsv(1500))).body;
+  const row = await env.DB.prepare("SELECT envelope FROM instances WHERE id = ?1").bind(instance).first<{ envelope: string }>();
+  const body = JSON.parse(row?.envelope ?? "");
+  for (let round = 0; round < 5; round++) {
+    const messages = Array.from({ length: 10 }, (_, index) => ({
+      id: `${round}-${index}`,
+      timestamp: new Date(),
+      attempts: 1 + index,
+      body,
+    }));
+    const deliveries = createMessageBatch(queue.name, messages);
+    const ctx = createExecutionContext();
+    await worker.queue(deliveries, env, ctx);
+    expect((await getQueueResult(deliveries, ctx)).explicitAcks).toHaveLength(10);
+  }
+  await batchIn(caller, id, "complete");
+  const contacts = await contactsOf(caller.tenantId);
+  expect(contacts).toHaveLength(1500);
+  expect(new Set(contacts.map(({ revision }) => revision))).toEqual(new Set([1]));
+  const instances = await env.DB.prepare("SELECT count(*) AS n FROM instances WHERE tenant_id = ?1").bind(caller.tenantId).first("n");
+  expect(instances).toBe(1);
+});

@@ -1,0 +1,131 @@
+import { env } from "cloudflare:workers";
+import { expect, it, onTestFinished } from "vitest";
+import { ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
+import { type Caller, callerWith, fresh, type Json, reaches, until } from "../../api/client.ts";
+import { chances } from "../facts/derived.ts";
+import { sent, state } from "../facts/facts.ts";
+import { batchIn, completed } from "./batch.ts";
+
+declare const MILLRACE_FULL_SIZE: boolean;
+
+/** MILLRACE_FULL_SIZE=true npx vitest run --project app test/systems/batches/whole.test.ts: as many exports as the promise was tried with. */
+const EXPORTS = MILLRACE_FULL_SIZE ? 300 : 20;
+/** Exports asked for side by side. */
+const LANES = 5;
+const FACTS = 300;
+const jsonl = { type: "application/x-ndjson", dataset: "facts" };
+
+const facts = Array.from({ length: FACTS }, (_, index) => ({ ...sent(`order/${index % 7}`), fact_id: `f${index}` }));
+const file = facts.map((fact) => JSON.stringify(fact)).join("\n");
+
+/** How many of the facts that were there before there is a row of. */
+const counted = (caller: Caller) =>
+  env.DB.prepare("SELECT count(*) AS n FROM facts WHERE tenant_id = ?1 AND entity LIKE 'order/%'").bind(caller.tenantId).first<number>("n");
+
+/** Until the test is over: facts come in, and the projection is rebuilt, over and over. */
+function busy(caller: Caller): { rebuilds: () => number } {
+  let over = false;
+  let rebuilds = 0;
+  const load = async () => {
+    for (let n = 0; !over; n++) {
+      await state(caller, [sent(`load/${n % 5}`), sent(`load/new-${n % 100}`)]);
+      await scheduler.wait(MILLRACE_FULL_SIZE ? 500 : 20);
+    }
+  };
+  const rebuild = async () => {
+    while (!over) {
+      const { body } = await caller.post("/v1/projections/facts/rebuild", { request: fresh("r") });
+      await reaches(caller, body.instance_id, "complete");
+      rebuilds++;
+    }
+  };
+  const all = Promise.all([load(), rebuild()]);
+  onTestFinished(async () => {
+    over = true;
+    await all;
+  });
+  return { rebuilds: () => rebuilds };
+}
+
+async function exported(caller: Caller): Promise<{ batch: Json; rows: Json[] }> {
+  const id = fresh("b");
+  expect((await caller.post("/v1/batches", { operation: "export", dataset: "facts", batch_id: id, format: "jsonl" })).status).toBe(202);
+  const batch = await batchIn(caller, id, "complete");
+  const text = String((await caller.get(`/v1/batches/${id}/result`)).body);
+  return {
+    batch,
+    rows: text
+      .split("\n")
+      .filter(Boolean)
+      .map((line) => JSON.parse(line)),
+  };
+}
+
+it(
+  `each of ${EXPORTS} exports at random moments of rebuilds under load is whole, as of the moment that it says`,
+  async () => {
+    const caller = await callerWith();
+    await completed(caller, file, jsonl);
+    await until(
+      () => counted(caller),
+      (n) => n === FACTS,
+    );
+    const { rebuilds } = busy(caller);
+    const chance = chances(4711);
+    const wanted = new Set(facts.map(({ fact_id }) => fact_id));
+    let last: { batch: Json; rows: Json[] } | undefined;
+    const lane = async () => {
+      for (let n = 0; n < EXPORTS / LANES; n++) {
+        await scheduler.wait(chance() * 60);
+        const { batch, rows } = await exported(caller);
+        const ours = rows.filter(({ entity }) => entity.startsWith("order/"));
+        expect(new Set(ours.map(({ fact_id }) => fact_id))).toEqual(wanted);
+        expect(ours).toHaveLength(FACTS);
+        last = { batch, rows };
+      }
+    };
+    await Promise.all(Array.from({ length: LANES }, lane));
+    // Of each ledger that went on, what it had taken by then: the first so many, and no more.
+    for (const entity of ["load/1", "load/2"]) {
+      const taken = (await ledgerOf(env, caller.tenantId, entity).read(0, 10_000)) as unknown as Json[];
+      const by = taken.filter(({ recorded_at }) => recorded_at <= last?.batch.as_of).map(({ fact_id }) => fact_id);
+      expect(last?.rows.filter((row) => row.entity === entity).map(({ fact_id }) => fact_id)).toEqual(by);
+      expect(by.length).toBeGreaterThan(0);
+    }
+    expect(rebuilds()).toBeGreaterThan(0);
+  },
+  MILLRACE_FULL_SIZE ? 3_600_000 : 120_000,
+);
+
+it("while the projection is rebuilt under load, lists and reconciliations miss nothing either", async () => {
+  const caller = await callerWith();
+  await completed(caller, file, jsonl);
+  await until(
+    () => counted(caller),
+    (n) => n === FACTS,
+  );
+  const { rebuilds } = busy(caller);
+  for (let n = 0; n < 3 || rebuilds() < 2; n++) {
+    const { findings } = await completed(caller, file, { ...jsonl, operation: "reconcile" });
+    expect(findings).toMatchObject({ same: FACTS, different: 0, only_there: 0 });
+    for (let look = 0; look < 20; look++) {
+      expect(await counted(caller)).toBe(FACTS);
+      expect((await caller.get("/v1/facts?entity=order%2F3&limit=200")).body.items).toHaveLength(43);
+    }
+  }
+});
+
+it("an export is of a moment: what its ledger took later is left out, and a ledger that the projection has lost is in it", async () => {
+  const caller = await callerWith();
+  await completed(caller, file, jsonl);
+  await until(
+    () => counted(caller),
+    (n) => n === FACTS,
+  );
+  await env.DB.prepare("DELETE FROM facts WHERE tenant_id = ?1 AND entity <> 'order/1'").bind(caller.tenantId).run();
+  const { batch, rows } = await exported(caller);
+  expect(rows).toHaveLength(FACTS);
+  expect(Date.parse(batch.as_of)).toBe(Date.parse(batch.created_at));
+  const { body } = await caller.get(`/v1/batches/${(await completed(caller, "contact_id,email\nc1,a@example.com\n")).batch_id}`);
+  expect(body.as_of).toBeNull();
+});

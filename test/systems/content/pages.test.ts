@@ -1,0 +1,91 @@
+import { env } from "cloudflare:workers";
+import { atomically, newTrace } from "millrace";
+import { describe, expect, it } from "vitest";
+import { putPage } from "../../../src/steps/put-page.ts";
+import { markPublished, markRejected, nextChange } from "../../../src/systems/content/articles.ts";
+import { callerWith, send } from "../../api/client.ts";
+import { siteOf } from "../../wordpress/site.ts";
+import { draft, pathOf, publish } from "./article.ts";
+
+const TEXT = "# Green tea\n\nIt is a **plant** & a [drink](https://shop.example.com).\n\n## How\n\nWith water.";
+
+describe("An article's page", () => {
+  it("says where it is, what it is about, when it was published, and leads to its brand", async () => {
+    const caller = await callerWith();
+    const article = await publish(caller, await draft(caller, { text: TEXT }));
+    const { status, headers, body } = await send(pathOf(article.url));
+    expect(status).toBe(200);
+    expect(headers.get("content-security-policy")).toMatch(/default-src 'none'.*sandbox/);
+
+    const day = article.published_at.slice(0, 10);
+    const index = `http://localhost:8787/pages/${caller.tenantId}/acme/`;
+    for (const line of [
+      "<title>Green tea · acme</title>",
+      `<meta name="description" content="It is a plant &amp; a drink.">`,
+      `<link rel="canonical" href="${article.url}">`,
+      `<link rel="alternate" type="application/rss+xml" title="acme" href="${index}feed.xml">`,
+      `<meta property="og:type" content="article">`,
+      `<meta property="og:title" content="Green tea">`,
+      `<meta property="og:description" content="It is a plant &amp; a drink.">`,
+      `<meta property="og:url" content="${article.url}">`,
+      `<meta property="og:site_name" content="acme">`,
+      `<meta property="article:published_time" content="${day}">`,
+      `<time datetime="${day}">`,
+      `<a href="${index}">`,
+      `<a href="https://shop.example.com">drink</a>`,
+      "<h1>Green tea</h1>",
+      "<h2>How</h2>",
+    ]) {
+      expect(body).toContain(line);
+    }
+  });
+
+  it("is put up by a step that says itself what is wrong with the store's settings: an undo must stop there, not pass it", async () => {
+    const broken = { ...env, PAGES_URL: "https://store.example.com", PAGES_TOKEN: "" };
+    const { run } = putPage(broken);
+    const caller = await callerWith();
+    const call = {
+      input: await draft(caller),
+      key: "k",
+      signal: AbortSignal.timeout(1000),
+      trace: { traceparent: newTrace() },
+      fetch,
+      env: broken,
+    };
+    await expect(run(call)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("PAGES_TOKEN") });
+  });
+
+  it("on WordPress too, is not found but taken down by the next attempt where the article was rejected while it was put up", async () => {
+    const site = siteOf("rejected-meanwhile");
+    const article = await draft(await callerWith());
+    const step = putPage({ ...env, ...site.vars });
+    if (step.effect !== "lookup") throw new Error("WordPress is to be looked at first.");
+    const call = {
+      input: article,
+      key: "k",
+      signal: AbortSignal.timeout(10_000),
+      trace: { traceparent: newTrace() },
+      fetch,
+      env: { ...env, ...site.vars },
+    };
+    const live = await step.run(call);
+    await atomically(env.DB, [markRejected(nextChange(article))]);
+    await expect(atomically(env.DB, [markPublished(live)])).rejects.toThrow("NOT NULL constraint failed: articles.status");
+    expect(await step.lookup(call)).toBeUndefined();
+    expect(await site.posts()).toMatchObject([{ status: "trash" }]);
+    await expect(step.run(call)).rejects.toMatchObject({ code: "not_retryable" });
+    expect(await site.posts()).toMatchObject([{ status: "trash" }]);
+  });
+
+  it("has an address that is bearable, whatever the keyword", async () => {
+    const caller = await callerWith();
+    const long = await draft(caller, { keyword: "&".repeat(120) });
+    expect(long.slug.length).toBeLessThan(90);
+    const [one, other] = [await draft(caller, { keyword: "茶" }), await draft(caller, { keyword: "茶" })];
+    expect(one.slug).not.toBe(other.slug);
+    for (const article of [long, one, other]) {
+      const { url } = await publish(caller, article);
+      expect((await send(pathOf(url))).status, url).toBe(200);
+    }
+  });
+});

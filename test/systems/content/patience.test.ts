@@ -1,0 +1,23 @@
+import { DEFAULT_RETRIES } from "millrace";
+import { expect, it } from "vitest";
+import { announce } from "../../../src/steps/announce.ts";
+import { putPage } from "../../../src/steps/put-page.ts";
+import { searchWeb } from "../../../src/steps/search-web.ts";
+import { writeArticle } from "../../../src/steps/write-article.ts";
+
+/** Three retries after 30 seconds, a minute and two: as patient as the queues that the commands of these steps come from. */
+const QUEUES_WAIT_SECONDS = 30 + 60 + 120;
+
+const seconds = (duration: unknown): number => {
+  const [, count, unit] = /^(\d+) (second|minute)s?$/.exec(String(duration)) ?? [];
+  return Number(count) * (unit === "minute" ? 60 : 1);
+};
+
+it.each(Object.entries({ searchWeb, writeArticle, "putPage (repeatable)": putPage({} as Cloudflare.Env), announce }))(
+  "%s waits for an upstream that is away for as long as its queue would",
+  (_, { retries = DEFAULT_RETRIES }) => {
+    expect(retries.backoff).toBe("exponential");
+    const pauses = Array.from({ length: retries.limit }, (__, nth) => seconds(retries.delay) * 2 ** nth);
+    expect(pauses.reduce((sum, pause) => sum + pause, 0)).toBeGreaterThanOrEqual(QUEUES_WAIT_SECONDS);
+  },
+);

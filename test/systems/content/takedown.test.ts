@@ -1,0 +1,139 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { takeDown } from "../../../src/systems/content/page-store.ts";
+import { type Caller, callerWith, type Json, reaches, send } from "../../api/client.ts";
+import { becomes, draft, pathOf, publish } from "./article.ts";
+import { child, parseXml } from "./xml.ts";
+
+const REASON = { reason: "a court says so" };
+const ELSEWHERE = "http pages.example.com/old";
+
+/** Says a verb about an article, and answers what it has become. */
+async function says(caller: Caller, { id }: Json, verb: "publish" | "unpublish"): Promise<Json> {
+  const answer = await caller.post(`/v1/articles/${id}/${verb}`, REASON);
+  expect(answer).toMatchObject({ status: 202, body: { action_id: expect.any(String), instance_id: expect.any(String) } });
+  const article = await becomes(caller, { id }, `${verb}ed`);
+  return { ...article, instance: answer.body.instance_id };
+}
+
+/** Sends the command itself. */
+async function command(caller: Caller, { id, brand }: Json, revision: number): Promise<string> {
+  const asked = await caller.post("/v1/commands", { type: "content.unpublish", payload: { content_id: id, brand, revision } });
+  expect(asked.status).toBe(202);
+  return asked.body.instance_id;
+}
+
+/** As after 30 days: nothing is left of the instance that put it up. */
+async function prune(id: string): Promise<void> {
+  await env.DB.batch(
+    ["DELETE FROM inbox WHERE instance_id = ?1", "DELETE FROM instances WHERE id = ?1"].map((text) => env.DB.prepare(text).bind(id)),
+  );
+}
+
+async function seen({ tenantId }: Caller, { url }: Json) {
+  const index = await send(`/pages/${tenantId}/acme/`);
+  const feed = child(parseXml((await send(`/pages/${tenantId}/acme/feed.xml`)).body), "channel");
+  return {
+    page: (await send(pathOf(url))).status,
+    index: [...index.body.matchAll(/<h2><a href="([^"]+)"/g)].map(([, link]) => link),
+    feed: feed.children.filter(({ name }) => name === "item").length,
+  };
+}
+
+describe("A page", () => {
+  it("is taken down after its instance is pruned, put up again and taken down again: each time it is what is said", async () => {
+    const caller = await callerWith();
+    const up = await publish(caller, await draft(caller));
+    await prune(up.instances.publish.id);
+    const down = await says(caller, up, "unpublish");
+    expect(down).toMatchObject({ revision: 3, url: up.url });
+    expect(await seen(caller, up)).toEqual({ page: 404, index: [], feed: 0 });
+    await reaches(caller, down.instance, "complete");
+    const { items } = (await caller.get(`/v1/instances/${down.instance}/events`)).body;
+    expect(items).toMatchObject([{ message_type: "content.unpublished" }]);
+
+    expect(await says(caller, up, "publish")).toMatchObject({ revision: 4, url: up.url, published_at: up.published_at });
+    expect(await seen(caller, up)).toEqual({ page: 200, index: [up.url], feed: 1 });
+    expect(await says(caller, up, "unpublish")).toMatchObject({ revision: 5 });
+    expect(await seen(caller, up)).toEqual({ page: 404, index: [], feed: 0 });
+    const audit = (await caller.get("/v1/audit")).body.items;
+    expect(audit.map(({ verb, target, result }: Json) => [verb, target, result])).toEqual([
+      ["unpublish", up.id, "applied"],
+      ["publish", up.id, "applied"],
+      ["unpublish", up.id, "applied"],
+    ]);
+  });
+
+  it("is taken down by a command of its own while its instance is kept; what another instance put up since is none of the first one's", async () => {
+    const caller = await callerWith();
+    const up = await publish(caller, await draft(caller));
+    await reaches(caller, await command(caller, up, 2), "complete");
+    expect(await becomes(caller, up, "unpublished")).toMatchObject({ revision: 3, instances: { publish: { status: "complete" } } });
+    const again = await says(caller, up, "publish");
+    expect(again.revision).toBe(4);
+    const down = await says(caller, up, "unpublish");
+    expect(down.revision).toBe(5);
+    expect([again.instance, down.instance]).not.toContain(up.instances.publish.id);
+    expect(await seen(caller, up)).toMatchObject({ page: 404 });
+  });
+
+  it("that is down is left alone, and one that is up in another revision is refused", async () => {
+    const caller = await callerWith();
+    const up = await publish(caller, await draft(caller));
+    const wrong = await reaches(caller, await command(caller, up, 7), "errored");
+    expect(wrong.error).toMatchObject({ code: "not_retryable", message: expect.stringContaining("in revision 2, not 7") });
+    expect(await seen(caller, up)).toMatchObject({ page: 200 });
+    await says(caller, up, "unpublish");
+    const late = await reaches(caller, await command(caller, up, 2), "complete");
+    expect(late.result).toMatchObject({ state: "skipped", why: expect.stringContaining("unpublished") });
+    expect((await becomes(caller, up, "unpublished")).revision).toBe(3);
+  });
+});
+
+describe("A page that another store has than the one that is configured now", () => {
+  /** As if it had been put up while PAGES_URL named another store. */
+  async function moved(id: string, instance: string, store: string) {
+    await env.DB.batch([
+      env.DB.prepare("UPDATE articles SET store = ?2 WHERE id = ?1").bind(id, store),
+      env.DB.prepare("UPDATE inbox SET output = json_set(output, '$.store', ?2) WHERE instance_id = ?1").bind(instance, store),
+    ]);
+  }
+  const REFUSED = {
+    code: "config_invalid",
+    message: expect.stringContaining(`up in the store "${ELSEWHERE}", and PAGES_PROVIDER and PAGES_URL name "embedded"`),
+  };
+
+  it("is not taken down by an undo, and not said to be; set back, the undo goes on", async () => {
+    const caller = await callerWith();
+    const up = await publish(caller, await draft(caller));
+    const { id } = up.instances.publish;
+    await moved(up.id, id, ELSEWHERE);
+    await caller.post(`/v1/articles/${up.id}/unpublish`, REASON);
+    expect((await reaches(caller, id, "errored")).error).toMatchObject(REFUSED);
+    expect(await becomes(caller, up, "published")).toMatchObject({ revision: 2 });
+    expect(await seen(caller, up)).toEqual({ page: 200, index: [up.url], feed: 1 });
+    await moved(up.id, id, "embedded");
+    await says(caller, up, "unpublish");
+    expect(await seen(caller, up)).toEqual({ page: 404, index: [], feed: 0 });
+  });
+
+  it("is not taken down by a command, nor put up in a second store", async () => {
+    const caller = await callerWith();
+    const article = await draft(caller);
+    const up = await publish(caller, article);
+    await moved(up.id, up.instances.publish.id, ELSEWHERE);
+    expect((await reaches(caller, await command(caller, up, 2), "errored")).error).toMatchObject(REFUSED);
+    const payload = { content_id: up.id, brand: "acme" };
+    const second = await caller.post("/v1/commands", { type: "content.publish", payload }, { "idempotency-key": "once more" });
+    expect((await reaches(caller, second.body.instance_id, "errored")).error).toMatchObject(REFUSED);
+    expect(await seen(caller, up)).toMatchObject({ page: 200 });
+  });
+});
+
+it("A store that says it removed a page, and still has it, is not believed", async () => {
+  const still = { url: "https://example.com/tea", etag: '"1"' };
+  const liar = { fetch: async ({ method }: Request) => (method === "GET" ? Response.json(still) : new Response(null, { status: 204 })) };
+  const page = { path: "t/acme/tea", slug: "tea", store: "embedded" };
+  const removal = takeDown({ UPSTREAMS: liar as never }, page, { key: "k" });
+  await expect(removal).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("still up") });
+});

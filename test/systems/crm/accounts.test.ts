@@ -1,0 +1,218 @@
+import { env } from "cloudflare:workers";
+import { atomically, type Envelope } from "millrace";
+import { expect, it } from "vitest";
+import { takeChange } from "../../../src/systems/crm/change.ts";
+import { syncChunk } from "../../../src/systems/crm/chunk.ts";
+import { beginSend } from "../../../src/systems/crm/sends.ts";
+import { type Caller, callerWith, expectProblem, fresh, type Json, reaches, until } from "../../api/client.ts";
+import { adopt, moves, vars } from "./accounts.ts";
+import {
+  bring,
+  callsSince,
+  command,
+  contactOf,
+  ended,
+  event,
+  lastCall,
+  linkOf,
+  looks,
+  merge,
+  notify,
+  people,
+  recordsOf,
+  synced,
+  theCrm,
+} from "./crm.ts";
+
+/** A tenant with so many contacts that are in the CRM already. */
+async function inStep(count: number) {
+  const caller = await callerWith();
+  const rows = people(caller, count);
+  await bring(caller, rows);
+  await synced(caller);
+  return {
+    caller,
+    change: (properties: object) =>
+      bring(
+        caller,
+        rows.map((row) => ({ ...row, properties: { ...properties } })),
+      ),
+  };
+}
+
+async function stopped(caller: Caller, type: string, payload: object): Promise<{ id: string; error: Json }> {
+  const id = await command(caller, type, payload);
+  return { id, error: await ended(caller, id, "errored") };
+}
+
+it("a sync that meets another account than the links' sends nothing and says which command to send; then all contacts go there", async () => {
+  const { caller, change } = await inStep(3);
+  const before = await linkOf(caller, "c0000");
+  const account = await moves();
+  await change({ jobtitle: "Pilot" });
+  const sync = fresh("s");
+  const { id, error } = await stopped(caller, "contacts.sync", { sync_id: sync });
+  expect(error).toMatchObject({ code: "not_retryable" });
+  expect(error.message).toContain("of the CRM account embedded/4224001");
+  const { body } = await caller.get(`/v1/crm/syncs/${sync}`);
+  expect(body).toMatchObject({
+    sync_id: sync,
+    scope: "changed",
+    state: "errored",
+    instance_id: id,
+    chunks: 0,
+    error: { message: error.message },
+  });
+  expect((await caller.get(`/v1/crm/syncs/${sync}/failures`)).body.items).toEqual([]);
+  expect(error.message).toContain(`{"type":"crm.adopt_account","payload":{"account":"${account}",`);
+  expect((await stopped(caller, "contact.sync", { contact_id: "c0000", occasion: "1" })).error.message).toContain("crm.adopt_account");
+  expect(await theCrm().callReport()).toMatchObject({ total: 0 });
+  expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: before.crm_id, state: "linked", synced_revision: 1 });
+
+  await reaches(caller, await adopt(caller, account), "complete");
+  expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: null, state: "none", pending: true });
+  expect((await caller.post(`/v1/instances/${id}/retry`, { reason: "adopted" })).status).toBe(202);
+  await reaches(caller, id, "complete");
+  expect((await caller.get(`/v1/crm/syncs/${sync}`)).body.contacts).toMatchObject({ done: 3, failed: 0 });
+  expect([...(await recordsOf(caller)).keys()].sort()).toEqual(["c0000", "c0001", "c0002"]);
+});
+
+it("an account that has the contacts already is looked at by our names first: what a person wrote there counts, and what was merged is merged", async () => {
+  const { caller, change } = await inStep(2);
+  const before = await recordsOf(caller);
+  await theCrm().edit(before.get("c0000")?.id, { jobtitle: "theirs" });
+  await reaches(caller, await adopt(caller, await moves()), "complete");
+  await change({ jobtitle: "ours", city: "Oslo" });
+  await synced(caller);
+  await merge(caller, "c0001", "c0000");
+  await until(
+    () => linkOf(caller, "c0001"),
+    ({ state }) => state === "merged",
+  );
+
+  delete vars.CRM_ACCOUNT;
+  await reaches(caller, await adopt(caller, "embedded/4224001"), "complete");
+  expect(await linkOf(caller, "c0000")).toMatchObject({ crm_id: null, state: "none", synced_revision: 0, pending: true, error: null });
+  const since = await lastCall();
+  expect((await synced(caller)).contacts).toMatchObject({ done: 1, merged: 1, taken: 1, failed: 0 });
+  expect(await callsSince(since)).toEqual(["batch/read 2", "batch/upsert 1", "contacts/merge 0"]);
+  const after = await recordsOf(caller);
+  expect([...after.keys()]).toEqual(["c0000"]);
+  expect(after.get("c0000")?.properties).toMatchObject({ jobtitle: "theirs", city: "Oslo" });
+  expect(await contactOf(caller, "c0000")).toMatchObject({ properties: { jobtitle: "theirs", city: "Oslo" } });
+});
+
+it("what a push had on its way to an account before another was adopted is looked for there too, when it is the deployment's again", async () => {
+  const caller = await callerWith();
+  const { tenantId } = caller;
+  await bring(caller, people(caller, 1));
+  const instanceId = crypto.randomUUID().replaceAll("-", "");
+  const call = { env, envelope: { tenant_id: tenantId } as Envelope, instanceId, syncId: instanceId, scope: "changed" } as const;
+  await syncChunk(call, { after: "", waiting: 0, mayCut: false });
+  await theCrm().edit((await recordsOf(caller)).get("c0000")?.id, { firstname: "Theirs" });
+  await reaches(caller, await adopt(caller, await moves()), "complete");
+  delete vars.CRM_ACCOUNT;
+  await reaches(caller, await adopt(caller, "embedded/4224001"), "complete");
+  expect((await synced(caller)).contacts).toMatchObject({ taken: 1, failed: 0 });
+  expect((await contactOf(caller, "c0000")).name).toBe("Theirs c0000");
+});
+
+it("what another account says of a record is not taken by one of the same id, and is looked at once the account is adopted", async () => {
+  const { caller } = await inStep(1);
+  const account = await moves();
+  const record = (await theCrm().edit(null, { email: `new@${caller.tenantId}.example.com`, firstname: "New" })) as Json;
+  const links = env.DB.prepare("UPDATE crm_links SET crm_id = ?1 WHERE tenant_id = ?2");
+  await links.bind(record.id, caller.tenantId).run();
+  const told = event(record.id, { portalId: Number(vars.CRM_ACCOUNT), propertyName: "firstname", propertyValue: "New" });
+  expect((await notify(caller.tenantId, [told], { vars: { CRM_ACCOUNT: vars.CRM_ACCOUNT } })).body).toMatchObject({ accepted: 1 });
+  const [look] = await until(
+    () => looks(caller),
+    ([one]) => one?.status === "errored",
+  );
+  expect(await linkOf(caller, "c0000")).toMatchObject({ error: null });
+
+  await reaches(caller, await adopt(caller, account), "complete");
+  await caller.post(`/v1/instances/${look?.id}/retry`, { reason: "adopted" });
+  expect(await ended(caller, look?.id)).toMatchObject({ did: "created" });
+  expect(await contactOf(caller, `crm-${vars.CRM_ACCOUNT}-${record.id}`)).toMatchObject({ name: "New" });
+  expect((await contactOf(caller, "c0000")).name).toBe("Person c0000");
+});
+
+it("what was on its way to an account, or was read there, is not written once another is adopted, and nothing more is begun", async () => {
+  const { caller, change } = await inStep(1);
+  const { tenantId } = caller;
+  await change({ jobtitle: "Pilot" });
+  const of = { env, envelope: { tenant_id: tenantId } as Envelope };
+  const made = (await theCrm().edit(null, { email: `new@${tenantId}.example.com` })) as Json;
+  const notice = { crm_id: made.id, event_id: fresh("e"), occurred_at: new Date().toISOString(), merged: [] };
+  const look = await takeChange({ ...of, instanceId: fresh("look"), notice });
+  const [instanceId, syncId] = [crypto.randomUUID().replaceAll("-", ""), fresh("s")];
+  const chunk = await syncChunk({ ...of, instanceId, syncId, scope: "changed" }, { after: "", waiting: 0, mayCut: false });
+
+  await reaches(caller, await adopt(caller, await moves()), "complete");
+  for (const late of [look, chunk]) await expect(atomically(env.DB, late.statements ?? [])).rejects.toThrow(/contact_changed_meanwhile/);
+  expect(await linkOf(caller, "c0000")).toMatchObject({ state: "none", crm_id: null });
+  const before = { id: "embedded/4224001", isNew: false };
+  expect(await beginSend(env.DB, { tenantId, sendId: fresh("late") }, before, [])).toEqual({ busyUntil: 0 });
+});
+
+it("only who operates may adopt an account, and only the deployment's own; the one that is in use is left as it is", async () => {
+  const { caller } = await inStep(1);
+  const worker = await callerWith(["enqueue", "read"], caller.tenantId);
+  const payload = { account: "embedded/4224001", occasion: "1" };
+  expectProblem(await worker.post("/v1/commands", { type: "crm.adopt_account", payload }), 403, "forbidden");
+  expect((await stopped(caller, "crm.adopt_account", { account: "62515", occasion: "1" })).error.message).toContain(
+    "is embedded/4224001, not 62515",
+  );
+  await reaches(caller, await command(caller, "crm.adopt_account", payload), "complete");
+  expect(await linkOf(caller, "c0000")).toMatchObject({ state: "linked", pending: false });
+});
+
+it("a chunk whose records are mostly gone does nothing before a person has said that they were deleted, and asks once", async () => {
+  const { caller, change } = await inStep(30);
+  for (const { id } of (await recordsOf(caller)).values()) if (Number(id) % 2 === 0) await theCrm().edit(id, null);
+  await change({ jobtitle: "Pilot" });
+  for (const [answer, state] of [
+    ["reject", "errored"],
+    ["approve", "complete"],
+  ] as const) {
+    const sync = fresh("s");
+    const instance = await command(caller, "contacts.sync", { sync_id: sync });
+    const asked = async () => (await caller.get("/v1/approvals?state=pending")).body.items as Json[];
+    const [question] = await until(asked, ({ length }) => length > 0);
+    expect(question).toMatchObject({ question: expect.stringContaining(`15 of 30 records that the sync “${sync}”`) });
+    expect(await linkOf(caller, "c0000")).toMatchObject({ state: "linked", pending: true });
+    expect((await caller.post(`/v1/approvals/${question?.id}/${answer}`, { reason: "asked the team" })).status).toBe(202);
+    await reaches(caller, instance, state);
+  }
+  const { body } = await caller.get("/v1/crm/links?limit=100");
+  expect(Map.groupBy(body.items as Json[], ({ state }) => state).get("cut")).toHaveLength(15);
+  expect((await recordsOf(caller)).size).toBe(15);
+});
+
+it("nobody waits for the contacts of such a chunk while a person thinks, also where an attempt before had them on their way", async () => {
+  const { caller, change } = await inStep(30);
+  const { tenantId } = caller;
+  await change({ jobtitle: "Pilot" });
+  const instanceId = crypto.randomUUID().replaceAll("-", "");
+  const call = { env, envelope: { tenant_id: tenantId } as Envelope, instanceId, syncId: instanceId, scope: "changed" } as const;
+  const attempt = () => syncChunk(call, { after: "", waiting: 0, mayCut: false });
+  await theCrm().setFaults([{ match: `${tenantId}/c0000`, status: 503, remaining: 1, afterEffect: true }]);
+  await expect(attempt()).rejects.toThrow();
+  for (const { id } of (await recordsOf(caller)).values()) if (Number(id) % 2 === 0) await theCrm().edit(id, null);
+  const { statements = [], output } = await attempt();
+  expect(output).toMatchObject({ lost: { gone: 15 } });
+  await atomically(env.DB, statements);
+  const [kept = ""] = (await recordsOf(caller)).keys();
+  await ended(caller, await command(caller, "contact.sync", { contact_id: kept, occasion: fresh("o") }));
+  // What the attempt sent is ours, and no change of a person's.
+  expect(await linkOf(caller, kept)).toMatchObject({ state: "linked", pending: false, revision: 2 });
+});
+
+it("some that were deleted in the CRM are no reason to ask", async () => {
+  const { caller, change } = await inStep(12);
+  for (const contact of ["c0000", "c0001", "c0002", "c0003", "c0004"])
+    await theCrm().edit((await recordsOf(caller)).get(contact)?.id ?? "", null);
+  await change({ jobtitle: "Pilot" });
+  expect((await synced(caller)).contacts).toMatchObject({ done: 7, skipped: 5 });
+});

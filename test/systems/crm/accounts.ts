@@ -1,0 +1,24 @@
+import { env } from "cloudflare:workers";
+import { onTestFinished } from "vitest";
+import { type Caller, fresh } from "../../api/client.ts";
+import { crmTellsNobody } from "../../providers/embedded.ts";
+import { command } from "./crm.ts";
+
+/** What a test sets of the deployment. */
+export const vars = env as { CRM_ACCOUNT?: string };
+let accounts = 62_500_000 + Math.floor(Math.random() * 1_000_000);
+
+/**
+ * Gives the deployment another account of the CRM, an empty one, until the test is over. Its records count from 1, as those of any account.
+ */
+export async function moves(account = String(++accounts)): Promise<string> {
+  onTestFinished(() => {
+    delete vars.CRM_ACCOUNT;
+  });
+  vars.CRM_ACCOUNT = account;
+  await crmTellsNobody();
+  return `embedded/${account}`;
+}
+
+/** Has a tenant's contacts go to an account. */
+export const adopt = (caller: Caller, account: string) => command(caller, "crm.adopt_account", { account, occasion: fresh("o") });

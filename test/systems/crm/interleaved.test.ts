@@ -1,0 +1,103 @@
+import { expect, it } from "vitest";
+import { callerWith } from "../../api/client.ts";
+import { type Choose, Stage } from "./interleaved.ts";
+
+declare const MILLRACE_FULL_SIZE: boolean;
+
+/**
+ * Orders that are tried of each story; in full size as many as so many seconds have room for. There is no last one: who waits for another
+ * may look any number of times.
+ */
+const SAMPLE = { orders: 8, seconds: 60 };
+
+/** Plays a story in many orders, each by chance, and says how many different ones there were. */
+async function inSomeOrders(name: string, run: (choose: Choose) => Promise<string[]>, { orders, seconds } = SAMPLE): Promise<void> {
+  const endsAt = Date.now() + seconds * 1000;
+  const courses = new Set<string>();
+  for (let seed = 1; MILLRACE_FULL_SIZE ? Date.now() < endsAt : seed <= orders; seed++) {
+    let state = Math.imul(seed, 0x9e3779b9) >>> 0;
+    const course = await run((count) => {
+      state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+      return Math.floor((state / 2 ** 32) * count);
+    });
+    courses.add(course.join());
+  }
+  console.log(`${name}: ${courses.size} orders`);
+}
+
+const stories = [
+  {
+    name: "two syncs and a change here",
+    actors: (stage: Stage) => ({ a: stage.sync, b: stage.sync, file: stage.here({ phone: "1" }) }),
+    end: { phone: "1", city: "0" },
+  },
+  {
+    name: "a sync, a contact.sync and a change here",
+    actors: (stage: Stage) => ({ a: stage.sync, b: stage.one, file: stage.here({ phone: "1" }) }),
+    end: { phone: "1", city: "0" },
+  },
+  {
+    name: "two syncs, a change here, and one in the CRM with its notice",
+    actors: (stage: Stage) => ({ a: stage.sync, b: stage.one, file: stage.here({ phone: "1" }), person: stage.there({ city: "1" }) }),
+    end: { phone: "1", city: "1" },
+  },
+];
+
+it.each(stories)(
+  "$name, in any order: both sides have the same at rest, and nothing is lost",
+  async ({ name, actors, end }) => {
+    const caller = await callerWith();
+    await inSomeOrders(name, async (choose) => {
+      const stage = new Stage(caller);
+      await stage.begin();
+      const course = await stage.play(actors(stage), choose);
+      expect(await stage.settled(), course.join("\n")).toEqual({ here: end, there: end, pending: false });
+      return course;
+    });
+  },
+  300_000,
+);
+
+/** Gates before which somebody may die. */
+const MORTALS = [
+  { who: "a sync", of: (stage: Stage) => stage.sync, gates: 5 },
+  { who: "a contact.sync", of: (stage: Stage) => stage.one, gates: 7 },
+];
+
+it.each(MORTALS)(
+  "$who that dies at any point loses nothing either, and what it may have written is not taken for a person's",
+  async ({ who, of, gates }) => {
+    const caller = await callerWith();
+    for (let gate = 0; gate < gates; gate++) {
+      await inSomeOrders(
+        `${who} that dies before gate ${gate}`,
+        async (choose) => {
+          const stage = new Stage(caller);
+          await stage.begin();
+          await stage.play({ file: stage.here({ phone: "1" }) }, choose);
+          const actors = { a: of(stage), b: stage.one, file: stage.here({ phone: "2" }) };
+          const course = await stage.play(actors, choose, { actor: "a", gate });
+          const end = { phone: "2", city: "0" };
+          expect(await stage.settled(), course.join("\n")).toEqual({ here: end, there: end, pending: false });
+          return course;
+        },
+        { orders: 3, seconds: 10 },
+      );
+    }
+  },
+  300_000,
+);
+
+it("where both sides change one property, in any order, they agree at rest on one of the two values", async () => {
+  const caller = await callerWith();
+  await inSomeOrders("one property on both sides", async (choose) => {
+    const stage = new Stage(caller);
+    await stage.begin();
+    const course = await stage.play({ a: stage.sync, file: stage.here({ phone: "1" }), person: stage.there({ phone: "2" }) }, choose);
+    const { here, there, pending } = await stage.settled();
+    expect(pending, course.join("\n")).toBe(false);
+    expect(here, course.join("\n")).toEqual(there);
+    expect(["1", "2"], course.join("\n")).toContain(here.phone);
+    return course;
+  });
+}, 300_000);

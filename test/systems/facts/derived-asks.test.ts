@@ -1,0 +1,105 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { codeOf } from "millrace";
+import { describe, expect, it } from "vitest";
+import { budgetOf, canSpend } from "../../../src/systems/facts/derived/budgets.ts";
+import { fresh, type Json } from "../../api/client.ts";
+import { howMany } from "../../full-size.ts";
+import { account } from "./account.ts";
+import { chances } from "./derived.ts";
+
+describe("Thousands of asks at once", () => {
+  const ASKS = howMany(3_000, 10_000);
+  const WAVE = ASKS / 4;
+  const LIMIT = 15 * ASKS;
+
+  it("oversell nothing: a hot account and quiet ones, keys that come twice, charges in between, the object evicted in the middle", {
+    timeout: 90_000,
+  }, async () => {
+    const tenantId = fresh("tenant");
+    const chance = chances(10_000);
+    const accounts = ["hot", "quiet-1", "quiet-2", "quiet-3"];
+    for (const name of accounts) await budgetOf(env, tenantId, name).setLimit(LIMIT, "ada");
+    const asks = Array.from({ length: ASKS }, (_, index) => {
+      const name = chance() < 0.7 ? "hot" : (accounts[1 + Math.floor(chance() * 3)] as string);
+      // One in five repeats an earlier key, with the amount it had.
+      const key = chance() < 0.2 ? Math.floor(chance() * (index + 1)) : index;
+      return { name, key: `key-${key}`, amount_cents: 1 + ((key * 7919) % 97) };
+    });
+
+    const granted = new Map(accounts.map((name) => [name, new Map<string, number>()]));
+    let [answers, replays, charged, places] = [0, 0, 0, 0];
+    const one = async ({ name, key, amount_cents }: (typeof asks)[number]): Promise<void> => {
+      const ask = () => canSpend(env, tenantId, name, { key, amount_cents, expires_in_seconds: 3600 });
+      // If the object goes away under the ask, nobody knows what became of it: the same key is asked again.
+      const answer = await ask().catch(ask);
+      answers++;
+      if (answer.replayed) replays++;
+      if (!answer.granted || !answer.hold) return;
+      granted.get(name)?.set(key, amount_cents);
+      if (answer.replayed || ++places % 3 !== 0) return;
+      charged += amount_cents;
+      const charge = { entity: "e", sequence: places, amount_cents, hold: answer.hold };
+      const settle = () => budgetOf(env, tenantId, name).settle(charge);
+      await settle().catch(settle);
+    };
+    for (let at = 0; at < ASKS; at += WAVE) {
+      const wave = Promise.all(asks.slice(at, at + WAVE).map(one));
+      if (at > 0) await evictDurableObject(budgetOf(env, tenantId, "hot"));
+      await wave;
+    }
+
+    expect(answers).toBe(ASKS);
+    expect(replays).toBeGreaterThan(100);
+    let spent = 0;
+    for (const name of accounts) {
+      const total = [...(granted.get(name)?.values() ?? [])].reduce((sum, cents) => sum + cents, 0);
+      const state = await budgetOf(env, tenantId, name).state();
+      expect(total, name).toBeLessThanOrEqual(LIMIT);
+      expect(state.spent_cents + state.held_cents, name).toBe(total);
+      expect(state, name).toMatchObject({ remaining_cents: LIMIT - total, over_cents: 0 });
+      spent += state.spent_cents;
+    }
+    expect(spent).toBe(charged);
+    // The hot account was asked for more than it has, and gave all that an ask could still take.
+    expect((await budgetOf(env, tenantId, "hot").state()).remaining_cents).toBeLessThan(97);
+  });
+
+  it("oversell nothing when the object dies under them: whoever got no answer asks again", { timeout: 60_000 }, async () => {
+    const tenantId = fresh("tenant");
+    const limit = 20_000;
+    await budgetOf(env, tenantId, "hot").setLimit(limit, "ada");
+    const granted = new Map<string, number>();
+    let [lost, over] = [0, 0];
+    const unlessRefused = (error: unknown) => (codeOf(error) ? Promise.reject(error) : undefined);
+    const one = async (index: number): Promise<void> => {
+      const [key, amount_cents] = [`key-${index % 1500}`, 1 + ((index % 1500) % 37)];
+      for (;;) {
+        const answer = await canSpend(env, tenantId, "hot", { key, amount_cents, expires_in_seconds: 3600 }).catch(unlessRefused);
+        if (!answer) lost++;
+        else if (!answer.granted) return;
+        else return void granted.set(key, amount_cents);
+      }
+    };
+    for (let wave = 0; wave < 4; wave++) {
+      const asking = Promise.all(Array.from({ length: 500 }, (_, index) => one(wave * 500 + index)));
+      await runInDurableObject(budgetOf(env, tenantId, "hot"), (_, state) => state.abort("It died.")).catch(() => undefined);
+      await asking;
+      const { held_cents } = await budgetOf(env, tenantId, "hot").state();
+      over = Math.max(over, held_cents - limit);
+    }
+    const total = [...granted.values()].reduce((sum, cents) => sum + cents, 0);
+    expect(await budgetOf(env, tenantId, "hot").state()).toMatchObject({ held_cents: total, over_cents: 0 });
+    expect(over).toBeLessThanOrEqual(0);
+    expect(limit - total).toBeLessThan(37);
+    expect(lost).toBeGreaterThan(0);
+  });
+
+  it("1,000 of them over HTTP, for one account: exactly as many are granted as there is room for", async () => {
+    const { ask, state } = await account(2_500);
+    const answers: Json[] = await Promise.all(Array.from({ length: 1000 }, (_, index) => ask(10, `key-${index % 500}`)));
+    const holds = new Set(answers.flatMap(({ granted, hold }) => (granted ? [hold] : [])));
+    expect(holds.size).toBe(250);
+    expect(await state()).toMatchObject({ held_cents: 2_500, remaining_cents: 0, over_cents: 0 });
+  });
+});

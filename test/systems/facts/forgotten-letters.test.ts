@@ -1,0 +1,70 @@
+import { runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { keeperOf } from "millrace/worker";
+import { expect, it } from "vitest";
+import { type Caller, callerWith, fresh, type Json, until } from "../../api/client.ts";
+import { deliverMessages, factsOf, messageOf, recordedFact } from "./derived.ts";
+
+const DAY_MS = 86_400_000;
+
+/** A fact about money whose message nobody could finish, captured so many days ago. */
+async function letterOf(caller: Caller, type: "outcome" | "charge", days: number): Promise<string> {
+  const name = fresh(type);
+  const fact = recordedFact(caller.tenantId, type, name, { account: "shop", amount_cents: 7, value_cents: 7 } as never);
+  const message = await messageOf(type === "charge" ? ({ ...fact, payload: { account: "shop", amount_cents: 7 } } as never) : fact);
+  // What it says of its tenant is not what its message says: no repeat mends that.
+  await deliverMessages([{ ...message, payload: { ...((message as Json).payload as object), tenant_id: "somebody-else" } } as never]);
+  const { items } = (await caller.get("/v1/dead-letters?limit=50")).body;
+  const letter = items.find(({ idempotency_key }: Json) => idempotency_key === `${type}/${name}/${name}`);
+  expect(letter).toMatchObject({ message_type: `fact.${type}`, queue: "fact-processing" });
+  await env.DB.prepare("UPDATE dead_letters SET captured_at = captured_at - ?2 WHERE id = ?1")
+    .bind(letter.id, days * DAY_MS)
+    .run();
+  return letter.id;
+}
+
+/** The keeper's round in which it is the turn of open letters. */
+async function round(): Promise<void> {
+  await runInDurableObject(keeperOf(env), async (_, { storage }) => {
+    const turns = await storage.get<object>("retention");
+    await storage.put("retention", { ...turns, "dead letters open": { dueAt: -1, from: null } });
+  });
+  await keeperOf(env).round();
+}
+
+const statedOf = (caller: Caller) => factsOf(caller.tenantId, "queue/fact-processing");
+
+it("a letter about money that nobody looked after for 90 days leaves with the fact that a skip states, once", async () => {
+  const caller = await callerWith();
+  const [outcome, charge, young] = [
+    await letterOf(caller, "outcome", 91),
+    await letterOf(caller, "charge", 91),
+    await letterOf(caller, "charge", 89),
+  ];
+  await round();
+  await round();
+  const facts = await until(
+    () => statedOf(caller),
+    (stated) => stated.length >= 2,
+  );
+  expect(facts.map(({ fact_id }) => fact_id).toSorted()).toEqual([`skip/${outcome}`, `skip/${charge}`].toSorted());
+  for (const fact of facts) {
+    expect(fact).toMatchObject({ type: "reconciliation", subtype: "skipped_dead_letter", entity: "queue/fact-processing" });
+    expect(fact.payload).toMatchObject({ note: "Nobody looked after it for 90 days.", actor: "retention" });
+  }
+  expect(facts.map(({ payload }) => (payload as Json).message_type).toSorted()).toEqual(["fact.charge", "fact.outcome"]);
+  expect((await caller.get("/v1/dead-letters?state=open")).body.items.map(({ id }: Json) => id)).toEqual([young]);
+});
+
+it("one that an operator skips in the same moment is stated once, in the words of whoever was first", async () => {
+  const caller = await callerWith();
+  const letter = await letterOf(caller, "charge", 91);
+  await Promise.all([round(), caller.post(`/v1/dead-letters/${letter}/skip`, { reason: "paid in cash" })]);
+  const facts = await until(
+    () => statedOf(caller),
+    (stated) => stated.length >= 1,
+  );
+  expect(facts).toHaveLength(1);
+  const { results } = await env.DB.prepare("SELECT state FROM dead_letters WHERE id = ?1").bind(letter).all();
+  expect([(facts[0] as Json).payload.actor, results]).toEqual(results.length > 0 ? ["ada", [{ state: "skipped" }]] : ["retention", []]);
+});

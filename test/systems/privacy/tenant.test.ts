@@ -1,0 +1,78 @@
+import { env } from "cloudflare:workers";
+import { expect, it } from "vitest";
+import { callerWith, expectProblem, fresh, type Json, until } from "../../api/client.ts";
+import { seedInstance } from "../../api/seed.ts";
+import { everythingOf, otherTenant } from "../../app/other-tenant.ts";
+import { bring } from "../crm/crm.ts";
+import { everything } from "./everything.ts";
+import { unhurried } from "./unhurried.ts";
+
+/**
+ * What stays of a deleted tenant: the audit's row and the command that did it; and what is not the deployment's: its upstreams' programs.
+ */
+const STAYS = ["EMBEDDED_CRM_STORE", "EMBEDDED_LEDGER", "table actions", "table instances"];
+
+it("a tenant who is deleted leaves nothing in tables, buckets and objects but the proof; another one's stays as it was", {
+  timeout: 240_000,
+}, async () => {
+  await unhurried("DELETE_TENANT");
+  const [gone, stays] = [await otherTenant(), await otherTenant()];
+  const { caller, names, secret } = gone;
+  await env.PAYLOADS.put(`files/${caller.tenantId}/people.csv`, secret);
+  const running = await seedInstance(caller.tenantId, { status: "waiting" });
+  await env.PAYLOADS.put(`archive/${caller.tenantId}/0/1.jsonl`, secret);
+  const colleague = await callerWith(["enqueue"], caller.tenantId);
+  expect((await colleague.ask("before")).status).toBe(202);
+  const before = await everythingOf(stays);
+
+  const asked = { tenant: caller.tenantId, reason: "the contract has ended" };
+  expectProblem(await caller.post("/v1/tenant/delete", { ...asked, tenant: stays.caller.tenantId }), 422, "invalid_payload");
+  const preview = await caller.post("/v1/tenant/delete", { ...asked, dry_run: true });
+  expect(preview.body.found).toMatchObject({ contacts: 3, ledgers: expect.any(Number), articles: expect.any(Number), "files files": 1 });
+  const { status, body } = await caller.post("/v1/tenant/delete", asked);
+  expect(status, JSON.stringify(body)).toBe(202);
+  // Both tokens were used a moment ago.
+  expectProblem(await caller.ask("one more"), 401, "unauthorized");
+  expectProblem(await colleague.ask("one more"), 401, "unauthorized");
+  const row = () => env.DB.prepare("SELECT status, error FROM instances WHERE id = ?1").bind(body.instance_id).first<Json>();
+  expect(await until(row, ({ status }) => status === "complete" || status === "errored")).toEqual({ status: "complete", error: null });
+
+  const words = [caller.tenantId, secret, names.brand ?? "", names.account ?? "", names.endpoint_id ?? ""];
+  const left = (await everything()).filter(({ place, text }) => words.some((word) => `${place}\n${text}`.includes(word)));
+  expect([...new Set(left.map(({ place }) => /^(table \w+|\w+)/.exec(place)?.[0]))].sort()).toEqual(STAYS);
+  expect(left.filter(({ place, text }) => place.startsWith("table") && !text.includes(body.instance_id))).toEqual([]);
+  expect(await env.DB.prepare("SELECT 1 FROM instances WHERE id = ?1").bind(running).first()).toBeNull();
+  await expect(env.RESEARCH_KEYWORD.get(names.correlation_id ?? "")).rejects.toThrow();
+  const { items } = (await (await callerWith(["read"], caller.tenantId)).get("/v1/audit")).body;
+  expect(items).toMatchObject([{ verb: "delete_tenant", actor: "ada", target: caller.tenantId, reason: asked.reason, result: "applied" }]);
+  expect(items[0].detail.removed).toMatchObject({ contacts: 3, "archive files": 1 });
+  expect(await everythingOf(stays)).toEqual(before);
+});
+
+it("of two deletions that are asked for at one moment the older goes on, and the other ends", { timeout: 120_000 }, async () => {
+  await unhurried("DELETE_TENANT");
+  const caller = await callerWith();
+  const { tenantId } = caller;
+  const colleague = await callerWith(["operate"], tenantId);
+  await bring(caller, [{ contact_id: fresh("c"), email: "ada@example.com" }]);
+  const asked = { tenant: tenantId, reason: "the contract has ended" };
+  const answers = await Promise.all(
+    [caller, colleague].map((one, index) => one.post("/v1/tenant/delete", { ...asked, request: `r${index}` })),
+  );
+  expect(answers.map(({ status }) => status)).toEqual([202, 202]);
+  const rows = async () =>
+    (await env.DB.prepare("SELECT id, status, accepted_at FROM instances WHERE tenant_id = ?1").bind(tenantId).all<Json>()).results;
+  const [left, ...others] = await until(rows, (found) =>
+    found.every(({ status }) => ["complete", "errored", "terminated"].includes(status)),
+  );
+  expect(others).toEqual([]);
+  expect(left).toMatchObject({ status: "complete" });
+  const audited = await env.DB.prepare("SELECT instance_id, detail FROM actions WHERE tenant_id = ?1").bind(tenantId).all<Json>();
+  expect(audited.results).toMatchObject([{ instance_id: left?.id, detail: expect.stringContaining('"contacts":1') }]);
+  expect(await env.DB.prepare("SELECT 1 FROM contacts WHERE tenant_id = ?1").bind(tenantId).first()).toBeNull();
+});
+
+it("only an operator deletes a tenant", async () => {
+  const caller = await callerWith(["enqueue", "read"]);
+  expectProblem(await caller.post("/v1/tenant/delete", { tenant: caller.tenantId, reason: fresh() }), 403, "forbidden");
+});

@@ -1,0 +1,120 @@
+import { describe, expect, it } from "vitest";
+import { callerWith, reaches } from "../../api/client.ts";
+import { endpoint, hurried, ledger, outcome, received, tell } from "./hook.ts";
+
+const REASON = { reason: "the receiver works again" };
+
+describe("A receiver that fails", () => {
+  it("is in the books at once: the match is stated, whatever becomes of the delivery", async () => {
+    const caller = await callerWith();
+    const { hook, id, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ status: 503, times: 1 }] });
+    const fact = await outcome(caller.tenantId);
+    const [match, ...more] = await ledger(caller.tenantId, id, 1);
+    const pending = await delivery("pending");
+    expect(match).toMatchObject({
+      type: "webhook_triggered",
+      payload: { endpoint_id: id, delivery_id: pending.id, fact_id: fact.fact_id },
+    });
+    expect([more, pending.state]).toEqual([[], "pending"]);
+  });
+
+  it.each([
+    { how: "answers 500", treatment: { status: 500, text: "no\0pe" }, error: "The receiver answered 500.", answer: "nope" },
+    { how: "hangs up after it took it", treatment: { mode: "drop" as const }, error: "cannot be reached, or hung up", answer: null },
+    { how: "never answers", treatment: { mode: "hang" as const }, error: "gave no answer within 1 s.", answer: null },
+    {
+      how: "redirects",
+      treatment: { status: 302, headers: { location: "http://169.254.169.254/latest/meta-data" } },
+      error: "redirects are not followed",
+      answer: "",
+    },
+  ])("and $how gets it again under the same id, and holds no other up", async ({ treatment, error, answer }) => {
+    await using _ = await hurried();
+    const caller = await callerWith();
+    const failing = await endpoint(caller);
+    const fine = await endpoint(caller);
+    await tell(failing.hook, { treatments: [{ ...treatment, times: 2 }] });
+    await outcome(caller.tenantId);
+    await fine.delivery("sent");
+    const sent = await failing.delivery("sent");
+    const requests = await received(failing.hook, 3);
+    expect(requests.map(({ id }) => id)).toEqual([sent.id, sent.id, sent.id]);
+    expect(new Set(requests.map(({ body }) => body)).size).toBe(1);
+    expect(requests.every(({ verified }) => verified[0])).toBe(true);
+    expect(sent.attempts).toMatchObject([{ attempt: 1 }, { attempt: 2 }, { attempt: 3, status: 204, error: null }]);
+    expect(sent.attempts[0].error).toContain(error);
+    expect(sent.attempts[0].answer).toBe(answer);
+    expect(await received(fine.hook)).toHaveLength(1);
+  });
+
+  it("to the end errors its instance and leaves a fact; an operator's retry sends the same id again", async () => {
+    await using _ = await hurried();
+    const caller = await callerWith();
+    const { hook, id, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ status: 503, times: 6 }] });
+    const fact = await outcome(caller.tenantId);
+    const failed = await delivery("failed");
+    const instance = await reaches(caller, failed.id, "errored");
+    expect(instance.error).toMatchObject({ step: "post webhook", message: expect.stringContaining("answered 503"), upstream_status: 503 });
+    expect(failed.attempts).toHaveLength(6);
+    const before = await ledger(caller.tenantId, id, 2);
+    expect(before).toMatchObject([
+      { type: "webhook_triggered" },
+      { type: "webhook_failed", payload: { fact_id: fact.fact_id, status: 503, reason: expect.stringContaining("503") } },
+    ]);
+
+    expect((await caller.post(`/v1/instances/${failed.id}/retry`, REASON)).status).toBe(202);
+    const sent = await delivery("sent");
+    expect(sent.attempts.at(-1)).toMatchObject({ attempt: 7, status: 204 });
+    const requests = await received(hook, 7);
+    expect(new Set(requests.map(({ id }) => id))).toEqual(new Set([failed.id]));
+    expect(await ledger(caller.tenantId, id, 3)).toMatchObject([{}, {}, { type: "webhook_sent", payload: { attempts: 7 } }]);
+    await reaches(caller, failed.id, "complete");
+  });
+
+  it("to the end, and is switched off before the operator's retry, is skipped: two facts say so", async () => {
+    await using _ = await hurried();
+    const caller = await callerWith();
+    const { hook, id, path, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ status: 500, times: 6 }] });
+    await outcome(caller.tenantId);
+    const failed = await delivery("failed");
+    await reaches(caller, failed.id, "errored");
+    await caller.call("DELETE", path);
+    expect((await caller.post(`/v1/instances/${failed.id}/retry`, REASON)).status).toBe(202);
+    await delivery("skipped");
+    expect(await ledger(caller.tenantId, id, 3)).toMatchObject([
+      { type: "webhook_triggered" },
+      { type: "webhook_failed", payload: { status: 500 } },
+      { type: "webhook_failed", payload: { status: null, reason: "The endpoint is deleted." } },
+    ]);
+    expect(await received(hook)).toHaveLength(6);
+  });
+
+  it("and asks for patience with 429 is left alone for that long", async () => {
+    const caller = await callerWith();
+    const { hook, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": "2" }, times: 1 }] });
+    await outcome(caller.tenantId);
+    await received(hook, 1);
+    expect(await delivery("pending")).toMatchObject({ config_version: 1, fact_type: "outcome" });
+    const sent = await delivery("sent");
+    const [first, second] = sent.attempts;
+    expect(first.error).toBe("The receiver answered 429 and asked for 2 seconds.");
+    const pause = Date.parse(second.at) - Date.parse(first.at);
+    expect(pause).toBeGreaterThanOrEqual(1900);
+    expect(pause).toBeLessThan(8000);
+  });
+
+  it.each(["flood", "endless"] as const)("to be brief (%s) is read for a kilobyte", async (mode) => {
+    const caller = await callerWith();
+    const { hook, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ mode, times: 1 }] });
+    await outcome(caller.tenantId);
+    const { attempts } = await delivery("sent");
+    expect(attempts).toMatchObject([{ status: 200 }]);
+    expect(attempts[0].answer.length).toBeGreaterThan(0);
+    expect(attempts[0].answer.length).toBeLessThanOrEqual(1024);
+  });
+});

@@ -1,0 +1,153 @@
+import { appendFileSync, openSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import { Webhook } from "standardwebhooks";
+
+// A receiver of webhooks in a process of its own, as somebody else would build one on the reference library. It writes every request
+// into a ledger that only grows, and is the only judge of what arrived. Beside it a DNS-over-HTTPS service that says what it is told.
+// Run it with: node test/systems/webhooks/receiver.ts --ledger FILE
+
+/** One request as it came. */
+export interface Received {
+  hook: string;
+  id: string;
+  timestamp: string;
+  signatures: string[];
+  headers: Record<string, string>;
+  body: string;
+  /** Which of the hook's secrets the reference library takes the signature for, in their order. */
+  verified: boolean[];
+  /** What was answered: a status, or how it was left without one. */
+  answered: number | string;
+}
+
+/**
+ * How the next requests to a hook are treated. `drop` takes it and hangs up; `hang` never answers; `flood` answers 5 MB; `endless` never
+ * stops.
+ */
+export interface Treatment {
+  status?: number;
+  headers?: Record<string, string>;
+  text?: string;
+  mode?: "drop" | "hang" | "flood" | "endless";
+  times: number;
+}
+
+interface Hook {
+  secrets: string[];
+  treatments: Treatment[];
+}
+
+/** What the resolver says of a name. With `held` it says nothing until it is told something else, and for half a second. */
+interface Records {
+  status?: number;
+  http?: number;
+  a?: string[];
+  aaaa?: string[];
+  held?: boolean;
+  asked?: number;
+}
+
+const { values } = parseArgs({ options: { ledger: { type: "string" } } });
+if (!values.ledger) throw new Error("Say where the ledger is kept: --ledger FILE");
+const file = openSync(values.ledger, "a");
+const ledger: Received[] = [];
+const hooks = new Map<string, Hook>();
+const dns = new Map<string, Records>();
+
+// A connection that closes as the next request goes out looks like a lost network. Who hangs up halfway ends that request, not this
+// process.
+createServer({ keepAliveTimeout: 0 }, (request, response) => void answer(request, response).catch(() => response.destroy())).listen(
+  0,
+  "127.0.0.1",
+  function (this: import("node:net").Server) {
+    console.log(JSON.stringify({ port: (this.address() as { port: number }).port }));
+  },
+);
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  const url = new URL(request.url ?? "/", "http://receiver");
+  const [, area = "", name = ""] = url.pathname.split("/");
+  const body = await read(request);
+  if (area === "hook") return void receive(name, request, body, response);
+  if (area === "dns-query") return void resolve(url, response);
+  if (area === "dns" && request.method === "GET") return void send(response, 200, { asked: dns.get(name)?.asked ?? 0 });
+  if (area === "dns") dns.set(name, JSON.parse(body));
+  if (area === "tell") hooks.set(name, { secrets: [], treatments: [], ...hooks.get(name), ...JSON.parse(body) });
+  send(
+    response,
+    200,
+    ledger.filter(({ hook }) => hook === name),
+  );
+}
+
+function receive(name: string, request: IncomingMessage, body: string, response: ServerResponse): void {
+  const hook = hooks.get(name) ?? { secrets: [], treatments: [] };
+  const treatment = hook.treatments.find(({ times }) => times > 0);
+  if (treatment) treatment.times--;
+  const headers = request.headers as Record<string, string>;
+  note({
+    hook: name,
+    id: headers["webhook-id"] ?? "",
+    timestamp: headers["webhook-timestamp"] ?? "",
+    signatures: headers["webhook-signature"]?.split(" ") ?? [],
+    headers,
+    body,
+    verified: hook.secrets.map((secret) => verifies(secret, body, headers)),
+    answered: treatment?.mode ?? treatment?.status ?? 204,
+  });
+  if (treatment?.mode === "drop") return void response.destroy();
+  if (treatment?.mode === "hang") return;
+  if (treatment?.mode === "flood") return void response.end("x".repeat(5 * 1024 * 1024));
+  if (treatment?.mode === "endless") return void pour(response);
+  response.writeHead(treatment?.status ?? 204, treatment?.headers);
+  response.end(treatment?.text);
+}
+
+function verifies(secret: string, body: string, headers: Record<string, string>): boolean {
+  try {
+    new Webhook(secret).verify(body, headers);
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+function note(received: Received): void {
+  ledger.push(received);
+  appendFileSync(file, `${JSON.stringify(received)}\n`);
+}
+
+function pour(response: ServerResponse): void {
+  const timer = setInterval(() => response.write("drop "), 5);
+  response.once("close", () => clearInterval(timer));
+}
+
+async function resolve(url: URL, response: ServerResponse): Promise<void> {
+  const type = url.searchParams.get("type");
+  const name = url.searchParams.get("name") ?? "";
+  const found = dns.get(name);
+  if (found) found.asked = (found.asked ?? 0) + 1;
+  if (found?.held) await sleep(500);
+  while (dns.get(name)?.held) await sleep(20);
+  const { status = 0, http = 200, a = [], aaaa = [] } = dns.get(name) ?? { status: 3 };
+  const data = type === "AAAA" ? aaaa : a;
+  send(response, http, { Status: status, Answer: data.map((one) => ({ type: type === "AAAA" ? 28 : 1, TTL: 60, data: one })) });
+}
+
+function read(request: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    // A character may come in two pieces.
+    request.setEncoding("utf8");
+    request.on("data", (chunk) => (text += chunk));
+    request.on("end", () => resolve(text));
+    request.on("error", reject);
+  });
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify(body));
+}

@@ -1,0 +1,252 @@
+import { env } from "cloudflare:workers";
+import { describe, expect, it } from "vitest";
+import { type Caller, callerWith, type Json, reaches, until } from "../../api/client.ts";
+import { seedLetter } from "../../api/seed.ts";
+import { endpoint, hurried, ledger, outcome, received, tell } from "./hook.ts";
+
+const REASON = { reason: "the shop has lost it" };
+
+/** An endpoint and its one delivery, which its receiver has taken. */
+async function sent(caller: Caller) {
+  const one = await endpoint(caller);
+  await outcome(caller.tenantId);
+  const { id } = await one.delivery("sent");
+  await reaches(caller, id, "complete");
+  return { ...one, delivered: id as string, again: `${one.path}/deliveries/${id}/redeliver` };
+}
+
+/** Switches an endpoint off, so that what is made again waits. Answers how it is switched on. */
+async function off(caller: Caller, path: string) {
+  const { url, version } = (await caller.get(path)).body;
+  await caller.call("PUT", path, { version, url, fact_types: ["outcome"], enabled: false });
+  return () => caller.post(`${path}/enable`, { version: version + 1 });
+}
+
+/** An endpoint whose deliveries ended in a state, as its log has them. */
+async function several(caller: Caller, state: string, count: number) {
+  const one = await endpoint(caller);
+  for (let n = 0; n < count; n++) await outcome(caller.tenantId);
+  const items = async () => (await caller.get(`${one.path}/deliveries?state=sent`)).body.items as Json[];
+  const ids = (await until(items, (found) => found.length === count)).map(({ id }) => id as string).toReversed();
+  await env.DB.prepare("UPDATE webhook_deliveries SET state = ?2 WHERE endpoint_id = ?1").bind(one.id, state).run();
+  return { ...one, ids, all: `${one.path}/redeliver`, items };
+}
+
+/** As if the command of an instance had died before it started. Answers its dead letter. */
+async function deadLetterOf({ tenantId }: Caller, instance: string): Promise<string> {
+  const row = await env.DB.prepare("UPDATE instances SET status = 'dead', check_at = NULL WHERE id = ?1 RETURNING envelope")
+    .bind(instance)
+    .first();
+  const id = await seedLetter(tenantId, { queue: "webhooks", body: JSON.parse(String(row?.envelope)) });
+  await env.DB.prepare("UPDATE dead_letters SET instance_id = ?2 WHERE id = ?1").bind(id, instance).run();
+  return id;
+}
+
+describe("A delivery that was sent", () => {
+  it("is made again under its own id, with its own body, and the ledger says so once more", async () => {
+    const caller = await callerWith();
+    const { hook, id, delivered, again, delivery } = await sent(caller);
+    const asked = await caller.post(again, REASON);
+    expect(asked).toMatchObject({ status: 202, body: { delivery_id: delivered } });
+    expect(asked.body.instance_id).not.toBe(delivered);
+    const [first, second] = await received(hook, 2);
+    expect(second).toMatchObject({ id: delivered, body: first?.body, verified: [true] });
+    await reaches(caller, asked.body.instance_id, "complete");
+    expect(await delivery("sent")).toMatchObject({ id: delivered, tried: 2, attempts: [{ attempt: 1 }, { attempt: 2 }] });
+    const types = (await ledger(caller.tenantId, id, 3)).map(({ type }) => type);
+    expect(types).toEqual(["webhook_triggered", "webhook_sent", "webhook_sent"]);
+    const audit = (await caller.get("/v1/audit")).body.items;
+    expect(audit[0]).toMatchObject({ verb: "redeliver", target: id, reason: REASON.reason, result: "applied" });
+  });
+
+  it("is made again once for one key, however often that is asked, and once more for another", async () => {
+    const caller = await callerWith();
+    const { hook, again, delivery } = await sent(caller);
+    const ask = async (key: string) => (await caller.post(again, REASON, { "idempotency-key": key })).body.instance_id;
+    const first = await ask("monday");
+    expect(await ask("monday")).toBe(first);
+    await reaches(caller, first, "complete");
+    expect(await ask("monday")).toBe(first);
+    const other = await ask("tuesday");
+    expect(other).not.toBe(first);
+    await reaches(caller, other, "complete");
+    expect(await ask("monday")).toBe(first);
+    expect((await delivery("sent")).tried).toBe(3);
+    expect(await received(hook)).toHaveLength(3);
+    const audit = (await caller.get("/v1/audit")).body.items.filter(({ verb }: Json) => verb === "redeliver");
+    expect(audit).toHaveLength(2);
+  });
+
+  it("is made again by one request where several ask at one moment, and the others ask again", async () => {
+    const caller = await callerWith();
+    const { hook, path, again, delivery } = await sent(caller);
+    const switchOn = await off(caller, path);
+    const ask = (key: string) => caller.post(again, REASON, { "idempotency-key": key });
+    const keys = ["a", "b", "c", "d"];
+    const answers = await Promise.all(keys.map(ask));
+    expect(answers.map(({ status }) => status).toSorted()).toEqual([202, 409, 409, 409]);
+    const first = answers.findIndex(({ status }) => status === 202);
+    await switchOn();
+    await reaches(caller, answers[first]?.body.instance_id, "complete");
+    for (const key of keys) await reaches(caller, (await ask(key)).body.instance_id, "complete");
+    const { state, tried, attempts } = await delivery("sent");
+    expect({ state, tried, lines: attempts.length }).toEqual({ state: "sent", tried: 5, lines: 5 });
+    expect(await received(hook)).toHaveLength(5);
+  });
+
+  it("and fails when it is made again, is retried as the instance that its log names", async () => {
+    await using _ = await hurried();
+    const caller = await callerWith();
+    const { hook, path, delivered, again, delivery } = await sent(caller);
+    expect(await delivery("sent")).toMatchObject({ instance_id: delivered });
+    await tell(hook, { treatments: [{ status: 500, times: 6 }] });
+    const { instance_id } = (await caller.post(again, REASON)).body;
+    expect(await delivery("failed")).toMatchObject({ id: delivered, instance_id, tried: 7 });
+    expect((await caller.get(`${path}/deliveries?state=failed`)).body.items).toMatchObject([{ instance_id }]);
+    const retry = `/v1/instances/${instance_id}/retry`;
+    expect((await caller.post(again, REASON)).body.detail).toContain(retry);
+    await reaches(caller, instance_id, "errored");
+    expect((await caller.post(retry, REASON)).status).toBe(202);
+    expect(await delivery("sent")).toMatchObject({ id: delivered, tried: 8 });
+  });
+
+  it("whose endpoint is off waits until it is on", async () => {
+    const caller = await callerWith();
+    const { hook, path, again, delivery } = await sent(caller);
+    const switchOn = await off(caller, path);
+    const { body } = await caller.post(again, REASON);
+    await reaches(caller, body.instance_id, "waiting");
+    await switchOn();
+    expect(await delivery("sent")).toMatchObject({ tried: 2 });
+    expect(await received(hook)).toHaveLength(2);
+  });
+
+  it("is made again word for word, however large", async () => {
+    const caller = await callerWith();
+    const { hook, path, delivery } = await endpoint(caller);
+    await outcome(caller.tenantId, { payload: { account: "a1", value_cents: 1, note: "🧾 ünï ".repeat(900) } });
+    const { id } = await delivery("sent");
+    await caller.post(`${path}/deliveries/${id}/redeliver`, REASON);
+    const [first, second] = await received(hook, 2);
+    expect(second?.body).toBe(first?.body);
+  });
+});
+
+describe("A delivery", () => {
+  it("that was gone is made again once the endpoint is on", async () => {
+    const caller = await callerWith();
+    const { hook, path, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ status: 410, times: 1 }] });
+    await outcome(caller.tenantId);
+    const { id } = await delivery("gone");
+    await caller.post(`${path}/enable`, { version: 2 });
+    expect((await caller.post(`${path}/deliveries/${id}/redeliver`, REASON)).status).toBe(202);
+    expect(await delivery("sent")).toMatchObject({ id, tried: 2 });
+  });
+
+  it("that was skipped while it waited is made again by its new instance alone, though the old one has not looked yet", async () => {
+    const caller = await callerWith();
+    const { hook, path, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ status: 429, headers: { "retry-after": "1" }, times: 1 }] });
+    await outcome(caller.tenantId);
+    await received(hook, 1);
+    const switchOn = await off(caller, path);
+    const { id } = await delivery("pending");
+    await reaches(caller, id, "waiting");
+    await env.DB.prepare("UPDATE webhook_deliveries SET state = 'skipped' WHERE id = ?1").bind(id).run();
+    const { instance_id } = (await caller.post(`${path}/deliveries/${id}/redeliver`, REASON)).body;
+    await reaches(caller, instance_id, "waiting");
+    await switchOn();
+    await Promise.all([reaches(caller, id, "complete"), reaches(caller, instance_id, "complete")]);
+    expect(await delivery("sent")).toMatchObject({ id, instance_id, tried: 2 });
+    expect(await received(hook)).toHaveLength(2);
+  });
+
+  it("whose command's dead letter is skipped is skipped with it, and can be made again", async () => {
+    const caller = await callerWith();
+    const { hook, path, delivered, again, delivery } = await sent(caller);
+    const switchOn = await off(caller, path);
+    const { instance_id } = (await caller.post(again, REASON)).body;
+    await reaches(caller, instance_id, "waiting");
+    const letter = await deadLetterOf(caller, instance_id);
+    expect(await delivery("pending")).toMatchObject({ instance_id });
+    expect((await caller.post(again, REASON)).body).toMatchObject({ code: "invalid_transition", from: "pending" });
+
+    expect((await caller.post(`/v1/dead-letters/${letter}/skip`, REASON)).body).toMatchObject({ skipped: true });
+    expect(await delivery("skipped")).toMatchObject({ id: delivered, instance_id, tried: 1 });
+    const listed = async (state: string) => (await caller.get(`${path}/deliveries?state=${state}`)).body.items;
+    expect([await listed("pending"), await listed("skipped")]).toMatchObject([[], [{ id: delivered }]]);
+    expect((await caller.post(`${path}/redeliver`, { ...REASON, state: "skipped" })).body).toEqual({ redelivered: 1, more: false });
+    expect((await delivery("pending")).instance_id).not.toBe(instance_id);
+    await switchOn();
+    expect(await delivery("sent")).toMatchObject({ id: delivered, tried: 2 });
+    expect(await received(hook)).toHaveLength(2);
+  });
+
+  it("that failed is not: its instance is retried", async () => {
+    await using _ = await hurried();
+    const caller = await callerWith();
+    const { hook, path, delivery } = await endpoint(caller);
+    await tell(hook, { treatments: [{ status: 500, times: 6 }] });
+    await outcome(caller.tenantId);
+    const { id } = await delivery("failed");
+    const refused = await caller.post(`${path}/deliveries/${id}/redeliver`, REASON);
+    expect(refused).toMatchObject({
+      status: 409,
+      body: { code: "invalid_transition", detail: expect.stringContaining(`/v1/instances/${id}/retry`) },
+    });
+  });
+
+  it("of a deleted endpoint is not, nor one that is another's, nor without the scope", async () => {
+    const caller = await callerWith();
+    const { path, again } = await sent(caller);
+    const stranger = await callerWith();
+    expect((await stranger.post(again, REASON)).body.code).toBe("webhook_not_found");
+    const own = await sent(stranger);
+    const strange = again.replace(path, own.path);
+    expect((await stranger.post(strange, REASON)).body.code).toBe("delivery_not_found");
+    expect((await (await callerWith(["read"])).post(again, REASON)).status).toBe(403);
+    await caller.call("DELETE", path);
+    expect((await caller.post(again, REASON)).body).toMatchObject({ code: "invalid_transition", from: "deleted" });
+  });
+});
+
+describe("Many deliveries", () => {
+  it("of one state and time are made again, each once, and no others", async () => {
+    const caller = await callerWith();
+    const { hook, ids, all, items, path } = await several(caller, "skipped", 4);
+    const met = async (id: string | undefined) => (await caller.get(`${path}/deliveries/${id}`)).body.matched_at;
+    await env.DB.prepare("UPDATE webhook_deliveries SET matched_at = matched_at - 86400000 WHERE id = ?1").bind(ids[0]).run();
+    await env.DB.prepare("UPDATE webhook_deliveries SET state = 'gone' WHERE id = ?1").bind(ids[1]).run();
+    const asked = await caller.post(all, { ...REASON, state: "skipped", since: await met(ids[1]) });
+    expect(asked).toMatchObject({ status: 202, body: { redelivered: 2, more: false } });
+    await until(items, (found) => found.length === 2);
+    const again = (await received(hook, 6)).slice(4).map(({ id }) => id);
+    expect(again.toSorted()).toEqual([ids[2], ids[3]].toSorted());
+    expect((await caller.post(all, { ...REASON, state: "skipped", until: await met(ids[1]) })).body).toEqual({
+      redelivered: 1,
+      more: false,
+    });
+  });
+
+  it("that were sent are made again once for one key, though they are sent again by then", async () => {
+    const caller = await callerWith();
+    const { hook, all, items } = await several(caller, "sent", 2);
+    const ask = async () => (await caller.post(all, { ...REASON, state: "sent" }, { "idempotency-key": "night" })).body;
+    expect(await ask()).toEqual({ redelivered: 2, more: false });
+    await until(items, (found) => found.length === 2 && found.every(({ tried }) => tried === 2));
+    expect(await ask()).toEqual({ redelivered: 0, more: false });
+    expect(await received(hook)).toHaveLength(4);
+  });
+
+  it("are each made again by one request, and counted by it, where several ask at one moment", async () => {
+    const caller = await callerWith();
+    const { hook, path, all, items } = await several(caller, "sent", 2);
+    const switchOn = await off(caller, path);
+    const ask = async (key: string) => (await caller.post(all, { ...REASON, state: "sent" }, { "idempotency-key": key })).body.redelivered;
+    expect((await Promise.all(["a", "b", "c"].map(ask))).toSorted()).toEqual([0, 0, 2]);
+    await switchOn();
+    await until(items, (found) => found.length === 2 && found.every(({ tried }) => tried === 2));
+    expect(await received(hook)).toHaveLength(4);
+  });
+});
