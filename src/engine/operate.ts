@@ -25,6 +25,7 @@ export { historyOf, type NamedStep, stepsOf } from "./inspect/history.ts";
 export { describeInstance, getInstance, type Instance, type InstanceFilter, listInstances, payloadOf } from "./inspect/instances.ts";
 export { type EmittedMessage, messagesOf } from "./inspect/messages.ts";
 export { keeperAge } from "./keeper/client.ts";
+export { act } from "./operate/act.ts";
 export { decideApproval } from "./operate/decide-approval.ts";
 export { type Replayed, replayDeadLetter } from "./operate/replay.ts";
 export { type Resolution, resolveDoubt } from "./operate/resolve.ts";
@@ -35,7 +36,7 @@ export { deleteSchedule, ensureSchedule, pauseSchedule, putSchedule, resumeSched
 export { COUNTED_TIMES } from "./schedules/cron.ts";
 export { runSchedule } from "./schedules/run-now.ts";
 export { getSchedule, listScheduleRuns, listSchedules, type Schedule } from "./schedules/schedule.ts";
-export { applied, audit, type Operator, VERBS } from "./store/actions.ts";
+export { audit, type Operator, VERBS } from "./store/actions.ts";
 export { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, statusesOf } from "./store/instances/fate.ts";
 export { isKnown } from "./store/instances/keys.ts";
 export { touchInstance } from "./store/instances/remove.ts";

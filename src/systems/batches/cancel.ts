@@ -1,5 +1,5 @@
-import { beginning, codeOf, MillraceError, namedBatch } from "millrace";
-import { applied, audit, type Operator, retryInstance } from "millrace/operate";
+import { beginning, codeOf, MillraceError } from "millrace";
+import { act, type Operator, retryInstance } from "millrace/operate";
 import { type Batch, findBatch, markCancelled } from "./batch.ts";
 
 /**
@@ -16,16 +16,12 @@ export async function cancelBatch(
   if (!before) return undefined;
   const { instanceId } = before;
   const actionId = crypto.randomUUID();
-  const { action } = await namedBatch(env.DB, {
-    cancelled: markCancelled(by.tenantId, batchId, reason),
-    audited: audit(by, { id: actionId, verb: "cancel", target: batchId, instanceId, reason }, false),
-    action: applied(actionId),
-  });
+  const action = { id: actionId, verb: "cancel", target: batchId, instanceId, reason };
+  const { isApplied: changed } = await act(env, by, action, { change: markCancelled(by.tenantId, batchId, reason) });
   // A stopped instance would never come to its next chunk: it is let run to its end.
   if (before.state === "errored") await endStopped(env, by, instanceId, reason);
   const batch = await findBatch(env.DB, by.tenantId, batchId);
   if (!batch) return undefined;
-  const changed = action[0]?.result === "applied";
   if (!changed && batch.state === "complete") {
     throw new MillraceError("invalid_transition", `The batch ${batchId} is complete: there is nothing left to cancel.`, {
       from: "complete",
