@@ -1,5 +1,6 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import * as classes from "../../src/engine/store/inbox/classes.ts";
 import * as statuses from "../../src/engine/store/instances/status.ts";
 
 /** A statement as it stands in the source, in one of the forms that it can take; its values are question marks. */
@@ -26,8 +27,10 @@ const STATEMENT = /^\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b/;
 /** Stands for a part that cannot be read from the source. */
 const UNREAD = "<unread>";
 const NOW = "CAST(unixepoch('subsec') * 1000 AS INTEGER)";
-/** Lists of statuses by the names of their sets: they are made of a table. */
-const STATUSES = new Map(Object.entries(statuses).flatMap(([name, set]) => ("fragment" in set ? [[name, set.fragment]] : [])));
+/** Lists of statuses and of effect classes by the names of their sets: they are made of tables. */
+const SETS = new Map(
+  [...Object.entries(statuses), ...Object.entries(classes)].flatMap(([name, set]) => ("fragment" in set ? [[name, set.fragment]] : [])),
+);
 
 /**
  * Every SQL statement below a folder, read from its TypeScript: fragments, conditions and parts that functions hand over are put in, each
@@ -73,7 +76,7 @@ class Reader {
     const code = hole.trim();
     const name = /^[A-Za-z_$]+/.exec(code)?.[0] ?? "";
     if (name === "now") return [NOW];
-    const list = STATUSES.get(name);
+    const list = SETS.get(name);
     if (list !== undefined) return [list];
     if (name === "andEquals") return ["", `AND ${/fragment\("(\w+)"/.exec(code)?.[1]} = ?`];
     const fragments = [...code.matchAll(/fragment\("([^"]*)"/g)].map(([, text]) => text ?? "");

@@ -3,6 +3,7 @@ import { join, resolve } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import { afterAll, describe, expect, it } from "vitest";
 import type { RowStatement, Statement } from "../../src/engine/contract/sql.ts";
+import { RECORDED_CLASSES } from "../../src/engine/store/inbox/classes.ts";
 import * as accept from "../../src/engine/store/instances/accept.ts";
 import * as look from "../../src/engine/store/instances/look.ts";
 import * as remove from "../../src/engine/store/instances/remove.ts";
@@ -207,7 +208,7 @@ function unionOf(file: string, type: string): string[] {
 it.each([
   ["instances", "status", INSTANCE_STATUSES],
   ["inbox", "state", unionOf("inbox/entry.ts", "EntryState")],
-  ["inbox", "class", unionOf("inbox/entry.ts", "RecordedClass")],
+  ["inbox", "class", RECORDED_CLASSES],
   ["dead_letters", "state", unionOf("dead-letters.ts", "LetterState")],
   ["approvals", "state", unionOf("approvals.ts", "ApprovalState")],
   ["schedules", "state", unionOf("schedules.ts", "ScheduleState")],

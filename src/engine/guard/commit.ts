@@ -18,11 +18,11 @@ export async function attemptCommit<Output>(
   timeout: Duration = DEFAULT_TIMEOUT,
 ): Promise<StepOutcome> {
   const begunAt = Date.now();
-  const earlier = await pass.recorded.earlier(step, nth);
+  const earlier = await pass.inbox.earlier(step, nth);
   if (earlier?.state === "done") return resultOf(pass.instanceId, earlier);
-  pass.which.assertNotComplete();
+  pass.run.assertNotComplete();
   const { output, ...writes } = asWrites(await make(), step.label);
   assertNotGivenUp(begunAt, timeout);
-  const attempt = { ...pass.recorded.attempt(step, "commit", earlier?.generation), epoch: earlier?.epoch ?? 1 };
+  const attempt = { ...pass.inbox.attempt(step, "commit", earlier?.generation), epoch: earlier?.epoch ?? 1 };
   return record({ pass, step, attempt }, output as Output, () => writes);
 }

@@ -1,11 +1,13 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { codeOf, type ErrorCode } from "../contract/errors.ts";
 import { inDevelopment } from "../pass/advice.ts";
+import { CLAIMED, DOUBTED } from "../store/inbox/classes.ts";
 import type { Effect, EffectAttempt } from "./attempt.ts";
 import { callOf, inTime, noteKeyRead } from "./call.ts";
-import { claimEffect, underLease } from "./claim.ts";
+import { claimEffect } from "./claim.ts";
 import { recordConfirmed } from "./confirmed.ts";
 import { doubtUnwritten } from "./doubt.ts";
+import { underLease } from "./lease.ts";
 import { inDoubt, resultOf, type StepOutcome } from "./outcome.ts";
 import { record } from "./record.ts";
 import { assertNotGivenUp } from "./step.ts";
@@ -17,14 +19,14 @@ import { assertNotGivenUp } from "./step.ts";
 export async function attemptEffect<Input, Output>(effect: Effect<Input, Output>, nth: number): Promise<StepOutcome> {
   const { pass, step, definition } = effect;
   const begunAt = Date.now();
-  const earlier = await pass.recorded.earlier(step, nth);
+  const earlier = await pass.inbox.earlier(step, nth);
   if (earlier?.state === "done") return resultOf(pass.instanceId, earlier);
-  pass.which.assertNotComplete();
-  const attempt = pass.recorded.attempt(step, definition.effect, earlier?.generation);
+  pass.run.assertNotComplete();
+  const attempt = pass.inbox.attempt(step, definition.effect, earlier?.generation);
   if (earlier?.state === "in_doubt") return inDoubt(attempt.key);
   const own = { ...effect, attempt, nth, begunAt };
   if (earlier?.state === "confirmed") return recordConfirmed(own, earlier);
-  return definition.effect === "keyed" || definition.effect === "natural" ? doAndRecord(own) : claimAndDo(own);
+  return CLAIMED.has(definition.effect) ? claimAndDo(own) : doAndRecord(own);
 }
 
 async function doAndRecord<Input, Output>(own: EffectAttempt<Input, Output>): Promise<StepOutcome> {
@@ -57,7 +59,7 @@ async function claimAndDo<Input, Output>(own: EffectAttempt<Input, Output>): Pro
   try {
     return await record(holding, done.output, own.writes);
   } catch (error) {
-    if (definition.effect !== "once" || isSimulatedDeath(error) || PASSING.has(codeOf(error))) throw error;
+    if (!DOUBTED.has(definition.effect) || isSimulatedDeath(error) || PASSING.has(codeOf(error))) throw error;
     return doubtUnwritten(holding, done.output, error);
   }
 }

@@ -20,7 +20,7 @@ export async function record<Output>(
   output: Output,
   writes: (output: Output) => Writes,
 ): Promise<StepOutcome> {
-  const { recorded } = pass;
+  const { inbox } = pass;
   await crashPoint("W03 effect done, not recorded", pass.instanceId);
   const { packed, problem } = await pack(pass, attempt, output);
   const { statements = [], emit = [] } = problem ? {} : asWrites(writes(output), step.label);
@@ -28,16 +28,16 @@ export async function record<Output>(
   await crashPoint("W06 about to record", pass.instanceId);
   const error = problem ? JSON.stringify({ step: step.label, code: codeOf(problem), message: messageOf(problem) }) : null;
   const outcome = { ...packed, statements, messages, error };
-  let answer = await pass.recorder.record({ ...attempt, position: recorded.nextPosition(step) }, outcome);
+  let answer = await pass.recorder.record({ ...attempt, position: inbox.nextPosition(step) }, outcome);
   if (attempt.aloneAs !== null && answer.entry?.state !== "done") {
     // Another pass has written: what it recorded is asked for first.
-    await recorded.assertSameSteps(step);
-    answer = await pass.recorder.record({ ...attempt, position: recorded.nextPosition(step), aloneAs: null }, outcome);
+    await inbox.assertSameSteps(step);
+    answer = await pass.recorder.record({ ...attempt, position: inbox.nextPosition(step), aloneAs: null }, outcome);
   }
   const { mine, entry } = answer;
-  recorded.noteEntry(step, entry?.generation ?? attempt.key.generation, answer.run);
+  inbox.noteEntry(step, entry?.generation ?? attempt.key.generation, answer.run);
   await crashPoint("W05 recorded, step result lost", pass.instanceId);
-  if (!mine) recorded.noteOther();
+  if (!mine) inbox.noteOther();
   if (entry?.state !== "done") {
     throw new MillraceError("lease_lost", `Another attempt has taken over "${step.label}"; this one's outcome was not recorded.`);
   }

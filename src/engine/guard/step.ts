@@ -4,10 +4,11 @@ import { MillraceError } from "../contract/errors.ts";
 import type { Draft } from "../contract/message.ts";
 import type { Statement } from "../contract/sql.ts";
 import type { TraceContext } from "../contract/trace.ts";
+import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { Stored } from "./stored.ts";
 
 /** What an effect promises; see the guarantees table in README.md. `commit` and `read` need no definition: they are calls on `step`. */
-export type EffectClass = "keyed" | "lookup" | "natural" | "once";
+export type EffectClass = Exclude<RecordedClass, "commit">;
 
 /** What a step's code is given. */
 export interface EffectCall<Input> {
@@ -169,7 +170,3 @@ export function assertNotGivenUp(since: number, timeout: Duration = DEFAULT_TIME
     `The attempt came to its effect only after the ${durationInWords(timeout)} that it has: nothing was done.`,
   );
 }
-
-/** How long a claim holds without a sign of life from its attempt, and how often that sign is given. */
-export const LEASE_MS = 15_000;
-export const HEARTBEAT_MS = 5_000;

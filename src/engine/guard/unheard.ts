@@ -20,7 +20,7 @@ interface Unheard {
  */
 export async function unheardOutcome(pass: Pass, { step, hangs, error }: Unheard): Promise<PackedOutput | undefined> {
   if (step.commits) return writtenBy(pass, step as StepCall, hangs);
-  if (step.name !== undefined && step.item !== undefined) await doubtOpen(pass, step as StepCall, hangs, error);
+  if (step.name !== undefined && step.item !== undefined) await doubtHanging(pass, step as StepCall, hangs, error);
   return undefined;
 }
 
@@ -29,19 +29,19 @@ export async function unheardOutcome(pass: Pass, { step, hangs, error }: Unheard
  * more from now on.
  */
 async function writtenBy(pass: Pass, step: StepCall, hangs: boolean): Promise<PackedOutput | undefined> {
-  const { recorded } = pass;
+  const { inbox } = pass;
   const entry = await patiently(async () => {
-    const seen = (await recorded.entries(hangs)).findLast((one) => one.step === step.name && one.item === step.item);
-    if (hangs) return pass.recorder.fence({ ...recorded.attempt(step, "commit", seen?.generation), aloneAs: null });
-    return seen && recorded.whole(seen);
+    const seen = (await inbox.entries(hangs)).findLast((one) => one.step === step.name && one.item === step.item);
+    if (hangs) return pass.recorder.fence({ ...inbox.attempt(step, "commit", seen?.generation), aloneAs: null });
+    return seen && inbox.whole(seen);
   });
   return entry?.state === "done" ? resultOf(pass.instanceId, entry) : undefined;
 }
 
-async function doubtOpen(pass: Pass, { name, item, label }: StepCall, hangs: boolean, error: unknown): Promise<void> {
-  const { instanceId, recorder, recorded } = pass;
-  const isClaimed = async () => (await recorded.entries()).some((one) => one.step === name && one.item === item && one.state === "claimed");
+async function doubtHanging(pass: Pass, { name, item, label }: StepCall, hangs: boolean, error: unknown): Promise<void> {
+  const { instanceId, recorder, inbox } = pass;
+  const isClaimed = async () => (await inbox.entries()).some((one) => one.step === name && one.item === item && one.state === "claimed");
   if (!hangs && !(await patiently(isClaimed))) return;
   const failure = describeFailure(label, 1, new MillraceError("in_doubt", messageOf(error)));
-  await patiently(() => recorder.doubtOpen({ instanceId, step: name, item }, JSON.stringify(failure)));
+  await patiently(() => recorder.doubtHanging({ instanceId, step: name, item }, JSON.stringify(failure)));
 }

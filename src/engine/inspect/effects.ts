@@ -3,7 +3,8 @@ import { formatEntryKey } from "../contract/ids.ts";
 import { fragment, sql } from "../contract/sql.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
-import type { EntryState, RecordedClass } from "../store/inbox/entry.ts";
+import type { RecordedClass } from "../store/inbox/classes.ts";
+import type { EntryState } from "../store/inbox/entry.ts";
 import { UNDONE } from "../store/inbox/outcome.ts";
 import { query } from "../store/retry.ts";
 

@@ -6,7 +6,7 @@ import type { MessageDefinition } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
 import { andEquals, fragment, type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
-import { readResult } from "../guard/output.ts";
+import { readResult } from "../guard/result.ts";
 import { askPlatform } from "../intake/platform.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";

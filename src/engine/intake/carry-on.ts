@@ -22,8 +22,8 @@ export async function carryOn(intake: Intake, group: readonly Plan[], written: W
   await send(env, group, written);
   await crashPoint("signal kept, not told");
   await wake(env, written.waits, written.kept);
-  await start(env, group, written);
-  for (const plan of group) outcomes.set(plan.message, whatBecameOf(plan, written, captured));
+  const putOff = await start(env, group, written);
+  for (const plan of group) outcomes.set(plan.message, whatBecameOf(plan, written, { captured, putOff }));
   await confirmToSenders(
     catalog.hooks,
     env,
@@ -41,16 +41,23 @@ async function send(env: EngineEnv, group: readonly Plan[], { sent }: Written): 
   }
 }
 
-async function start(env: EngineEnv, group: readonly Plan[], { taken }: Written): Promise<void> {
+/** Answers the instances that could not be created yet, by their ids: the keeper comes for them. */
+async function start(env: EngineEnv, group: readonly Plan[], { taken }: Written): Promise<{ has(id: string): boolean }> {
   const queued = firstOf(group.flatMap((plan) => plan.instances)).filter((one) => taken.get(identityOf(one))?.status === "queued");
   const unwatched = queued.filter((one) => taken.get(identityOf(one))?.unwatched === 1);
   if (unwatched.length > 0) await atomically(env.DB, [watchAgain(unwatched.map(({ id }) => id))]);
-  await startInTurn(env, queued);
+  return (await startInTurn(env, queued)).failed;
 }
 
-function whatBecameOf({ envelope, instances }: Plan, { taken }: Written, captured: ReadonlySet<object>): Outcome {
+interface Known {
+  readonly captured: ReadonlySet<object>;
+  readonly putOff: { has(id: string): boolean };
+}
+
+function whatBecameOf({ envelope, instances }: Plan, { taken }: Written, { captured, putOff }: Known): Outcome {
   const [command] = envelope.kind === "command" ? instances : [];
   if (command === undefined) return { did: captured.has(envelope) ? "captured" : "routed" };
   if (captured.has(command)) return { did: "captured" };
-  return { did: taken.get(identityOf(command))?.deliveries === 1 ? "started" : "duplicate" };
+  if (taken.get(identityOf(command))?.deliveries !== 1) return { did: "duplicate" };
+  return { did: putOff.has(command.id) ? "put off" : "started" };
 }

@@ -1,7 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { KEEPER_PATIENCE_MS } from "../contract/patience.ts";
 import { now, sql } from "../contract/sql.ts";
-import { type InstanceStatus, PAUSED } from "../store/instances/status.ts";
+import { AT_REST, type InstanceStatus } from "../store/instances/status.ts";
 import { query } from "../store/retry.ts";
 
 /** An instance that is due to be looked at. */
@@ -46,7 +46,7 @@ const DAY_MS = 86_400_000;
  * left for as long again as it has been known to be, up to a day: whatever wakes it asks for a look.
  */
 export function pauseMs({ age_ms, since_ms, status }: Open, hibernates: boolean): number {
-  const waits = PAUSED.has(status);
+  const waits = AT_REST.has(status);
   if (hibernates) return Math.max(30_000, Math.min(waits ? since_ms : 0, DAY_MS));
   const longest = waits ? 3_600_000 : 300_000;
   return Math.round(Math.max(KEEPER_PATIENCE_MS, Math.min(age_ms / 2, Math.max(30_000, age_ms / 20), longest)));

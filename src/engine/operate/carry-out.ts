@@ -62,8 +62,12 @@ export async function carryOut(env: EngineEnv, action: OpenAction): Promise<Kept
       const answer: Approval = { approved: action.verb === "approve", by: action.actor, reason: action.reason };
       return carryOutAnswer(env, action, answerEventType(action.target), answer);
     }
-    default:
+    case "confirm":
+    case "reject":
+    case "retry_anyway":
       return carryOutAnswer(env, action, doubtEventType(action.target), { resolved: action.verb });
+    default:
+      throw new MillraceError("config_invalid", `Nothing carries out "${action.verb}": name it in operate/carry-out.ts.`);
   }
 }
 

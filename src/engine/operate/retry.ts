@@ -5,6 +5,7 @@ import { FRESH_MS } from "../pass/fresh.ts";
 import { labelOf } from "../pass/history.ts";
 import type { Action, Operator } from "../store/actions.ts";
 import { forgetFailure, wentOnFrom } from "../store/inbox/caught.ts";
+import { DOUBTED } from "../store/inbox/classes.ts";
 import { leaveDoubts } from "../store/inbox/doubts.ts";
 import { beginRetry } from "../store/instances/run.ts";
 import { RETRYABLE } from "../store/instances/status.ts";
@@ -50,7 +51,7 @@ export async function planRetry(
 function verdictOn(effect: Effect): RetryPlan["effects"][number]["verdict"] {
   const { state, class: effectClass } = effect;
   if (isOutputLost(effect)) return "needs_output";
-  return state === "claimed" && effectClass === "once" ? "in_doubt" : (VERDICTS[state] ?? "runs");
+  return state === "claimed" && DOUBTED.has(effectClass) ? "in_doubt" : (VERDICTS[state] ?? "runs");
 }
 
 /** It happened, and what it answered could not be kept. */

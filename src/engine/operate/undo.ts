@@ -4,6 +4,7 @@ import { type Effect, effectsOf } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import { labelOf } from "../pass/history.ts";
 import type { Action, Operator } from "../store/actions.ts";
+import { DOUBTED } from "../store/inbox/classes.ts";
 import { canBeTakenBack } from "../store/inbox/read.ts";
 import { beginUndo } from "../store/instances/run.ts";
 import { ENDED } from "../store/instances/status.ts";
@@ -49,7 +50,7 @@ const UNCLAIMED: ReadonlySet<string> = new Set(["keyed", "natural"]);
 
 function verdictOn({ state, class: effectClass, undo }: Effect): UndoVerdict {
   if (state === "superseded") return "unknown";
-  if (state === "in_doubt" || (state === "claimed" && effectClass === "once")) return "in_doubt";
+  if (state === "in_doubt" || (state === "claimed" && DOUBTED.has(effectClass))) return "in_doubt";
   if (state === "failed") return "nothing";
   if (undo === "permanent") return "stays";
   return state === "claimed" ? "asked" : "undone";

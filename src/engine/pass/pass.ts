@@ -9,9 +9,9 @@ import { Failures } from "./failures.ts";
 import { isFirstPass } from "./fresh.ts";
 import { GuardedSteps } from "./guarded.ts";
 import { labelOf } from "./history.ts";
+import { Inbox } from "./inbox.ts";
 import { assertNameable } from "./name.ts";
 import { patiently } from "./patiently.ts";
-import { Recorded } from "./recorded.ts";
 import type { StepCall } from "./step-call.ts";
 import { WhichRun } from "./which-run.ts";
 
@@ -39,8 +39,8 @@ export class Pass {
   readonly envelope: Envelope;
   readonly undoes: boolean;
   readonly recorder: RecorderClient;
-  readonly which: WhichRun;
-  readonly recorded: Recorded;
+  readonly run: WhichRun;
+  readonly inbox: Inbox;
   readonly course = new Course();
   readonly failures = new Failures();
   readonly guarded = new GuardedSteps();
@@ -53,8 +53,8 @@ export class Pass {
     this.envelope = envelope;
     this.undoes = undoes;
     this.recorder = recorderOf(env, instanceId);
-    this.which = new WhichRun(this.recorder, instanceId);
-    this.recorded = new Recorded(instanceId, this.recorder, this.which, this.course, isFirstPass(instanceId, createdAt));
+    this.run = new WhichRun(this.recorder, instanceId);
+    this.inbox = new Inbox(instanceId, this.recorder, this.run, this.course, isFirstPass(instanceId, createdAt));
   }
 
   /**
@@ -63,8 +63,8 @@ export class Pass {
    * must not take itself for that. `platformId` is its own id on the platform.
    */
   async assertWanted(platformId: string): Promise<void> {
-    if (this.undoes) return this.which.assertUndoes(platformId);
-    if (this.recorded.mayFollow) await this.which.assertNotUndone();
+    if (this.undoes) return this.run.assertUndoes(platformId);
+    if (this.inbox.mayFollow) await this.run.assertNotUndone();
   }
 
   /**
@@ -98,8 +98,8 @@ export class Pass {
 
   async #outcomeOf<T>(step: StepCall, work: () => Promise<T>, look?: () => Promise<unknown>): Promise<T> {
     const { label } = step;
-    await this.recorded.know();
-    const caught = this.recorded.history?.failureOf(label);
+    await this.inbox.know();
+    const caught = this.inbox.history?.failureOf(label);
     try {
       if (!caught) return await work();
       await look?.();
@@ -107,13 +107,13 @@ export class Pass {
       this.failures.noteEnd(label, error);
       throw error;
     } catch (error) {
-      const { history } = this.recorded;
+      const { history } = this.inbox;
       if (!caught && !this.undoes && history?.isBuiltOn(label)) return this.#goAstray(error);
       if (step.guarded) this.guarded.noteFailed(label, error);
       if (history?.failsAgain(label, caughtOf(error))) await patiently(() => this.recorder.remember(this.instanceId, label));
       throw error;
     } finally {
-      await this.recorded.know();
+      await this.inbox.know();
     }
   }
 
@@ -133,7 +133,7 @@ export class Pass {
    * came there.
    */
   async catchUp(): Promise<void> {
-    if (this.recorded.followsAnother && !this.undoes) await this.course.catchUp();
+    if (this.inbox.followsAnother && !this.undoes) await this.course.catchUp();
   }
 
   /** Why the run ended with this error: see `Failures`. Where the code threw one of its own, also which failure it had just heard of. */
@@ -147,7 +147,7 @@ export class Pass {
   leftTo(next: number, failure: Failure | null): string | null {
     if (this.undoes) return null;
     const { failures, unheard } = this.course;
-    const isPast = (label: string) => this.recorded.wasOver(label) || this.guarded.failedUnheard(label);
-    return leftBy({ failures, unheard, isPast, before: this.recorded.history?.left }, next, failure);
+    const isPast = (label: string) => this.inbox.wasOver(label) || this.guarded.failedUnheard(label);
+    return leftBy({ failures, unheard, isPast, before: this.inbox.history?.left }, next, failure);
   }
 }

@@ -15,7 +15,7 @@ const METHODS = [
   "claim",
   "extend",
   "giveUp",
-  "doubtOpen",
+  "doubtHanging",
   "fence",
   "record",
   "remember",

@@ -6,7 +6,8 @@ import type { RowStatement, Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
 import { rememberFailure } from "../store/inbox/caught.ts";
 import { claimEntry, extendLease, giveUpClaim } from "../store/inbox/claim.ts";
-import { doubtOpen } from "../store/inbox/doubts.ts";
+import { DOUBTED } from "../store/inbox/classes.ts";
+import { doubtHanging } from "../store/inbox/doubts.ts";
 import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { fenceCommit, isFenceRefusal, recordOutcome } from "../store/inbox/outcome.ts";
 import { selectEntries, selectEntry, selectOutput } from "../store/inbox/read.ts";
@@ -66,7 +67,7 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   /** Takes a key before its effect runs, if it may be taken. */
   async claim(attempt: Attempt, leaseMs: number, input: string | null): Promise<Answer> {
-    const doubt = attempt.class === "once" ? [markInDoubt(attempt.key.instanceId)] : [];
+    const doubt = DOUBTED.has(attempt.class) ? [markInDoubt(attempt.key.instanceId)] : [];
     const statements = [claimEntry(attempt, leaseMs, input), ...this.#running(attempt), ...doubt, selectEntry(attempt.key)];
     try {
       return await this.#commits.commit({
@@ -109,8 +110,8 @@ export class Recorder extends DurableObject<EngineEnv> {
   }
 
   /** The last attempt at an effect hangs, and its step was given up. */
-  async doubtOpen(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
-    return this.#commits.commit({ statements: [doubtOpen(key, error), markInDoubt(key.instanceId)], read: () => undefined });
+  async doubtHanging(key: Omit<EntryKey, "generation">, error: string): Promise<void> {
+    return this.#commits.commit({ statements: [doubtHanging(key, error), markInDoubt(key.instanceId)], read: () => undefined });
   }
 
   /**
@@ -123,7 +124,7 @@ export class Recorder extends DurableObject<EngineEnv> {
       ...outcome.statements,
       ...outcome.messages.map(insertOutgoing),
       ...this.#running(attempt),
-      ...(attempt.class === "once" ? [markResolved(attempt.key.instanceId)] : []),
+      ...(DOUBTED.has(attempt.class) ? [markResolved(attempt.key.instanceId)] : []),
     ];
     const already = { look: selectEntry(attempt.key), read: (rows: Row[]) => recorded(attempt, onlyEntry(rows)) };
     let run: number | undefined;
@@ -180,11 +181,11 @@ export class Recorder extends DurableObject<EngineEnv> {
 
   #running(attempt: Attempt): RowStatement[] {
     const { instanceId } = attempt.key;
-    return attempt.startsRun ? [markRunning(instanceId), markAwake(instanceId)] : [];
+    return attempt.saysItRuns ? [markRunning(instanceId), markAwake(instanceId)] : [];
   }
 
-  #whichRun({ startsRun, key }: Attempt): RowStatement[] {
-    return startsRun ? [selectRun(key.instanceId)] : [];
+  #whichRun({ saysItRuns, key }: Attempt): RowStatement[] {
+    return saysItRuns ? [selectRun(key.instanceId)] : [];
   }
 }
 

@@ -17,9 +17,9 @@ const YOUNG_MS = 60_000;
 export async function tellEnd(pass: Pass, platform: Platform, status: End["status"], failure: Failure | null = null): Promise<void> {
   try {
     const error = failure && JSON.stringify(failure);
-    const number = await pass.which.number();
+    const number = await pass.run.number();
     const end = { id: pass.instanceId, run: number, status, error, left: pass.leftTo(number + 1, failure) };
-    if (pass.recorded.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await pass.recorder.finish(end);
+    if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await pass.recorder.finish(end);
     else await platform.reading({ label: "end" }, () => pass.recorder.finish(end, true), "always");
     logEnd(loggedInstance(pass), status, failure);
   } catch (error) {

@@ -4,7 +4,7 @@ import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError, readable } from "../contract/errors.ts";
 import { openParams, type Params } from "../contract/params.ts";
 import { unpackPayload } from "../contract/payload.ts";
-import { asResult } from "../guard/output.ts";
+import { asResult } from "../guard/result.ts";
 import { advise, betweenSteps } from "../pass/advice.ts";
 import { asMissing } from "../pass/failure.ts";
 import { Pass } from "../pass/pass.ts";
@@ -78,8 +78,8 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
     assertOwn(definition, envelope);
     const payload = await platform.reading({ label: "open payload" }, () => unpackPayload(env.PAYLOADS, definition.on, envelope));
     const call = { payload, envelope: Object.freeze({ ...envelope }), instanceId, env: env as unknown as Cloudflare.Env };
-    const code = (way: Taking) => () =>
-      betweenSteps(pass, () => definition.run({ ...call, step: new Steps(pass, platform, way) })).finally(() => pass.catchUp());
+    const code = (taking: Taking) => () =>
+      betweenSteps(pass, () => definition.run({ ...call, step: new Steps(pass, platform, taking) })).finally(() => pass.catchUp());
     if (pass.undoes) return await takeAllBack(pass, platform, code);
     return await performAll(pass, platform, code(new Doing(pass, platform, signalled)));
   } catch (thrown) {
@@ -87,7 +87,7 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
     if (isAborted(error)) throw error;
     await platform.whenQuiet();
     // Made anew by the platform, a complete run does nothing, and stays complete: also where its code would go another way now.
-    if (pass.which.isComplete) return undefined;
+    if (pass.run.isComplete) return undefined;
     const failure = pass.reasonFor(error);
     if (failure) await tellEnd(pass, platform, "errored", failure);
     throw asPlatformError(error);
@@ -105,9 +105,9 @@ async function performAll(pass: Pass, platform: Platform, code: () => Promise<un
 }
 
 /** Passes through the code once more to find what it did, and takes that back. Answers how many effects that were. */
-async function takeAllBack(pass: Pass, platform: Platform, code: (way: Taking) => () => Promise<unknown>): Promise<{ undone: number }> {
-  const way = new Undoing(pass, platform);
-  const undone = await platform.untilBrokenOff(way.undo(code(way)));
+async function takeAllBack(pass: Pass, platform: Platform, code: (taking: Taking) => () => Promise<unknown>): Promise<{ undone: number }> {
+  const undoing = new Undoing(pass, platform);
+  const undone = await platform.untilBrokenOff(undoing.undo(code(undoing)));
   await tellEnd(pass, platform, "terminated");
   return { undone };
 }

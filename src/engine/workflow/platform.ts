@@ -83,9 +83,9 @@ export class Platform {
     );
     const ended = begun.catch(async (told) => {
       if (isAborted(told)) return this.#breakOff(told);
-      const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#pass.recorded.anewAs(label, name);
+      const anew = attempts.ran || (name !== label && !guarded) ? undefined : await this.#pass.inbox.anewAs(label, name);
       if (anew) return this.do({ ...step, label: anew, of: label }, policy, body, begins);
-      if (!attempts.ran) this.#pass.recorded.noteReplay();
+      if (!attempts.ran) this.#pass.inbox.noteReplay();
       const error = fromStepError(told);
       const isUnheard = attempts.noteGivenUp(error) || !attempts.ran || codeOf(failures.lastOf(label)) === "unavailable";
       const given = { step, hangs: attempts.ran, error: failures.lastOf(label) };
@@ -94,7 +94,7 @@ export class Platform {
       throw error;
     });
     const result = await ended;
-    if (!attempts.ran) this.#pass.recorded.noteReplay();
+    if (!attempts.ran) this.#pass.inbox.noteReplay();
     return result as T;
   }
 
@@ -168,12 +168,12 @@ export class Platform {
   }
 
   async sleep(step: StepCall, duration: Duration): Promise<void> {
-    if (this.#pass.recorded.wasOver(step.label)) return;
+    if (this.#pass.inbox.wasOver(step.label)) return;
     const since = Date.now();
     await this.#steps.sleep(step.label, durationMs(duration)).catch((error) => this.#unlessAborted(error));
-    this.#pass.recorded.noteWaited();
+    this.#pass.inbox.noteWaited();
     const rest = Date.now() - since - durationMs(duration) / 2;
-    if (rest < 0) this.#pass.recorded.noteReplay();
+    if (rest < 0) this.#pass.inbox.noteReplay();
     else if (rest > SHORT_SLEEP_MS) this.#pass.course.noteAnew(step.label);
   }
 
@@ -182,7 +182,7 @@ export class Platform {
     const event = await this.#steps
       .waitForEvent<T>(label, { type, timeout: durationMs(timeout) })
       .catch((error) => this.#unlessAborted(error));
-    this.#pass.recorded.noteWaited();
+    this.#pass.inbox.noteWaited();
     return event.payload;
   }
 
@@ -219,7 +219,7 @@ export class Platform {
     for (let round = 1; "inDoubt" in outcome; round++) {
       const key = outcome.inDoubt;
       // The platform remembers the doubt, and may have forgotten its answer: the database knows.
-      if (isInDoubt(await this.reading(step, () => this.#pass.recorded.entries(true)), key)) {
+      if (isInDoubt(await this.reading(step, () => this.#pass.inbox.entries(true)), key)) {
         await this.waitFor(`${step.label} · in doubt ${round}`, doubtEventType(key), "365 days");
       }
       const after = { ...step, label: `${step.label} · after doubt ${round}`, of: step.label };

@@ -38,14 +38,14 @@ export interface StepOptions {
 export class Steps {
   readonly #pass: Pass;
   readonly #platform: Platform;
-  readonly #way: Taking;
+  readonly #taking: Taking;
   readonly #item: string;
 
   /** Built by the engine for each pass. `item` is the key that `map` gives to all steps of one item. */
-  constructor(pass: Pass, platform: Platform, way: Taking, item = "") {
+  constructor(pass: Pass, platform: Platform, taking: Taking, item = "") {
     this.#pass = pass;
     this.#platform = platform;
-    this.#way = way;
+    this.#taking = taking;
     this.#item = item;
   }
 
@@ -60,7 +60,7 @@ export class Steps {
     const folder = `${envelope.tenant_id}/${instanceId}`;
     // An attempt that was given up may still answer: it writes under a name of its own.
     const path = () => `${folder}/${digest("read", step.label, attemptToken())}`;
-    return this.#way.read(step, options, async () => packOutput(env.PAYLOADS, path(), await read()));
+    return this.#taking.read(step, options, async () => packOutput(env.PAYLOADS, path(), await read()));
   }
 
   /** Runs a guarded effect, with the promise of its class. `record` says which rows and messages are written with its outcome. */
@@ -78,7 +78,7 @@ export class Steps {
     const { key, undo, record = () => ({}) } = options;
     assertWayBack(definition, undo !== undefined);
     const step = { ...this.#call(name, key, definition.undo !== undefined || undo !== undefined), guarded: true };
-    return this.#guarded(step, this.#way.effect(step, { definition, input, record, undo }));
+    return this.#guarded(step, this.#taking.effect(step, { definition, input, record, undo }));
   }
 
   /**
@@ -93,12 +93,12 @@ export class Steps {
   ): Promise<Output> {
     const { key, undo, ...policy } = options;
     const step = { ...this.#call(name, key, undo !== undefined), guarded: true, commits: true };
-    return this.#guarded(step, this.#way.commit(step, { make, undo, ...policy }) as Promise<Output>);
+    return this.#guarded(step, this.#taking.commit(step, { make, undo, ...policy }) as Promise<Output>);
   }
 
   /** Sleeps. The duration must not be computed from the time: the platform remembers the sleep by it. */
   async sleep<Name extends string>(name: Literal<Name>, duration: Duration, options: { key?: string } = {}): Promise<void> {
-    return this.#way.sleep(this.#call(name, options.key), duration);
+    return this.#taking.sleep(this.#call(name, options.key), duration);
   }
 
   /**
@@ -116,7 +116,7 @@ export class Steps {
     // Opened before the code hears of it: how long a bucket takes must not decide a race.
     const open = (taken: string) =>
       this.#platform.reading(step, () => unpackPayload(this.#pass.env.PAYLOADS, event, parseEnvelope(JSON.parse(taken))));
-    return this.#way.waitFor(step, { event, ...about }, open);
+    return this.#taking.waitFor(step, { event, ...about }, open);
   }
 
   /**
@@ -124,7 +124,7 @@ export class Steps {
    * an hour. One question, one answer, however often the instance restarts.
    */
   async approve<Name extends string>(name: Literal<Name>, request: ApprovalRequest): Promise<Approval> {
-    return this.#way.approve(this.#call(name, request.key), request);
+    return this.#taking.approve(this.#call(name, request.key), request);
   }
 
   /**
@@ -138,7 +138,7 @@ export class Steps {
   ): Promise<Output[]> {
     return mapItems(items, options.concurrency, (item) => {
       const key = this.#item ? `${this.#item}/${options.key(item)}` : options.key(item);
-      return each(item, new Steps(this.#pass, this.#platform, this.#way, key));
+      return each(item, new Steps(this.#pass, this.#platform, this.#taking, key));
     });
   }
 

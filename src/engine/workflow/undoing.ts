@@ -39,7 +39,7 @@ export class Undoing implements Taking {
     const [passed] = await Promise.allSettled([code()]);
     await this.#untilIdle();
     this.#assertWhole();
-    const entries = await this.#pass.recorded.entries(true);
+    const entries = await this.#pass.inbox.entries(true);
     const startedAt = Date.now();
     // A branch may be at work of its own between two steps.
     while (!this.#broken && this.#missedOf(entries) && Date.now() - startedAt < NAMING_MS) await this.#untilIdle(20);
@@ -51,11 +51,11 @@ export class Undoing implements Taking {
 
   /** Reads again, because nobody has recorded it. A read that had answered, and fails now, would lead the code another way. */
   read<Output>(step: StepCall, policy: Policy, read: () => Promise<StepOutcome>): Promise<Output> {
-    const { recorded } = this.#pass;
+    const { inbox } = this.#pass;
     return this.#track(() =>
       this.#pass
         .take(step, () => this.#platform.settle<Output>(step, policy, read))
-        .catch((error) => (recorded.wasOver(step.label) ? this.#break(error) : Promise.reject(error))),
+        .catch((error) => (inbox.wasOver(step.label) ? this.#break(error) : Promise.reject(error))),
     );
   }
 
@@ -115,18 +115,15 @@ export class Undoing implements Taking {
   }
 
   async #recorded<Output>(step: StepCall, ask?: (entry: Seen) => Promise<unknown>): Promise<Output> {
-    const { env, instanceId, recorded } = this.#pass;
-    let entry = await this.#orAbort(step, async () => newestOf(await recorded.entries(), step));
+    const { env, instanceId, inbox } = this.#pass;
+    let entry = await this.#orAbort(step, async () => newestOf(await inbox.entries(), step));
     if (ask && entry && isUnknown(entry)) {
       await ask(entry).catch((error) => this.#break(error));
-      entry = await this.#orAbort(step, async () => newestOf(await recorded.entries(true), step));
+      entry = await this.#orAbort(step, async () => newestOf(await inbox.entries(true), step));
     }
     if (!entry || !isOutcome(entry)) return endOfRecord(step);
     const outcome = entry;
-    return this.#orAbort(
-      step,
-      async () => (await unpackOutput(env.PAYLOADS, resultOf(instanceId, await recorded.whole(outcome)))) as Output,
-    );
+    return this.#orAbort(step, async () => (await unpackOutput(env.PAYLOADS, resultOf(instanceId, await inbox.whole(outcome)))) as Output);
   }
 
   /** An effect that happened, or may have, that could be taken back, and that the code did not come by. */

@@ -97,7 +97,7 @@ async function olderThan({ env, tenantId, instanceId }: DeleteCall): Promise<str
   const by = { tenantId, actor: "" };
   const place = ({ acceptedAt, id }: Pick<Instance, "acceptedAt" | "id">) => `${String(acceptedAt).padStart(16, "0")} ${id}`;
   const own = await getInstance(env, by, instanceId);
-  const pages = await Promise.all(UNDER_WAY.statuses.map((status) => listInstances(env, by, { status, workflow: own.workflow })));
+  const pages = await Promise.all(UNDER_WAY.values.map((status) => listInstances(env, by, { status, workflow: own.workflow })));
   return pages.flatMap(({ items }) => items).find((one) => place(one) < place(own))?.id;
 }
 

@@ -37,7 +37,7 @@ it("docs/retention.md says of each status of an instance how long it stays", () 
   const text = readFileSync(join(ROOT, "docs/retention.md"), "utf8");
   const statusesIn = (said = "") => [...said.matchAll(/`([a-z_]+)`/g)].map(([, name]) => name);
   const leaving = new Map(rowsOf(text, "rule").map(([name, , what]) => [name, statusesIn(what)]));
-  expect(leaving.get("`instances ended`")).toEqual(SETTLED.statuses);
-  expect(leaving.get("`instances failed`")).toEqual(FAILED.statuses);
-  expect(statusesIn(/\*\*An instance under way\*\*: ([^.]*),/.exec(text)?.[1])).toEqual(UNDER_WAY.statuses);
+  expect(leaving.get("`instances ended`")).toEqual(SETTLED.values);
+  expect(leaving.get("`instances failed`")).toEqual(FAILED.values);
+  expect(statusesIn(/\*\*An instance under way\*\*: ([^.]*),/.exec(text)?.[1])).toEqual(UNDER_WAY.values);
 });

@@ -63,7 +63,7 @@ describe("A guarded effect", () => {
       class: "lookup",
       token,
       epoch: 1,
-      startsRun: false,
+      saysItRuns: false,
     });
     const answers = await Promise.all(
       ["a", "b", "c"].map((token) => recorderOf(probeEnv, key.instanceId).claim(attempt(token), 10_000, null)),

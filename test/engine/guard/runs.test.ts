@@ -1,7 +1,7 @@
 import { type Done, defineStep, upstreamRefused } from "millrace";
 import { planRetry, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
-import { HEARTBEAT_MS } from "../../../src/engine/guard/step.ts";
+import { HEARTBEAT_MS } from "../../../src/engine/guard/lease.ts";
 import { recorderOf } from "../../../src/engine/recorder/client.ts";
 import type { End } from "../../../src/engine/store/instances/run.ts";
 import { deliver, envelopeOf, fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";

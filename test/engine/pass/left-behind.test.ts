@@ -133,7 +133,7 @@ describe("A run that is retried, of what the runs before it left", () => {
     // What another process would write, where the platform does not end it with the run.
     const key = { instanceId, step: "mail", item: "", generation: 1 };
     const { position, after, caught, token, epoch } = entry as never as import("../../../src/engine/store/inbox/entry.ts").Seen;
-    const late = { key, position, after, caught, aloneAs: null, class: "once" as const, token, epoch, startsRun: false, undoable: false };
+    const late = { key, position, after, caught, aloneAs: null, class: "once" as const, token, epoch, saysItRuns: false, undoable: false };
     const said = await recorderOf(probeEnv, instanceId).record(late, {
       output: "1",
       outputRef: null,

@@ -9,7 +9,7 @@ const withShards = (shards: string) => Object.assign(Object.create(probeEnv), pr
 
 function attempt(instanceId: string, token: string): Attempt {
   const key = { instanceId, step: "act", item: "", generation: 1 };
-  return { key, position: 0, after: null, caught: null, aloneAs: null, class: "commit", token, epoch: 1, startsRun: false };
+  return { key, position: 0, after: null, caught: null, aloneAs: null, class: "commit", token, epoch: 1, saysItRuns: false };
 }
 
 it("W07 one key through different recorders, as while their number changes: one of them records it, the others are told what", async () => {

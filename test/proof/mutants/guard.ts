@@ -3,12 +3,12 @@ import { mutantsOf } from "./mutant.ts";
 
 const PASS = "src/engine/pass/pass.ts";
 const EFFECT = "src/engine/guard/effect.ts";
-const CLAIM = "src/engine/guard/claim.ts";
+const LEASE = "src/engine/guard/lease.ts";
 
 /** Effects that happen too often or not at all, and passes that go another way than the one before. */
 export const GUARD = mutantsOf("guard", {
   "no attempt looks whether its step is done": {
-    file: "src/engine/pass/recorded.ts",
+    file: "src/engine/pass/inbox.ts",
     find: "if (platformAttempt <= 1 && this.#isFirst && !this.#entries) return undefined;",
     put: "if (platformAttempt > 0) return undefined;",
     killedBy: "random",
@@ -38,21 +38,21 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "random",
   },
   "an unknown outcome of a once effect counts as a refusal": {
-    file: CLAIM,
+    file: LEASE,
     find: 'return !acts || isDefiniteRefusal(error) ? "failed" : "in_doubt";',
     put: 'return "failed";',
     killedBy: "random",
   },
   "an unknown outcome of a lookup counts as a refusal": {
-    file: CLAIM,
+    file: LEASE,
     find: 'return acts && isDefiniteRefusal(error) ? "failed" : "expired";',
     put: 'return "failed";',
     killedBy: "random",
   },
   "a step whose failure was caught is tried anew by each pass": {
     file: PASS,
-    find: "const caught = this.recorded.history?.failureOf(label);",
-    put: "const caught = this.recorded.history?.failureOf(`${label} `);",
+    find: "const caught = this.inbox.history?.failureOf(label);",
+    put: "const caught = this.inbox.history?.failureOf(`${label} `);",
     killedBy: "random",
   },
   "the code hears of steps in the order in which they are done this time": {
@@ -95,7 +95,7 @@ export const GUARD = mutantsOf("guard", {
     killedBy: "random",
   },
   "a claim is not kept alive while its effect lasts": {
-    file: CLAIM,
+    file: LEASE,
     find: "extend().catch(() => undefined);",
     put: "",
     killedBy: "test/engine/guard/guard.test.ts",

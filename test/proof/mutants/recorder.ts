@@ -45,7 +45,7 @@ export const RECORDER = mutantsOf("recorder", {
   },
   "a once claim that ran out is taken over": {
     file: CLAIM,
-    find: "state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),",
+    find: "state = iif(inbox.state = 'claimed' AND inbox.class IN ${DOUBTED}, 'in_doubt', 'claimed'),",
     put: "state = 'claimed',",
     killedBy: "test/engine/guard/doubt.test.ts",
   },

@@ -4,6 +4,7 @@ import { INTAKE_LIMITS } from "../../contract/limits.ts";
 import { type Effect, effectsOf, listEffects } from "../../inspect/effects.ts";
 import { getInstance } from "../../inspect/instances.ts";
 import { type Resolution, resolveDoubt } from "../../operate/resolve.ts";
+import { RECORDED_CLASSES } from "../../store/inbox/classes.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
@@ -21,7 +22,7 @@ const EffectSchema = z
     step: z.string(),
     item: z.string().openapi({ description: "Tells parallel calls of one step apart; empty for a step that runs once." }),
     generation: z.int().openapi({ description: "Grows only when an operator asks for the effect again." }),
-    class: z.enum(["commit", "keyed", "lookup", "natural", "once"]),
+    class: z.enum(RECORDED_CLASSES),
     state: z.enum(["claimed", "failed", "in_doubt", "confirmed", "done", "superseded"]),
     epoch: z.int(),
     input: z.string().nullable().openapi({ description: "What was sent, cut to 4 KB; kept for `lookup` and `once` effects only." }),

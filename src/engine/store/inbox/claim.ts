@@ -1,4 +1,5 @@
 import { now, type Statement, sql } from "../../contract/sql.ts";
+import { DOUBTED } from "./classes.ts";
 import { type Attempt, isEntry } from "./entry.ts";
 
 /**
@@ -18,10 +19,10 @@ export function claimEntry(attempt: Attempt, leaseMs: number, input: string | nu
         WHERE other.instance_id = ${key.instanceId} AND substr(other.token, 1, 8) <> ${attempt.aloneAs}), NULL, 'claimed'),
       1, ${attempt.token}, ${now} + ${leaseMs}, ${input}, ${attempt.undoable ? 1 : 0}, ${now})
     ON CONFLICT (instance_id, step, item, generation) DO UPDATE SET
-      state = iif(inbox.state = 'claimed' AND inbox.class = 'once', 'in_doubt', 'claimed'),
+      state = iif(inbox.state = 'claimed' AND inbox.class IN ${DOUBTED}, 'in_doubt', 'claimed'),
       repeats = max(inbox.repeats, inbox.state = 'claimed'),
       position = excluded.position, after = excluded.after, caught = excluded.caught, error = NULL,
-      input = iif(inbox.state = 'claimed' AND inbox.class = 'once', inbox.input, excluded.input),
+      input = iif(inbox.state = 'claimed' AND inbox.class IN ${DOUBTED}, inbox.input, excluded.input),
       epoch = inbox.epoch + 1, token = excluded.token, lease_until = excluded.lease_until, updated_at = excluded.updated_at
     WHERE inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.lease_until <= ${now} AND inbox.token <> excluded.token)`;
 }

@@ -2,16 +2,17 @@ import type { EntryKey } from "../../contract/ids.ts";
 import { fragment, now, type Statement, sql } from "../../contract/sql.ts";
 import { wasApplied } from "../actions.ts";
 import { RETRYABLE, RUNS_NO_MORE } from "../instances/status.ts";
+import { DOUBTED } from "./classes.ts";
 import { isEntry } from "./entry.ts";
 
 /**
  * The last attempt at a `once` effect hangs, and nobody waits for it: what comes of it is unknown. Its token stays, so that it may still
  * say so itself, before a person does.
  */
-export function doubtOpen(key: Omit<EntryKey, "generation">, error: string): Statement {
+export function doubtHanging(key: Omit<EntryKey, "generation">, error: string): Statement {
   return sql`
     UPDATE inbox SET state = 'in_doubt', error = ${error}, updated_at = ${now}
-    WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND class = 'once' AND state = 'claimed'`;
+    WHERE instance_id = ${key.instanceId} AND step = ${key.step} AND item = ${key.item} AND class IN ${DOUBTED} AND state = 'claimed'`;
 }
 
 /**

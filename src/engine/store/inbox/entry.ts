@@ -1,15 +1,16 @@
 import type { EntryKey } from "../../contract/ids.ts";
 import { type Statement, sql } from "../../contract/sql.ts";
-
-/** The effect classes that write an inbox row. `read` writes none. See the guarantees table in README.md. */
-export type RecordedClass = "commit" | "keyed" | "lookup" | "natural" | "once";
+import type { RecordedClass } from "./classes.ts";
 
 /**
  * claimed → done        the effect's outcome was recorded by the claim's holder
  * claimed → failed      the upstream said for certain that nothing happened; may be claimed again
  * claimed → in_doubt    a `once` effect whose outcome nobody knows; only a person moves it on
+ * failed → claimed      the next attempt takes it
+ * failed → done         recorded by an attempt that needs no claim, because its class takes none
  * in_doubt → failed     rejected by a person: it did not happen
  * in_doubt → confirmed  a person gave its output; confirmed → done when an attempt has recorded it with the step's rows and messages
+ * confirmed → in_doubt  its step cannot use the output that was given
  * in_doubt → done       the attempt that hung said itself how it ended, before a person did
  * in_doubt → superseded retried anyway by a person, as the next generation
  * done → superseded     taken back; the next generation is free to be claimed
@@ -62,8 +63,8 @@ export interface Attempt {
   class: RecordedClass;
   token: string;
   epoch: number;
-  /** True for the first write of a run: it also says that the instance runs. */
-  startsRun: boolean;
+  /** True for the first write of a pass, and for the first after a wait: it also says that the instance runs. */
+  saysItRuns: boolean;
   /** True when the step has an undo: shown by the undo's dry run. */
   undoable?: boolean;
 }

@@ -1,6 +1,7 @@
 import type { EntryKey } from "../../contract/ids.ts";
 import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import type { Outgoing } from "../outbox.ts";
+import { ASKED } from "./classes.ts";
 import { type Attempt, isEntry } from "./entry.ts";
 
 /**
@@ -89,7 +90,7 @@ const RECORD = `
     state = CASE
       WHEN inbox.state IN ('claimed', 'confirmed', 'in_doubt') AND inbox.token = excluded.token AND inbox.epoch = excluded.epoch THEN 'done'
       WHEN excluded.class IN ('commit', 'keyed', 'natural') AND (excluded.class <> 'commit' OR inbox.epoch <= excluded.epoch)
-        AND (inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class = 'lookup' AND inbox.lease_until <= ${now.fragment}))
+        AND (inbox.state = 'failed' OR (inbox.state = 'claimed' AND inbox.class IN ${ASKED.fragment} AND inbox.lease_until <= ${now.fragment}))
       THEN 'done' END,
     class = excluded.class, position = excluded.position, after = excluded.after, caught = excluded.caught,
     token = excluded.token, output = excluded.output, output_ref = excluded.output_ref, messages = excluded.messages,

@@ -13,7 +13,7 @@ export interface Old {
  */
 export function isOver({ statuses, keepMs }: Old): Statement {
   return sql`(
-    status IN ${among(statuses.statuses)} AND updated_at <= ${now} - ${keepMs}
+    status IN ${among(statuses.values)} AND updated_at <= ${now} - ${keepMs}
     AND NOT EXISTS (SELECT 1 FROM actions WHERE actions.applied_at IS NULL AND actions.instance_id = instances.id)
     AND NOT EXISTS (SELECT 1 FROM inbox WHERE inbox.instance_id = instances.id AND inbox.state = 'in_doubt'))`;
 }

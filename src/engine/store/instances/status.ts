@@ -1,12 +1,13 @@
-import { type Fragment, fragment } from "../../contract/sql.ts";
+import { type OneOf, thoseThat } from "../../contract/one-of.ts";
+import { fragment } from "../../contract/sql.ts";
 
 /** What is true of a status. */
 interface StatusFacts {
   /**
-   * How far the instance is. `unseen`: no step of it was recorded yet · `running` · `paused`: until something comes · `ended`: its run
+   * How far the instance is. `unseen`: no step of it was recorded yet · `running` · `resting`: until something comes · `ended`: its run
    * is over, on the platform too · `refused`: it never started, as far as known.
    */
-  readonly stage: "unseen" | "running" | "paused" | "ended" | "refused";
+  readonly stage: "unseen" | "running" | "resting" | "ended" | "refused";
   /** What has it run on: time and events alone, a person's answer, retry or replay, or nothing. An undo only takes back. */
   readonly goesOn: "by itself" | "by a person" | "no more";
   /** How it is over: as was asked, as a person has decided, or by a failure that may yet be mended. Null while it is under way. */
@@ -25,9 +26,9 @@ const STATUSES = {
   /** At work. A wait, a doubt or its end moves it on. */
   running: { stage: "running", goesOn: "by itself", end: null },
   /** Asleep until an event, an answer or a time comes. Its next recorded step moves it on, or the answer. */
-  waiting: { stage: "paused", goesOn: "by itself", end: null },
+  waiting: { stage: "resting", goesOn: "by itself", end: null },
   /** An effect may have happened, or not. A person moves it on, who says which. */
-  in_doubt: { stage: "paused", goesOn: "by a person", end: null },
+  in_doubt: { stage: "resting", goesOn: "by a person", end: null },
   /** Done. An operator moves it on, by an undo; retention removes it. */
   complete: { stage: "ended", goesOn: "no more", end: "success" },
   /**
@@ -47,18 +48,9 @@ export type InstanceStatus = keyof typeof STATUSES;
 
 export const INSTANCE_STATUSES = Object.keys(STATUSES) as InstanceStatus[];
 
-/** Some of the statuses: asked for in code by `has`, and in a statement as its list: sql`status IN ${UNDER_WAY}`. */
-export interface StatusSet extends Fragment {
-  readonly statuses: readonly InstanceStatus[];
-  readonly has: (status: unknown) => boolean;
-}
+export type StatusSet = OneOf<InstanceStatus>;
 
-function statusesThat(is: (facts: StatusFacts) => boolean): StatusSet {
-  const statuses = INSTANCE_STATUSES.filter((status) => is(STATUSES[status]));
-  const all: ReadonlySet<unknown> = new Set(statuses);
-  const list = fragment(`(${statuses.map((status) => `'${status}'`).join(", ")})`);
-  return Object.assign(list, { statuses, has: (status: unknown) => all.has(status) });
-}
+const statusesThat = (is: (facts: StatusFacts) => boolean): StatusSet => thoseThat<StatusFacts, InstanceStatus>(STATUSES, is);
 
 /** Something is at work, or will be. */
 export const UNDER_WAY = statusesThat(({ end }) => end === null);
@@ -73,10 +65,10 @@ export const UNSEEN = statusesThat(({ stage }) => stage === "unseen");
 export const WORKING = statusesThat(({ stage }) => stage === "unseen" || stage === "running");
 
 /** A step of it was recorded, and it is under way: it may wait for something. */
-export const BEGUN = statusesThat(({ stage }) => stage === "running" || stage === "paused");
+export const BEGUN = statusesThat(({ stage }) => stage === "running" || stage === "resting");
 
 /** Nothing of it runs until something comes. */
-export const PAUSED = statusesThat(({ stage }) => stage === "paused");
+export const AT_REST = statusesThat(({ stage }) => stage === "resting");
 
 /** It goes on without a person. */
 export const GOING_ON = statusesThat(({ goesOn }) => goesOn === "by itself");
@@ -104,7 +96,7 @@ export const RUNS_NO_MORE = statusesThat(({ goesOn }) => goesOn === "no more");
 
 /** Its row does not expect a step now, and a recorded one shows that it runs. */
 export const AWAKENED = statusesThat(
-  ({ stage, goesOn, end }) => (stage === "paused" && goesOn === "by itself") || stage === "refused" || end === "failure",
+  ({ stage, goesOn, end }) => (stage === "resting" && goesOn === "by itself") || stage === "refused" || end === "failure",
 );
 
 /**

@@ -1,7 +1,8 @@
 import { MillraceError } from "../contract/errors.ts";
 import { attemptToken } from "../contract/ids.ts";
 import type { RecorderClient } from "../recorder/client.ts";
-import type { Attempt, Entry, RecordedClass, Seen } from "../store/inbox/entry.ts";
+import type { RecordedClass } from "../store/inbox/classes.ts";
+import type { Attempt, Entry, Seen } from "../store/inbox/entry.ts";
 import { type Course, NAMING_MS } from "./course.ts";
 import { History } from "./history.ts";
 import { patiently } from "./patiently.ts";
@@ -9,7 +10,7 @@ import type { StepCall } from "./step-call.ts";
 import type { WhichRun } from "./which-run.ts";
 
 /** What the inbox holds of an instance, as far as a pass has asked, and what the pass itself adds to that. */
-export class Recorded {
+export class Inbox {
   /** With what its attempts' tokens begin, and those of no other pass. */
   readonly #pass = attemptToken().slice(0, 8);
   /** True while nothing can be in the inbox that another pass has recorded. */
@@ -23,7 +24,7 @@ export class Recorded {
   constructor(
     readonly instanceId: string,
     readonly recorder: RecorderClient,
-    readonly which: WhichRun,
+    readonly run: WhichRun,
     readonly course: Course,
     isFirst: boolean,
   ) {
@@ -113,7 +114,7 @@ export class Recorded {
   /** What a step is called that is tried anew though the platform remembers a failure of it: undefined where the code hears that one. */
   async anewAs(label: string, name: string): Promise<string | undefined> {
     const since = this.#history?.openSince(label);
-    if (since === undefined || since > (await patiently(() => this.which.number()))) return undefined;
+    if (since === undefined || since > (await patiently(() => this.run.number()))) return undefined;
     const suffix = ` · run ${since}`;
     return name.endsWith(suffix) ? undefined : name + suffix;
   }
@@ -141,7 +142,7 @@ export class Recorded {
       class: effectClass,
       token: this.#pass + attemptToken(),
       epoch: 1,
-      startsRun: !this.#knownToRun,
+      saysItRuns: !this.#knownToRun,
       undoable,
       ...(start ? this.course.before(step.label, start) : { after: null, caught: null }),
       aloneAs: this.#entries ? null : this.#pass,
@@ -156,7 +157,7 @@ export class Recorded {
   /** An entry of the step is in the inbox, and the instance was in this run then. */
   noteEntry({ label, start }: StepCall, generation: number, run?: number): void {
     this.#knownToRun = true;
-    if (run !== undefined) this.which.note(run);
+    if (run !== undefined) this.run.note(run);
     if (start) this.course.noteRecorded({ label, generation }, start);
   }
 

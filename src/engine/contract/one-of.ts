@@ -1,0 +1,15 @@
+import { type Fragment, fragment } from "./sql.ts";
+
+/** Some of a column's values: asked for in code by `has`, and in a statement as their list: sql`status IN ${UNDER_WAY}`. */
+export interface OneOf<Value extends string> extends Fragment {
+  readonly values: readonly Value[];
+  readonly has: (value: unknown) => boolean;
+}
+
+/** Those values of a table of facts of which this is true. */
+export function thoseThat<Facts, Value extends string>(table: Readonly<Record<Value, Facts>>, is: (facts: Facts) => boolean): OneOf<Value> {
+  const values = (Object.keys(table) as Value[]).filter((value) => is(table[value]));
+  const all: ReadonlySet<unknown> = new Set(values);
+  const list = fragment(`(${values.map((value) => `'${value}'`).join(", ")})`);
+  return Object.assign(list, { values, has: (value: unknown) => all.has(value) });
+}

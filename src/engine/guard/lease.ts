@@ -1,0 +1,97 @@
+import { crashPoint, isSimulatedDeath } from "../contract/crash-points.ts";
+import { durationMs } from "../contract/duration.ts";
+import { isDefiniteRefusal, MillraceError, readable } from "../contract/errors.ts";
+import { logAttempt } from "../observe/instances.ts";
+import { describeFailure } from "../pass/failure.ts";
+import type { RecorderClient } from "../recorder/client.ts";
+import { ASKED } from "../store/inbox/classes.ts";
+import type { Attempt } from "../store/inbox/entry.ts";
+import type { EffectAttempt } from "./attempt.ts";
+import { inDoubt, type StepOutcome } from "./outcome.ts";
+import { assertNotGivenUp, DEFAULT_TIMEOUT, type StepDefinition } from "./step.ts";
+
+/** How long a claim holds without a sign of life from its attempt, and how often that sign is given. */
+export const LEASE_MS = 15_000;
+export const HEARTBEAT_MS = 5_000;
+
+/** A claim while its effect is under way. */
+interface Lease {
+  /** Aborts when another attempt has taken over. */
+  readonly lost: AbortSignal;
+  /**
+   * Said right before the upstream is reached: an attempt that was paused since makes sure that nobody has taken over. Errors:
+   * `lease_lost`.
+   */
+  goOn(to: "ask" | "act"): Promise<void>;
+}
+
+/**
+ * Runs an effect while its claim is kept alive. If the effect throws, the claim ends truthfully: the upstream refused,
+ * so the key is free again; or nobody knows, so a `lookup` will ask first and a `once` waits for a person.
+ */
+export async function underLease<Input, Output>(
+  { pass, step, attempt, nth, begunAt, definition }: EffectAttempt<Input, Output>,
+  askedAt: number,
+  effect: (lease: Lease) => Promise<Output>,
+): Promise<{ output: Output } | { outcome: StepOutcome }> {
+  await crashPoint("W01 claimed, effect not started", pass.instanceId);
+  const heartbeat = startHeartbeat(pass.recorder, attempt, durationMs(definition.timeout ?? DEFAULT_TIMEOUT), askedAt);
+  let acts = false;
+  const goOn = async (to: "ask" | "act") => {
+    await heartbeat.hold();
+    assertNotGivenUp(begunAt, definition.timeout);
+    acts = to === "act";
+  };
+  try {
+    return { output: await effect({ lost: heartbeat.lost, goOn }) };
+  } catch (thrown) {
+    const error = readable(thrown);
+    if (isSimulatedDeath(error)) throw error;
+    const ending = endingOf(definition, error, acts);
+    const failure = describeFailure(step.label, nth, error);
+    await pass.recorder.giveUp(attempt, ending, JSON.stringify(failure));
+    if (ending !== "in_doubt") throw error;
+    logAttempt(pass, failure, "in_doubt", error);
+    return { outcome: inDoubt(attempt.key) };
+  } finally {
+    heartbeat.stop();
+  }
+}
+
+/**
+ * A refusal says that nothing happened only when it was the effect that was refused: a look-up that is says nothing of what it should have
+ * found.
+ */
+function endingOf<Input, Output>(
+  { effect }: StepDefinition<Input, Output>,
+  error: unknown,
+  acts: boolean,
+): "failed" | "in_doubt" | "expired" {
+  if (ASKED.has(effect)) return acts && isDefiniteRefusal(error) ? "failed" : "expired";
+  return !acts || isDefiniteRefusal(error) ? "failed" : "in_doubt";
+}
+
+/**
+ * Extends the lease while the effect runs; at most for the step's time-out and a little, so that an effect that hangs for ever does not
+ * hold its key for ever.
+ */
+function startHeartbeat(recorder: RecorderClient, attempt: Attempt, timeoutMs: number, askedAt: number) {
+  const lost = new AbortController();
+  const endsAt = Date.now() + timeoutMs + HEARTBEAT_MS;
+  let heldAt = askedAt;
+  const extend = async () => {
+    const from = Date.now();
+    const held = await recorder.extend(attempt, LEASE_MS);
+    if (held) heldAt = from;
+    else lost.abort(new MillraceError("lease_lost", "Another attempt has taken this effect over."));
+  };
+  const timer = setInterval(() => {
+    if (Date.now() > endsAt) return clearInterval(timer);
+    extend().catch(() => undefined);
+  }, HEARTBEAT_MS);
+  const hold = async () => {
+    if (Date.now() - heldAt > HEARTBEAT_MS) await extend();
+    lost.signal.throwIfAborted();
+  };
+  return { lost: lost.signal, hold, stop: () => clearInterval(timer) };
+}
