@@ -81,7 +81,7 @@ async function quietRound(): Promise<number> {
   return Math.min(...rounds);
 }
 
-// MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/operate/lists.test.ts: with 2,000 and with a million instances.
+// MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/inspect/lists.test.ts: with 2,000 and with a million instances.
 it("K01 a list and a round of the keeper read what they answer, not all that a tenant has ever had", { timeout: 900_000 }, async () => {
   const tenantId = fresh("tenant");
   const { instanceId } = await start(fresh(), [{ do: "commit", name: "z" }]);
