@@ -1,4 +1,7 @@
 declare const MILLRACE_FULL_SIZE: boolean;
 
-/** How much of something is tried: a gate that is run many times a day tries fewer; `MILLRACE_FULL_SIZE=true` tries all. */
-export const howMany = (inGate: number, inFull: number): number => (MILLRACE_FULL_SIZE ? inFull : inGate);
+/** True with `MILLRACE_FULL_SIZE=true`: as much is tried as the promise names. A gate that is run many times a day tries less. */
+export const IS_FULL_SIZE = MILLRACE_FULL_SIZE;
+
+/** How much of something is tried. */
+export const howMany = (inGate: number, inFull: number): number => (IS_FULL_SIZE ? inFull : inGate);

@@ -1,4 +1,4 @@
-import { type Accepted, type CommandRequest, enqueue, MillraceError, notRetryable, type Steps } from "millrace";
+import { type Accepted, type CommandRequest, enqueue, MillraceError, notRetryable, type Steps, upstreamRefused } from "millrace";
 import { type LabCall, labPasses, labs } from "../probe/lab.ts";
 import { app } from "../probe/worker.ts";
 import { fresh, probeEnv, until } from "./harness.ts";
@@ -52,6 +52,25 @@ export async function restartLab(id: string): Promise<string> {
 export async function errorOf(id: string): Promise<{ code?: string; step?: string; message?: string } | null> {
   const row = await probeEnv.DB.prepare("SELECT error FROM instances WHERE id = ?1").bind(id).first<{ error: string | null }>();
   return row?.error ? JSON.parse(row.error) : null;
+}
+
+/** A run that fails until it is mended, then stands still in its middle until it may go on. */
+export async function failsUntilMended(name = fresh("lab")) {
+  const state = { broken: true, go: false };
+  const { instanceId } = await runLab(
+    async ({ step }) => {
+      await step.commit("a", () => (state.broken ? refuse() : {}), { retries: { limit: 0, delay: 10 } });
+      await step.read("b", async () => held(() => state.go));
+      await step.commit("c", () => ({}));
+    },
+    { name },
+  );
+  return { instanceId, state };
+}
+
+/** An upstream's certain no. */
+export function refuse(): never {
+  throw upstreamRefused("no");
 }
 
 /**

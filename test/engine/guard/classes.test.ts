@@ -1,6 +1,7 @@
-import { defineStep, upstreamRefused } from "millrace";
-import { retryInstance } from "millrace/operate";
+import { type Done, defineStep, upstreamRefused } from "millrace";
+import { retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
+import { HEARTBEAT_MS } from "../../../src/engine/guard/step.ts";
 import {
   behave,
   dieAt,
@@ -9,14 +10,16 @@ import {
   fresh,
   happened,
   operator,
+  pauseAt,
   probeEnv,
   reaches,
   restarted,
   rows,
   start,
+  statusOf,
   until,
 } from "../harness.ts";
-import { platformReaches, runLab } from "../lab.ts";
+import { errorOf, platformReaches, refuse, runLab } from "../lab.ts";
 import { entry } from "./entry.ts";
 
 describe("A step whose class a deployment has changed", () => {
@@ -114,3 +117,47 @@ describe("A guarded effect", () => {
     });
   });
 });
+
+it("W20 a look-up that is refused says nothing of the effect: it stays unknown, and an undo asks again", async () => {
+  const booked: string[] = [];
+  const back: string[] = [];
+  let refuses = true;
+  const booking = defineStep({
+    effect: "lookup",
+    retries: { limit: 1, delay: 10 },
+    lookup: async () => (refuses ? refuse() : booked[0]),
+    run: async (): Promise<string> => {
+      booked.push("booking 1");
+      throw new Error("The answer was lost");
+    },
+    undo: defineStep<Done<null, string>, unknown>({ effect: "natural", run: async ({ input }) => back.push(input.output) }),
+  });
+  const { instanceId } = await runLab(({ step }) => step.effect("book", booking, null));
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  refuses = false;
+  await undoInstance(probeEnv, operator, instanceId, "called off");
+  expect(await reaches(instanceId, "terminated", "errored")).toBe("terminated");
+  expect([booked, back]).toEqual([["booking 1"], ["booking 1"]]);
+});
+
+it.each(["lookup", "once"] as const)(
+  "W06 an attempt that was paused behind its claim and wakes after a takeover does not act (%s)",
+  async (effect) => {
+    const name = fresh("lab");
+    let acts = 0;
+    const definition = { effect, retries: { limit: 0, delay: 10 }, run: async () => ++acts, lookup: async () => undefined } as const;
+    const paused = pauseAt("W01 claimed, effect not started", name);
+    const { instanceId } = await runLab(({ step }) => step.effect("act", defineStep<null, number>(definition), null), { name });
+    await until(async () => paused.reached(), Boolean);
+    // Another attempt took the key over, and an operator said, or the upstream did, that nothing had happened.
+    await probeEnv.DB.prepare("UPDATE inbox SET token = 'another', epoch = epoch + 1 WHERE instance_id = ?1").bind(instanceId).run();
+    await scheduler.wait(HEARTBEAT_MS + 500);
+    paused.release();
+    await until(
+      () => statusOf(instanceId),
+      (is) => is === "errored",
+    );
+    expect([acts, (await errorOf(instanceId))?.code]).toEqual([0, "lease_lost"]);
+  },
+  20_000,
+);

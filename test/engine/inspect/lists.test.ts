@@ -2,12 +2,11 @@ import { env } from "cloudflare:workers";
 import { listApprovals, listDeadLetters, listEffects, listInstances } from "millrace/operate";
 import { keeperOf } from "millrace/worker";
 import { expect, it, onTestFinished } from "vitest";
+import { howMany, IS_FULL_SIZE } from "../../full-size.ts";
 import { fresh, probeEnv, reaches, start } from "../harness.ts";
 
-declare const MILLRACE_FULL_SIZE: boolean;
-
 /** How many instances a tenant has had, the first and the second time that is asked what its lists read. */
-const SIZES = MILLRACE_FULL_SIZE ? [2000, 1_000_000] : [1000, 4000];
+const SIZES = IS_FULL_SIZE ? [2000, 1_000_000] : [1000, 4000];
 /** What one statement writes: D1 ends one that takes longer than half a minute. */
 const PORTION = 50_000;
 
@@ -114,7 +113,7 @@ it("K01 a rare subject or workflow is found page by page, each of which looks at
 }, async () => {
   const tenantId = fresh("tenant");
   const by = { tenantId, actor: "tess" };
-  const size = MILLRACE_FULL_SIZE ? 1_000_000 : 120_000;
+  const size = howMany(120_000, 1_000_000);
   onTestFinished(async () => {
     for (let left = true; left; ) {
       const one = env.DB.prepare("DELETE FROM instances WHERE id IN (SELECT id FROM instances WHERE tenant_id = ?1 LIMIT 50000)");

@@ -2,15 +2,12 @@ import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { keeperOf } from "millrace/worker";
 import { onTestFinished } from "vitest";
+import { IS_FULL_SIZE } from "../../full-size.ts";
 import { dieAt, fresh, probeEnv, reaches, rows, start, statusOf } from "../harness.ts";
 import { LAB } from "../lab.ts";
 
-declare const MILLRACE_FULL_SIZE: boolean;
-
 /** Rows that are due before the one a test is about. The gate takes fewer than the promise names: see vitest.config.ts. */
-export const MANY = MILLRACE_FULL_SIZE
-  ? { open: 100_000, messages: 100_000, hopeless: 1000 }
-  : { open: 2000, messages: 2000, hopeless: 200 };
+export const MANY = IS_FULL_SIZE ? { open: 100_000, messages: 100_000, hopeless: 1000 } : { open: 2000, messages: 2000, hopeless: 200 };
 
 export const run = (text: string, ...params: unknown[]) =>
   env.DB.prepare(text)

@@ -1,6 +1,7 @@
 import { expect, it, onTestFinished, vi } from "vitest";
 import { OrderPaid } from "../../docs/examples/messages.ts";
 import { awaitPayment } from "../../docs/examples/payment.ts";
+import { IS_FULL_SIZE } from "../../full-size.ts";
 import { ProbeSignal } from "../../probe/messages.ts";
 import { app } from "../../probe/worker.ts";
 import { deliver, fresh, probeEnv, rows } from "../harness.ts";
@@ -44,11 +45,9 @@ it("a wait that fails of anything else is none of that: the run ends with the tr
   expect(await errorOf(instanceId)).toMatchObject({ step: "wait for payment", code: "config_invalid" });
 });
 
-declare const MILLRACE_FULL_SIZE: boolean;
-
 // MILLRACE_FULL_SIZE=true npx vitest run --project engine test/engine/signals/wait-timeout.test.ts: a local pause takes most of a minute. What
 // decides is in wait-times.test.ts: the platform says that a wait is over, and the row says how much of it is left.
-it.runIf(MILLRACE_FULL_SIZE)("a run that the platform pauses while it waits is told no time-out: resumed, it takes its event", async () => {
+it.runIf(IS_FULL_SIZE)("a run that the platform pauses while it waits is told no time-out: resumed, it takes its event", async () => {
   let heard = "";
   const { instanceId, name } = await runLab(async ({ step, payload }) => {
     heard = await hear(step, "answer", payload.name);

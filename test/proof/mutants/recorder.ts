@@ -71,12 +71,12 @@ export const RECORDER = mutantsOf("recorder", {
     file: RUN,
     find: "\n    AND (instances.status NOT IN ${ENDED.fragment}\n      OR (instances.status = 'errored' AND r.value->>'status' <> 'errored'))",
     put: "",
-    killedBy: "test/engine/operate/retry.test.ts",
+    killedBy: "test/engine/recorder/ends.test.ts",
   },
   "a late word of an earlier run is believed": {
     file: RUN,
     find: "WHERE instances.id = r.value->>'id' AND instances.run = r.value->>'run'",
     put: "WHERE instances.id = r.value->>'id'",
-    killedBy: "test/engine/operate/retry.test.ts",
+    killedBy: "test/engine/recorder/ends.test.ts",
   },
 });

@@ -2,14 +2,13 @@ import { env } from "cloudflare:workers";
 import { expect, it, onTestFinished } from "vitest";
 import { ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, callerWith, fresh, type Json, reaches, until } from "../../api/client.ts";
+import { howMany } from "../../full-size.ts";
 import { chances } from "../facts/derived.ts";
 import { sent, state } from "../facts/facts.ts";
 import { batchIn, completed } from "./batch.ts";
 
-declare const MILLRACE_FULL_SIZE: boolean;
-
 /** MILLRACE_FULL_SIZE=true npx vitest run --project app test/systems/batches/whole.test.ts: as many exports as the promise was tried with. */
-const EXPORTS = MILLRACE_FULL_SIZE ? 300 : 20;
+const EXPORTS = howMany(20, 300);
 /** Exports asked for side by side. */
 const LANES = 5;
 const FACTS = 300;
@@ -29,7 +28,7 @@ function busy(caller: Caller): { rebuilds: () => number } {
   const load = async () => {
     for (let n = 0; !over; n++) {
       await state(caller, [sent(`load/${n % 5}`), sent(`load/new-${n % 100}`)]);
-      await scheduler.wait(MILLRACE_FULL_SIZE ? 500 : 20);
+      await scheduler.wait(howMany(20, 500));
     }
   };
   const rebuild = async () => {
@@ -94,7 +93,7 @@ it(
     }
     expect(rebuilds()).toBeGreaterThan(0);
   },
-  MILLRACE_FULL_SIZE ? 3_600_000 : 120_000,
+  howMany(120_000, 3_600_000),
 );
 
 it("while the projection is rebuilt under load, lists and reconciliations miss nothing either", async () => {

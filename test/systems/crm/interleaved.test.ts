@@ -1,8 +1,7 @@
 import { expect, it } from "vitest";
 import { callerWith } from "../../api/client.ts";
+import { IS_FULL_SIZE } from "../../full-size.ts";
 import { type Choose, Stage } from "./interleaved.ts";
-
-declare const MILLRACE_FULL_SIZE: boolean;
 
 /**
  * Orders that are tried of each story; in full size as many as so many seconds have room for. There is no last one: who waits for another
@@ -14,7 +13,7 @@ const SAMPLE = { orders: 8, seconds: 60 };
 async function inSomeOrders(name: string, run: (choose: Choose) => Promise<string[]>, { orders, seconds } = SAMPLE): Promise<void> {
   const endsAt = Date.now() + seconds * 1000;
   const courses = new Set<string>();
-  for (let seed = 1; MILLRACE_FULL_SIZE ? Date.now() < endsAt : seed <= orders; seed++) {
+  for (let seed = 1; IS_FULL_SIZE ? Date.now() < endsAt : seed <= orders; seed++) {
     let state = Math.imul(seed, 0x9e3779b9) >>> 0;
     const course = await run((count) => {
       state = (Math.imul(state, 1664525) + 1013904223) >>> 0;

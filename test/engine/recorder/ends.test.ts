@@ -1,0 +1,106 @@
+import { defineStep } from "millrace";
+import { retryInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { recorderOf } from "../../../src/engine/recorder/client.ts";
+import type { End } from "../../../src/engine/store/instances/run.ts";
+import { deliver, envelopeOf, fresh, keeperRound, operator, probeEnv, reaches, rows, start, statusOf, until } from "../harness.ts";
+import { errorOf, failsUntilMended, held, LAB, platformReaches, runLab } from "../lab.ts";
+
+/** What a pass says of its end, whenever it says so. */
+async function say(end: Pick<End, "id" | "run" | "status">): Promise<void> {
+  const error = end.status === "errored" ? JSON.stringify({ step: "a", code: "step_failed", message: "told late", attempts: 1 }) : null;
+  await recorderOf(probeEnv, end.id).finish({ ...end, error });
+  // Answered before it is committed; the recorder commits in order.
+  await recorderOf(probeEnv, end.id).runOf(end.id);
+}
+
+const run = async (id: string) => (await rows<{ run: number }>("SELECT run FROM instances WHERE id = ?1", id))[0]?.run;
+
+describe("The end of a run", () => {
+  it("W33 a late word of the run that failed changes nothing once an operator has retried it", async () => {
+    const { instanceId, state } = await failsUntilMended();
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    state.broken = false;
+    await retryInstance(probeEnv, operator, instanceId, { reason: "mended" });
+    expect(await run(instanceId)).toBe(2);
+    await until(
+      () => rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND state = 'done'", instanceId),
+      (done) => done.length === 1,
+    );
+    await say({ id: instanceId, run: 1, status: "errored" });
+    expect(await statusOf(instanceId)).toBe("running");
+    state.go = true;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it("I13 W33 an end is not written over an ended instance: only what succeeded replaces what failed, within one run", async () => {
+    const done = await start(fresh(), [{ do: "commit", name: "c" }]);
+    expect(await reaches(done.instanceId, "complete")).toBe("complete");
+    await say({ id: done.instanceId, run: 1, status: "errored" });
+    await say({ id: done.instanceId, run: 1, status: "terminated" });
+    expect(await statusOf(done.instanceId)).toBe("complete");
+
+    const { instanceId } = await failsUntilMended();
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await say({ id: instanceId, run: 1, status: "errored" });
+    expect((await errorOf(instanceId))?.message).toBe("no");
+    await say({ id: instanceId, run: 2, status: "complete" });
+    expect(await statusOf(instanceId)).toBe("errored");
+    await say({ id: instanceId, run: 1, status: "complete" });
+    expect(await statusOf(instanceId)).toBe("complete");
+    expect(await errorOf(instanceId)).toBe(null);
+  });
+
+  it("I17 a row that says errored while the platform runs on says running after the keeper's next look", async () => {
+    const { instanceId, state } = await failsUntilMended();
+    state.broken = false;
+    await reaches(instanceId, "running");
+    await say({ id: instanceId, run: 1, status: "errored" });
+    expect(await statusOf(instanceId)).toBe("errored");
+    await keeperRound();
+    expect(await statusOf(instanceId)).toBe("running");
+    state.go = true;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+
+  it("I17 what errored is looked at once more, and then no more", async () => {
+    const { instanceId } = await failsUntilMended();
+    expect(await reaches(instanceId, "errored")).toBe("errored");
+    await platformReaches(instanceId, "errored");
+    const look = async () => (await rows<{ at: number | null }>("SELECT check_at AS at FROM instances WHERE id = ?1", instanceId))[0]?.at;
+    expect(await look()).toBeGreaterThan(Date.now());
+    await keeperRound();
+    expect([await statusOf(instanceId), await look()]).toEqual(["errored", null]);
+  });
+
+  it.each(["its next step", "its end"])("W33 a command believed dead, because its message was exhausted, lives again by %s", async (by) => {
+    const state = { go: false };
+    const { instanceId } = await runLab(async ({ step }) => {
+      await step.read("slow first step", async () => held(() => state.go));
+      if (by === "its next step") await step.commit("effect", () => ({}));
+    });
+    await platformReaches(instanceId, "running");
+    await deliver("probe-commands-dlq", [await envelopeOf(instanceId)]);
+    state.go = true;
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+  });
+});
+
+it("I17 A run that the platform makes anew long after it failed is no failed one any more: its row says what it does", async () => {
+  const state = { broken: true };
+  const { instanceId } = await runLab(async ({ step }) => {
+    await step.read("check", async () => (state.broken ? Promise.reject(new Error("Broken.")) : 1), { retries: { limit: 0, delay: 10 } });
+    await step.effect(
+      "mail",
+      defineStep({ effect: "once", retries: { limit: 0, delay: 10 }, run: async () => Promise.reject(new Error("Lost.")) }),
+      {},
+    );
+  });
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  await platformReaches(instanceId, "errored");
+  await probeEnv.DB.prepare("UPDATE instances SET check_at = NULL WHERE id = ?1").bind(instanceId).run();
+  state.broken = false;
+  await (await LAB.get(instanceId)).restart();
+  expect(await reaches(instanceId, "in_doubt")).toBe("in_doubt");
+  expect(await errorOf(instanceId)).toBeNull();
+});
