@@ -49,7 +49,7 @@ const queueConsumers = Object.fromEntries(
   ),
 );
 
-// Three kinds of tests: the app and the engine run inside workerd on real bindings; what starts processes runs in Node.
+// Four projects: the app, the engine and what it is compared with run in workerd on real bindings; what starts processes runs in Node.
 export default defineConfig({
   test: {
     // The Worker's own log lines are shown for tests that fail.

@@ -1,5 +1,8 @@
+import { existsSync, readdirSync } from "node:fs";
+import { join } from "node:path";
 import { expect, it } from "vitest";
-import { rank, within } from "./near.ts";
+import { rank, roomsOf, within } from "./near.ts";
+import { ROOT } from "./took.ts";
 
 const IMPORTS: Record<string, string[]> = {
   "src/systems/crm/link.ts": [],
@@ -22,6 +25,18 @@ it("a changed source brings the tests that import it, the nearer ones first, and
     "test/systems/brand/sync.test.ts",
     "test/systems/crm/over-http.test.ts",
   ]);
+});
+
+it("each room of the source has folders of tests", () => {
+  const rooms = ["src", "src/systems", "src/engine"].flatMap((floor) =>
+    readdirSync(join(ROOT, floor), { withFileTypes: true })
+      .filter((entry) => entry.isDirectory() && !["src/systems", "src/engine"].includes(`${floor}/${entry.name}`))
+      .map(({ name }) => `${floor}/${name}`),
+  );
+  const hasTests = (folder: string) =>
+    existsSync(join(ROOT, folder)) && readdirSync(join(ROOT, folder)).some((name) => name.endsWith(".test.ts"));
+  const untested = rooms.flatMap((room) => roomsOf(`${room}/file.ts`).filter((folder) => !hasTests(folder)));
+  expect(untested, "test/gate/near.ts says where the tests of a room are that has no folder of its name.").toEqual([]);
 });
 
 it("what imports the whole Worker is near to nothing", () => {

@@ -6,11 +6,16 @@ import { LAST_TIMES, ROOT, readTimes, type Took } from "./took.ts";
 /** Modules that know everything: what imports them is not near to anything. */
 const HUBS = ["src/worker.ts", "src/catalog.ts", "test/probe/worker.ts"];
 
-/** Rooms whose tests stand under another name. */
+/** The folders of the tests of a room, where they are not the one of its name. */
 const TESTED_IN: Record<string, readonly string[]> = {
   "systems/contacts": ["systems/crm", "systems/privacy"],
+  "engine/access": ["api"],
+  "engine/inspect": ["engine/inspect", "api"],
+  "engine/erase": ["systems/privacy"],
   "engine/http": ["engine/http", "api"],
   "engine/limits": ["providers"],
+  "engine/testing": ["engine/intake"],
+  embedded: ["providers"],
   steps: ["app", "systems/content"],
   workflows: ["app"],
   consumers: ["app"],
@@ -80,7 +85,7 @@ export function rank(changed: readonly string[], known: readonly string[], impor
 }
 
 /** The folders of tests that go with a source file. */
-function roomsOf(file: string): string[] {
+export function roomsOf(file: string): string[] {
   const [top, floor = "", inner = ""] = file.split("/");
   if (top !== "src") return [];
   const room = ["systems", "engine"].includes(floor) ? `${floor}/${inner}` : floor;

@@ -44,7 +44,7 @@ describe("An event that the outside world states", () => {
     expect(await outputOf(id)).toBe("early");
   });
 
-  it("starts a workflow, sends a command and is told to an object, each once, though fifty state it at once", async () => {
+  it("A06 starts a workflow, sends a command and is told to an object, each once, though fifty state it at once", async () => {
     const [caller, name, key] = [await callerWith(), fresh(), fresh("key")];
     const answers = await Promise.all(Array.from({ length: 50 }, () => state(caller, done(name), key)));
     expect(answers.map(({ status }) => status)).toEqual(Array(50).fill(202));
@@ -74,7 +74,7 @@ describe("An event that the outside world states", () => {
     expect((await state(caller, { ...stated, correlation_id: "job 8" }, "scan-1")).body).toEqual({ ...body, replayed: true });
   });
 
-  it("T01 wakes nobody of another tenant, whose own event may have the same key", async () => {
+  it("T01 A07 wakes nobody of another tenant, whose own event may have the same key", async () => {
     const [one, other] = [await callerWith(), await callerWith()];
     const { id, name } = await listen(one);
     await openWaits(id, 1);
@@ -98,7 +98,7 @@ describe("An event that the outside world states", () => {
     expect((await state(caller, signal(name, value), "k")).body.replayed).toBe(true);
   });
 
-  it("costs one write of the database, and a repeat changes no row", async () => {
+  it("A04 costs one write of the database, and a repeat changes no row", async () => {
     const [caller, name] = [await callerWith(), fresh()];
     const batch = vi.spyOn(Object.getPrototypeOf(env.DB) as D1Database, "batch");
     const mine = () =>

@@ -3,16 +3,22 @@ import { type Statement, sql } from "../../contract/sql.ts";
 import type { RecordedClass } from "./classes.ts";
 
 /**
+ * new → claimed         an attempt of a class that claims takes the key
+ * new → done            recorded by an attempt that needs no claim, because its class takes none
+ * new → failed          the generation behind one that was taken back, free to be taken; a commit that was given up, closed to late attempts
+ * claimed → claimed     taken over once the lease has run out
  * claimed → done        the effect's outcome was recorded by the claim's holder
- * claimed → failed      the upstream said for certain that nothing happened; may be claimed again
+ * claimed → failed      the upstream said for certain that nothing happened
  * claimed → in_doubt    a `once` effect whose outcome nobody knows; only a person moves it on
  * failed → claimed      the next attempt takes it
- * failed → done         recorded by an attempt that needs no claim, because its class takes none
+ * failed → done         the next attempt records it, of a class that takes no claim
  * in_doubt → failed     rejected by a person: it did not happen
- * in_doubt → confirmed  a person gave its output; confirmed → done when an attempt has recorded it with the step's rows and messages
- * confirmed → in_doubt  its step cannot use the output that was given
+ * in_doubt → confirmed  a person gave its output
  * in_doubt → done       the attempt that hung said itself how it ended, before a person did
  * in_doubt → superseded retried anyway by a person, as the next generation
+ * confirmed → done      an attempt has recorded the given output with the step's rows and messages
+ * confirmed → in_doubt  its step cannot use the output that was given
+ * done → confirmed      its output could not be kept, and a person gave it
  * done → superseded     taken back; the next generation is free to be claimed
  */
 export type EntryState = "claimed" | "failed" | "in_doubt" | "confirmed" | "done" | "superseded";
