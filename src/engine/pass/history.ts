@@ -92,7 +92,10 @@ export class History {
       // Tried anew, a step has no turn yet: it may wait for what was begun behind it.
       for (const { label } of past.settled) if (!past.caught[label]?.forgotten) order.add(label);
     }
-    for (const { label, state } of newest) if (state === "done") order.add(label);
+    // What an earlier pass had not heard of when it ended comes last: it may have ended with what it heard before that.
+    const done = newest.filter(({ state }) => state === "done");
+    for (const { label } of done) if (!this.#open.has(label)) order.add(label);
+    for (const { label } of done) order.add(label);
     this.order = [...order];
     const happened = [...this.#generations.values()].filter(mayHaveHappened).toSorted(inOrderOfRuns(entries));
     const failedFor = new Set<string>();

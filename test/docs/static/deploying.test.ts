@@ -31,7 +31,7 @@ it("docs/deploying.md makes every resource that wrangler.jsonc names, and no oth
 });
 
 it("names every variable of the providers, and no other", () => {
-  const providers = readFileSync(join(ROOT, "src/providers/index.ts"), "utf8");
+  const providers = readFileSync(join(ROOT, "src/providers/env.ts"), "utf8");
   const account = readFileSync(join(ROOT, "src/providers/crm-account.ts"), "utf8");
   const embedded = readFileSync(join(ROOT, "src/embedded/env.ts"), "utf8");
   const read = [...`${providers}\n${account}\n${embedded}`.matchAll(/^ {2}([A-Z_]+)\?: string;$/gm)].map(([, name = ""]) => name);

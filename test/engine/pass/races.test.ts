@@ -1,8 +1,8 @@
 import { type Done, defineStep } from "millrace";
 import { retryInstance, undoInstance } from "millrace/operate";
-import { describe, expect, it } from "vitest";
-import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, until } from "../harness.ts";
-import { LAB, platformReaches, restartLab, runLab } from "../lab.ts";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { expireLeases, fresh, operator, pauseAt, probeEnv, reaches, rows, until } from "../harness.ts";
+import { held, LAB, outputOf, platformReaches, restartLab, runLab } from "../lab.ts";
 import { recorded, retried, world } from "./world.ts";
 
 describe("Branches side by side, each of several steps", () => {
@@ -176,4 +176,33 @@ describe("Branches side by side, each of several steps", () => {
     expect(await retried(instanceId)).toBe("complete");
     expect(done.toSorted()).toEqual(["after second", "note that the first failed", "second"]);
   });
+});
+
+it("W25 a race that its run ended with has the same winner when the platform makes the complete run anew", async () => {
+  let holds = true;
+  const real = probeEnv.PAYLOADS.get.bind(probeEnv.PAYLOADS);
+  // What the loser answered is recorded first, and read so slowly that the code hears of the winner before.
+  const get = vi.spyOn(Object.getPrototypeOf(probeEnv.PAYLOADS) as R2Bucket, "get").mockImplementation((async (key: string) => {
+    if (holds && key.startsWith("outputs/")) await scheduler.wait(1000);
+    return real(key);
+  }) as never);
+  onTestFinished(() => get.mockRestore());
+  const { instanceId } = await runLab(({ step, instanceId: id }) => {
+    const isRecorded = async () =>
+      (await rows("SELECT 1 FROM inbox WHERE instance_id = ?1 AND step = 'large' AND state = 'done'", id)).length > 0;
+    const large = async () => {
+      await step.commit("large", () => ({ output: "x".repeat(200_000) }));
+      return "large";
+    };
+    const small = async () => {
+      await step.commit("small", () => held(isRecorded).then(() => ({})));
+      return "small";
+    };
+    return Promise.race([large(), small()]);
+  });
+  expect(await reaches(instanceId, "complete")).toBe("complete");
+  expect(await outputOf(instanceId)).toBe("small");
+  holds = false;
+  expect(await restartLab(instanceId)).toBe("complete");
+  expect(await outputOf(instanceId)).toBe("small");
 });

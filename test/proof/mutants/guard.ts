@@ -88,6 +88,13 @@ export const GUARD = mutantsOf("guard", {
     // A run that fails of what had answered before, and is undone: three random programs of eight thousand came by it.
     killedBy: "test/engine/operate/undo-retried.test.ts",
   },
+  "what a pass had not heard of when it ended is heard in the order in which it was recorded": {
+    file: "src/engine/pass/history.ts",
+    find: "for (const { label } of done) if (!this.#open.has(label)) order.add(label);",
+    put: "",
+    // A loser that was recorded before the winner, and heard after it: one random program of ten thousand came by it.
+    killedBy: "test/engine/pass/races.test.ts",
+  },
   "parallel items keep their large outputs in one place": {
     file: "src/engine/guard/record.ts",
     find: "digest(attempt.key.step, attempt.key.item, attempt.token)",
