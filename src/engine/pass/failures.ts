@@ -32,7 +32,7 @@ export class Failures {
     this.#heard.set(error, label);
   }
 
-  /** True when the platform, or the walk of an undo, gave a step up in this pass. */
+  /** True when the platform, or an undo on its way through the code, gave a step up in this pass. */
   get hasRejected(): boolean {
     return this.#trouble;
   }
