@@ -121,3 +121,18 @@ describe("A retry that is carried out by several", () => {
     expect(did).toBe(2);
   });
 });
+
+it("An action that nothing carries out is not taken for another one: it stays open, and says what is missing", async () => {
+  const { instanceId } = await runLab(({ step }) => step.sleep("rest", "1 hour"));
+  await platformReaches(instanceId, "running", "waiting");
+  await rows(
+    `INSERT INTO actions (id, tenant_id, actor, verb, target, instance_id, reason, result, at, due_at)
+     SELECT 'freeze-' || id, tenant_id, 'tess', 'freeze', id, id, 'too hot', 'applied', ?2, 0 FROM instances WHERE id = ?1`,
+    instanceId,
+    Date.now(),
+  );
+  await keeperRound();
+  const [action] = await rows<{ applied_at: number | null; error: string }>("SELECT applied_at, error FROM actions WHERE verb = 'freeze'");
+  expect(action).toEqual({ applied_at: null, error: expect.stringContaining('Nothing carries out "freeze"') });
+  await rows("DELETE FROM actions WHERE verb = 'freeze'");
+});
