@@ -113,14 +113,14 @@ describe("POST /v1/commands", () => {
 
   it("refuses fields that are not known, instead of dropping them, and guesses which were meant", async () => {
     const caller = await callerWith();
-    const asked = { ...research("tea"), priority: 1 };
+    const asked = { ...research("tea"), urgency: 1 };
     const beside = expectProblem(await caller.post("/v1/commands", asked), 422, "invalid_payload");
-    expect(beside.issues).toEqual([{ path: "priority", message: "is not known here: remove it" }]);
-    const within = { type: "research.requested", payload: { brand: "acme", keyword: "tea", cylce: "may", priority: 1 } };
+    expect(beside.issues).toEqual([{ path: "urgency", message: "is not known here: remove it" }]);
+    const within = { type: "research.requested", payload: { brand: "acme", keyword: "tea", cylce: "may", urgency: 1 } };
     const problem = expectProblem(await caller.post("/v1/commands", within), 422, "invalid_payload");
     expect(problem.issues).toEqual([
       { path: "payload.cylce", message: "is not known here: perhaps `cycle` is meant" },
-      { path: "payload.priority", message: "is not known here: remove it" },
+      { path: "payload.urgency", message: "is not known here: remove it" },
     ]);
     expect(problem.detail).toContain("(and 1 more under `issues`)");
     const [batched] = (await caller.post("/v1/commands/batch", { commands: [within] })).body.results;

@@ -1,3 +1,5 @@
+import { MillraceError } from "./errors.ts";
+
 /** A queue, as messages name what they travel on. Who takes them from it, and how, its consumer says. */
 export interface QueueDefinition {
   /** `{purpose}[-{tenant}]`; its dead-letter queue is this name with `-dlq` behind it. */
@@ -10,4 +12,18 @@ export const MAX_DELAY_SECONDS = 43_200;
 /** Declares a queue, for the messages that travel on it and for its consumer. */
 export function defineQueue({ name }: QueueDefinition): QueueDefinition {
   return { name };
+}
+
+/** Most messages a second that are asked for by a rate; more is as good as no rate. */
+export const MAX_RATE_PER_SECOND = 1000;
+
+/**
+ * Seconds by which the nth of several messages, from 0, is held back so that so many go a second: whole seconds, as queues count. Errors:
+ * `invalid_payload` for one that would wait longer than a queue holds it.
+ */
+export function staggered(index: number, ratePerSecond: number | undefined): number {
+  const seconds = ratePerSecond === undefined ? 0 : Math.floor(index / ratePerSecond);
+  if (seconds <= MAX_DELAY_SECONDS) return seconds;
+  const message = `is so low that message ${index + 1} would wait longer than 12 hours`;
+  throw new MillraceError("invalid_payload", `The rate per second ${message}.`, { issues: [{ path: "rate_per_second", message }] });
 }

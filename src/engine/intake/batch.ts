@@ -1,7 +1,9 @@
 import { isSimulatedDeath } from "../contract/crash-points.ts";
-import { codeOf, messageOf, readable } from "../contract/errors.ts";
+import { codeOf, MillraceError, messageOf, readable } from "../contract/errors.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
+import { within } from "../contract/within.ts";
 import { logDelivery } from "../observe/deliveries.ts";
+import type { ConsumerDefinition } from "../topology/consumer.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { leaveBehind } from "./leave.ts";
 import { settledBefore } from "./settled.ts";
@@ -19,10 +21,8 @@ export async function handleBatch(
   try {
     const settled = await settledBefore(intake, batch.messages);
     for (const message of settled) outcomes.set(message, { did: "settled" });
-    await take(
-      batch.messages.filter((message) => !settled.has(message)),
-      outcomes,
-    );
+    const rest = batch.messages.filter((message) => !settled.has(message));
+    await within(take(rest, outcomes), intake.consumer.deadlineMs, () => tooLong(intake.consumer));
   } catch (error) {
     if (isSimulatedDeath(readable(error))) outcomes.clear();
     for (const message of batch.messages) if (!outcomes.has(message)) outcomes.set(message, { did: "retried", error });
@@ -30,6 +30,14 @@ export async function handleBatch(
   for (const [message, outcome] of outcomes) if ("error" in outcome) outcomes.set(message, { ...outcome, error: readable(outcome.error) });
   const delays = await leaveBehind(intake, outcomes);
   settle(batch, intake.consumer.queue, outcomes, delays);
+}
+
+/** What is not taken in when its batch has had its time: it comes back, and no number of such ends makes it a dead letter. */
+function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
+  return new MillraceError(
+    "unavailable",
+    `The batch of ${queue.name} had its ${deadlineMs / 1000} s: what it had not taken in comes back. Make its batches smaller, or what its routes call quicker.`,
+  );
 }
 
 /** Settles each message by itself: what is durable is acknowledged, the rest comes back after its queue's back-off. */

@@ -4,6 +4,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
 import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } from "../contract/message.ts";
+import type { QueueDefinition } from "../contract/queue.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
@@ -15,6 +16,7 @@ import type { Catalog } from "../topology/catalog.ts";
 import { type Acceptance, acceptance, acceptanceChunks, outgoing } from "./accept.ts";
 import { byIdentity, firstOf, identityOf } from "./identity.ts";
 import { keyReused, sameWork } from "./reuse.ts";
+import { startInstances } from "./start.ts";
 
 /** A command as somebody asks for it. */
 export interface CommandRequest extends DraftOptions {
@@ -30,9 +32,18 @@ export interface CommandRequest extends DraftOptions {
   /** W3C trace context, as its sender said it. Default, and for what is none: a new trace. */
   traceparent?: string | null | undefined;
   tracestate?: string | null | undefined;
+  /**
+   * `high` starts it at once, ahead of all that wait in its queue; `low` is held back for as long as its queue's consumer says. Default
+   * `normal`. Refused where that consumer declares no priorities.
+   */
+  priority?: Priority | undefined;
   /** True refuses fields of the payload that its definition does not know, instead of dropping them: for what people write by hand. */
   exact?: boolean;
 }
+
+/** How soon a command is to begin, among those of its queue. */
+export const PRIORITIES = ["high", "normal", "low"] as const;
+export type Priority = (typeof PRIORITIES)[number];
 
 /** Who asks, and for whom. */
 export interface Requester {
@@ -109,10 +120,10 @@ async function accept(
   env: EngineEnv,
   catalog: Catalog,
   requests: readonly CommandRequest[],
-  prepared: readonly (Acceptance | MillraceError)[],
+  prepared: readonly (Prepared | MillraceError)[],
   { also, provided }: { also: readonly (Statement | RowStatement)[]; provided?: Statement },
 ): Promise<(Accepted | MillraceError | undefined)[]> {
-  const acceptances = prepared.filter((one): one is Acceptance => !(one instanceof MillraceError));
+  const acceptances = prepared.filter((one): one is Prepared => !(one instanceof MillraceError));
   if (acceptances.length === 0) return prepared as MillraceError[];
 
   await crashPoint("A01 before accept commits");
@@ -125,10 +136,7 @@ async function accept(
   const rows = new Map((written.known as unknown as KnownRow[]).map((row) => [row.id, row]));
   await crashPoint("A03 accept committed, not enqueued");
 
-  await relay(
-    env,
-    firstOf(acceptances.filter((one) => fresh.has(identityOf(one)))).map((one) => outgoing(env.MILLRACE_KEY, one)),
-  );
+  await begin(env, firstOf(acceptances.filter((one) => fresh.has(identityOf(one)))));
   const repeats = await repeatsAmong(env, catalog, prepared, requests, rows);
   await crashPoint("A02 accept committed, not answered");
 
@@ -144,6 +152,22 @@ async function accept(
   });
 }
 
+/** Starts what goes ahead of its queue, and sends the rest; with it what the platform does not take now. */
+async function begin(env: EngineEnv, accepted: readonly Prepared[]): Promise<void> {
+  const ahead = accepted.filter(({ goesAhead }) => goesAhead);
+  const { failed } = await startInstances(env, ahead, "first");
+  const sent = accepted.filter(({ goesAhead, id }) => !goesAhead || failed.has(id));
+  await relay(
+    env,
+    sent.map((one) => outgoing(env.MILLRACE_KEY, one)),
+  );
+}
+
+/** An acceptance, and whether it starts ahead of its queue. */
+interface Prepared extends Acceptance {
+  readonly goesAhead: boolean;
+}
+
 /**
  * The acceptances that ask for what their rows say: word for word, or as they would have said it under the deployment that accepted
  * it, which knew another version of the payload or other defaults.
@@ -151,7 +175,7 @@ async function accept(
 async function repeatsAmong(
   env: EngineEnv,
   catalog: Catalog,
-  prepared: readonly (Acceptance | MillraceError)[],
+  prepared: readonly (Prepared | MillraceError)[],
   requests: readonly CommandRequest[],
   rows: ReadonlyMap<string, KnownRow>,
 ): Promise<ReadonlySet<Acceptance>> {
@@ -171,7 +195,7 @@ async function repeatsAmong(
   return repeats;
 }
 
-async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: CommandRequest): Promise<Acceptance> {
+async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: CommandRequest): Promise<Prepared> {
   const workflow = catalog.performer(request.type);
   const { on: definition } = workflow;
   // What nobody could start is refused here, where somebody reads the answer.
@@ -191,7 +215,22 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
     idempotencyKey: key,
     owner: name,
   });
-  return acceptance(workflow.name, envelope, definition.queue.name, checkedDelay(request.delaySeconds ?? 0));
+  const { goesAhead, delaySeconds } = paced(catalog, definition.queue, request);
+  return { ...acceptance(workflow.name, envelope, definition.queue.name, delaySeconds), goesAhead };
+}
+
+/** What a command's delay and its priority come to. Errors: `invalid_payload` for what its queue cannot honour. */
+function paced(catalog: Catalog, queue: QueueDefinition, { delaySeconds = 0, priority = "normal" }: CommandRequest) {
+  const delay = checkedDelay(delaySeconds);
+  if (priority === "normal") return { goesAhead: false, delaySeconds: delay };
+  const declared = catalog.consumers.find((consumer) => consumer.queue.name === queue.name)?.priority;
+  const refuse = (message: string): never => {
+    throw new MillraceError("invalid_payload", `The priority ${message}.`, { issues: [{ path: "priority", message }] });
+  };
+  if (declared === undefined) return refuse(`cannot be honoured: the queue ${queue.name} has none; leave it out`);
+  if (priority === "low") return { goesAhead: false, delaySeconds: Math.max(delay, Math.ceil(declared.lowMs / 1000)) };
+  if (delay > 0) return refuse('"high" and a delay say the opposite of each other: leave one out');
+  return { goesAhead: true, delaySeconds: 0 };
 }
 
 interface KnownRow extends Identity {

@@ -2,8 +2,9 @@ import { address } from "../contract/address.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { messageId } from "../contract/ids.ts";
-import type { CommandDefinition } from "../contract/message.ts";
+import { checkedDelay, type Draft } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
+import { staggered } from "../contract/queue.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { within } from "../contract/within.ts";
@@ -59,9 +60,11 @@ async function followTarget(intake: Intake, target: Target, event: Routed<unknow
     case "start":
       return { instances: [acceptance(target.workflow.name, event.envelope, null)] };
     case "send": {
-      const { command, row } = target;
+      const { command, row, ratePerSecond } = target;
       const payloads = await target.payloads(event);
-      const instances = await Promise.all(payloads.map((payload) => commandAfter(intake, command, payload, event.envelope)));
+      const instances = await Promise.all(
+        payloads.map((payload, index) => commandAfter(intake, command.from(payload), event.envelope, staggered(index, ratePerSecond))),
+      );
       const rows = row && instances.map(({ id, envelope }, index) => row({ payload: payloads[index], envelope, instanceId: id }));
       return { instances, ...(rows && { rows }) };
     }
@@ -86,17 +89,17 @@ function inTime<T>(following: Promise<T>, target: Target, type: string): Promise
 }
 
 /** A command that an event leads to: its tenant is the event's, its correlation carried on, the event its cause. */
-async function commandAfter({ env, catalog }: Intake, command: CommandDefinition, payload: unknown, event: Envelope): Promise<Acceptance> {
-  const draft = command.from(payload);
+async function commandAfter({ env, catalog }: Intake, draft: Draft, event: Envelope, laterSeconds: number): Promise<Acceptance> {
   const envelope = await address(env.PAYLOADS, draft, {
     tenantId: event.tenant_id,
     source: "router",
     correlationId: event.correlation_id,
     causationId: event.idempotency_key,
     ...nextHop(event),
-    owner: `${messageId(event)}-${command.type}`,
+    owner: `${messageId(event)}-${draft.type}`,
   });
-  return acceptance(catalog.performer(command.type).name, envelope, command.queue.name, draft.delaySeconds);
+  const delaySeconds = checkedDelay(draft.delaySeconds + laterSeconds);
+  return acceptance(catalog.performer(draft.type).name, envelope, draft.queue.name, delaySeconds);
 }
 
 /** Remembers what was made under a name, for as long as the batch is handled. One that failed is made anew by the next who asks. */

@@ -1,5 +1,6 @@
 import { backoffMs, type Duration, durationMs } from "../contract/duration.ts";
-import type { QueueDefinition } from "../contract/queue.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { MAX_DELAY_SECONDS, type QueueDefinition } from "../contract/queue.ts";
 import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { type Route, targetsOf } from "./routes.ts";
 
@@ -25,6 +26,10 @@ interface Policy {
   readonly batch: { readonly size: number; readonly waitSeconds: number };
   /** Batches consumed at one moment, at most. Left to itself the platform goes up to 250, each with a write to the one database. */
   readonly concurrency: number;
+  /** Longest time for one batch: what is not taken in by then goes back, unharmed, before the platform ends the handler. */
+  readonly deadlineMs: number;
+  /** What the priorities of commands mean here; undefined where the queue has none. */
+  readonly priority: { readonly lowMs: number } | undefined;
 }
 
 /** Consumers of a dead-letter queue: one statement keeps a hundred letters, and the work whose database is in trouble comes first. */
@@ -39,22 +44,52 @@ const BATCH = { size: 10, waitSeconds: 0 };
  */
 const CONCURRENCY = 5;
 
+/** The platform ends a queue's handler after 15 minutes: https://developers.cloudflare.com/queues/platform/limits/ */
+const DEADLINE: Duration = "13 minutes";
+const WALL_MS = 15 * 60_000;
+
 type ConsumerOptions = {
   queue: QueueDefinition;
   retries?: { limit: number; initial: Duration; max: Duration };
   batch?: { size: number; waitSeconds: number };
   concurrency?: number;
+  deadline?: Duration;
+  priority?: { low: Duration };
 } & (Pick<CommandConsumer, "starts" | "routes"> | Pick<EventConsumer, "routes" | "starts">);
 
 /**
  * Declares the consumer of a queue: `starts` lists the workflows that perform a queue's commands, `routes` what follows from its events.
  * Retries default to 3, from 30 seconds up to 10 minutes; batches to 10 messages and no wait, as suits a queue a person waits for;
- * concurrency to 5 batches at a time.
+ * concurrency to 5 batches at a time; the deadline of a batch to 13 minutes. `priority` lets commands of this queue be asked for as `high`,
+ * which start at once, ahead of all that wait in the queue, and as `low`, which are held back for so long. Errors: `config_invalid`.
  */
 export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
-  const { retries = RETRIES, batch = BATCH, concurrency = CONCURRENCY, ...takes } = options;
+  const { retries = RETRIES, batch = BATCH, concurrency = CONCURRENCY, deadline = DEADLINE, priority, ...takes } = options;
   const { limit, initial, max } = retries;
-  return { ...takes, retries: { limit, initialMs: durationMs(initial), maxMs: durationMs(max) }, batch, concurrency };
+  return {
+    ...takes,
+    retries: { limit, initialMs: durationMs(initial), maxMs: durationMs(max) },
+    batch,
+    concurrency,
+    deadlineMs: checkedDeadline(takes.queue, durationMs(deadline)),
+    priority: priority && { lowMs: checkedLow(takes.queue, durationMs(priority.low)) },
+  };
+}
+
+function checkedDeadline({ name }: QueueDefinition, deadlineMs: number): number {
+  if (deadlineMs > 0 && deadlineMs < WALL_MS) return deadlineMs;
+  throw new MillraceError(
+    "config_invalid",
+    `The deadline of "${name}" is ${deadlineMs / 1000} s: the platform ends a batch after 15 minutes; say less, and more than nothing.`,
+  );
+}
+
+function checkedLow({ name }: QueueDefinition, lowMs: number): number {
+  if (lowMs <= MAX_DELAY_SECONDS * 1000) return lowMs;
+  throw new MillraceError(
+    "config_invalid",
+    `Commands of low priority wait ${lowMs / 1000} s on "${name}": a queue holds nothing for longer than 12 hours.`,
+  );
 }
 
 /** Seconds before the next delivery of a message that failed `attempt` times: whole seconds, at least one, as queues count. */

@@ -4,6 +4,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import type { CommandDefinition, EventDefinition } from "../contract/message.ts";
+import { MAX_RATE_PER_SECOND } from "../contract/queue.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import type { AnyWorkflow, WorkflowDefinition } from "../workflow/workflow.ts";
 
@@ -42,6 +43,8 @@ interface Send<Payload> {
   readonly payloads: (event: Routed<Payload>) => readonly unknown[] | Promise<readonly unknown[]>;
   /** A row of our own about each command, written with the event's intake. */
   readonly row: ((command: Sent) => RowStatement) | undefined;
+  /** So many of one event's commands go a second; undefined: all at once. */
+  readonly ratePerSecond: number | undefined;
   readonly limitMs: number;
 }
 
@@ -119,18 +122,27 @@ export function send<Event, Payload>(command: CommandDefinition<Payload>, payloa
 
 /**
  * Sends as many commands as the event asks for: none, or one for each of something that is looked up. Equal keys are one command.
- * `row` keeps a row about each; a repeat must change nothing, as with `project`.
+ * `row` keeps a row about each; a repeat must change nothing, as with `project`. `ratePerSecond` spreads one event's commands: so many begin
+ * a second, the last at most 12 hours later. Errors: `config_invalid` for a rate that is none.
  */
 export function sendEach<Event, Payload>(
   command: CommandDefinition<Payload>,
   payloads: (event: Routed<Event>) => readonly NoInfer<Payload>[] | Promise<readonly NoInfer<Payload>[]>,
   row?: (command: Sent<NoInfer<Payload>>) => RowStatement,
+  { ratePerSecond }: { ratePerSecond?: number } = {},
 ): Send<Event> {
+  if (ratePerSecond !== undefined && !(ratePerSecond > 0 && ratePerSecond <= MAX_RATE_PER_SECOND)) {
+    throw new MillraceError(
+      "config_invalid",
+      `A route sends ${command.type} at ${ratePerSecond} a second: say more than 0 and at most ${MAX_RATE_PER_SECOND}.`,
+    );
+  }
   return {
     do: "send",
     command: command as CommandDefinition,
     payloads,
     row: row as Send<Event>["row"],
+    ratePerSecond,
     limitMs: durationMs(ROUTE_LIMIT),
   };
 }

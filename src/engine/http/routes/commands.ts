@@ -2,9 +2,10 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { HonoRequest } from "hono";
 import { assertMayAsk } from "../../access/may-ask.ts";
 import { chosenName } from "../../contract/chosen-name.ts";
+import { MillraceError } from "../../contract/errors.ts";
 import { INTAKE_LIMITS } from "../../contract/limits.ts";
-import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
-import { type Accepted, type CommandRequest, enqueue, enqueueOne } from "../../intake/enqueue.ts";
+import { MAX_DELAY_SECONDS, MAX_RATE_PER_SECOND, staggered } from "../../contract/queue.ts";
+import { type Accepted, type CommandRequest, enqueue, enqueueOne, PRIORITIES } from "../../intake/enqueue.ts";
 import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS } from "../actions.ts";
 import { needs } from "../auth.ts";
@@ -35,6 +36,9 @@ export const commandSchema = z.strictObject({
   correlation_id: chosenName(200).optional().meta({ description: "The job this belongs to; default a new one." }),
   causation_id: chosenName(300).optional().meta({ description: "What caused this." }),
   delay_seconds: z.int().min(0).max(MAX_DELAY_SECONDS).optional(),
+  priority: z.enum(PRIORITIES).optional().meta({
+    description: "`high` starts ahead of all that wait in the queue, `low` is held back; refused where the queue has no priorities.",
+  }),
 });
 
 const batchItemSchema = commandSchema.extend({
@@ -43,8 +47,17 @@ const batchItemSchema = commandSchema.extend({
 
 const { most, maxBytes } = BATCH_LIMITS;
 /** What people are told of the body of a batch. Items are read one by one, so that a wrong one refuses only itself. */
-const batchSchema = z.strictObject({ commands: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most) });
-const unreadBatchSchema = z.strictObject({ commands: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most) });
+const ratePerSecond = z
+  .number()
+  .positive()
+  .max(MAX_RATE_PER_SECOND)
+  .optional()
+  .meta({ description: "So many of these commands begin a second, each by its place in the list; default all at once." });
+const batchSchema = z.strictObject({ commands: z.array(batchItemSchema).min(1).max(BATCH_LIMITS.most), rate_per_second: ratePerSecond });
+const unreadBatchSchema = z.strictObject({
+  commands: z.array(z.unknown()).min(1).max(BATCH_LIMITS.most),
+  rate_per_second: ratePerSecond,
+});
 
 const acceptedShape = {
   instance_id: z.string(),
@@ -122,12 +135,20 @@ export function commands(catalog: Catalog) {
     })
     .openapi(acceptMany, async (context) => {
       const { env, var: variables, req } = context;
+      let rate: number | undefined;
       const requests = await readItems<CommandRequest>(req, {
-        json: async () => (await readBody(req, unreadBatchSchema, { maxBytes, items: { key: "commands", most } })).commands,
+        json: async () => {
+          const body = await readBody(req, unreadBatchSchema, { maxBytes, items: { key: "commands", most } });
+          rate = body.rate_per_second;
+          return body.commands;
+        },
         read: commandIn,
         assertMay: (type) => assertMayAsk(catalog, variables.caller, type),
       });
-      const answers = await answerEach(requests, (asked) => enqueue(env, catalog, requesterOf(variables.caller), asked));
+      const spread = requests.map((one, index) =>
+        one instanceof MillraceError ? one : { ...one, delaySeconds: (one.delaySeconds ?? 0) + staggered(index, rate) },
+      );
+      const answers = await answerEach(spread, (asked) => enqueue(env, catalog, requesterOf(variables.caller), asked));
       return context.json({ results: answers.map((one) => itemResult(one, variables.problems, accepted)) }, 200);
     });
 }
@@ -160,6 +181,7 @@ function asRequest(command: z.infer<typeof commandSchema>): CommandRequest {
     correlationId: command.correlation_id,
     causationId: command.causation_id,
     delaySeconds: command.delay_seconds,
+    priority: command.priority,
   };
 }
 

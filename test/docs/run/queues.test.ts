@@ -1,0 +1,65 @@
+import { expect, it } from "vitest";
+import queues from "../../../docs/queues.md?raw";
+import { app } from "../../../src/catalog.ts";
+import wrangler from "../../../wrangler.jsonc?raw";
+import { callerWith } from "../../api/client.ts";
+import { following, shipping } from "../examples/queues.ts";
+import { followDocument } from "./follow.ts";
+
+it("every command of docs/queues.md answers what is written under it", async () => {
+  const { token } = await callerWith();
+  expect(await followDocument(queues, { given: { TOKEN: token } })).toBe(3);
+});
+
+it("the options on it are options, with what they come to", () => {
+  expect(shipping).toMatchObject({
+    concurrency: 3,
+    deadlineMs: 300_000,
+    priority: { lowMs: 600_000 },
+    batch: { size: 20, waitSeconds: 2 },
+  });
+  expect(following).toMatchObject({
+    concurrency: 5,
+    deadlineMs: 780_000,
+    priority: undefined,
+    routes: [{ targets: [{ ratePerSecond: 5 }] }],
+  });
+});
+
+it.each([
+  ["research", "gatherfeed-commands"],
+  ["publishing", "publish-commands"],
+  ["events", "brand-events"],
+  ["bulk import", "batch"],
+  ["an API with a rate limit", "crm-commands"],
+])("its case of %s is the consumer of %s, figure for figure", (name, queue) => {
+  const consumer = app.consumers.find((one) => one.queue.name === queue);
+  if (!consumer) throw new Error(`Nobody consumes ${queue}.`);
+  const { batch, concurrency, retries } = consumer;
+  const minutes = retries.maxMs / 60_000;
+  expect(caseOf(name)).toEqual([
+    `${batch.size}, ${batch.waitSeconds} s`,
+    String(concurrency),
+    `${retries.limit}, ${retries.initialMs / 1000} s … ${minutes} m`,
+  ]);
+});
+
+it("its case of dead letters is how each of them is consumed", () => {
+  const { consumers } = JSON.parse(wrangler.replace(/^\s*\/\/.*$/gm, "")).queues as { consumers: Record<string, unknown>[] };
+  const letters = consumers.filter(({ queue }) => String(queue).endsWith("-dlq"));
+  expect(letters).toHaveLength(app.consumers.length);
+  const [batch, concurrency, retries = ""] = caseOf("dead letters");
+  for (const { max_batch_size, max_batch_timeout, max_concurrency, max_retries } of letters) {
+    expect([`${max_batch_size}, ${max_batch_timeout} s`, String(max_concurrency)]).toEqual([batch, concurrency]);
+    expect(retries).toContain(`${max_retries}, `);
+  }
+});
+
+/** The figures of a case: batch and wait, at once, retries. */
+function caseOf(name: string): string[] {
+  const line = queues.split("\n").find((one) => one.startsWith(`| ${name}`)) ?? "";
+  return line
+    .split("|")
+    .slice(2, 5)
+    .map((cell) => cell.trim());
+}

@@ -1,0 +1,151 @@
+import { type CommandRequest, call, defineConsumer, enqueue, type MillraceError, on, sendEach } from "millrace";
+import { deliverTo } from "millrace/testing";
+import { catalog, dispatch } from "millrace/worker";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { routesOf, startsOf } from "../../probe/consumers.ts";
+import { ProbeFollow, ProbeRouted, probeCommands, probeEvents } from "../../probe/messages.ts";
+import { followProbe, probe } from "../../probe/workflows.ts";
+import { dieAt, event, fresh, happened, keeperRound, probeEnv, reaches, rows } from "../harness.ts";
+import { keepRow, kept, lettersAbout } from "./routed.ts";
+
+const charge = [{ do: "keyed", name: "charge" }] as const;
+const paced = catalog({ consumers: [defineConsumer({ queue: probeCommands, starts: [probe], priority: { low: "90 seconds" } })] });
+const by = { tenantId: "acme", source: "test" };
+
+async function ask(name: string, request: Partial<CommandRequest>, app = paced) {
+  const [answer] = await enqueue(probeEnv, app, by, [{ type: "probe.requested", payload: { name, steps: [...charge] }, ...request }]);
+  return answer as { instanceId: string } & MillraceError;
+}
+
+/** What is sent to the queue of commands stays out of it. */
+function keptFromTheQueue() {
+  const sending = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_COMMANDS) as Queue, "sendBatch").mockResolvedValue(undefined as never);
+  onTestFinished(() => sending.mockRestore());
+  const sent = () => sending.mock.calls.flatMap(([messages]) => [...messages] as { body: { subject: string }; delaySeconds?: number }[]);
+  return (subject: string) => sent().flatMap(({ body, delaySeconds }) => (body.subject.startsWith(subject) ? [delaySeconds ?? 0] : []));
+}
+
+describe("A command's priority", () => {
+  it("high starts it ahead of all that its queue holds: it never travels there, and asking again is the same command", async () => {
+    const delays = keptFromTheQueue();
+    const name = fresh();
+    const { instanceId } = await ask(name, { priority: "high" });
+    expect(await reaches(instanceId, "complete")).toBe("complete");
+    expect(await ask(name, { priority: "high" })).toMatchObject({ instanceId, replayed: true });
+    expect(delays(name)).toEqual([]);
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("low holds it back for as long as its consumer says, or longer if it asked for more; normal sends it at once", async () => {
+    const delays = keptFromTheQueue();
+    const name = fresh();
+    for (const [index, request] of [{ priority: "low" }, { priority: "low", delaySeconds: 300 }, { priority: "normal" }, {}].entries())
+      await ask(`${name}-${index}`, request as CommandRequest);
+    expect(delays(name)).toEqual([90, 300, 0, 0]);
+  });
+
+  it("A03 high, committed and not started: the keeper starts it, once", async () => {
+    const name = fresh();
+    dieAt("A03 accept committed, not enqueued");
+    await expect(ask(name, { priority: "high" })).rejects.toThrow("Died");
+    await keeperRound();
+    const [row] = await rows<{ id: string }>("SELECT id FROM instances WHERE subject = ?1", name);
+    expect(await reaches(row?.id ?? "", "complete")).toBe("complete");
+    expect(await happened(`${name}/charge`)).toHaveLength(1);
+  });
+
+  it("what the platform does not start now travels its queue", async () => {
+    const name = fresh();
+    const busy = { createBatch: () => Promise.reject(new Error("429 too many")) } as unknown as Workflow;
+    const [answer] = await enqueue({ ...probeEnv, PROBE: busy } as never, paced, by, [
+      { type: "probe.requested", payload: { name, steps: [...charge] }, priority: "high" },
+    ]);
+    expect(await reaches((answer as { instanceId: string }).instanceId, "complete")).toBe("complete");
+  });
+
+  it("is refused where its queue has none, and high where the command is to wait, with nothing kept", async () => {
+    const name = fresh();
+    const none = catalog({ consumers: [startsOf(probe)] });
+    for (const priority of ["high", "low"] as const) {
+      expect(await ask(name, { priority }, none)).toMatchObject({
+        code: "invalid_payload",
+        detail: { issues: [{ path: "priority", message: expect.stringContaining("the queue probe-commands has none") }] },
+      });
+    }
+    expect(await ask(name, { priority: "high", delaySeconds: 5 })).toMatchObject({ detail: { issues: [{ path: "priority" }] } });
+    expect(await ask(`${name}-normal`, { priority: "normal" }, none)).toMatchObject({ replayed: false });
+    expect(await rows("SELECT id FROM instances WHERE subject = ?1", name)).toEqual([]);
+  });
+});
+
+describe("A rate per second", () => {
+  const each = (ratePerSecond: number) =>
+    catalog({
+      consumers: [
+        startsOf(followProbe),
+        routesOf(
+          on(
+            ProbeRouted,
+            sendEach(
+              ProbeFollow,
+              ({ payload: { name } }) => Array.from({ length: 7 }, (_, index) => ({ name: `${name}-${index}`, step: "charge" })),
+              undefined,
+              {
+                ratePerSecond,
+              },
+            ),
+          ),
+        ),
+      ],
+    });
+  const told = (app: ReturnType<typeof each>, name: string) =>
+    deliverTo((batch) => dispatch(app)(batch, probeEnv as never), "probe-events", [event("probe.routed", name, { name })], 1);
+
+  it.each([
+    [3, [0, 0, 0, 1, 1, 1, 2]],
+    [0.5, [0, 2, 4, 6, 8, 10, 12]],
+  ])("of %d spreads what one event sends", async (rate, delays) => {
+    const sent = keptFromTheQueue();
+    const name = fresh();
+    expect(await told(each(rate), name)).toEqual({ acked: 1, retried: 0 });
+    expect(sent(name).toSorted((one, other) => one - other)).toEqual(delays);
+  });
+
+  it("so low that the last would wait longer than 12 hours is refused, and nothing is sent", async () => {
+    const name = fresh();
+    await told(each(0.0001), name);
+    expect(await rows("SELECT id FROM instances WHERE subject LIKE ?1 || '%'", name)).toEqual([]);
+    expect(await lettersAbout(name)).toMatchObject([{ error: expect.stringContaining("message 6 would wait longer than 12 hours") }]);
+  });
+
+  it.each([0, -1, Number.NaN, 1001])("of %d is refused as the deployment starts", (rate) => {
+    expect(() => each(rate)).toThrow(/say more than 0 and at most 1000/);
+  });
+});
+
+describe("The deadline of a batch", () => {
+  it("sends back what is not taken in by then, however often, and keeps the rest", async () => {
+    const back = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
+    onTestFinished(() => back.mockRestore());
+    const name = fresh();
+    const slow = (one: string) => one.endsWith("slow");
+    const wait = call<{ name: string }>(({ payload }) => (slow(payload.name) ? new Promise(() => undefined) : Promise.resolve()));
+    const consumer = defineConsumer({ queue: probeEvents, deadline: "1 second", routes: [on(ProbeRouted, keepRow, wait)] });
+    const consume = dispatch(catalog({ consumers: [consumer] }));
+    const events = [name, `${name}-slow`].map((one) => event("probe.routed", one, { name: one }));
+    const deliver = (attempt: number) => deliverTo((batch) => consume(batch, probeEnv as never), "probe-events", events, attempt);
+    expect(await deliver(1)).toEqual({ acked: 1, retried: 1 });
+    expect(await deliver(4), "its last try: it begins anew at the end of its queue").toEqual({ acked: 2, retried: 0 });
+    expect(back.mock.calls.map(([body]) => body)).toEqual([events[1]]);
+    expect(await kept(name)).toHaveLength(1);
+    expect(await lettersAbout(name)).toEqual([]);
+  });
+
+  it.each(["0 seconds", "15 minutes", "1 hour"] as const)("of %s is refused as the deployment starts", (deadline) => {
+    expect(() => defineConsumer({ queue: probeEvents, deadline, routes: [] })).toThrow(/platform ends a batch after 15 minutes/);
+  });
+
+  it("priority that no queue can hold back is refused as the deployment starts", () => {
+    expect(() => defineConsumer({ queue: probeCommands, starts: [], priority: { low: "13 hours" } })).toThrow(/12 hours/);
+  });
+});
