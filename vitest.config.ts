@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import { cloudflareTest, readD1Migrations } from "@cloudflare/vitest-pool-workers";
-import { defineConfig } from "vitest/config";
+import { defineConfig, type TestProjectConfiguration } from "vitest/config";
 import { unstable_readConfig as readConfig } from "wrangler";
 import { keepInMemory } from "./test/in-memory.ts";
 import { chosenMutants, withMutants } from "./test/proof/mutants/plugin.ts";
@@ -49,7 +49,46 @@ const queueConsumers = Object.fromEntries(
   ),
 );
 
-// Four projects: the app, the engine and what it is compared with run in workerd on real bindings; what starts processes runs in Node.
+/** Tests of the app, in workerd on real bindings. All files share one runtime and one database: a test has a tenant and names of its own, and ends what it began. */
+function ofApp(name: string, files: { include: string[]; exclude?: string[] }): TestProjectConfiguration {
+  return {
+    plugins: [
+      withMutants(mutants),
+      cloudflareTest({
+        wrangler: { configPath: "wrangler.jsonc" },
+        miniflare: {
+          queueConsumers,
+          bindings: {
+            TEST_MIGRATIONS: migrations,
+            MILLRACE_KEY: "test",
+            MILLRACE_DEVELOPMENT: "true",
+            EMBEDDED_CONTROL: "true",
+            WEBHOOKS_ALLOW_LOCAL: "true",
+            WEBHOOKS_TIMEOUT_SECONDS: "1",
+            SEARCH_CENTS: "3",
+            TEXT_CENTS: "20",
+          },
+        },
+      }),
+    ],
+    define: { MILLRACE_FULL_SIZE: String(process.env.MILLRACE_FULL_SIZE === "true") },
+    test: {
+      name,
+      isolate: false,
+      ...files,
+      setupFiles: ["test/migrate.ts", "test/systems/crm/quiet.ts"],
+      globalSetup: [
+        "test/systems/webhooks/global-setup.ts",
+        "test/wordpress/global-setup.ts",
+        "test/desk/global-setup.ts",
+        "test/outside/global-setup.ts",
+      ],
+      testTimeout: 60_000,
+    },
+  };
+}
+
+// Five projects: the app, in two runtimes, the engine and what it is compared with run in workerd on real bindings; what starts processes runs in Node.
 export default defineConfig({
   test: {
     // The Worker's own log lines are shown for tests that fail.
@@ -62,46 +101,16 @@ export default defineConfig({
     // A bug that is put in must be neither kept for later runs nor left out because a cache holds the file without it.
     fsModuleCache: mutants.length === 0,
     projects: [
-      {
-        plugins: [
-          withMutants(mutants),
-          cloudflareTest({
-            wrangler: { configPath: "wrangler.jsonc" },
-            miniflare: {
-              queueConsumers,
-              bindings: {
-                TEST_MIGRATIONS: migrations,
-                MILLRACE_KEY: "test",
-                MILLRACE_DEVELOPMENT: "true",
-                EMBEDDED_CONTROL: "true",
-                WEBHOOKS_ALLOW_LOCAL: "true",
-                WEBHOOKS_TIMEOUT_SECONDS: "1",
-                SEARCH_CENTS: "3",
-                TEXT_CENTS: "20",
-              },
-            },
-          }),
+      ofApp("app", {
+        include: [
+          "test/{api,outside,app,providers,systems}/**/*.test.ts",
+          "test/engine/schedules/**/*.test.ts",
+          "test/docs/run/**/*.test.ts",
         ],
-        define: { MILLRACE_FULL_SIZE: String(process.env.MILLRACE_FULL_SIZE === "true") },
-        test: {
-          name: "app",
-          // All files share one runtime and one database: a test has a tenant and names of its own, and ends what it began.
-          isolate: false,
-          include: [
-            "test/{api,outside,app,providers,systems}/**/*.test.ts",
-            "test/engine/schedules/**/*.test.ts",
-            "test/docs/run/**/*.test.ts",
-          ],
-          setupFiles: ["test/migrate.ts", "test/systems/crm/quiet.ts"],
-          globalSetup: [
-            "test/systems/webhooks/global-setup.ts",
-            "test/wordpress/global-setup.ts",
-            "test/desk/global-setup.ts",
-            "test/outside/global-setup.ts",
-          ],
-          testTimeout: 60_000,
-        },
-      },
+        exclude: ["test/systems/privacy/**"],
+      }),
+      // It looks through all that is kept anywhere, which is little where no other test has kept anything.
+      ofApp("privacy", { include: ["test/systems/privacy/**/*.test.ts"] }),
       {
         plugins: [
           withMutants(mutants),

@@ -7,13 +7,13 @@ import { app } from "../../src/catalog.ts";
 import { callerWith, expectProblem, fresh, type Json } from "./client.ts";
 
 const api = createApi(app);
-/** As wrangler.jsonc has them. */
-const STRANGERS = 200;
-const TOKENS = 2000;
+/** As wrangler.jsonc has them for strangers. Tokens are given no more here: their own limit is ten times as high. */
+const LIMIT = 200;
+const AS_STRANGERS = { TOKEN_REQUESTS: env.STRANGER_REQUESTS };
 const PERIOD_MS = 10_000;
 
 /** The API over the real bindings, with a count of what is asked of the database, the bucket and the objects. */
-function counted(without: Partial<Record<keyof Env, undefined>> = {}) {
+function counted(other: Partial<Record<keyof Env, RateLimit | undefined>> = {}) {
   const calls = { database: 0, bucket: 0, objects: 0 };
   /** The same binding, which counts the calls of some of its methods; those of the rest go to the binding itself. */
   const counting = (name: "DB" | "PAGES" | "KEEPER", kind: keyof typeof calls, counts: string[]) =>
@@ -29,7 +29,7 @@ function counted(without: Partial<Record<keyof Env, undefined>> = {}) {
   const KEEPER = counting("KEEPER", "objects", ["get", "getByName"]);
   const ask = async (path: string, headers: Record<string, string> = {}) => {
     const request = new Request(`http://localhost${path}`, { headers });
-    const response = await api.fetch(request, { ...env, DB, PAGES, KEEPER, ...without } as Env, createExecutionContext());
+    const response = await api.fetch(request, { ...env, DB, PAGES, KEEPER, ...other } as Env, createExecutionContext());
     const body: Json = await response.json().catch(() => undefined);
     return { status: response.status, headers: response.headers, body };
   };
@@ -76,7 +76,7 @@ it.each([
   ],
 ])("fifty strangers' requests cost nothing of anybody once they are refused: %s", async (what, request) => {
   const from = `203.0.113.${what.length}`;
-  const { answers, asked } = await onceRefused(counted(), (n) => [...request(n, from)], STRANGERS);
+  const { answers, asked } = await onceRefused(counted(), (n) => [...request(n, from)], LIMIT);
   for (const answer of answers) {
     expectProblem(answer, 429, "rate_limited");
     expect(answer.headers.get("retry-after")).toBe("10");
@@ -87,7 +87,7 @@ it.each([
 it("who is refused pages is still told whether it is healthy, is let in by a good token, and holds up no other address", async () => {
   const [door, from] = [counted(), "203.0.113.90"];
   const { token } = await callerWith();
-  await onceRefused(door, (n) => [`/pages/none/${n}`, { "cf-connecting-ip": from }], STRANGERS);
+  await onceRefused(door, (n) => [`/pages/none/${n}`, { "cf-connecting-ip": from }], LIMIT);
   expect((await door.ask("/healthz", { "cf-connecting-ip": from })).status).toBe(200);
   expect((await door.ask("/v1/audit", { "cf-connecting-ip": from, authorization: `Bearer ${token}` })).status).toBe(200);
   expect((await door.ask("/pages/none", { "cf-connecting-ip": "203.0.113.91" })).status).toBe(404);
@@ -95,11 +95,11 @@ it("who is refused pages is still told whether it is healthy, is let in by a goo
 
 it("a token has its limit, wherever it is used from, and no other token's", async () => {
   const [one, other] = [await callerWith(["read"]), await callerWith(["read"])];
-  const door = counted();
+  const door = counted(AS_STRANGERS);
   // A route that it may not use costs nothing more: the count comes first.
   const use = (token: string, n: number) =>
     ["/v1/schedules/x/run", { authorization: `Bearer ${token}`, "cf-connecting-ip": `198.51.100.${n % 200}` }] as const;
-  const { answers, asked } = await onceRefused(door, (n) => [...use(one.token, n)], TOKENS);
+  const { answers, asked } = await onceRefused(door, (n) => [...use(one.token, n)], LIMIT);
   for (const answer of answers) expectProblem(answer, 429, "rate_limited");
   expect(asked).toEqual(NOTHING);
   expect((await door.ask(...use(other.token, 1))).status).toBe(405);

@@ -53,6 +53,12 @@ function expectRead(answer: Parameters<typeof expectProblem>[0], definition: Mes
 }
 
 const others = (definition: MessageDefinition) => MESSAGES.filter((one) => one !== definition);
+
+/** Of the other messages one of each sort that a replay could tell apart: its kind, whether it travels on the same queue, whether it is closed. */
+function sortsOf(definition: MessageDefinition): MessageDefinition[] {
+  const sort = (one: MessageDefinition) => `${one.kind} ${one.queue.name === definition.queue.name} ${isClosed(one)}`;
+  return [...Map.groupBy(others(definition), sort).values()].flatMap(([first]) => first ?? []);
+}
 const flipped = ({ kind }: MessageDefinition) => (kind === "command" ? "event" : "command");
 
 describe.each(MESSAGES)("A replay of $type", (definition) => {
@@ -80,7 +86,7 @@ describe.each(MESSAGES)("A replay of $type", (definition) => {
     const caller = await callerWith();
     const letter = await letterOf(caller, definition);
     expectProblem(await letter.replay({ kind: flipped(definition) }), 404, "unknown_message_type");
-    for (const one of others(definition)) {
+    for (const one of sortsOf(definition)) {
       const change = { message_type: one.type, kind: one.kind, payload_inline: payloadOf(one, caller) };
       const answer = await letter.replay(change);
       if (one.queue.name !== definition.queue.name) expectProblem(answer, 404, "unknown_message_type");

@@ -30,6 +30,7 @@ export const LANES: readonly (readonly Job[])[] = [
     tests("raw", 1),
     { name: "check", program: "npm", args: ["run", "--silent", "check"] },
     { ...tests("engine", 1, "test/proof"), name: "proof" },
+    tests("privacy", 1),
   ],
   [tests("engine", 2, "--exclude", "test/proof/**")],
 ];

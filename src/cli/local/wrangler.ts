@@ -25,6 +25,8 @@ export function wranglerEnv(folder: string): NodeJS.ProcessEnv {
     WRANGLER_SEND_METRICS: "false",
     // It would serve the whole database on the public port, to everybody on this machine, without a token.
     X_LOCAL_EXPLORER: "false",
+    // It would keep a trace of every request and statement, which nobody could look at without the explorer.
+    X_LOCAL_OBSERVABILITY: "false",
   };
   return { ...process.env, ...settings };
 }
