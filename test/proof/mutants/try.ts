@@ -76,7 +76,11 @@ export async function tryOut(killers: readonly Killer[], mutants: readonly Mutan
 export const isFile = (killer: Killer): boolean => !(killer in FILES);
 
 /** Which project of vitest.config.ts runs what finds a mutant. */
-export const projectOf = (killer: Killer): string => (/^test\/(engine|proof)\//.test(FILES[killer] ?? killer) ? "engine" : "app");
+export function projectOf(killer: Killer): string {
+  const file = FILES[killer] ?? killer;
+  if (/^test\/(engine|proof)\//.test(file)) return "engine";
+  return file.startsWith("test/systems/privacy/") ? "privacy" : "app";
+}
 
 /** What was printed. A run that takes too long is ended, and so is one whose caller ends: with all that it has started. */
 function vitest(args: string[], env: Record<string, string>, limitMs: number): Promise<string> {
