@@ -1,6 +1,12 @@
 // The door of every command. Plain JavaScript, so that a Node too old to read TypeScript says so in a sentence.
+import * as module from "node:module";
 import process from "node:process";
+import { fileURLToPath } from "node:url";
 import { nodeRefusal } from "./node-version.js";
+
+// What Node has compiled is kept, ours and wrangler's: the next start is a second sooner.
+process.env.NODE_COMPILE_CACHE ??= fileURLToPath(new URL("../../node_modules/.cache/node", import.meta.url));
+module.enableCompileCache?.(process.env.NODE_COMPILE_CACHE);
 
 const COMMANDS = ["start", "demo", "token"];
 

@@ -9,7 +9,7 @@ import { account } from "./account.ts";
 import { chances } from "./derived.ts";
 
 describe("Thousands of asks at once", () => {
-  const ASKS = howMany(3_000, 10_000);
+  const ASKS = howMany(1_000, 10_000);
   const WAVE = ASKS / 4;
   const LIMIT = 15 * ASKS;
 
