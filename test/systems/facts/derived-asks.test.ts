@@ -50,7 +50,7 @@ describe("Thousands of asks at once", () => {
     }
 
     expect(answers).toBe(ASKS);
-    expect(replays).toBeGreaterThan(100);
+    expect(replays).toBeGreaterThan(ASKS / 30);
     let spent = 0;
     for (const name of accounts) {
       const total = [...(granted.get(name)?.values() ?? [])].reduce((sum, cents) => sum + cents, 0);
