@@ -138,6 +138,8 @@ const FOUND_BY: Record<string, string> = {
   inbox: "instance_id IN (SELECT id FROM instances WHERE tenant_id GLOB ?1)",
   stated_events: "correlation_id IN (SELECT correlation_id FROM instances WHERE tenant_id GLOB ?1)",
   outbox: "body->>'tenant_id' GLOB ?1",
+  // Hashes of streams: no consumer of this deployment has a rule for gaps.
+  sequences: "hex(id) GLOB ?1",
   tombstones: "id IN (SELECT unhex(id) FROM instances WHERE tenant_id GLOB ?1)",
 };
 
@@ -151,6 +153,7 @@ export const EMPTY_AT_REST = [
   "forgotten",
   "outbox",
   "schedule_runs",
+  "sequences",
   "signals",
   "tombstones",
   "waits",

@@ -58,6 +58,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
     "outbox",
     "schedule_runs",
     "schedules",
+    "sequences",
     "signals",
     "stated_events",
     "tokens",

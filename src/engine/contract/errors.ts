@@ -10,6 +10,7 @@ const ENGINE_CODES = [
   "unknown_message_type",
   "idempotency_key_reused",
   "route_timeout",
+  "out_of_order",
   "instance_not_found",
   "effect_not_found",
   "dead_letter_not_found",

@@ -231,6 +231,13 @@ export const ENGINE_PROBLEMS = {
     means: "The code behind an event's route did not answer in time.",
     next: "See what it waits for, or give its line in the routes more time; then replay the dead letter.",
   },
+
+  out_of_order: {
+    status: 409,
+    title: "The message came out of its sender's order",
+    means: "Its number is not the next of its sender about its subject, and its queue's rule for gaps sent it here.",
+    next: "Replay what is missing first, then this.",
+  },
   step_timeout: {
     status: 504,
     title: "A step took too long",

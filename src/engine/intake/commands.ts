@@ -7,7 +7,8 @@ import { acceptance } from "./accept.ts";
 import { handleBatch } from "./batch.ts";
 import type { Consumer, Intake, Outcomes } from "./consumer.ts";
 import { firstOf, identityOf } from "./identity.ts";
-import type { Plan } from "./plan.ts";
+import { inOrder } from "./in-order.ts";
+import { nothing, type Plan } from "./plan.ts";
 import { isProven } from "./proof.ts";
 import { readMessages } from "./read.ts";
 import { startInTurn } from "./start.ts";
@@ -36,10 +37,13 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog): Co
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => performer(type).on);
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });
-        const plans = read.flatMap(({ message, envelope }): Plan[] => {
+        const turns = await inOrder(intake, read, outcomes);
+        const plans = turns.flatMap(({ message, envelope, move, isOver }): Plan[] => {
           try {
+            // What is known already has its repeat counted, as ever: the row decides.
             const command = acceptance(performer(envelope.message_type).name, envelope, queue.name);
-            return [{ message, envelope, instances: [command], commands: [], rows: [], signal: false }];
+            const plan = { ...nothing({ message, envelope }), move };
+            return [isOver ? plan : { ...plan, instances: [command] }];
           } catch (error) {
             outcomes.set(message, { did: "retried", error });
             return [];
@@ -57,8 +61,8 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog): Co
  * committed, and the keeper starts it. Answers the rest: what is not proven, and what exists already, for its repeat to be counted.
  */
 async function startProven({ env }: Intake, plans: readonly Plan[], outcomes: Outcomes): Promise<Plan[]> {
-  const isOwn = ({ message, envelope, instances }: Plan) =>
-    instances.every((one) => isProven(env.MILLRACE_KEY, one, envelope.acceptance, message.attempts));
+  const isOwn = ({ message, envelope, instances, move }: Plan) =>
+    move === undefined && instances.every((one) => isProven(env.MILLRACE_KEY, one, envelope.acceptance, message.attempts));
   const proven = plans.filter(isOwn);
   const { failed, existed } = await startInTurn(env, firstOf(proven.flatMap(({ instances }) => instances)));
   const settled = new Set<string>();

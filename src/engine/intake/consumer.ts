@@ -17,10 +17,10 @@ export interface Intake {
 
 /**
  * What a consumer did with one message. `refused`: it goes no further, whoever tries. `retried`: it comes back. `kept`: its row needs no
- * delivery any more. `settled`: an operator has settled its dead letter before.
+ * delivery any more. `unharmed`: coming back costs it none of its tries in the end. `settled`: an operator has settled its dead letter before.
  */
 export type Outcome =
   | { did: "started" | "duplicate" | "captured" | "routed" | "put off" | "kept" | "settled" }
-  | { did: "refused" | "retried"; error: unknown };
+  | { did: "refused" | "retried"; error: unknown; unharmed?: true };
 
 export type Outcomes = Map<Message, Outcome>;

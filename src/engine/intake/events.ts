@@ -6,7 +6,8 @@ import type { EventConsumer } from "../topology/consumer.ts";
 import { handleBatch } from "./batch.ts";
 import type { Consumer, Intake, Outcomes } from "./consumer.ts";
 import { follow, memo } from "./follow.ts";
-import type { Plan } from "./plan.ts";
+import { type InTurn, inOrder, stuckBehind } from "./in-order.ts";
+import { nothing, type Plan } from "./plan.ts";
 import { type ReadMessage, readMessages } from "./read.ts";
 import { takeAllIn } from "./take.ts";
 
@@ -29,7 +30,7 @@ export function consumeEvents(consumer: EventConsumer, catalog: Catalog): Consum
       return handleBatch(intake, batch, async (messages, outcomes) => {
         const { read, refused } = readMessages(messages, (type) => carried(catalog, queue.name, "event", type));
         for (const { message, error } of refused) outcomes.set(message, { did: "refused", error });
-        const planning = planAll(intake, read, outcomes);
+        const planning = planAll(intake, await inOrder(intake, read, outcomes), outcomes);
         const { quick, slow } = await quickAmong(planning);
         await takeAllIn(intake, quick, outcomes);
         if (slow.length === 0) return;
@@ -50,17 +51,29 @@ interface Planning {
 }
 
 /** Works out what each event leads to, side by side. */
-function planAll(intake: Intake, read: readonly ReadMessage[], outcomes: Outcomes): Planning[] {
+function planAll(intake: Intake, read: readonly InTurn[], outcomes: Outcomes): Planning[] {
   const once = memo();
-  const planOf = async (one: ReadMessage) => {
+  const planOf = async (one: InTurn, before: Promise<readonly Plan[]> | undefined) => {
     try {
-      return [await follow(intake, one, once)];
+      if (one.isOver) return [nothing(one)];
+      if (before && (await before).length === 0) {
+        outcomes.set(one.message, { did: "retried", error: stuckBehind(one), unharmed: true });
+        return [];
+      }
+      return [{ ...(await follow(intake, one, once)), move: one.move }];
     } catch (error) {
       outcomes.set(one.message, { did: "retried", error });
       return [];
     }
   };
-  return read.map((one) => ({ one, plan: planOf(one) }));
+  // What is in one stream is followed one after another.
+  const last = new Map<string, Promise<readonly Plan[]>>();
+  return read.map((one) => {
+    const stream = one.move?.id;
+    const plan = planOf(one, stream === undefined ? undefined : last.get(stream));
+    if (stream !== undefined) last.set(stream, plan);
+    return { one, plan };
+  });
 }
 
 /** The plans that are made within the time for which events wait for each other, and those that are not. */

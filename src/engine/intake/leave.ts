@@ -5,7 +5,7 @@ import { expectLater } from "../store/outbox.ts";
 import { atomically } from "../store/retry.ts";
 import { retryDelaySeconds } from "../topology/consumer.ts";
 import { capture, type Hopeless } from "./capture.ts";
-import type { Intake, Outcomes } from "./consumer.ts";
+import type { Intake, Outcome, Outcomes } from "./consumer.ts";
 import { isHopeless } from "./hopeless.ts";
 import { envelopeIn } from "./letter.ts";
 
@@ -15,6 +15,8 @@ interface Failed {
   readonly error: unknown;
   /** True when no repeat can mend it. */
   readonly refused: boolean;
+  /** True for what must not become a dead letter by coming back. */
+  readonly unharmed: boolean;
 }
 
 /**
@@ -24,14 +26,12 @@ interface Failed {
  * back. Never throws.
  */
 export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<ReadonlyMap<Message, number>> {
-  const failed = [...outcomes].flatMap(([message, outcome]): Failed[] =>
-    "error" in outcome ? [{ message, error: outcome.error, refused: outcome.did === "refused" || isHopeless(outcome.error) }] : [],
-  );
+  const all = [...outcomes].flatMap(([message, outcome]): Failed[] => ("error" in outcome ? [failed(message, outcome)] : []));
   const isLast = ({ message }: Failed) => message.attempts > intake.consumer.retries.limit;
-  const ends = failed.filter((one) => one.refused || (isLast(one) && !isSimulatedDeath(one.error)));
+  const ends = all.filter((one) => one.refused || (isLast(one) && !isSimulatedDeath(one.error)));
   await endAll(intake, ends, outcomes);
 
-  const back = failed.filter(({ message }) => outcomes.get(message)?.did !== "captured" && outcomes.get(message)?.did !== "kept");
+  const back = all.filter(({ message }) => outcomes.get(message)?.did !== "captured" && outcomes.get(message)?.did !== "kept");
   for (const { message, error } of back) outcomes.set(message, { did: "retried", error });
   const delays = new Map(back.map(({ message }) => [message, retryDelaySeconds(intake.consumer, message.attempts)]));
   await putBack(intake, back.filter(isLast), delays, outcomes);
@@ -40,9 +40,13 @@ export async function leaveBehind(intake: Intake, outcomes: Outcomes): Promise<R
   return delays;
 }
 
+function failed(message: Message, { did, error, unharmed }: Extract<Outcome, { error: unknown }>): Failed {
+  const refused = did === "refused" || isHopeless(error);
+  return { message, error, refused, unharmed: !refused && (unharmed === true || codeOf(error) === "unavailable") };
+}
+
 async function endAll(intake: Intake, ends: readonly Failed[], outcomes: Outcomes): Promise<void> {
-  const unavailable = ({ error, refused }: Failed) => !refused && codeOf(error) === "unavailable";
-  const given = ends.filter((one) => !unavailable(one));
+  const given = ends.filter(({ unharmed }) => !unharmed);
   if (given.length === 0) return;
   const hopeless = given.map(({ message, error, refused }): Hopeless => ({ message, error, refused, attempts: message.attempts }));
   try {
@@ -71,8 +75,8 @@ async function putBack(
   delays: ReadonlyMap<Message, number>,
   outcomes: Outcomes,
 ): Promise<void> {
-  for (const { message, error } of last) {
-    if (codeOf(error) !== "unavailable") continue;
+  for (const { message, unharmed } of last) {
+    if (!unharmed) continue;
     try {
       await queueBinding(env, queue.name).send(message.body, { contentType: "json", delaySeconds: delays.get(message) ?? 1 });
       outcomes.set(message, { did: "put off" });

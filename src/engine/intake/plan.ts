@@ -2,6 +2,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import type { Assigned } from "../signals/assign.ts";
 import type { AcceptedRow } from "../store/instances/accept.ts";
+import type { StreamMove } from "../store/sequences.ts";
 import type { Acceptance } from "./accept.ts";
 
 /** What one delivered message leads to: everything that is written when it is taken in. */
@@ -15,6 +16,13 @@ export interface Plan {
   readonly rows: readonly RowStatement[];
   /** True for an event that runs may wait for. */
   readonly signal: boolean;
+  /** How its stream moves on, where its queue has a rule for gaps. */
+  readonly move?: StreamMove | undefined;
+}
+
+/** The plan of a message from which nothing follows any more: it is confirmed. */
+export function nothing({ message, envelope }: Pick<Plan, "message" | "envelope">): Plan {
+  return { message, envelope, instances: [], commands: [], rows: [], signal: false };
 }
 
 /** What the database answered to the write that took plans in. */

@@ -7,10 +7,11 @@ import { type AcceptedRow, insertAccepted, takeIn } from "../store/instances/acc
 import { namedBatch } from "../store/named.ts";
 import { confirm } from "../store/outbox.ts";
 import { atomically } from "../store/retry.ts";
+import { advanceStreams, hasMoved, type StreamMove } from "../store/sequences.ts";
 import { insertSignals } from "../store/signals.ts";
 import { type Acceptance, acceptanceChunks } from "./accept.ts";
 import { carryOn } from "./carry-on.ts";
-import type { Intake, Outcomes } from "./consumer.ts";
+import type { Intake, Outcome, Outcomes } from "./consumer.ts";
 import { isOfOneMessage, isRefusedRow } from "./hopeless.ts";
 import { byIdentity } from "./identity.ts";
 import type { Plan, Written } from "./plan.ts";
@@ -35,10 +36,26 @@ async function takeGroupIn(intake: Intake, group: readonly Plan[], outcomes: Out
       await takeGroupIn(intake, group.slice(0, half), outcomes);
       return takeGroupIn(intake, group.slice(half), outcomes);
     }
-    for (const { message } of group) outcomes.set(message, { did: isRefusedRow(error) ? "refused" : "retried", error });
+    for (const { message } of group) outcomes.set(message, becauseOf(error));
     return;
   }
   await carryOn(intake, group, written, outcomes);
+}
+
+function becauseOf(error: unknown): Outcome {
+  if (hasMoved(error)) return { did: "retried", error, unharmed: true };
+  return { did: isRefusedRow(error) ? "refused" : "retried", error };
+}
+
+/** The moves of a group's streams, each in one: its first message says from where, its last one whereto. */
+function movesOf(group: readonly Plan[]): StreamMove[] {
+  const moves = group.flatMap(({ move }) => move ?? []);
+  return [...Map.groupBy(moves, ({ id }) => id)].map(([id, all]) => ({
+    id,
+    from: Math.min(...all.map(({ from }) => from)),
+    to: Math.max(...all.map(({ to }) => to)),
+    missing: all.flatMap(({ missing }) => missing),
+  }));
 }
 
 async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
@@ -47,6 +64,7 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
     (command) => [command],
   ).reverse();
   const sent = await insertBefore(env, before.reverse());
+  const moves = movesOf(group);
   const signals = group.flatMap(({ signal, envelope }) => (signal ? [envelope] : []));
   const answered = await namedBatch(env.DB, {
     taken: acceptanceChunks(group.flatMap(({ instances }) => instances)).map(takeIn),
@@ -55,6 +73,7 @@ async function write(env: EngineEnv, group: readonly Plan[]): Promise<Written> {
     waits: signals.length > 0 ? assignSignals(signals) : [],
     sent: acceptanceChunks(last).map((rows) => insertAccepted(rows)),
     rows: mergeRows(group.flatMap(({ rows }) => rows)),
+    moved: moves.length > 0 ? advanceStreams(moves) : [],
   });
   return {
     taken: byIdentity(answered.taken as unknown as AcceptedRow[]),

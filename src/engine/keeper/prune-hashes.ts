@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { query } from "../store/retry.ts";
+import { removeStreams } from "../store/sequences.ts";
 import { removeStatedEvents } from "../store/stated-events.ts";
 import { removeTombstones } from "../store/tombstones.ts";
 import type { Slice } from "./rule.ts";
@@ -35,6 +36,16 @@ export function pruneStated(env: EngineEnv, keepMs: number, from: string | null)
       SELECT lower(hex(max(id))) AS last, count(*) AS count
       FROM (SELECT id FROM stated_events WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
     old: (last) => removeStatedEvents({ from: from ?? "", last }, keepMs),
+  });
+}
+
+/** Streams of numbered messages that have not moved for long. */
+export function pruneStreams(env: EngineEnv, keepMs: number, from: string | null): Promise<Slice> {
+  return prune(env, {
+    walked: sql`
+      SELECT lower(hex(max(id))) AS last, count(*) AS count
+      FROM (SELECT id FROM sequences WHERE id > unhex(${from ?? ""}) ORDER BY id LIMIT ${ROWS})`,
+    old: (last) => removeStreams({ from: from ?? "", last }, keepMs),
   });
 }
 

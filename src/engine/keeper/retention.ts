@@ -2,7 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { FAILED, SETTLED } from "../store/instances/status.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { forgetOpenLetters } from "./forget-letters.ts";
-import { pruneStated, pruneTombstones } from "./prune-hashes.ts";
+import { pruneStated, pruneStreams, pruneTombstones } from "./prune-hashes.ts";
 import { pruneInstances } from "./prune-instances.ts";
 import { pruneObjects } from "./prune-objects.ts";
 import { giveUpOutbox } from "./prune-outbox.ts";
@@ -29,6 +29,8 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   rule({ name: "tombstones", keepDays: 400, everyHours: 24 * 7, prune: pruneTombstones }),
   // As long as an instance and its tombstone together: an event from outside is known for as long as a command is.
   rule({ name: "stated events", keepDays: 430, everyHours: 24 * 7, prune: pruneStated }),
+  // A stream that is forgotten begins anew: what its sender says next is a gap then.
+  rule({ name: "streams", keepDays: 400, everyHours: 24 * 7, prune: pruneStreams }),
   // These read a whole table, or list a whole bucket: an index would cost more than a look a day.
   rule({ name: "signals", keepDays: 30, everyHours: 24, prune: pruneSignals }),
   rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),

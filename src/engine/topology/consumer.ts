@@ -28,9 +28,18 @@ interface Policy {
   readonly concurrency: number;
   /** Longest time for one batch: what is not taken in by then goes back, unharmed, before the platform ends the handler. */
   readonly deadlineMs: number;
+  /** What a gap in the numbers of a sender's messages means; undefined where the order is nobody's concern. */
+  readonly sequence: GapRule | undefined;
   /** What the priorities of commands mean here; undefined where the queue has none. */
   readonly priority: { readonly lowMs: number } | undefined;
 }
+
+/**
+ * What becomes of a message whose `sequence` is not the next of its sender about its subject. `wait`: it comes back until the gap is filled,
+ * or until it is so old; then it goes on without what is missing, which becomes a dead letter if it still comes. `retry`: it has its
+ * queue's retries, then it is a dead letter. `skip`: it goes on at once, and what comes behind it is left out.
+ */
+export type GapRule = { readonly gap: "wait"; readonly limitMs: number } | { readonly gap: "retry" | "skip" };
 
 /** Consumers of a dead-letter queue: one statement keeps a hundred letters, and the work whose database is in trouble comes first. */
 export const DEAD_LETTER_CONCURRENCY = 1;
@@ -55,6 +64,7 @@ type ConsumerOptions = {
   concurrency?: number;
   deadline?: Duration;
   priority?: { low: Duration };
+  sequence?: { gap: "wait"; limit: Duration } | { gap: "retry" | "skip" };
 } & (Pick<CommandConsumer, "starts" | "routes"> | Pick<EventConsumer, "routes" | "starts">);
 
 /**
@@ -64,7 +74,7 @@ type ConsumerOptions = {
  * which start at once, ahead of all that wait in the queue, and as `low`, which are held back for so long. Errors: `config_invalid`.
  */
 export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
-  const { retries = RETRIES, batch = BATCH, concurrency = CONCURRENCY, deadline = DEADLINE, priority, ...takes } = options;
+  const { retries = RETRIES, batch = BATCH, concurrency = CONCURRENCY, deadline = DEADLINE, priority, sequence, ...takes } = options;
   const { limit, initial, max } = retries;
   return {
     ...takes,
@@ -72,6 +82,7 @@ export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
     batch,
     concurrency,
     deadlineMs: checkedDeadline(takes.queue, durationMs(deadline)),
+    sequence: sequence?.gap === "wait" ? { gap: "wait", limitMs: durationMs(sequence.limit) } : sequence,
     priority: priority && { lowMs: checkedLow(takes.queue, durationMs(priority.low)) },
   };
 }

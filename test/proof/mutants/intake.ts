@@ -41,9 +41,21 @@ export const INTAKE = mutantsOf("intake", {
   },
   "a delivery that the database did not take counts as a repeat": {
     file: TAKE,
-    find: 'outcomes.set(message, { did: isRefusedRow(error) ? "refused" : "retried", error });',
+    find: "outcomes.set(message, becauseOf(error));",
     put: 'outcomes.set(message, { did: "duplicate" });',
     killedBy: "test/engine/intake/neighbours.test.ts",
+  },
+  "a stream moves on from wherever it is": {
+    file: "src/engine/store/sequences.ts",
+    find: "CASE WHEN sequences.last = excluded.before THEN excluded.last END",
+    put: "excluded.last",
+    killedBy: "test/engine/intake/order.test.ts",
+  },
+  "a number is followed before the one in front of it": {
+    file: "src/engine/intake/in-order.ts",
+    find: "const isNext = place === last + 1 || (last === 0 && place === 2);",
+    put: "const isNext = true;",
+    killedBy: "test/engine/intake/order.test.ts",
   },
   "a proof stands alone at any attempt": {
     file: "src/engine/intake/proof.ts",

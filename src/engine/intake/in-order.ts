@@ -1,0 +1,97 @@
+import { type ErrorCode, MillraceError } from "../contract/errors.ts";
+import { digest } from "../contract/ids.ts";
+import { query } from "../store/retry.ts";
+import { type Stream, type StreamMove, selectStreams } from "../store/sequences.ts";
+import type { GapRule } from "../topology/consumer.ts";
+import type { Intake, Outcomes } from "./consumer.ts";
+import type { ReadMessage } from "./read.ts";
+
+/** A message whose turn it is, and what its intake moves on. */
+export interface InTurn extends ReadMessage {
+  readonly move?: StreamMove;
+  /** True for one whose place in its stream was taken before: nothing follows from it any more. */
+  readonly isOver?: true;
+}
+
+/**
+ * Brings the numbered messages of a batch into the order of their streams, and lets through those whose turn it is; what becomes of the
+ * others is said in `outcomes`, by the queue's rule for gaps. Where that has none, and for messages without a number, all go through.
+ */
+export async function inOrder({ env, consumer }: Intake, read: readonly ReadMessage[], outcomes: Outcomes): Promise<InTurn[]> {
+  const { queue, sequence: rule } = consumer;
+  if (rule === undefined) return [...read];
+  const streamOf = ({ envelope: { tenant_id, source, subject, sequence } }: ReadMessage) =>
+    sequence === undefined ? undefined : digest("stream", queue.name, tenant_id, source, subject);
+  const streams = Map.groupBy(read, streamOf);
+  const free = streams.get(undefined) ?? [];
+  streams.delete(undefined);
+  if (streams.size === 0) return free;
+  const rows = await query<{ id: string; last: number; missing: string }>(env.DB, selectStreams([...streams.keys()].map(String)));
+  const known = new Map(rows.map(({ id, last, missing }) => [id, { id, last, missing: JSON.parse(missing) as number[] }]));
+  const numbered = [...streams].flatMap(([id = "", messages]) => {
+    const stream = known.get(id) ?? { id, last: 0, missing: [] };
+    return takeTurns(stream, rule, messages, outcomes);
+  });
+  return [...free, ...numbered];
+}
+
+/** The messages of one stream whose turn it is, one after another. */
+function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage[], outcomes: Outcomes): InTurn[] {
+  const turns: InTurn[] = [];
+  let { last } = stream;
+  for (const one of messages.toSorted((a, b) => placeOf(a) - placeOf(b))) {
+    const place = placeOf(one);
+    if (place <= last) {
+      if (stream.missing.includes(place) && one.envelope.replay === undefined)
+        outcomes.set(one.message, { did: "refused", error: tooLate(one) });
+      // A replay is an operator's word that it still counts.
+      else turns.push(stream.missing.includes(place) ? one : { ...one, isOver: true });
+      continue;
+    }
+    const isNext = place === last + 1 || (last === 0 && place === 2);
+    if (!isNext && !mayPass(rule, one)) {
+      outcomes.set(one.message, { did: "retried", error: gapBefore(one, last), ...(rule.gap === "wait" && { unharmed: true }) });
+      continue;
+    }
+    const missing = rule.gap === "wait" && !isNext ? between(last, place) : [];
+    turns.push({ ...one, move: { id: stream.id, from: last, to: place, missing } });
+    last = place;
+  }
+  return turns;
+}
+
+/** Numbers begin with 0 or 1, places with 1. */
+const placeOf = ({ envelope }: ReadMessage): number => (envelope.sequence ?? 0) + 1;
+
+function mayPass(rule: GapRule, { envelope }: ReadMessage): boolean {
+  if (rule.gap === "wait") return Date.now() - Date.parse(envelope.created_at) >= rule.limitMs;
+  return rule.gap === "skip";
+}
+
+/** The places between two, the newest hundred. */
+function between(last: number, place: number): number[] {
+  const first = Math.max(last + 1, place - 100);
+  return Array.from({ length: place - first }, (_, index) => first + index);
+}
+
+const OUT_OF_ORDER: ErrorCode = "out_of_order";
+
+function gapBefore({ envelope }: ReadMessage, last: number): MillraceError {
+  const before = last === 0 ? "nothing" : `number ${last - 1}`;
+  return new MillraceError(
+    OUT_OF_ORDER,
+    `It is number ${envelope.sequence} of "${envelope.source}" about its subject, and behind ${before} there is a gap. Send what is missing.`,
+  );
+}
+
+/** Why a message comes back whose turn is not reached: the one before it in its stream has failed. */
+export function stuckBehind({ envelope }: ReadMessage): MillraceError {
+  return new MillraceError(OUT_OF_ORDER, `It is number ${envelope.sequence} of its stream, and the one before it has failed.`);
+}
+
+function tooLate({ envelope }: ReadMessage): MillraceError {
+  return new MillraceError(
+    OUT_OF_ORDER,
+    `It is number ${envelope.sequence} of "${envelope.source}" about its subject: later ones have gone on without it, because it came too late. Replay it if it still counts.`,
+  );
+}

@@ -1,0 +1,173 @@
+import { call, defineConsumer, type Envelope, on } from "millrace";
+import { deliverTo } from "millrace/testing";
+import { catalog, dispatch } from "millrace/worker";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { ProbeRequested, ProbeRouted, probeCommands, probeEvents } from "../../probe/messages.ts";
+import { probe } from "../../probe/workflows.ts";
+import { event, fresh, probeEnv, rows } from "../harness.ts";
+import { keepRow, lettersAbout } from "./routed.ts";
+
+type Rule = NonNullable<Parameters<typeof defineConsumer>[0]["sequence"]>;
+
+/** A consumer of numbered events with this rule for gaps, and what its route's code was given, in order. */
+function listening(sequence: Rule) {
+  const heard: string[] = [];
+  const failing = new Set<string>();
+  const hear = call<{ name: string }>(async ({ payload: { name } }) => {
+    await scheduler.wait(Math.random() * 3);
+    if (failing.has(name)) throw new Error(`${name} failed.`);
+    heard.push(name);
+  });
+  const consumer = defineConsumer({
+    queue: probeEvents,
+    sequence,
+    retries: { limit: 2, initial: "1 second", max: "2 seconds" },
+    batch: { size: 100, waitSeconds: 0 },
+    routes: [on(ProbeRouted, keepRow, hear)],
+  });
+  const consume = dispatch(catalog({ consumers: [consumer] }));
+  const deliver = (bodies: readonly Envelope[], attempts = 1) =>
+    deliverTo((batch) => consume(batch, probeEnv as never), "probe-events", bodies, attempts);
+  return { heard, failing, deliver };
+}
+
+/** Numbered events about a subject, made once each: the nth is the same however often it is delivered. */
+function stream(subject = fresh(), source = "test") {
+  const made = new Map<number, Envelope>();
+  return (number: number, said: Partial<Envelope> = {}): Envelope => {
+    const one = made.get(number) ?? { ...event("probe.routed", subject, { name: `${subject}#${number}` }), source, sequence: number };
+    made.set(number, one);
+    return { ...one, ...said };
+  };
+}
+
+const numbers = (heard: readonly string[]) => heard.map((name) => Number(name.split("#")[1]));
+const LONG_AGO = new Date(Date.now() - 3_600_000).toISOString();
+
+describe.each<[string, Rule]>([
+  ["wait", { gap: "wait", limit: "2 minutes" }],
+  ["retry", { gap: "retry" }],
+  ["skip", { gap: "skip" }],
+])("Numbered messages under the rule %s", (_, rule) => {
+  it("are followed in their order, however a batch has shuffled them, and once however often they come", async () => {
+    const { heard, deliver } = listening(rule);
+    const nth = stream();
+    expect(await deliver([3, 1, 2, 2].map((number) => nth(number)))).toEqual({ acked: 4, retried: 0 });
+    expect(await deliver([5, 2, 4, 1].map((number) => nth(number)))).toEqual({ acked: 4, retried: 0 });
+    expect(numbers(heard)).toEqual([1, 2, 3, 4, 5]);
+  });
+
+  it("begin with 0 or 1; another subject, source or tenant is another stream, and what has no number goes its own way", async () => {
+    const { heard, deliver } = listening(rule);
+    const subject = fresh();
+    const [one, other] = [stream(subject), stream(subject, "another")];
+    const free = { ...event("probe.routed", subject, { name: `${subject}#9` }) };
+    const bodies = [one(0), one(1), other(1), stream(subject)(1, { tenant_id: fresh("tenant") }), stream()(1), free];
+    expect(await deliver(bodies)).toEqual({ acked: 6, retried: 0 });
+    expect(numbers(heard).toSorted()).toEqual([0, 1, 1, 1, 1, 9]);
+  });
+
+  it("of two batches that see the same place, one moves it and the other comes back: nothing is kept of it", async () => {
+    const { deliver } = listening(rule);
+    const nth = stream();
+    await deliver([nth(1)]);
+    const answers = await Promise.all([deliver([nth(2)]), deliver([nth(2, { idempotency_key: "another-two" }), nth(3)])]);
+    const [late] = answers.filter(({ retried }) => retried > 0);
+    expect(late).toBeDefined();
+    await deliver([nth(3)]);
+    const subject = nth(1).subject;
+    expect(await rows("SELECT count(*) AS count FROM probe_rows WHERE name = ?1", `${subject}#2`)).toEqual([{ count: 1 }]);
+  });
+
+  it("a crash before they are taken in leaves the stream where it was", async () => {
+    const { deliver } = listening(rule);
+    const nth = stream();
+    const fails = vi.spyOn(Object.getPrototypeOf(probeEnv.DB) as D1Database, "batch").mockRejectedValueOnce(new Error("died"));
+    onTestFinished(() => fails.mockRestore());
+    expect(await deliver([nth(1), nth(2)])).toEqual({ acked: 0, retried: 2 });
+    expect(await deliver([nth(2), nth(1)], 2)).toEqual({ acked: 2, retried: 0 });
+  });
+});
+
+describe("A gap", () => {
+  it("under wait: what is behind comes back without losing a try, and goes on when the gap is filled", async () => {
+    const back = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
+    onTestFinished(() => back.mockRestore());
+    const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes" });
+    const nth = stream();
+    expect(await deliver([nth(1), nth(3), nth(4)])).toEqual({ acked: 1, retried: 2 });
+    expect(await deliver([nth(3)], 3), "its last try: it begins anew").toEqual({ acked: 1, retried: 0 });
+    expect(back.mock.calls.map(([body]) => body)).toEqual([nth(3)]);
+    expect(await lettersAbout(nth(1).subject)).toEqual([]);
+    expect(await deliver([nth(4), nth(2), nth(3)])).toEqual({ acked: 3, retried: 0 });
+    expect(numbers(heard)).toEqual([1, 2, 3, 4]);
+  });
+
+  it("under wait: what is too old goes on without it, and what comes late is a letter that an operator can let through", async () => {
+    const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes" });
+    const nth = stream();
+    expect(await deliver([nth(1), nth(4, { created_at: LONG_AGO })])).toEqual({ acked: 2, retried: 0 });
+    expect(numbers(heard)).toEqual([1, 4]);
+    expect(await deliver([nth(4), nth(1)]), "repeats are repeats").toEqual({ acked: 2, retried: 0 });
+    expect(await lettersAbout(nth(1).subject)).toEqual([]);
+    expect(await deliver([nth(3)])).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersAbout(nth(1).subject)).toMatchObject([
+      { reason: "out_of_order", attempts: 1, error: expect.stringContaining("too late") },
+    ]);
+    expect(await deliver([nth(2, { replay: "by-hand" })])).toEqual({ acked: 1, retried: 0 });
+    expect(numbers(heard)).toEqual([1, 4, 2]);
+  });
+
+  it("under retry: what is behind has its tries, then is a letter with the reason; what fills it goes on", async () => {
+    const { heard, deliver } = listening({ gap: "retry" });
+    const nth = stream();
+    expect(await deliver([nth(2)]), "no stream begins with 2").toEqual({ acked: 0, retried: 1 });
+    expect(await deliver([nth(2)], 3)).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersAbout(nth(1).subject)).toMatchObject([
+      { reason: "out_of_order", attempts: 3, error: expect.stringContaining("gap") },
+    ]);
+    expect(await deliver([nth(1)])).toEqual({ acked: 1, retried: 0 });
+    expect(await deliver([nth(2, { replay: "by-hand" })])).toEqual({ acked: 1, retried: 0 });
+    expect(numbers(heard)).toEqual([1, 2]);
+  });
+
+  it("under skip: what is behind goes on at once, and what comes late is left out", async () => {
+    const { heard, deliver } = listening({ gap: "skip" });
+    const nth = stream();
+    expect(await deliver([nth(1), nth(5)])).toEqual({ acked: 2, retried: 0 });
+    expect(await deliver([nth(3)])).toEqual({ acked: 1, retried: 0 });
+    expect(numbers(heard)).toEqual([1, 5]);
+    expect(await lettersAbout(nth(1).subject)).toEqual([]);
+  });
+
+  it("behind a message whose code fails nothing goes on, and nothing of its stream is lost", async () => {
+    const { heard, failing, deliver } = listening({ gap: "wait", limit: "2 minutes" });
+    const nth = stream();
+    failing.add(`${nth(2).subject}#2`);
+    expect(await deliver([nth(1), nth(2), nth(3)])).toEqual({ acked: 1, retried: 2 });
+    failing.clear();
+    expect(await deliver([nth(3), nth(2)], 2)).toEqual({ acked: 2, retried: 0 });
+    expect(numbers(heard)).toEqual([1, 2, 3]);
+  });
+});
+
+it("numbered commands start in their order, and each once", async () => {
+  const subject = fresh();
+  const consumer = defineConsumer({ queue: probeCommands, sequence: { gap: "wait", limit: "2 minutes" }, starts: [probe] });
+  const consume = dispatch(catalog({ consumers: [consumer] }));
+  const command = (number: number): Envelope => ({
+    ...event("probe.done", subject, { name: `${subject}#${number}`, steps: [{ do: "keyed", name: "charge" }] }, `${subject}#${number}`),
+    schema_version: ProbeRequested.version,
+    message_type: ProbeRequested.type,
+    kind: "command",
+    sequence: number,
+  });
+  const deliver = (...all: number[]) => deliverTo((batch) => consume(batch, probeEnv as never), "probe-commands", all.map(command), 1);
+  expect(await deliver(3, 1)).toEqual({ acked: 1, retried: 1 });
+  expect(await deliver(1, 3, 2)).toEqual({ acked: 3, retried: 0 });
+  const started = await rows<{ key: string }>(
+    "SELECT envelope->>'idempotency_key' AS key FROM instances WHERE subject = ?1 ORDER BY rowid",
+    subject,
+  );
+  expect(started.map(({ key }) => Number(key.split("#")[1]))).toEqual([1, 2, 3]);
+});
