@@ -8,6 +8,7 @@ export { armKeeper, keeperOf } from "./keeper/client.ts";
 export { type Duties, keeper } from "./keeper/keeper.ts";
 export { OPEN_LETTER_DAYS } from "./keeper/retention.ts";
 export type { Retention, Slice } from "./keeper/rule.ts";
+export { type LaneObject, laneObject } from "./lanes/lane-object.ts";
 export { RateLimit } from "./limits/rate-limit.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";

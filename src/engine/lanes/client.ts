@@ -1,0 +1,101 @@
+import { MillraceError } from "../contract/errors.ts";
+import type { LaneDefinition } from "./definition.ts";
+import { checkedName } from "./lane-name.ts";
+import type { LaneSent } from "./lane-object.ts";
+import { type LaneSendOptions, type Posted, posted } from "./message.ts";
+import { type LaneEnv, laneObjectOf } from "./stub.ts";
+
+/** A message with what is said of it. */
+export interface LaneMessage<Body> extends LaneSendOptions {
+  body: Body;
+}
+
+/** One lane of one key, as its senders see it. */
+export interface LaneClient<Body> {
+  /** Kept when it answers, behind everything that was kept before. Errors: as `sendBatch`. */
+  send(body: Body, options?: LaneSendOptions): Promise<LaneSent>;
+  /**
+   * Keeps messages in this order, all or none, by one call and one write for a quarter of a megabyte. Errors: `payload_too_large` for a body
+   * above 128 KB, or 16 MB in all; `invalid_payload`; `config_invalid` where the object has no such lane.
+   */
+  sendBatch(messages: readonly LaneMessage<Body>[]): Promise<LaneSent[]>;
+}
+
+interface LaneOptions {
+  /** Whose lane it is: the same key of two tenants is two lanes. Default: nobody's in particular. */
+  tenant?: string | undefined;
+}
+
+/** Most of one call, in characters of JSON: a call carries 32 MiB. */
+const MAX_CALL_CHARACTERS = 16 * 1024 * 1024;
+
+/** The lane of a key. */
+export function laneOf<Body>(
+  env: LaneEnv,
+  lane: LaneDefinition<Body, never>,
+  key: string,
+  { tenant = undefined }: LaneOptions = {},
+): LaneClient<Body> {
+  const name = checkedName({ lane: lane.name, tenant: tenant ?? null, key });
+  const send = async (posts: Posted[]): Promise<LaneSent[]> => {
+    if (posts.length === 0) return [];
+    const total = posts.reduce((sum, { text }) => sum + text.length, 0);
+    if (total > MAX_CALL_CHARACTERS) {
+      throw new MillraceError(
+        "payload_too_large",
+        `A batch for the lane "${lane.name}" has ${total} characters: send at most 16 MB at once.`,
+      );
+    }
+    const answer = await laneObjectOf(env, name).send(posts);
+    if ("sent" in answer) return answer.sent;
+    const meant = answer.didYouMean === undefined ? "" : ` Perhaps "${answer.didYouMean}" is meant.`;
+    throw new MillraceError(
+      "config_invalid",
+      `The object LANES has no lane "${answer.unknownLane}".${meant} Add it to the list of laneObject([…]), and deploy that.`,
+      { ...(answer.didYouMean !== undefined && { didYouMean: answer.didYouMean }) },
+    );
+  };
+  return {
+    async send(body, options) {
+      const [sent] = await send([posted(lane.name, body, options)]);
+      return sent as LaneSent;
+    },
+    sendBatch: async (messages) => send(messages.map(({ body, ...options }) => posted(lane.name, body, options))),
+  };
+}
+
+/** A message with the key of its lane. */
+export interface LaneKeyMessage<Body> extends LaneMessage<Body> {
+  key: string;
+  tenant?: string | undefined;
+}
+
+/** What became of the messages of one key: kept, all of them, or none and why. */
+export type LaneKeySent = { key: string; tenant: string | null } & ({ sent: LaneSent[] } | { error: unknown });
+
+/** Calls that are under way at once. */
+const SIDE_BY_SIDE = 50;
+
+/** Sends messages to many keys of a lane: one call per key, side by side, each key with an answer of its own. Order is kept per key. */
+export async function sendToLanes<Body>(
+  env: LaneEnv,
+  lane: LaneDefinition<Body, never>,
+  messages: readonly LaneKeyMessage<Body>[],
+): Promise<LaneKeySent[]> {
+  const groups = [...Map.groupBy(messages, ({ key, tenant }) => JSON.stringify([tenant ?? null, key])).values()];
+  const answers: LaneKeySent[] = [];
+  const next = groups.entries();
+  const work = async () => {
+    for (const [at, group] of next) {
+      const { key = "", tenant } = group[0] ?? {};
+      const about = { key, tenant: tenant ?? null };
+      try {
+        answers[at] = { ...about, sent: await laneOf(env, lane, key, { tenant }).sendBatch(group) };
+      } catch (error) {
+        answers[at] = { ...about, error };
+      }
+    }
+  };
+  await Promise.all(Array.from({ length: Math.min(SIDE_BY_SIDE, groups.length) }, work));
+  return answers;
+}

@@ -1,0 +1,118 @@
+import { type Duration, durationMs } from "../contract/duration.ts";
+import { MillraceError } from "../contract/errors.ts";
+
+/**
+ * What a lane does with a head that has failed more often than its retries allow. `block`: it stays, and is tried again for ever; nothing
+ * passes it. `park`: it becomes a dead letter and the lane goes on. `hold`: the lane stands still until a person decides.
+ */
+export type OnFailure = "block" | "park" | "hold";
+
+export interface LaneRetries {
+  /** Failures of one head that are followed by another try. Default: 3. */
+  limit?: number;
+  /** The wait after a head's first failure; each further one is twice as long, and each up to 10 % longer by chance. Default: 1 second. */
+  initial?: Duration;
+  /** The longest wait. Default: 30 seconds. */
+  max?: Duration;
+}
+
+/** A message that its lane has given up, whole. */
+export interface LaneLetter<Body = unknown> {
+  lane: string;
+  key: string;
+  tenant: string | null;
+  /** The message's id, the same as at its deliveries. */
+  id: string;
+  body: Body;
+  idempotencyKey: string | null;
+  /** `exhausted`: it failed more often than its retries allow; `skipped`: a person took it out. */
+  reason: "exhausted" | "skipped";
+  /** Deliveries that it had. */
+  attempts: number;
+  /** What its last failure said; null when it never failed. */
+  error: string | null;
+  sentAt: number;
+  parkedAt: number;
+}
+
+/** An ordered queue per key: what is sent to one key is handled one after another, in the order of arrival; keys go side by side. */
+export interface LaneDefinition<Body = unknown, E = Cloudflare.Env> {
+  /** Lower case letters, digits and dashes, at most 63; it begins with a letter. */
+  name: string;
+  /** The handler, in the shape of a Cloudflare queue's. It runs inside the lane's object. */
+  queue: ExportedHandlerQueueHandler<E, Body>;
+  onFailure: OnFailure;
+  retries?: LaneRetries;
+  batch?: {
+    /** Most messages in one call of the handler, 1 to 100. Default: 10. */
+    size?: number;
+  };
+  /**
+   * Longest time for one call of the handler; then it counts as failed, and what it settles afterwards is not heard. Default: 60
+   * seconds.
+   */
+  deadline?: Duration;
+  /** How long an idempotency key is known, at least, after its message was done. Default: 1 day. */
+  remember?: Duration;
+  /**
+   * Takes a dead letter, and is called again, with a back-off of its own, until it succeeds; then the lane forgets the letter. Without it
+   * letters stay in the lane until somebody removes them.
+   */
+  onDeadLetter?: (letter: LaneLetter<Body>, env: E) => unknown;
+}
+
+/** A lane of any body, for lists of them. */
+export type AnyLane = LaneDefinition<never, never>;
+
+export const DEFAULT_LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const satisfies Required<LaneRetries>;
+export const DEFAULT_LANE_BATCH_SIZE = 10;
+/** An object stays in memory at least 70 seconds while work of its own is under way. */
+export const DEFAULT_LANE_DEADLINE = "60 seconds";
+export const DEFAULT_LANE_MEMORY = "1 day";
+
+const MAX_BATCH_SIZE = 100;
+const NAME = /^[a-z][a-z0-9-]{0,62}$/;
+
+/** Declares a lane. */
+export function defineLane<Body = unknown, E = Cloudflare.Env>(definition: LaneDefinition<Body, E>): LaneDefinition<Body, E> {
+  return definition;
+}
+
+/** A lane's definition with every default filled in. */
+export interface Plan {
+  name: string;
+  queue: (batch: MessageBatch, env: unknown, ctx: ExecutionContext) => unknown;
+  onFailure: OnFailure;
+  retries: { limit: number; initialMs: number; maxMs: number };
+  batchSize: number;
+  deadlineMs: number;
+  rememberMs: number;
+  onDeadLetter: ((letter: LaneLetter, env: unknown) => unknown) | undefined;
+}
+
+/** The plan of a lane. Errors: `config_invalid`, which says what to change. */
+export function planOf(lane: AnyLane): Plan {
+  const refuse = (what: string): never => {
+    throw new MillraceError("config_invalid", `The lane "${lane.name}" ${what}`);
+  };
+  if (!NAME.test(lane.name)) refuse("needs a name of lower case letters, digits and dashes, at most 63, that begins with a letter.");
+  if (!["block", "park", "hold"].includes(lane.onFailure)) refuse('must say what follows a failure: onFailure "block", "park" or "hold".');
+  const { limit, initial, max } = { ...DEFAULT_LANE_RETRIES, ...lane.retries };
+  if (!Number.isInteger(limit) || limit < 0) refuse(`has retries.limit ${limit}: say a whole number, 0 or more.`);
+  const batchSize = lane.batch?.size ?? DEFAULT_LANE_BATCH_SIZE;
+  if (!Number.isInteger(batchSize) || batchSize < 1 || batchSize > MAX_BATCH_SIZE) {
+    refuse(`has batch.size ${batchSize}: say 1 to ${MAX_BATCH_SIZE}.`);
+  }
+  const deadlineMs = durationMs(lane.deadline ?? DEFAULT_LANE_DEADLINE);
+  if (deadlineMs === 0) refuse("has a deadline of nothing: say how long one call of the handler may take.");
+  return {
+    name: lane.name,
+    queue: lane.queue as Plan["queue"],
+    onFailure: lane.onFailure,
+    retries: { limit, initialMs: durationMs(initial), maxMs: durationMs(max) },
+    batchSize,
+    deadlineMs,
+    rememberMs: durationMs(lane.remember ?? DEFAULT_LANE_MEMORY),
+    onDeadLetter: lane.onDeadLetter as Plan["onDeadLetter"],
+  };
+}

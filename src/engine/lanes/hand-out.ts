@@ -1,0 +1,48 @@
+import { MillraceError } from "../contract/errors.ts";
+import { within } from "../contract/within.ts";
+import type { Plan } from "./definition.ts";
+import { type Handed, type Settled, Settlement } from "./settlement.ts";
+
+export interface CameBack {
+  settled: Settled;
+  /** What the handler threw, or that it did not end in time; undefined when it succeeded. */
+  thrown: unknown;
+}
+
+/** Gives a batch to the lane's handler, and answers how it was settled. It never takes longer than the deadline. */
+export async function handOut(
+  plan: Plan,
+  messages: readonly Handed[],
+  { env, exports, metrics }: { env: unknown; exports: unknown; metrics: () => MessageBatchMetrics },
+): Promise<CameBack> {
+  const settlement = new Settlement(messages);
+  const background: Promise<unknown>[] = [];
+  const ctx = {
+    waitUntil: (work: Promise<unknown>) => void background.push(work),
+    passThroughOnException: () => undefined,
+    props: {},
+    exports,
+  } as unknown as ExecutionContext;
+  const whole = async () => {
+    // What was begun in the background is part of the call, also of one that threw: the next must not run beside it.
+    const calls: Promise<unknown>[] = [(async () => plan.queue(settlement.batch(plan.name, metrics), env, ctx))()];
+    const failures: unknown[] = [];
+    for (let next = calls; next.length > 0; next = background.splice(0)) {
+      for (const result of await Promise.allSettled(next)) if (result.status === "rejected") failures.push(result.reason);
+    }
+    if (failures.length > 0) throw failures[0];
+  };
+  try {
+    await within(whole(), plan.deadlineMs, () => tooLate(plan));
+    return { settled: settlement.close(true), thrown: undefined };
+  } catch (thrown) {
+    return { settled: settlement.close(false), thrown: thrown ?? new Error("The handler threw nothing that could be read.") };
+  }
+}
+
+function tooLate({ deadlineMs }: Plan): MillraceError {
+  return new MillraceError(
+    "step_timeout",
+    `The handler did not end within ${deadlineMs / 1000} seconds. Raise the lane's deadline, or do less in it.`,
+  );
+}

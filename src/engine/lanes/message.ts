@@ -1,0 +1,66 @@
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
+
+export interface LaneSendOptions {
+  /** Names the message: sent again while it waits, or while its lane remembers it, it is the same message. At most 500 characters. */
+  idempotencyKey?: string | undefined;
+  /** The message is not handed out before so many seconds have passed, and nothing passes it. At most 12 hours. Default: 0. */
+  delaySeconds?: number | undefined;
+}
+
+/** A message as it travels to its lane's object. */
+export interface Posted {
+  /** As JSON. */
+  text: string;
+  key: string | null;
+  delayMs: number;
+}
+
+/** Largest body of a message, in bytes of JSON: as large as a queue takes. */
+export const MAX_LANE_BODY_BYTES = 128 * 1024;
+const MAX_IDEMPOTENCY_KEY_CHARACTERS = 500;
+
+/** A message on its way. Errors: `payload_too_large`; `invalid_payload` for what has no JSON, and for a key or delay that cannot be. */
+export function posted(lane: string, body: unknown, { idempotencyKey, delaySeconds = 0 }: LaneSendOptions = {}): Posted {
+  const text = jsonOf(lane, body);
+  const bytes = bytesOf(text);
+  if (bytes > MAX_LANE_BODY_BYTES) {
+    throw new MillraceError(
+      "payload_too_large",
+      `A message for the lane "${lane}" has ${bytes} bytes, and at most ${MAX_LANE_BODY_BYTES} (128 KB) travel: ` +
+        "store it, in R2 for instance, and send a reference to it.",
+    );
+  }
+  if (idempotencyKey !== undefined && !isKey(idempotencyKey)) {
+    refuse(lane, "idempotencyKey", `must be a well-formed text of 1 to ${MAX_IDEMPOTENCY_KEY_CHARACTERS} characters`);
+  }
+  if (!(delaySeconds >= 0 && delaySeconds <= MAX_DELAY_SECONDS)) {
+    refuse(lane, "delaySeconds", `must be 0 to ${MAX_DELAY_SECONDS} seconds`);
+  }
+  return { text, key: idempotencyKey ?? null, delayMs: delaySeconds * 1000 };
+}
+
+function jsonOf(lane: string, body: unknown): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(body);
+  } catch (cause) {
+    return refuse(lane, "body", `has no JSON: ${messageOf(cause)}`);
+  }
+  return text ?? refuse(lane, "body", "has no JSON: send an object, a list, a text, a number, true, false or null");
+}
+
+/** UTF-8 needs at most three bytes for a unit, so most texts need not be measured. */
+function bytesOf(text: string): number {
+  return text.length * 3 <= MAX_LANE_BODY_BYTES ? text.length : new TextEncoder().encode(text).length;
+}
+
+function isKey(key: unknown): boolean {
+  return typeof key === "string" && key.length >= 1 && key.length <= MAX_IDEMPOTENCY_KEY_CHARACTERS && key.isWellFormed();
+}
+
+function refuse(lane: string, path: string, message: string): never {
+  throw new MillraceError("invalid_payload", `The ${path} of a message for the lane "${lane}" ${message}.`, {
+    issues: [{ path, message }],
+  });
+}
