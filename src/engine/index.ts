@@ -52,8 +52,8 @@ export {
   sendToLanes,
 } from "./lanes/client.ts";
 export { defineLane, type LaneDefinition, type LaneLetter, type LaneRetries, type OnFailure } from "./lanes/definition.ts";
-export type { LaneSent } from "./lanes/lane-object.ts";
 export type { LaneSendOptions } from "./lanes/message.ts";
+export type { LaneSent } from "./lanes/storage.ts";
 export type { LaneEnv } from "./lanes/stub.ts";
 export { type Limit, type LimitEnv, limitOf } from "./limits/client.ts";
 export type { Window } from "./limits/windows.ts";

@@ -1,38 +1,37 @@
 import { defineLane, type LaneDefinition, type LaneLetter } from "millrace";
 import { laneObject } from "millrace/worker";
 
-/** What a test writes in a message for its handler. */
+/** What a test sends: a number, and the key of its lane, by which its handler is found. */
 export interface LaneBody {
   n: number;
   note?: string;
 }
 
-type Batch = MessageBatch<LaneBody>;
-
-/** What each lane's handler does, by the text before the first dash of its key's messages' note; default: it acknowledges. */
-export const handlers = new Map<string, (batch: Batch, ctx: ExecutionContext) => unknown>();
-/** What was handed over as dead, and what takes it, by the lane's key. */
+/** What each lane's handler does, by the lane's key; default: nothing, which acknowledges. */
+export const handlers = new Map<string, (batch: MessageBatch<LaneBody>, ctx: ExecutionContext) => unknown>();
+/** What takes a lane's dead letters, by its key; default: nothing, which takes them. */
 export const letterTakers = new Map<string, (letter: LaneLetter<LaneBody>) => unknown>();
 
-const handle: LaneDefinition<LaneBody>["queue"] = async (batch, _env, ctx) => {
-  const name = batch.messages[0]?.body.note ?? "";
-  await handlers.get(name)?.(batch, ctx);
+const queue: LaneDefinition<LaneBody>["queue"] = async (batch, _env, ctx) => {
+  await handlers.get(batch.messages[0]?.body.note ?? "")?.(batch, ctx);
 };
+const onDeadLetter = (letter: LaneLetter<LaneBody>) => letterTakers.get(letter.key)?.(letter);
 
-const shared = { queue: handle, retries: { initial: 20, max: 80 }, onDeadLetter: take } as const;
-
-async function take(letter: LaneLetter<LaneBody>): Promise<void> {
-  await letterTakers.get(letter.key)?.(letter);
-}
+const shared = { queue, onDeadLetter, retries: { initial: 5, max: 20 } };
 
 export const blocking = defineLane<LaneBody>({ ...shared, name: "blocking", onFailure: "block" });
 export const parking = defineLane<LaneBody>({ ...shared, name: "parking", onFailure: "park" });
 export const holding = defineLane<LaneBody>({ ...shared, name: "holding", onFailure: "hold" });
-/** A handler of it that hangs has a tenth of a second. */
-export const impatient = defineLane<LaneBody>({ ...shared, name: "impatient", onFailure: "hold", deadline: 100, retries: { limit: 0 } });
-/** Letters of it stay where they are. */
-export const keeping = defineLane<LaneBody>({ name: "keeping", queue: handle, onFailure: "park", retries: { limit: 0 }, remember: 50 });
-/** Declared, and in no object's list. */
-export const unlisted = defineLane<LaneBody>({ ...shared, name: "holdin", onFailure: "block" });
+/** With the back-off, the deadline and the memory that a lane has when it says nothing. */
+export const usual = defineLane<LaneBody>({ name: "usual", queue, onFailure: "block" });
+/** A handler that hangs has a tenth of a second. */
+export const impatient = defineLane<LaneBody>({ ...shared, name: "impatient", onFailure: "park", deadline: 100 });
+/** Letters of it stay where they are, keys are soon forgotten, and it is soon full. */
+export const small = defineLane<LaneBody>({
+  ...{ name: "small", queue, onFailure: "park", retries: { limit: 0 } },
+  ...{ remember: 50, maxBytes: 200_000 },
+});
+/** In no object's list. */
+export const misspelt = defineLane<LaneBody>({ ...shared, name: "holdin", onFailure: "block" });
 
-export class Lanes extends laneObject([blocking, parking, holding, impatient, keeping]) {}
+export class Lanes extends laneObject([blocking, parking, holding, usual, impatient, small]) {}

@@ -1,8 +1,8 @@
 import { MillraceError } from "../contract/errors.ts";
 import type { LaneDefinition } from "./definition.ts";
 import { checkedName } from "./lane-name.ts";
-import type { LaneSent } from "./lane-object.ts";
 import { type LaneSendOptions, type Posted, posted } from "./message.ts";
+import type { LaneSent } from "./storage.ts";
 import { type LaneEnv, laneObjectOf } from "./stub.ts";
 
 /** A message with what is said of it. */
@@ -48,6 +48,10 @@ export function laneOf<Body>(
     }
     const answer = await laneObjectOf(env, name).send(posts);
     if ("sent" in answer) return answer.sent;
+    if ("fullAtBytes" in answer) {
+      const full = `A lane "${lane.name}" is full: it keeps at most ${answer.fullAtBytes} bytes. Nothing was kept: send again when it is shorter.`;
+      throw new MillraceError("unavailable", full);
+    }
     const meant = answer.didYouMean === undefined ? "" : ` Perhaps "${answer.didYouMean}" is meant.`;
     throw new MillraceError(
       "config_invalid",

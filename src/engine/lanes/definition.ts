@@ -52,6 +52,8 @@ export interface LaneDefinition<Body = unknown, E = Cloudflare.Env> {
    * seconds.
    */
   deadline?: Duration;
+  /** Bytes on disk from which on one lane of one key takes nothing more. Default: 8 GB; an object has 10. */
+  maxBytes?: number;
   /** How long an idempotency key is known, at least, after its message was done. Default: 1 day. */
   remember?: Duration;
   /**
@@ -69,6 +71,7 @@ export const DEFAULT_LANE_BATCH_SIZE = 10;
 /** An object stays in memory at least 70 seconds while work of its own is under way. */
 export const DEFAULT_LANE_DEADLINE = "60 seconds";
 export const DEFAULT_LANE_MEMORY = "1 day";
+export const DEFAULT_LANE_BYTES = 8e9;
 
 const MAX_BATCH_SIZE = 100;
 const NAME = /^[a-z][a-z0-9-]{0,62}$/;
@@ -86,6 +89,7 @@ export interface Plan {
   retries: { limit: number; initialMs: number; maxMs: number };
   batchSize: number;
   deadlineMs: number;
+  maxBytes: number;
   rememberMs: number;
   onDeadLetter: ((letter: LaneLetter, env: unknown) => unknown) | undefined;
 }
@@ -112,6 +116,7 @@ export function planOf(lane: AnyLane): Plan {
     retries: { limit, initialMs: durationMs(initial), maxMs: durationMs(max) },
     batchSize,
     deadlineMs,
+    maxBytes: lane.maxBytes ?? DEFAULT_LANE_BYTES,
     rememberMs: durationMs(lane.remember ?? DEFAULT_LANE_MEMORY),
     onDeadLetter: lane.onDeadLetter as Plan["onDeadLetter"],
   };

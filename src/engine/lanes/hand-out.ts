@@ -13,7 +13,7 @@ export interface CameBack {
 export async function handOut(
   plan: Plan,
   messages: readonly Handed[],
-  { env, exports, metrics }: { env: unknown; exports: unknown; metrics: () => MessageBatchMetrics },
+  { env, object, metrics }: { env: unknown; object: DurableObjectState; metrics: () => MessageBatchMetrics },
 ): Promise<CameBack> {
   const settlement = new Settlement(messages);
   const background: Promise<unknown>[] = [];
@@ -21,7 +21,8 @@ export async function handOut(
     waitUntil: (work: Promise<unknown>) => void background.push(work),
     passThroughOnException: () => undefined,
     props: {},
-    exports,
+    exports: object.exports,
+    abort: (reason?: string) => object.abort(reason),
   } as unknown as ExecutionContext;
   const whole = async () => {
     // What was begun in the background is part of the call, also of one that threw: the next must not run beside it.

@@ -8,87 +8,108 @@ import type { LaneLetter, Plan } from "./definition.ts";
 export interface KeptLetter extends LaneLetter {
   /** Hand-offs that failed. */
   tries: number;
-  /** When the next hand-off is due; null where none is wanted. */
-  dueAt: number | null;
-  /** What the last hand-off said. */
+  /** When the next hand-off is due, where the lane has one. */
+  dueAt: number;
+  /** What the last hand-off said; null when it did not fail. */
   handOffError: string | null;
 }
 
 interface LetterRow extends Record<string, SqlStorageValue> {
-  sequence: number;
   letter: string;
   tries: number;
-  due_at: number | null;
+  due_at: number;
   error: string | null;
 }
 
-const HAND_OFF_BACKOFF = { initialMs: 1000, maxMs: 300_000 };
+/** The waits between the hand-offs of one letter. */
+const HAND_OFF = { initialMs: 1000, maxMs: 300_000 } as const;
+/** What is kept of an error's text. */
 export const MAX_ERROR_CHARACTERS = 500;
 
-/** The dead letters of one lane: each stays until its hand-off has succeeded, or until a person removes it. The lane waits for none. */
+/** The dead letters of one lane: each stays until its hand-off has succeeded, or a person has taken it out. The lane waits for none. */
 export class Letters {
   readonly #sql: SqlStorage;
   #underWay = false;
+  #dueAt: number | undefined;
 
   constructor(sql: SqlStorage) {
     this.#sql = sql;
+    this.#look();
   }
 
-  add(sequence: number, letter: LaneLetter, dueAt: number | null): void {
-    const row = [sequence, letter.id, JSON.stringify(letter), dueAt];
-    this.#sql.exec("INSERT INTO letters (sequence, id, letter, tries, due_at) VALUES (?, ?, ?, 0, ?)", ...row);
+  static make(sql: SqlStorage): void {
+    sql.exec(`CREATE TABLE IF NOT EXISTS letters (
+      sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, letter TEXT NOT NULL, tries INTEGER NOT NULL, due_at INTEGER NOT NULL, error TEXT
+    ) STRICT`);
+  }
+
+  /** When the next hand-off is due; undefined when there is no letter. */
+  get dueAt(): number | undefined {
+    return this.#dueAt;
   }
 
   get count(): number {
     return this.#sql.exec<{ count: number }>("SELECT count(*) AS count FROM letters").one().count;
   }
 
-  /** When the next hand-off is due; undefined when none is. */
-  get dueAt(): number | undefined {
-    return this.#sql.exec<{ due: number | null }>("SELECT min(due_at) AS due FROM letters").one().due ?? undefined;
+  add(sequence: number, letter: LaneLetter): void {
+    const row = [sequence, letter.id, JSON.stringify(letter), letter.parkedAt];
+    this.#sql.exec("INSERT INTO letters (sequence, id, letter, tries, due_at) VALUES (?, ?, ?, 0, ?)", ...row);
+    this.#look();
   }
 
-  /** Letters in the order in which their messages stood, after one of them. */
+  /** Letters in the order in which their messages stood, behind one of them. */
   list(after: string | undefined, most: number): KeptLetter[] {
-    const sql = `SELECT sequence, letter, tries, due_at, error FROM letters
+    const list = `SELECT letter, tries, due_at, error FROM letters
       WHERE sequence > coalesce((SELECT sequence FROM letters WHERE id = ?1), 0) ORDER BY sequence LIMIT ?2`;
     return this.#sql
-      .exec<LetterRow>(sql, after ?? "", most)
+      .exec<LetterRow>(list, after ?? "", most)
       .toArray()
       .map(read);
   }
 
   /** Takes a letter out; undefined when there is none of this id. */
   remove(id: string): KeptLetter | undefined {
-    const sql = "DELETE FROM letters WHERE id = ? RETURNING sequence, letter, tries, due_at, error";
-    return this.#sql.exec<LetterRow>(sql, id).toArray().map(read)[0];
+    const rows = this.#sql.exec<LetterRow>("DELETE FROM letters WHERE id = ? RETURNING letter, tries, due_at, error", id).toArray();
+    this.#look();
+    return rows.map(read)[0];
   }
 
   /** Hands over the letters that are due, one after another. A failure puts off that letter alone. */
-  async handOff(plan: Plan, env: unknown): Promise<void> {
-    const { onDeadLetter } = plan;
+  async handOff({ onDeadLetter, deadlineMs }: Plan, env: unknown): Promise<void> {
     if (this.#underWay || !onDeadLetter) return;
     this.#underWay = true;
     try {
-      for (let row = this.#due(); row; row = this.#due()) {
-        const { tries: _, dueAt: __, handOffError: ___, ...letter } = read(row);
+      for (let due = this.#due(); due; due = this.#due()) {
+        const { tries, dueAt: _, handOffError: __, ...letter } = due;
         try {
-          await within(Promise.resolve(onDeadLetter(letter, env)), plan.deadlineMs);
-          this.remove(letter.id);
+          await within((async () => onDeadLetter(letter, env))(), deadlineMs);
         } catch (error) {
-          const dueAt = Date.now() + backoffMs(row.tries + 1, HAND_OFF_BACKOFF.initialMs, HAND_OFF_BACKOFF.maxMs);
-          const said = beginning(messageOf(error), MAX_ERROR_CHARACTERS);
-          this.#sql.exec("UPDATE letters SET tries = tries + 1, due_at = ?, error = ? WHERE sequence = ?", dueAt, said, row.sequence);
+          this.#putOff(letter.id, tries + 1, beginning(messageOf(error), MAX_ERROR_CHARACTERS));
+          continue;
         }
+        this.remove(letter.id);
       }
     } finally {
       this.#underWay = false;
     }
   }
 
-  #due(): LetterRow | undefined {
-    const sql = "SELECT sequence, letter, tries, due_at, error FROM letters WHERE due_at <= ? ORDER BY due_at LIMIT 1";
-    return this.#sql.exec<LetterRow>(sql, Date.now()).toArray()[0];
+  #due(): KeptLetter | undefined {
+    const now = Date.now();
+    if (this.#dueAt === undefined || this.#dueAt > now) return undefined;
+    const due = "SELECT letter, tries, due_at, error FROM letters WHERE due_at <= ? ORDER BY due_at, sequence LIMIT 1";
+    return this.#sql.exec<LetterRow>(due, now).toArray().map(read)[0];
+  }
+
+  #putOff(id: string, tries: number, error: string): void {
+    const dueAt = Date.now() + backoffMs(tries, HAND_OFF.initialMs, HAND_OFF.maxMs);
+    this.#sql.exec("UPDATE letters SET tries = ?, due_at = ?, error = ? WHERE id = ?", tries, dueAt, error, id);
+    this.#look();
+  }
+
+  #look(): void {
+    this.#dueAt = this.#sql.exec<{ due: number | null }>("SELECT min(due_at) AS due FROM letters").one().due ?? undefined;
   }
 }
 

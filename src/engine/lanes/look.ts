@@ -47,14 +47,13 @@ interface Around {
   isKnown: boolean;
   /** Messages that the handler has. */
   handed: number;
-  letters: number;
 }
 
 /** How a lane stands. */
-export function look(name: LaneName, lane: LaneStorage, { isKnown, handed, letters }: Around): LaneLook {
+export function look(name: LaneName, lane: LaneStorage, { isKnown, handed }: Around): LaneLook {
   const { progress } = lane;
-  const [first] = lane.read(progress.head, 1);
-  const dueAt = Math.max(progress.dueAt, first?.dueAt ?? 0, dueAtOf(progress, progress.head));
+  const [first] = lane.messages(progress.head, 1);
+  const dueAt = first ? dueAtOf(progress, first) : 0;
   const nextAt = dueAt > Date.now() && !progress.held && !progress.paused ? dueAt : null;
   const head = first && {
     id: first.id,
@@ -75,7 +74,7 @@ export function look(name: LaneName, lane: LaneStorage, { isKnown, handed, lette
     held: `Its head has failed ${progress.failures} times, and the lane waits for a person: ${progress.error}`,
     unknown: `The code that is deployed has no lane "${name.lane}".`,
   }[state];
-  return { ...name, depth: lane.depth, oldestAt: first?.sentAt ?? null, state, why, head: head ?? null, letters };
+  return { ...name, depth: lane.depth, oldestAt: first?.sentAt ?? null, state, why, head: head ?? null, letters: lane.letters?.count ?? 0 };
 
   function stateOf(): LaneLook["state"] {
     if (!isKnown) return "unknown";
@@ -91,16 +90,10 @@ export function look(name: LaneName, lane: LaneStorage, { isKnown, handed, lette
 export function waiting(lane: LaneStorage, after: number | undefined, limit: number): WaitingMessage[] {
   const { progress } = lane;
   const from = after === undefined ? progress.head : Math.max(progress.head, after + 1);
-  return lane.read(from, limit).map(({ sequence, id, key, sentAt, dueAt, body }) => {
-    const due = Math.max(dueAt, dueAtOf(progress, sequence), sequence === progress.head ? progress.dueAt : 0);
-    return {
-      sequence,
-      id,
-      idempotencyKey: key,
-      sentAt,
-      attempts: attemptsOf(progress, sequence),
-      dueAt: due > Date.now() ? due : null,
-      body,
-    };
+  return lane.messages(from, limit).map((message) => {
+    const { sequence, id, key, sentAt, body } = message;
+    const dueAt = dueAtOf(progress, message);
+    const waitsUntil = dueAt > Date.now() ? dueAt : null;
+    return { sequence, id, idempotencyKey: key, sentAt, attempts: attemptsOf(progress, sequence), dueAt: waitsUntil, body };
   });
 }

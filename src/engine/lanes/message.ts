@@ -34,7 +34,7 @@ export function posted(lane: string, body: unknown, { idempotencyKey, delaySecon
   if (idempotencyKey !== undefined && !isKey(idempotencyKey)) {
     refuse(lane, "idempotencyKey", `must be a well-formed text of 1 to ${MAX_IDEMPOTENCY_KEY_CHARACTERS} characters`);
   }
-  if (!(delaySeconds >= 0 && delaySeconds <= MAX_DELAY_SECONDS)) {
+  if (typeof delaySeconds !== "number" || !(delaySeconds >= 0 && delaySeconds <= MAX_DELAY_SECONDS)) {
     refuse(lane, "delaySeconds", `must be 0 to ${MAX_DELAY_SECONDS} seconds`);
   }
   return { text, key: idempotencyKey ?? null, delayMs: delaySeconds * 1000 };

@@ -80,7 +80,8 @@ export function follow(before: Progress, { sequences, settled, error }: Outcome,
   if (isExhausted && plan.onFailure === "park") return { progress: failed, done, parks: true };
   if (isExhausted && plan.onFailure === "hold") return { progress: { ...failed, dueAt: 0, held: true }, done, parks: false };
   const { initialMs, maxMs } = plan.retries;
-  const waitMs = settled.delayMs[done] ?? backoffMs(Math.max(1, failures), initialMs, maxMs, random);
+  const backOffMs = backoffMs(Math.max(1, failures), isExhausted ? maxMs : initialMs, maxMs, random);
+  const waitMs = settled.delayMs[done] ?? backOffMs;
   return { progress: { ...failed, dueAt: now + waitMs }, done, parks: false };
 }
 
@@ -97,7 +98,14 @@ export function attemptsOf({ delivered }: Progress, sequence: number): number {
   return delivered.find(([one]) => one === sequence)?.[1] ?? 0;
 }
 
-/** When a message that was asked to wait may be handed out again; 0 for at once. */
-export function dueAtOf({ delivered }: Progress, sequence: number): number {
-  return delivered.find(([one]) => one === sequence)?.[2] ?? 0;
+/** When a message may be handed out, were it its turn; 0 for at once. */
+export function dueAtOf({ head, dueAt, delivered }: Progress, message: { sequence: number; dueAt: number }): number {
+  // What was said of the head last holds: its back-off, or that a person wants it now.
+  if (message.sequence === head && dueAt > 0) return dueAt;
+  return Math.max(message.dueAt, delivered.find(([sequence]) => sequence === message.sequence)?.[2] ?? 0);
+}
+
+/** The progress when a person wants the head tried now, whatever it waits for: it was due long ago. */
+export function triedNow(before: Progress): Progress {
+  return { ...before, dueAt: 1, held: false };
 }

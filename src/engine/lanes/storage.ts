@@ -1,250 +1,152 @@
+import { Backlog, type Kept } from "./backlog.ts";
+import { KnownKeys } from "./known-keys.ts";
 import type { LaneName } from "./lane-name.ts";
+import { Letters } from "./letters.ts";
 import type { Posted } from "./message.ts";
 import { BEGINNING, type Progress } from "./progress.ts";
 
-/** A message of a lane, as it is kept. */
-export interface Kept {
-  sequence: number;
+/** What became of a message that was sent: its id, and whether its idempotency key was known, so that nothing new was kept. */
+export interface LaneSent {
   id: string;
-  sentAt: number;
-  /** Not handed out before; 0 for at once. */
-  dueAt: number;
-  key: string | null;
-  body: unknown;
+  duplicate: boolean;
 }
 
-/** Several messages that were sent together, in one row: what is written is paid for by the row. */
-type ChunkRow = { first: number; count: number; mark: string; sent_at: number; messages: string };
-/** One message in a chunk: body, idempotency key, delay. */
-type Entry = [body: unknown, key?: string | null, delayMs?: number];
-
-/** Largest row of messages, in characters: a value may have 2 MB, and a chunk is parsed as a whole. */
-const MAX_CHUNK_CHARACTERS = 256 * 1024;
-
-const SCHEMA = `
-  CREATE TABLE IF NOT EXISTS messages (
-    first INTEGER PRIMARY KEY, count INTEGER NOT NULL, mark TEXT NOT NULL, sent_at INTEGER NOT NULL, messages TEXT NOT NULL
-  ) STRICT;
-  CREATE TABLE IF NOT EXISTS letters (
-    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, letter TEXT NOT NULL, tries INTEGER NOT NULL, due_at INTEGER, error TEXT
-  ) STRICT;
-  CREATE TABLE IF NOT EXISTS even_keys (key TEXT PRIMARY KEY, id TEXT NOT NULL) STRICT, WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS odd_keys (key TEXT PRIMARY KEY, id TEXT NOT NULL) STRICT, WITHOUT ROWID;`;
-
-/** The idempotency keys that a lane knows: two tables take turns, so that old ones go all at once, which is no written row each. */
-interface Turn {
-  /** The table that takes new keys. */
-  to: "even" | "odd";
-  /** Keys of messages before this one are in the other table. */
-  from: number;
-  /** When all those messages were done; null while one is not. */
-  doneAt: number | null;
+/** What a lane's object has in memory of what is on disk. */
+interface Open {
+  name: LaneName;
+  backlog: Backlog;
+  keys: KnownKeys;
+  letters: Letters;
+  progress: Progress;
+  /** The progress as it is on disk, but for its head. */
+  saved: string;
 }
 
-/** The rows of a lane's object. Its tables are made at the first write: a lane that is only asked leaves nothing behind. */
+/**
+ * What a lane keeps. Its tables are made at its first write: a lane that is only asked leaves nothing behind. A change is one transaction;
+ * where one fails, what is in memory is read from disk again.
+ */
 export class LaneStorage {
   readonly #storage: DurableObjectStorage;
-  #made: boolean;
-  #turn: Turn | undefined;
-  /** The number that the next message gets. */
-  #next = 0;
-  /** As it is on disk, without its head. */
-  #saved = withoutHead(BEGINNING);
-  /** The parsed messages of the chunk that was read last. */
-  #chunk: { first: number; messages: Kept[] } | undefined;
-  progress: Progress = BEGINNING;
-  name: LaneName | undefined;
+  #open: Open | undefined;
 
   constructor(storage: DurableObjectStorage) {
     this.#storage = storage;
-    this.name = storage.kv.get<LaneName>("name");
-    this.#made = this.name !== undefined;
-    if (!this.#made) return;
-    this.#turn = storage.kv.get<Turn>("keys");
-    const { sql } = storage;
-    const first = sql.exec<{ first: number }>("SELECT first FROM messages ORDER BY first LIMIT 1").toArray()[0]?.first;
-    const last = sql.exec<{ next: number }>("SELECT first + count AS next FROM messages ORDER BY first DESC LIMIT 1").toArray()[0]?.next;
-    const kept = storage.kv.get<Progress>("progress") ?? BEGINNING;
-    this.#saved = withoutHead(kept);
-    this.#next = Math.max(last ?? 0, kept.head);
-    this.progress = { ...kept, head: first === undefined ? this.#next : Math.max(kept.head, first) };
+    this.#read();
   }
 
-  get isEmpty(): boolean {
-    return this.progress.head >= this.#next;
+  /** Undefined before the first write. */
+  get name(): LaneName | undefined {
+    return this.#open?.name;
   }
 
-  /** Messages that wait. */
+  get progress(): Progress {
+    return this.#open?.progress ?? BEGINNING;
+  }
+
   get depth(): number {
-    return Math.max(0, this.#next - this.progress.head);
+    return this.#open?.backlog.depth ?? 0;
   }
 
-  get made(): boolean {
-    return this.#made;
+  get letters(): Letters | undefined {
+    return this.#open?.letters;
   }
 
-  /** Keeps messages behind all others, but for those whose key is known. One write, however many there are. */
-  keep(name: LaneName, posts: readonly Posted[], now: number): { id: string; duplicate: boolean }[] {
-    this.make(name);
-    return this.#storage.transactionSync(() => {
-      const mark = crypto.randomUUID().replaceAll("-", "").slice(0, 16);
+  /** Makes what is not there, before the first write, and outside its transaction. */
+  make(name: LaneName): void {
+    if (this.#open) return;
+    Backlog.make(this.#storage.sql);
+    Letters.make(this.#storage.sql);
+    this.#storage.kv.put("name", name);
+    this.#read();
+  }
+
+  /** Keeps messages behind all others, but for those whose key is known. What the handler has lies before `closedTo`. */
+  keep(posts: readonly Posted[], closedTo: number, now: number): LaneSent[] {
+    return this.#change(({ backlog, keys, progress, ...open }) => {
+      const named = new Map<string, number>();
       const fresh: Posted[] = [];
-      const answers = posts.map((post) => {
-        const known = post.key === null ? undefined : this.#known(post.key);
-        if (known !== undefined) return { id: known, duplicate: true };
-        const id = `${mark}-${fresh.length}`;
-        fresh.push(post);
-        if (post.key !== null) this.#remember(post.key, id, now);
-        return { id, duplicate: false };
+      const found = posts.map((post): { id: string } | { at: number; duplicate: boolean } => {
+        const id = post.key === null ? undefined : keys.find(post.key);
+        if (id !== undefined) return { id };
+        const same = post.key === null ? undefined : named.get(post.key);
+        if (same !== undefined) return { at: same, duplicate: true };
+        if (post.key !== null) named.set(post.key, fresh.length);
+        return { at: fresh.push(post) - 1, duplicate: false };
       });
-      if (fresh.length === 0) return answers;
-      if (this.isEmpty) {
-        // While a lane is empty nothing remembers its last number: the clock does.
-        this.#next = Math.max(this.#next, now * 1000);
-        this.progress = { ...this.progress, head: this.#next };
-      }
-      let at = 0;
-      for (const part of chunksOf(fresh)) {
-        const messages = `[${part.map(textOf).join(",")}]`;
-        const row = [this.#next, part.length, at === 0 ? mark : `${mark}+${at}`, now, messages];
-        this.#storage.sql.exec("INSERT INTO messages (first, count, mark, sent_at, messages) VALUES (?, ?, ?, ?, ?)", ...row);
-        this.#next += part.length;
-        at += part.length;
-      }
-      return answers;
+      const wasEmpty = backlog.depth === 0;
+      const ids = fresh.length > 0 ? backlog.add(fresh, closedTo, now) : [];
+      for (const [key, at] of named) keys.add(key, ids[at] as string, now);
+      if (wasEmpty && fresh.length > 0) this.#open = { backlog, keys, ...open, progress: { ...progress, head: backlog.first } };
+      return found.map((one) => ("id" in one ? { id: one.id, duplicate: true } : { id: ids[one.at] as string, duplicate: one.duplicate }));
     });
   }
 
-  /** The messages from a number on, in order. */
-  read(from: number, most: number): Kept[] {
-    const messages: Kept[] = [];
-    for (let at = from; messages.length < most && at < this.#next; ) {
-      const chunk = this.#chunkAt(at);
-      if (!chunk) break;
-      const some = chunk.messages.slice(at - chunk.first, at - chunk.first + most - messages.length);
-      messages.push(...some);
-      at += some.length;
-    }
-    return messages;
+  /** Messages from a number on, in order. */
+  messages(from: number, most: number): Kept[] {
+    return this.#open?.backlog.read(from, most) ?? [];
   }
 
-  /** Removes everything before the head of this progress, and keeps the progress: one write. */
-  advance(progress: Progress, now: number, also?: () => void): void {
-    this.#storage.transactionSync(() => {
-      also?.();
-      if (progress.head > this.progress.head) this.#storage.sql.exec("DELETE FROM messages WHERE first + count <= ?", progress.head);
-      const isEmpty = progress.head >= this.#next;
-      const isInside = !isEmpty && this.#chunkAt(progress.head)?.first !== progress.head;
-      this.progress = progress;
+  /** Removes everything before the head of a progress, and keeps the progress: one written row, or two where there was a failure. */
+  advance(progress: Progress, now: number, also?: (letters: Letters) => void): void {
+    this.#change((open) => {
+      also?.(open.letters);
+      const isInside = progress.head > open.progress.head && open.backlog.remove(progress.head);
       const saved = withoutHead(progress);
-      if (isInside || saved !== this.#saved) this.#storage.kv.put("progress", progress);
-      this.#saved = saved;
-      this.#noteDone(now);
+      if (isInside || saved !== open.saved) this.#storage.kv.put("progress", progress);
+      open.keys.done(progress.head, now);
+      this.#open = { ...open, progress, saved };
     });
   }
 
-  /** Bytes that wait, and when the first was sent. */
-  backlog(): { bytes: number; oldestAt: number | null } {
-    if (!this.#made || this.isEmpty) return { bytes: 0, oldestAt: null };
-    const sql = "SELECT sum(length(messages)) AS bytes, min(sent_at) AS oldest FROM messages";
-    const { bytes, oldest } = this.#storage.sql.exec<{ bytes: number; oldest: number }>(sql).one();
-    return { bytes, oldestAt: oldest };
+  /** Characters that wait. */
+  size(): number {
+    return this.#open?.backlog.size() ?? 0;
   }
 
-  /** When keys may be forgotten; undefined when none are known, or none soon. */
+  /** Bytes on disk. */
+  get bytes(): number {
+    return this.#open ? this.#storage.sql.databaseSize : 0;
+  }
+
+  /** When keys may be forgotten; undefined while none may. */
   forgetsAt(rememberMs: number): number | undefined {
-    return this.#turn?.doneAt == null ? undefined : this.#turn.doneAt + rememberMs;
+    return this.#open?.keys.forgetsAt(rememberMs);
   }
 
   /** Forgets the keys of messages that were done so long ago. */
   forget(rememberMs: number, now: number): void {
-    const turn = this.#turn;
-    if (!turn || turn.doneAt === null || turn.doneAt + rememberMs > now) return;
-    this.#storage.transactionSync(() => {
-      const { sql } = this.#storage;
-      sql.exec(turn.to === "even" ? "DELETE FROM odd_keys" : "DELETE FROM even_keys");
-      const some = sql.exec(turn.to === "even" ? "SELECT 1 FROM even_keys LIMIT 1" : "SELECT 1 FROM odd_keys LIMIT 1").toArray();
-      if (some.length === 0) {
-        this.#turn = undefined;
-        this.#storage.kv.delete("keys");
-        return;
-      }
-      const next: Turn = { to: turn.to === "even" ? "odd" : "even", from: this.#next, doneAt: null };
-      this.#setTurn(next);
-      this.#noteDone(now);
-    });
+    if ((this.forgetsAt(rememberMs) ?? Number.POSITIVE_INFINITY) > now) return;
+    this.#change(({ keys, backlog, progress }) => keys.forget(rememberMs, { head: progress.head, next: backlog.next, now }));
   }
 
-  /** Makes the tables. */
-  make(name: LaneName): void {
-    if (this.#made) return;
-    this.#storage.sql.exec(SCHEMA);
-    this.#storage.kv.put("name", name);
-    this.name = name;
-    this.#made = true;
+  /** Does several changes at once, all of them or none. */
+  together<T>(change: () => T): T {
+    return this.#change(change);
   }
 
-  #chunkAt(sequence: number): { first: number; messages: Kept[] } | undefined {
-    const known = this.#chunk;
-    if (known && sequence >= known.first && sequence < known.first + known.messages.length) return known;
-    const sql = "SELECT first, count, mark, sent_at, messages FROM messages WHERE first <= ? ORDER BY first DESC LIMIT 1";
-    const row = this.#storage.sql.exec<ChunkRow>(sql, sequence).toArray()[0];
-    if (!row || sequence >= row.first + row.count) return undefined;
-    const [mark, from = "0"] = row.mark.split("+");
-    const messages = (JSON.parse(row.messages) as Entry[]).map(([body, key = null, delayMs = 0], at) => ({
-      sequence: row.first + at,
-      id: `${mark}-${Number(from) + at}`,
-      sentAt: row.sent_at,
-      dueAt: delayMs > 0 ? row.sent_at + delayMs : 0,
-      key,
-      body,
-    }));
-    this.#chunk = { first: row.first, messages };
-    return this.#chunk;
+  #change<T>(change: (open: Open) => T): T {
+    if (!this.#open) throw new Error("A lane is made before it is written to.");
+    try {
+      const open = this.#open;
+      return this.#storage.transactionSync(() => change(open));
+    } catch (error) {
+      this.#read();
+      throw error;
+    }
   }
 
-  #known(key: string): string | undefined {
-    const sql = "SELECT id FROM even_keys WHERE key = ?1 UNION ALL SELECT id FROM odd_keys WHERE key = ?1";
-    return this.#turn && this.#storage.sql.exec<{ id: string }>(sql, key).toArray()[0]?.id;
-  }
-
-  #remember(key: string, id: string, now: number): void {
-    if (!this.#turn) this.#setTurn({ to: "even", from: 0, doneAt: now });
-    const into =
-      this.#turn?.to === "even" ? "INSERT INTO even_keys (key, id) VALUES (?, ?)" : "INSERT INTO odd_keys (key, id) VALUES (?, ?)";
-    this.#storage.sql.exec(into, key, id);
-  }
-
-  #noteDone(now: number): void {
-    if (this.#turn && this.#turn.doneAt === null && this.progress.head >= this.#turn.from) this.#setTurn({ ...this.#turn, doneAt: now });
-  }
-
-  #setTurn(turn: Turn): void {
-    this.#turn = turn;
-    this.#storage.kv.put("keys", turn);
+  #read(): void {
+    const { sql, kv } = this.#storage;
+    const name = kv.get<LaneName>("name");
+    if (!name) return;
+    const kept = kv.get<Progress>("progress") ?? BEGINNING;
+    const backlog = new Backlog(sql, kept.head);
+    const progress = { ...kept, head: backlog.first };
+    this.#open = { name, backlog, keys: new KnownKeys(this.#storage), letters: new Letters(sql), progress, saved: withoutHead(kept) };
   }
 }
 
 function withoutHead({ head: _, ...rest }: Progress): string {
   return JSON.stringify(rest);
-}
-
-function textOf({ text, key, delayMs }: Posted): string {
-  if (key === null && delayMs === 0) return `[${text}]`;
-  return `[${text},${JSON.stringify(key)},${delayMs}]`;
-}
-
-function* chunksOf(posts: readonly Posted[]): Generator<Posted[]> {
-  let part: Posted[] = [];
-  let size = 0;
-  for (const post of posts) {
-    if (part.length > 0 && size + post.text.length > MAX_CHUNK_CHARACTERS) {
-      yield part;
-      part = [];
-      size = 0;
-    }
-    part.push(post);
-    size += post.text.length;
-  }
-  if (part.length > 0) yield part;
 }

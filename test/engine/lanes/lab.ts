@@ -1,3 +1,4 @@
+import { runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { type LaneDefinition, type LaneEnv, type LaneMessage, laneOf } from "millrace";
 import { type LaneLook, laneObjectOf } from "millrace/operate";
@@ -37,15 +38,36 @@ export class LabLane {
     return this.client.sendBatch(numbers.map((n) => this.message(n)));
   }
 
+  get objectName(): string {
+    return JSON.stringify([this.#lane.name, null, this.key]);
+  }
+
+  get stub() {
+    return laneEnv.LANES.getByName(this.objectName);
+  }
+
   get object() {
     return laneObjectOf(laneEnv, { lane: this.#lane.name, tenant: null, key: this.key });
   }
 
-  /** How it stands once it is so. */
-  is(state: LaneLook["state"]) {
-    return until(
-      () => this.object.look(),
-      (seen) => seen.state === state,
-    );
+  /** Kills its object. */
+  async die(): Promise<void> {
+    await runInDurableObject(this.stub, (_, state) => state.abort("Died.")).catch(() => undefined);
   }
+
+  /** Waits until it stands so. Errors: when it does not come to that. */
+  async is(state: LaneLook["state"]): Promise<LaneLook> {
+    const seen = await until(
+      () => this.object.look(),
+      (look) => look.state === state,
+      10_000,
+    );
+    if (seen.state !== state) throw new Error(`The lane is ${seen.state}, not ${state}: ${JSON.stringify(seen)}`);
+    return seen;
+  }
+}
+
+/** So many numbers, counted from one on. */
+export function numbers(count: number, from = 0): number[] {
+  return Array.from({ length: count }, (_, at) => from + at);
 }

@@ -1,23 +1,106 @@
+import { sendToLanes } from "millrace";
 import { describe, expect, it } from "vitest";
-import { blocking } from "../../probe/lanes.ts";
-import { LabLane } from "./lab.ts";
+import { blocking, parking } from "../../probe/lanes.ts";
+import { fresh, until } from "../harness.ts";
+import { LabLane, laneEnv, numbers } from "./lab.ts";
 
 describe("a lane", () => {
   it("hands messages out in the order in which they came, ten at a time", async () => {
     const lane = new LabLane(blocking);
-    await lane.send(...Array.from({ length: 25 }, (_, n) => n));
+    await lane.send(...numbers(25));
     await lane.is("empty");
-    expect(lane.calls.flat()).toEqual(Array.from({ length: 25 }, (_, n) => n));
-    expect(lane.calls.map((one) => one.length)).toEqual([10, 10, 5]);
+    expect(lane.calls).toEqual([numbers(10), numbers(10, 10), numbers(5, 20)]);
   });
 
-  it("lets nothing pass a head that fails, and tries the head alone until it is done", async () => {
-    let failures = 2;
-    const lane = new LabLane(blocking, (batch) => {
-      if (batch.messages[0]?.body.n === 0 && failures-- > 0) batch.messages[0]?.retry();
+  it("keeps the order of a sender that waits for no answer, and never runs two calls of its handler at once", async () => {
+    let running = 0;
+    let most = 0;
+    const lane = new LabLane(blocking, async () => {
+      most = Math.max(most, ++running);
+      await scheduler.wait(1);
+      running--;
     });
-    await lane.send(0, 1, 2);
+    await Promise.all(numbers(60).map((n) => lane.send(n)));
     await lane.is("empty");
-    expect(lane.calls).toEqual([[0, 1, 2], [0], [0], [1, 2]]);
+    expect(lane.calls.flat()).toEqual(numbers(60));
+    expect(most).toBe(1);
+  });
+
+  it("takes a thousand messages by one call, and more than a row holds", async () => {
+    const lane = new LabLane(blocking);
+    const long = "x".repeat(1000);
+    const sent = await lane.client.sendBatch(numbers(1000).map((n) => ({ body: { n, note: lane.key, long } })));
+    expect(new Set(sent.map(({ id }) => id)).size).toBe(1000);
+    await lane.is("empty");
+    expect(lane.calls.flat()).toEqual(numbers(1000));
+  });
+
+  it("hands each message out under the id that its sender was answered, with its time and its first attempt", async () => {
+    const seen: { id: string; attempts: number; lateMs: number }[] = [];
+    const lane = new LabLane(blocking, ({ messages }) => {
+      for (const { id, attempts, timestamp } of messages) seen.push({ id, attempts, lateMs: Math.abs(Date.now() - timestamp.getTime()) });
+    });
+    const sent = [...(await lane.send(0, 1)), ...(await lane.send(2))];
+    await lane.is("empty");
+    expect(seen.map(({ id }) => id)).toEqual(sent.map(({ id }) => id));
+    expect(seen.every(({ attempts, lateMs }) => attempts === 1 && lateMs < 5000)).toBe(true);
+  });
+
+  it("says how much waits in the batch's metrics", async () => {
+    const seen: MessageBatchMetrics[] = [];
+    const lane = new LabLane(blocking, (batch) => void seen.push(batch.metadata.metrics));
+    await lane.send(...numbers(12));
+    await lane.is("empty");
+    expect(seen.map(({ backlogCount }) => backlogCount)).toEqual([12, 2]);
+    expect(seen.every(({ backlogBytes }) => backlogBytes > 100)).toBe(true);
+  });
+
+  it("holds a message back for as long as its sender asks, and lets nothing pass it", async () => {
+    const lane = new LabLane(blocking);
+    await lane.client.send({ n: 0, note: lane.key }, { delaySeconds: 0.3 });
+    await lane.send(1);
+    expect((await lane.object.look()).state).toBe("delayed");
+    expect(lane.calls).toEqual([]);
+    await lane.is("empty");
+    expect(lane.calls.flat()).toEqual([0, 1]);
+  });
+});
+
+describe("many lanes", () => {
+  it("go side by side: one that is stuck holds up no other key", async () => {
+    let released = false;
+    const stuck = new LabLane(blocking, async () => {
+      while (!released) await scheduler.wait(5);
+    });
+    const other = new LabLane(blocking);
+    await stuck.send(0);
+    await until(
+      () => Promise.resolve(stuck.calls.length),
+      (calls) => calls === 1,
+    );
+    await other.send(0);
+    await other.is("empty");
+    expect((await stuck.object.look()).depth).toBe(1);
+    released = true;
+    await stuck.is("empty");
+  });
+
+  it("of one key and several tenants or names are apart, whatever the key holds", async () => {
+    const key = fresh('","');
+    const about = (tenant?: string) => ({ key, tenant, body: { n: 0 } });
+    const [one, two, none] = await sendToLanes(laneEnv, blocking, [about("acme"), about("globex"), about(), about("acme")]);
+    const [other] = await sendToLanes(laneEnv, parking, [about("acme")]);
+    const answers = [one, two, none, other].map((one) => (one && "sent" in one ? one.sent.length : one));
+    expect(answers).toEqual([2, 1, 1, 1]);
+  });
+
+  it("take what is sent to two hundred keys at once, each with an answer of its own", async () => {
+    const run = fresh();
+    const messages = numbers(400).map((n) => ({ key: n % 200 === 7 ? "k".repeat(501) : `${run} ${n % 200}`, body: { n } }));
+    const answers = await sendToLanes(laneEnv, blocking, messages);
+    expect(answers).toHaveLength(200);
+    const refused = answers.filter((one) => "error" in one);
+    expect(refused).toMatchObject([{ key: "k".repeat(501), error: { code: "invalid_payload" } }]);
+    expect(answers.filter((one) => "sent" in one && one.sent.length === 2)).toHaveLength(199);
   });
 });

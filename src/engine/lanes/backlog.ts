@@ -1,0 +1,158 @@
+import type { Posted } from "./message.ts";
+
+/** A message that waits. */
+export interface Kept {
+  sequence: number;
+  id: string;
+  key: string | null;
+  sentAt: number;
+  /** Not handed out before; 0 for as soon as it is its turn. */
+  dueAt: number;
+  body: unknown;
+}
+
+/** Messages in one row, numbered from `first` on, because what is written is paid for by the row. */
+interface ChunkRow extends Record<string, SqlStorageValue> {
+  first: number;
+  count: number;
+  /** Half of its messages' ids. */
+  mark: string;
+  sent_at: number;
+  messages: string;
+}
+
+/** One message of a chunk, as JSON; defaults are left out. `later` is by how many milliseconds it came after the chunk's first. */
+type Entry = [body: unknown, later?: number, key?: string | null, delayMs?: number];
+
+interface Chunk {
+  first: number;
+  messages: Kept[];
+}
+
+/** Largest row of a new chunk, in characters: it is parsed as a whole, and a value may have 2 MB. */
+const MAX_CHUNK_CHARACTERS = 256 * 1024;
+/** A chunk that is shorter takes in what comes next: one written row for a message then, and not one more to remove it. */
+const MAX_APPENDED_CHARACTERS = 4 * 1024;
+
+/**
+ * Messages that wait, in the order of a number which only grows. It begins at the clock, because nothing else remembers, in an empty lane,
+ * how far it had come.
+ */
+export class Backlog {
+  readonly #sql: SqlStorage;
+  /** The number that the next message gets. */
+  next = 0;
+  /** The first that waits; `next` when none does. */
+  first: number;
+  #read: Chunk | undefined;
+  /** The last chunk, as far as it may still take in more. */
+  #tail: { first: number; count: number; sentAt: number; characters: number; mark: string } | undefined;
+
+  constructor(sql: SqlStorage, head: number) {
+    this.#sql = sql;
+    const ends = "SELECT min(first) AS first, (SELECT first + count FROM messages ORDER BY first DESC LIMIT 1) AS next FROM messages";
+    const { first, next } = sql.exec<{ first: number | null; next: number | null }>(ends).one();
+    this.next = Math.max(next ?? 0, head);
+    this.first = Math.max(first ?? this.next, head);
+  }
+
+  static make(sql: SqlStorage): void {
+    sql.exec(`CREATE TABLE IF NOT EXISTS messages (
+      first INTEGER PRIMARY KEY, count INTEGER NOT NULL, mark TEXT NOT NULL, sent_at INTEGER NOT NULL, messages TEXT NOT NULL
+    ) STRICT`);
+  }
+
+  get depth(): number {
+    return this.next - this.first;
+  }
+
+  /** Adds messages behind all others, and answers their ids. A chunk from before `closedTo` takes in no more: the handler may have it. */
+  add(posts: readonly Posted[], closedTo: number, now: number): string[] {
+    if (this.depth === 0) this.first = this.next = Math.max(this.next, now * 1000);
+    const ids: string[] = [];
+    for (const part of parts(posts)) ids.push(...(this.#append(part, closedTo, now) ?? this.#insert(part, now)));
+    return ids;
+  }
+
+  /** Messages from a number on, in order. */
+  read(from: number, most: number): Kept[] {
+    const messages: Kept[] = [];
+    for (let at = Math.max(from, this.first); messages.length < most && at < this.next; ) {
+      const chunk = this.#chunkOf(at);
+      const some = chunk.messages.slice(at - chunk.first, at - chunk.first + most - messages.length);
+      messages.push(...some);
+      at += some.length;
+    }
+    return messages;
+  }
+
+  /** Removes the chunks that lie before a number as a whole. Answers whether a part of one is left. */
+  remove(before: number): boolean {
+    this.#sql.exec("DELETE FROM messages WHERE first + count <= ?", before);
+    this.first = before;
+    return before < this.next && this.#chunkOf(before).first !== before;
+  }
+
+  /** Characters that wait. */
+  size(): number {
+    return this.#sql.exec<{ size: number | null }>("SELECT sum(length(messages)) AS size FROM messages").one().size ?? 0;
+  }
+
+  #insert(posts: readonly Posted[], now: number): string[] {
+    const mark = crypto.randomUUID().replaceAll("-", "").slice(0, 16);
+    const messages = `[${posts.map((post) => textOf(post, 0)).join()}]`;
+    const row = [this.next, posts.length, mark, now, messages];
+    this.#sql.exec("INSERT INTO messages (first, count, mark, sent_at, messages) VALUES (?, ?, ?, ?, ?)", ...row);
+    this.#tail = { first: this.next, count: posts.length, sentAt: now, characters: messages.length, mark };
+    this.next += posts.length;
+    return posts.map((_, at) => `${mark}-${at}`);
+  }
+
+  #append(posts: readonly Posted[], closedTo: number, now: number): string[] | undefined {
+    const tail = this.#tail;
+    if (!tail || tail.first < closedTo || tail.first < this.first) return undefined;
+    const more = posts.map((post) => `,${textOf(post, now - tail.sentAt)}`).join("");
+    if (tail.characters + more.length > MAX_APPENDED_CHARACTERS) return undefined;
+    const append = "UPDATE messages SET count = count + ?, messages = substr(messages, 1, length(messages) - 1) || ? WHERE first = ?";
+    this.#sql.exec(append, posts.length, `${more}]`, tail.first);
+    if (this.#read?.first === tail.first) this.#read = undefined;
+    const ids = posts.map((_, at) => `${tail.mark}-${tail.count + at}`);
+    this.#tail = { ...tail, count: tail.count + posts.length, characters: tail.characters + more.length };
+    this.next += posts.length;
+    return ids;
+  }
+
+  #chunkOf(sequence: number): Chunk {
+    const known = this.#read;
+    if (known && sequence >= known.first && sequence < known.first + known.messages.length) return known;
+    const find = "SELECT first, count, mark, sent_at, messages FROM messages WHERE first <= ? ORDER BY first DESC LIMIT 1";
+    const row = this.#sql.exec<ChunkRow>(find, sequence).one();
+    const entries = JSON.parse(row.messages) as Entry[];
+    const messages = entries.map(([body, later = 0, key = null, delayMs = 0], at) => {
+      const sentAt = row.sent_at + later;
+      return { sequence: row.first + at, id: `${row.mark}-${at}`, key, sentAt, dueAt: delayMs > 0 ? sentAt + delayMs : 0, body };
+    });
+    this.#read = { first: row.first, messages };
+    return this.#read;
+  }
+}
+
+function textOf({ text, key, delayMs }: Posted, later: number): string {
+  if (key !== null || delayMs > 0) return `[${text},${later},${JSON.stringify(key)},${delayMs}]`;
+  return later === 0 ? `[${text}]` : `[${text},${later}]`;
+}
+
+function* parts(posts: readonly Posted[]): Generator<Posted[]> {
+  let part: Posted[] = [];
+  let characters = 0;
+  for (const post of posts) {
+    if (part.length > 0 && characters + post.text.length > MAX_CHUNK_CHARACTERS) {
+      yield part;
+      part = [];
+      characters = 0;
+    }
+    part.push(post);
+    characters += post.text.length;
+  }
+  if (part.length > 0) yield part;
+}

@@ -1,0 +1,76 @@
+/** Which of the two tables takes new keys, and whether the other may go. */
+interface Turn {
+  to: "even" | "odd";
+  /** Keys of the messages before this one are in the other table. */
+  from: number;
+  /** When all those messages were done; null while one of them waits. */
+  doneAt: number | null;
+}
+
+const EVEN = "CREATE TABLE IF NOT EXISTS even_keys (key TEXT PRIMARY KEY, id TEXT NOT NULL) STRICT, WITHOUT ROWID";
+const ODD = "CREATE TABLE IF NOT EXISTS odd_keys (key TEXT PRIMARY KEY, id TEXT NOT NULL) STRICT, WITHOUT ROWID";
+
+/**
+ * The idempotency keys that a lane knows, each with its message's id: one written row a key. Two tables take turns, because a dropped table
+ * is no written row, and a deleted key would be one: a key is known for as long as promised, and at most twice as long.
+ */
+export class KnownKeys {
+  readonly #storage: DurableObjectStorage;
+  readonly #sql: SqlStorage;
+  #turn: Turn | undefined;
+
+  constructor(storage: DurableObjectStorage) {
+    this.#storage = storage;
+    this.#sql = storage.sql;
+    this.#turn = storage.kv.get<Turn>("keys");
+  }
+
+  /** The id of the message with this key; undefined when the key is not known. */
+  find(key: string): string | undefined {
+    const find = "SELECT id FROM even_keys WHERE key = ?1 UNION ALL SELECT id FROM odd_keys WHERE key = ?1";
+    return this.#turn && this.#sql.exec<{ id: string }>(find, key).toArray()[0]?.id;
+  }
+
+  add(key: string, id: string, now: number): void {
+    if (!this.#turn) {
+      this.#sql.exec(EVEN);
+      this.#sql.exec(ODD);
+      this.#put({ to: "even", from: 0, doneAt: now });
+    }
+    const isEven = this.#turn?.to === "even";
+    this.#sql.exec(isEven ? "INSERT INTO even_keys (key, id) VALUES (?, ?)" : "INSERT INTO odd_keys (key, id) VALUES (?, ?)", key, id);
+  }
+
+  /** Notes that everything before this message is done. */
+  done(head: number, now: number): void {
+    if (this.#turn && this.#turn.doneAt === null && head >= this.#turn.from) this.#put({ ...this.#turn, doneAt: now });
+  }
+
+  /** When keys may be forgotten; undefined while none may. */
+  forgetsAt(rememberMs: number): number | undefined {
+    return this.#turn?.doneAt == null ? undefined : this.#turn.doneAt + rememberMs;
+  }
+
+  /** Forgets the keys of messages that were done so long ago. `next` is the number of the next message. */
+  forget(rememberMs: number, { head, next, now }: { head: number; next: number; now: number }): void {
+    const turn = this.#turn;
+    const at = this.forgetsAt(rememberMs);
+    if (!turn || at === undefined || at > now) return;
+    const isEven = turn.to === "even";
+    const newer = this.#sql.exec(isEven ? "SELECT 1 FROM even_keys LIMIT 1" : "SELECT 1 FROM odd_keys LIMIT 1").toArray();
+    this.#sql.exec(isEven ? "DROP TABLE odd_keys" : "DROP TABLE even_keys");
+    if (newer.length === 0) {
+      this.#sql.exec(isEven ? "DROP TABLE even_keys" : "DROP TABLE odd_keys");
+      this.#turn = undefined;
+      this.#storage.kv.delete("keys");
+      return;
+    }
+    this.#sql.exec(isEven ? ODD : EVEN);
+    this.#put({ to: isEven ? "odd" : "even", from: next, doneAt: head >= next ? now : null });
+  }
+
+  #put(turn: Turn): void {
+    this.#turn = turn;
+    this.#storage.kv.put("keys", turn);
+  }
+}

@@ -1,0 +1,123 @@
+import { laneOf } from "millrace";
+import { describe, expect, it } from "vitest";
+import { blocking, impatient, letterTakers, misspelt, small } from "../../probe/lanes.ts";
+import { until } from "../harness.ts";
+import { LabLane, type LaneBatch, laneEnv, numbers } from "./lab.ts";
+
+/** The error of something that is refused. */
+function refusal(work: () => unknown): Promise<{ code: string; message: string; detail: object }> {
+  return (async () => work())().then(
+    () => expect.unreachable("It was not refused."),
+    (error) => error,
+  );
+}
+
+describe("a sender is told", () => {
+  it("that no lane of this name is deployed, and which was probably meant", async () => {
+    const { code, message, detail } = await refusal(() => new LabLane(misspelt).send(0));
+    expect({ code, detail }).toMatchObject({ code: "config_invalid", detail: { didYouMean: "holding" } });
+    expect(message).toContain('Perhaps "holding" is meant.');
+  });
+
+  it("that a body over 128 KB goes by reference, and that one of 128 KB does not", async () => {
+    const lane = new LabLane(blocking);
+    const sized = (bytes: number) => ({ n: 0, note: lane.key, text: "ü".repeat((bytes - 100) / 2) });
+    const { code, message } = await refusal(() => lane.client.send(sized(131_400)));
+    expect(code).toBe("payload_too_large");
+    expect(message).toContain("send a reference to it");
+    await lane.client.send(sized(130_900));
+    await lane.is("empty");
+    expect(lane.calls).toEqual([[0]]);
+  });
+
+  it("that a batch of more than 16 MB is too much, and nothing of it is kept", async () => {
+    const lane = new LabLane(blocking);
+    const body = { n: 0, text: "x".repeat(130_000) };
+    expect((await refusal(() => lane.client.sendBatch(numbers(140).map(() => ({ body }))))).code).toBe("payload_too_large");
+    expect(await lane.object.look()).toMatchObject({ state: "empty", depth: 0 });
+  });
+
+  it.each([
+    ["no JSON", undefined],
+    ["no JSON", () => undefined],
+    ["no JSON", 10n],
+  ])("that a body has %s", async (_, body) => {
+    const lane = new LabLane(blocking);
+    expect(await refusal(() => lane.client.send(body as never))).toMatchObject({
+      code: "invalid_payload",
+      detail: { issues: [{ path: "body" }] },
+    });
+  });
+
+  it("which key, idempotency key or delay cannot be", async () => {
+    const send = (key: string, options = {}) => refusal(() => laneOf(laneEnv, blocking, key).send({ n: 0 }, options));
+    for (const key of ["", "k".repeat(501), "half \ud800"]) {
+      expect(await send(key)).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "key" }] } });
+    }
+    for (const idempotencyKey of ["", "k".repeat(501), "half \ud800", 7]) {
+      expect(await send("k", { idempotencyKey })).toMatchObject({ detail: { issues: [{ path: "idempotencyKey" }] } });
+    }
+    for (const delaySeconds of [-1, 43_201, Number.NaN, "1"]) {
+      expect(await send("k", { delaySeconds })).toMatchObject({ detail: { issues: [{ path: "delaySeconds" }] } });
+    }
+  });
+
+  it("that a lane is full, and what it holds is handed out all the same", async () => {
+    const lane = new LabLane(small);
+    await lane.object.pause();
+    expect(await lane.send(0)).toHaveLength(1);
+    await lane.object.pause();
+    const body = { n: 1, note: lane.key, text: "x".repeat(100_000) };
+    await lane.client.sendBatch(numbers(3).map(() => ({ body })));
+    const { code, message } = await refusal(() => lane.send(2));
+    expect({ code, message }).toMatchObject({ code: "unavailable", message: expect.stringContaining("at most 200000 bytes") });
+    await lane.object.resume();
+    await lane.is("empty");
+    expect(lane.calls.flat()).toEqual([0, 1, 1, 1]);
+  });
+});
+
+describe("a handler", () => {
+  it("that never settles is given up at its deadline, and what it says afterwards is not heard", async () => {
+    const hung: LaneBatch[] = [];
+    const errors: (string | null)[] = [];
+    const lane = new LabLane(impatient, (batch) => {
+      // The second call lets the first one speak, which has been given up.
+      for (const batch of hung) batch.ackAll();
+      hung.push(batch);
+      return new Promise(() => undefined);
+    });
+    letterTakers.set(lane.key, ({ error }) => void errors.push(error));
+    await lane.send(0);
+    await lane.is("empty");
+    expect(lane.calls.length).toBe(4);
+    await until(
+      () => Promise.resolve(errors),
+      (seen) => seen.length > 0,
+    );
+    expect(errors).toEqual([expect.stringContaining("did not end within 0.1 seconds")]);
+  });
+
+  it("that throws what is no error, or at once, is tried again", async () => {
+    const thrown: unknown[] = [null, undefined, "a text", Object.create(null)];
+    const lane = new LabLane(blocking, () => {
+      if (thrown.length > 0) throw thrown.pop();
+    });
+    await lane.send(0);
+    await lane.is("empty");
+    expect(lane.calls.length).toBe(5);
+  });
+
+  it("whose name, retries, batch or deadline cannot be is refused where its object is made, with what to change", async () => {
+    const { laneObject } = await import("millrace/worker");
+    const wrong = [
+      { ...blocking, name: "Orders" },
+      { ...blocking, onFailure: "drop" as never },
+      { ...blocking, retries: { limit: -1 } },
+      { ...blocking, batch: { size: 101 } },
+      { ...blocking, deadline: 0 },
+      { ...blocking, remember: "a while" as never },
+    ];
+    for (const lane of wrong) expect((await refusal(() => laneObject([lane]))).code).toBe("config_invalid");
+  });
+});

@@ -1,0 +1,107 @@
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { describe, expect, it } from "vitest";
+import { type LaneBody, letterTakers, parking } from "../../probe/lanes.ts";
+import { until } from "../../until.ts";
+import { LabLane, type LaneBatch } from "./lab.ts";
+
+type Side = "before" | "after";
+
+/** Lets a lane's object die at one of its storage writes, as a killed process does: what is not on disk is lost. */
+async function dieAtWrite(lane: LabLane, at: number, side: Side): Promise<() => boolean> {
+  let writes = 0;
+  let died = false;
+  await runInDurableObject(lane.stub, (_, state) => {
+    const { storage } = state;
+    const watch = <This extends object>(owner: This, name: keyof This & string, isWrite: (first: unknown) => boolean) => {
+      const real = (owner[name] as (...args: unknown[]) => unknown).bind(owner);
+      const watched = (...args: unknown[]) => {
+        if (!isWrite(args[0]) || died || ++writes !== at) return real(...args);
+        died = true;
+        if (side === "before") state.abort(`Died before write ${at}.`);
+        // In the next turn the write is on disk, and its sender may not have heard of it.
+        if (side === "after") setTimeout(() => state.abort(`Died after write ${at}.`));
+        return real(...args);
+      };
+      Object.assign(owner, { [name]: watched });
+    };
+    watch(storage.sql, "exec", (sql) => /^\s*(INSERT|UPDATE|DELETE)/.test(String(sql)));
+    watch(storage.kv, "put", () => true);
+    watch(storage, "setAlarm", () => true);
+  });
+  return () => died;
+}
+
+/** Writes of the story that is told below, at least. */
+const WRITES = 32;
+
+/** Twelve messages, a failure that passes, a head that is given up, keys, and a hand-off that fails once. */
+async function story(at: number, side: Side) {
+  const letters: number[] = [];
+  let handOffs = 0;
+  let failures = 1;
+  const lane = new LabLane(parking, (batch: LaneBatch) => {
+    for (const message of batch.messages) {
+      const { n } = message.body;
+      if (n === 3 && failures-- > 0) message.retry();
+      if (n === 7) message.retry();
+    }
+  });
+  letterTakers.set(lane.key, (letter: { body: LaneBody }) => {
+    if (handOffs++ === 0) throw new Error("The letter box is full.");
+    letters.push(letter.body.n);
+  });
+  const died = await dieAtWrite(lane, at, side);
+  const keyed = (n: number) => lane.message(n, { idempotencyKey: `key ${n}` });
+  const first = [0, 1, 2, 3].map(keyed);
+  const rest = [4, 5, 6, 7, 8, 9, 10, 11].map(keyed);
+  // A sender that hears nothing sends again, under the same keys.
+  for (const messages of [first, rest]) {
+    await until(
+      () =>
+        lane.client.sendBatch(messages).then(
+          () => true,
+          () => false,
+        ),
+      (sent) => sent,
+    );
+  }
+  const look = await until(
+    async () => {
+      await runDurableObjectAlarm(lane.stub).catch(() => false);
+      return lane.object.look().catch(() => undefined);
+    },
+    (seen) => seen?.state === "empty" && seen.letters === 0,
+    10_000,
+  );
+  return { lane, letters, died: died(), look };
+}
+
+/** A message's first deliveries are in order, and whatever is handed out again begins with what was not known to be done. */
+function firstSeen(calls: readonly number[][]): number[] {
+  return [...new Set(calls.flat())];
+}
+
+describe("an object that dies", () => {
+  it("L01 at any of its writes, before or after it is on disk, loses nothing and reorders nothing", async () => {
+    const places = Array.from({ length: WRITES }, (_, at) => at + 1);
+    const stories = places.flatMap((at) =>
+      (["before", "after"] as const).map((side) => ({ where: `${side} write ${at}`, told: story(at, side) })),
+    );
+    let deaths = 0;
+    for (const { where, told } of stories) {
+      const { lane, letters, died, look } = await told;
+      if (died) deaths++;
+      expect(look, where).toMatchObject({ state: "empty", letters: 0, depth: 0 });
+      expect(firstSeen(lane.calls), where).toEqual([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]);
+      expect(new Set(letters), where).toEqual(new Set([7]));
+      expect(goesBack(lane.calls), where).toEqual([]);
+    }
+    // How many writes there are depends a little on when alarms ring.
+    expect(deaths).toBeGreaterThan(1.6 * WRITES);
+  });
+});
+
+/** Calls that begin behind a message which was not done yet: never. */
+function goesBack(calls: readonly number[][]): number[][] {
+  return calls.filter((call) => call.some((n, at) => at > 0 && n !== (call[at - 1] as number) + 1));
+}

@@ -1,0 +1,54 @@
+import { runDurableObjectAlarm } from "cloudflare:test";
+import { expect, it } from "vitest";
+import { blocking, small } from "../../probe/lanes.ts";
+import { until } from "../harness.ts";
+import { LabLane, numbers } from "./lab.ts";
+
+it("a key that is sent again while its message waits, or after it was done, is the same message", async () => {
+  const lane = new LabLane(blocking);
+  await lane.object.pause().catch(() => undefined);
+  const [first] = await lane.client.sendBatch([lane.message(0, { idempotencyKey: "a" })]);
+  expect(first).toMatchObject({ duplicate: false });
+  expect(await lane.client.send(lane.message(1).body, { idempotencyKey: "a" })).toEqual({ id: first?.id, duplicate: true });
+  await lane.object.resume();
+  await lane.is("empty");
+  expect(await lane.client.send(lane.message(2).body, { idempotencyKey: "a" })).toEqual({ id: first?.id, duplicate: true });
+  await lane.send(3);
+  await lane.is("empty");
+  expect(lane.calls.flat()).toEqual([0, 3]);
+});
+
+it("a batch may say one key twice: the first is kept, and what has another key or none is apart", async () => {
+  const lane = new LabLane(blocking);
+  const sent = await lane.client.sendBatch(
+    ["a", "b", "a", undefined, undefined].map((idempotencyKey, n) => lane.message(n, { idempotencyKey })),
+  );
+  expect(sent.map(({ duplicate }) => duplicate)).toEqual([false, false, true, false, false]);
+  expect(sent[2]?.id).toBe(sent[0]?.id);
+  await lane.is("empty");
+  expect(lane.calls).toEqual([[0, 1, 3, 4]]);
+});
+
+it("a key is forgotten after its time, by an alarm, and its message's is not while it waits", async () => {
+  let open = false;
+  const lane = new LabLane(small, async () => {
+    while (!open) await scheduler.wait(5);
+  });
+  const send = (n: number) => lane.client.send(lane.message(n).body, { idempotencyKey: "a" });
+  const first = await send(0);
+  for (const _ of numbers(4)) {
+    await scheduler.wait(60);
+    await runDurableObjectAlarm(lane.stub);
+    expect(await send(1)).toEqual({ id: first.id, duplicate: true });
+  }
+  open = true;
+  await lane.is("empty");
+  const again = await until(
+    async () => {
+      await runDurableObjectAlarm(lane.stub);
+      return send(2);
+    },
+    ({ duplicate }) => !duplicate,
+  );
+  expect(again.id).not.toBe(first.id);
+});

@@ -1,0 +1,268 @@
+import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
+import type { LaneLetter } from "millrace";
+import { describe, expect, it } from "vitest";
+import { blocking, holding, type LaneBody, letterTakers, parking, small, usual } from "../../probe/lanes.ts";
+import { until } from "../harness.ts";
+import { LabLane, type LaneBatch, numbers } from "./lab.ts";
+
+/** A handler to which some numbers are poison, until they are healed. */
+function refusing(...poison: number[]) {
+  const ill = new Set(poison);
+  const handle = ({ messages }: LaneBatch) => {
+    for (const message of messages) if (ill.has(message.body.n)) message.retry();
+  };
+  return { handle, heal: () => ill.clear() };
+}
+
+describe("a head that fails", () => {
+  it("blocks its lane for ever under `block`: nothing passes it, and it is tried again beyond its retries", async () => {
+    const { handle, heal } = refusing(1);
+    const lane = new LabLane(blocking, handle);
+    await lane.send(...numbers(4));
+    const { head, why, depth } = await until(
+      () => lane.object.look(),
+      (seen) => (seen.head?.failures ?? 0) > 6,
+    );
+    expect({ depth, head }).toMatchObject({ depth: 3, head: { error: "The handler asked for another try." } });
+    expect(why).toContain("asked for another try");
+    expect(lane.calls.slice(0, 3)).toEqual([numbers(4), [1], [1]]);
+    heal();
+    await lane.is("empty");
+    expect(lane.calls.at(-1)).toEqual([2, 3]);
+  });
+
+  it("becomes a dead letter under `park`, with its body and its last error, and the lane goes on", async () => {
+    const taken: LaneLetter<LaneBody>[] = [];
+    const lane = new LabLane(parking, ({ messages }) => {
+      if (messages.some(({ body }) => body.n === 1)) throw new Error("Number one is poison.");
+    });
+    letterTakers.set(lane.key, (letter) => void taken.push(letter));
+    await lane.client.sendBatch(numbers(4).map((n) => lane.message(n, { idempotencyKey: `key ${n}` })));
+    await lane.is("empty");
+    const [letter] = await until(
+      () => Promise.resolve(taken),
+      (seen) => seen.length > 0,
+    );
+    expect(letter).toMatchObject({
+      lane: "parking",
+      key: lane.key,
+      tenant: null,
+      body: { n: 1 },
+      idempotencyKey: "key 1",
+      reason: "exhausted",
+    });
+    expect(letter).toMatchObject({ error: "Number one is poison.", attempts: 5 });
+    // Which of four failed is not known at first: they go one by one, and only the poison is counted as having failed.
+    expect(lane.calls).toEqual([numbers(4), [0], [1], [1], [1], [1], [2], [3]]);
+  });
+
+  it("stops its lane under `hold` until a person resumes it, tries it again, or skips it", async () => {
+    const { handle, heal } = refusing(0, 1, 2);
+    const lane = new LabLane(holding, handle);
+    await lane.send(...numbers(4));
+    expect(await lane.is("held")).toMatchObject({
+      depth: 4,
+      head: { failures: 4, nextAt: null },
+      why: expect.stringContaining("waits for a person"),
+    });
+    const tries = lane.calls.length;
+
+    expect(await lane.object.retryHead()).toEqual({ done: true });
+    await until(
+      () => Promise.resolve(lane.calls.length),
+      (calls) => calls === tries + 1,
+    );
+    expect((await lane.is("held")).head?.failures).toBe(5);
+
+    expect(await lane.object.resume()).toEqual({ done: true });
+    expect((await lane.is("held")).head?.failures).toBe(4);
+    expect(lane.calls.length).toBe(tries + 5);
+
+    expect(await lane.object.skipHead()).toEqual({ done: true });
+    expect(await lane.is("held")).toMatchObject({ depth: 3, head: { failures: 4 } });
+    heal();
+    expect(await lane.object.resume()).toEqual({ done: true });
+    await lane.is("empty");
+    expect(lane.calls.at(-1)).toEqual([2, 3]);
+  });
+
+  it("waits a second at first, twice as long each time, and as long as it asks where it says so", async () => {
+    const asked: (number | undefined)[] = [undefined, undefined, undefined, 100, undefined];
+    const lane = new LabLane(usual, ({ messages: [message] }) => {
+      const delaySeconds = asked.shift();
+      message?.retry(delaySeconds === undefined ? undefined : { delaySeconds });
+    });
+    await lane.send(0);
+    const waits: number[] = [];
+    for (const failures of [1, 2, 3, 4, 5]) {
+      const { head } = await until(
+        () => lane.object.look(),
+        (seen) => seen.head?.failures === failures,
+      );
+      waits.push((head?.nextAt ?? 0) - Date.now());
+      await lane.object.retryHead();
+    }
+    for (const [at, seconds] of [1, 2, 4, 100, 30].entries()) {
+      expect(waits[at]).toBeGreaterThan(seconds * 1000 - 500);
+      expect(waits[at]).toBeLessThanOrEqual(seconds * 1100);
+    }
+  });
+
+  it("keeps its failures and its wait when its object dies", async () => {
+    let failures = 1;
+    const lane = new LabLane(blocking, ({ messages: [message] }) => {
+      if (failures-- > 0) message?.retry({ delaySeconds: 0.4 });
+    });
+    await lane.send(0, 1);
+    const before = await lane.is("retrying");
+    await lane.die();
+    expect(await lane.object.look()).toMatchObject({ state: "retrying", head: { failures: 1, attempts: 1, nextAt: before.head?.nextAt } });
+    await lane.is("empty");
+    expect(lane.calls).toEqual([[0, 1], [0], [1]]);
+  });
+
+  it("is handed out by the alarm of a lane that nobody touches after its object died", async () => {
+    const lane = new LabLane(blocking, () => (lane.calls.length === 1 ? new Promise(() => undefined) : undefined));
+    await lane.send(...numbers(3));
+    await until(
+      () => Promise.resolve(lane.calls.length),
+      (calls) => calls === 1,
+    );
+    await lane.die();
+    expect(await runDurableObjectAlarm(lane.stub)).toBe(true);
+    await until(
+      () => Promise.resolve(lane.calls.length),
+      (calls) => calls === 3,
+    );
+    // What it found it takes one by one at first: the head may be what killed it.
+    expect(lane.calls).toEqual([[0, 1, 2], [0], [1, 2]]);
+  });
+
+  it("that kills its object again and again is counted as failed, and given up", async () => {
+    const lane = new LabLane(parking, async ({ messages: [message] }, ctx) => {
+      await scheduler.wait(5);
+      if (message?.body.n === 0) ctx.abort("Out of memory.");
+    });
+    const errors: (string | null)[] = [];
+    letterTakers.set(lane.key, ({ error }) => void errors.push(error));
+    await lane.send(0, 1);
+    await until(
+      async () => {
+        await runDurableObjectAlarm(lane.stub).catch(() => false);
+        return errors.length + lane.calls.filter((call) => call[0] === 1).length;
+      },
+      (seen) => seen === 2,
+    );
+    expect(errors).toEqual(["The lane's object ended while the handler had this message."]);
+    expect(lane.calls.length).toBe(6);
+  });
+});
+
+describe("a dead letter", () => {
+  it("whose hand-off fails is kept and handed over again by itself, while its lane goes on", async () => {
+    let refusals = 1;
+    const taken: number[] = [];
+    const lane = new LabLane(parking, refusing(0, 2).handle);
+    letterTakers.set(lane.key, ({ body }) => {
+      if (body.n === 0 && refusals-- > 0) throw new Error("The letter box is full.");
+      taken.push(body.n);
+    });
+    await lane.send(...numbers(4));
+    const seen = await until(
+      () => lane.object.letters(),
+      (letters) => letters.some(({ tries }) => tries === 1),
+    );
+    expect(seen).toMatchObject([{ body: { n: 0 }, handOffError: "The letter box is full." }]);
+    await lane.is("empty");
+    await until(
+      () => lane.object.look(),
+      ({ letters }) => letters === 0,
+    );
+    expect(taken.toSorted()).toEqual([0, 2]);
+  });
+
+  it("stays where nothing takes it, until a person removes it or sends it again", async () => {
+    const { handle, heal } = refusing(0, 1);
+    const lane = new LabLane(small, handle);
+    await lane.send(...numbers(3));
+    expect(await lane.is("empty")).toMatchObject({ letters: 2 });
+    const [first, second] = await lane.object.letters();
+    expect(await lane.object.letters({ after: first?.id })).toEqual([second]);
+    heal();
+    expect(await lane.object.resendLetter(first?.id ?? "")).toEqual({ done: true });
+    expect(await lane.object.removeLetter(second?.id ?? "")).toEqual({ done: true });
+    expect(await lane.object.removeLetter(second?.id ?? "")).toMatchObject({ done: false });
+    expect(await lane.is("empty")).toMatchObject({ letters: 0 });
+    expect(lane.calls.at(-1)).toEqual([0]);
+  });
+});
+
+describe("a person", () => {
+  it("pauses a lane, looks through what waits, page by page, and lets it go on, also through an eviction", async () => {
+    const lane = new LabLane(blocking);
+    expect(await lane.object.pause()).toEqual({ done: true });
+    await lane.client.sendBatch(numbers(150).map((n) => lane.message(n, n === 1 ? { idempotencyKey: "a" } : {})));
+    await evictDurableObject(lane.stub);
+    await runDurableObjectAlarm(lane.stub);
+    expect(await lane.object.look()).toMatchObject({ state: "paused", why: "A person has paused it.", depth: 150 });
+    const page = await lane.object.messages();
+    const rest = await lane.object.messages({ after: page.at(-1)?.sequence ?? 0 });
+    expect([...page, ...rest].map(({ body }) => (body as LaneBody).n)).toEqual(numbers(150));
+    expect(page[1]).toMatchObject({ idempotencyKey: "a", attempts: 0, dueAt: null });
+    expect(lane.calls).toEqual([]);
+    expect(await lane.object.retryHead()).toMatchObject({ done: false });
+    expect(await lane.object.resume()).toEqual({ done: true });
+    await lane.is("empty");
+    expect(lane.calls.flat()).toEqual(numbers(150));
+  });
+
+  it("skips the head that was looked at and no other, and none that the handler has", async () => {
+    let released = false;
+    const lane = new LabLane(small, async () => {
+      while (!released) await scheduler.wait(5);
+    });
+    await lane.send(0);
+    await until(
+      () => Promise.resolve(lane.calls.length),
+      (calls) => calls === 1,
+    );
+    expect(await lane.object.skipHead()).toMatchObject({ done: false, reason: expect.stringContaining("has the head just now") });
+    await lane.object.pause();
+    released = true;
+    await until(
+      () => lane.object.look(),
+      ({ depth }) => depth === 0,
+    );
+    const [one, two] = await lane.send(1, 2);
+    expect(await lane.object.skipHead(two?.id)).toMatchObject({ done: false, reason: expect.stringContaining("another message") });
+    expect(await lane.object.skipHead(one?.id)).toEqual({ done: true });
+    expect(await lane.object.letters()).toMatchObject([{ id: one?.id, reason: "skipped", attempts: 0, error: null }]);
+    await lane.object.resume();
+    await lane.is("empty");
+    expect(lane.calls).toEqual([[0], [2]]);
+  });
+
+  it("finds nothing to do in a lane that has nothing", async () => {
+    const { object } = new LabLane(blocking);
+    expect(await object.look()).toMatchObject({ state: "empty", depth: 0, head: null, letters: 0 });
+    for (const answer of [await object.resume(), await object.retryHead(), await object.skipHead(), await object.resendLetter("a")]) {
+      expect(answer).toMatchObject({ done: false });
+    }
+    expect([await object.messages(), await object.letters()]).toEqual([[], []]);
+    expect(await object.erase()).toBe(false);
+  });
+
+  it("erases a lane while its handler is at work: what that settles is nobody's any more, and what is sent then is new", async () => {
+    let released = false;
+    const lane = new LabLane(blocking, async () => {
+      while (!released) await scheduler.wait(5);
+    });
+    await lane.send(0, 1);
+    await lane.client.send(lane.message(2).body, { idempotencyKey: "a" });
+    expect(await lane.object.erase()).toBe(true);
+    expect((await lane.client.send(lane.message(3).body, { idempotencyKey: "a" })).duplicate).toBe(false);
+    released = true;
+    await lane.is("empty");
+    expect(lane.calls).toEqual([[0, 1], [3]]);
+  });
+});

@@ -1,0 +1,159 @@
+import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import * as fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { blocking, letterTakers, parking } from "../../probe/lanes.ts";
+import { LabLane, type LaneBatch, numbers } from "./lab.ts";
+
+/** One thing that a handler does: it settles a message, or all, in its call, or in what it leaves behind; then it ends well or not. */
+type Act = { what: "ack" | "retry"; at: number; later: boolean } | { what: "ackAll" | "retryAll"; later: boolean };
+interface Script {
+  acts: Act[];
+  end: "returns" | "throws" | "rejects later";
+}
+
+const SIZE = 4;
+
+const act = fc.oneof(
+  fc.record({ what: fc.constantFrom("ack" as const, "retry" as const), at: fc.nat(SIZE - 1), later: fc.boolean() }),
+  fc.record({ what: fc.constantFrom("ackAll" as const, "retryAll" as const), later: fc.boolean() }),
+);
+const script: fc.Arbitrary<Script> = fc.record({
+  acts: fc.array(act, { maxLength: 5 }),
+  end: fc.constantFrom("returns", "returns", "throws", "rejects later"),
+});
+
+/** A handler that a queue takes as well as a lane. */
+async function follow({ acts, end }: Script, batch: MessageBatch<unknown>, ctx: Pick<ExecutionContext, "waitUntil">): Promise<void> {
+  const settle = (one: Act) => ("at" in one ? batch.messages[one.at]?.[one.what]() : batch[one.what]());
+  for (const one of acts.filter(({ later }) => !later)) settle(one);
+  const later = async () => {
+    await scheduler.wait(1);
+    for (const one of acts.filter((each) => each.later)) settle(one);
+    if (end === "rejects later") throw new Error("What was left behind failed.");
+  };
+  ctx.waitUntil(later());
+  if (end === "throws") throw new Error("The handler failed.");
+}
+
+/** Which messages the platform's own queue would hand out again. */
+async function byQueue(script: Script): Promise<boolean[]> {
+  const messages = numbers(SIZE).map((n) => ({ id: String(n), timestamp: new Date(), attempts: 1, body: { n } }));
+  const batch = createMessageBatch("compared", messages);
+  const ctx = createExecutionContext();
+  const threw = await follow(script, batch, ctx).then(
+    () => false,
+    () => true,
+  );
+  const result = await getQueueResult(batch, ctx).catch(() => undefined);
+  const {
+    ackAll = false,
+    explicitAcks = [],
+    retryBatch = { retry: false },
+    retryMessages = [],
+  } = result ?? (await getQueueResult(batch, createExecutionContext()));
+  const failed = threw || script.end === "rejects later";
+  return messages.map(({ id }) => {
+    if (retryMessages.some(({ msgId }) => msgId === id)) return true;
+    if (explicitAcks.includes(id)) return false;
+    return ackAll ? false : retryBatch.retry || failed;
+  });
+}
+
+/** What a lane hands out next, and first. */
+async function byLane(script: Script): Promise<number[]> {
+  const lane = new LabLane(blocking, (batch, ctx) => (lane.calls.length === 1 ? follow(script, batch, ctx) : undefined));
+  await lane.send(...numbers(SIZE));
+  await lane.is("empty");
+  return [...new Set(lane.calls.slice(1).flat())];
+}
+
+describe("a handler of a queue, moved to a lane", () => {
+  it("settles the same messages: of each the first settlement wins, and what follows one that comes back comes back with it", async () => {
+    await fc.assert(
+      fc.asyncProperty(script, async (script) => {
+        const again = await byQueue(script);
+        const first = again.indexOf(true);
+        expect(await byLane(script)).toEqual(first === -1 ? [] : numbers(SIZE - first, first));
+      }),
+      { numRuns: 80 },
+    );
+  });
+});
+
+/** How a message fails before it is done, delivery by delivery. */
+type Course = ("retry" | "throw")[];
+
+const faulty: fc.Arbitrary<Course> = fc.array(fc.constantFrom("retry", "throw"), { maxLength: 5 });
+const course: fc.Arbitrary<Course> = fc.oneof({ weight: 3, arbitrary: fc.constant<Course>([]) }, { weight: 1, arbitrary: faulty });
+const courses = fc.array(course, { minLength: 1, maxLength: 14 });
+
+/** The handler of these courses: a message that throws takes its whole batch with it, one that asks for another try only itself. */
+class Patient {
+  readonly #faults: Course[];
+  constructor(courses: readonly Course[]) {
+    this.#faults = courses.map((faults) => [...faults]);
+  }
+  next(n: number): Course[number] | undefined {
+    return this.#faults[n]?.shift();
+  }
+}
+
+const BATCH = 10;
+const LIMIT = 3;
+
+/** What a lane does, as its page says it: which messages each call has, and which become dead letters. */
+function model(courses: readonly Course[]): { calls: number[][]; letters: number[] } {
+  const patient = new Patient(courses);
+  const calls: number[][] = [];
+  const letters: number[] = [];
+  let failures = 0;
+  let aloneTo = -1;
+  for (let head = 0; head < courses.length; ) {
+    const batch = numbers(Math.min(aloneTo >= head ? 1 : BATCH, courses.length - head), head);
+    calls.push(batch);
+    const said = batch.map((n) => patient.next(n));
+    const threw = said.includes("throw");
+    // What asked for another try before the throw has said so; nothing behind it was asked.
+    const upTo = threw ? said.indexOf("throw") : batch.length;
+    const again = batch.findIndex((_, at) => said[at] === "retry" || at >= upTo);
+    if (again === -1) {
+      head += batch.length;
+      failures = 0;
+      continue;
+    }
+    head += again;
+    if (again > 0) failures = 0;
+    const isBlamed = said[again] === "retry" || batch.length - upTo === 1;
+    if (isBlamed) failures++;
+    aloneTo = Math.max(aloneTo, isBlamed ? head : (batch.at(-1) ?? head));
+    if (failures > LIMIT) {
+      letters.push(head++);
+      failures = 0;
+    }
+  }
+  return { calls, letters };
+}
+
+describe("a lane", () => {
+  it("makes the calls that its page says, whatever fails how often", async () => {
+    await fc.assert(
+      fc.asyncProperty(courses, async (courses) => {
+        const patient = new Patient(courses);
+        const lane = new LabLane(parking, ({ messages }: LaneBatch) => {
+          const said = messages.map(({ body }) => patient.next(body.n));
+          for (const [at, message] of messages.entries()) {
+            if (said[at] === "throw") throw new Error("It failed.");
+            if (said[at] === "retry") message.retry();
+            else message.ack();
+          }
+        });
+        const letters: number[] = [];
+        letterTakers.set(lane.key, ({ body }) => void letters.push(body.n));
+        await lane.send(...numbers(courses.length));
+        await lane.is("empty");
+        expect({ calls: lane.calls, letters }).toEqual(model(courses));
+      }),
+      { numRuns: 40 },
+    );
+  });
+});
