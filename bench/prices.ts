@@ -32,3 +32,13 @@ export function usdPerMillionRuns(usage: Usage): number {
     usage.objectRequests * PRICE.objectRequest;
   return Math.round(each * 1e6 * 100) / 100;
 }
+
+/** Dollars for a million messages of a lane, without what their handler uses. */
+export function usdPerMillionLaneMessages({ rowsWritten, objectRequests }: { rowsWritten: number; objectRequests: number }): number {
+  return Math.round((rowsWritten * PRICE.rowWritten + objectRequests * PRICE.objectRequest) * 1e8) / 100;
+}
+
+/** Dollars for a million messages of a queue, without the calls of their handler. */
+export function usdPerMillionQueueMessages(): number {
+  return PRICE.message * 1e6;
+}

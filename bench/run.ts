@@ -2,13 +2,22 @@ import { mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { type Engine, startEngine } from "../src/cli/local/engine-process.ts";
 import { freePort } from "../src/cli/local/ports.ts";
-import { numberOption, readOptions } from "../src/cli/options.ts";
+import { misused, numberOption, readOptions } from "../src/cli/options.ts";
+import { type AskWorker, median, repeat, round, say } from "./figures.ts";
+import { measureLanes } from "./lanes/measure.ts";
 import { usdPerMillionRuns } from "./prices.ts";
 
 // npm run bench: what the guarantees cost, as ratios within one run on one machine. `-- --json` prints one object last.
 
-const USAGE = "Usage: npm run bench -- [--rounds 5] [--json]. Each comparison is made so many times; --json prints one object last.";
-const { values } = readOptions(USAGE, { options: { json: { type: "boolean", default: false }, rounds: { type: "string", default: "5" } } });
+const USAGE =
+  "Usage: npm run bench -- [lanes] [--rounds 5] [--json]. Each comparison is made so many times; --json prints one object last. " +
+  "lanes: what stands beside the chains (lanes), instead of the chains.";
+const { values, positionals } = readOptions(USAGE, {
+  allowPositionals: true,
+  options: { json: { type: "boolean", default: false }, rounds: { type: "string", default: "5" } },
+});
+const [what = "chains", ...others] = positionals;
+if (others.length > 0 || !["chains", "lanes"].includes(what)) misused(`There is no comparison "${positionals.join(" ")}".`, USAGE);
 const rounds = numberOption(USAGE, "rounds", values.rounds, { least: 1 });
 const ROOT = join(import.meta.dirname, "..");
 
@@ -26,20 +35,24 @@ mkdirSync(folder, { recursive: true });
 const secrets = join(folder, "secrets");
 writeFileSync(secrets, "MILLRACE_KEY=bench\n");
 
-const engine = await startEngine({ folder, port: await freePort(), secrets, config: join(ROOT, "bench/wrangler.jsonc"), fresh: true });
+const config = join(ROOT, "bench", what === "lanes" ? "lanes" : "", "wrangler.jsonc");
+const engine = await startEngine({ folder, port: await freePort(), secrets, config, fresh: true });
 try {
-  const result = await measure(engine);
+  const result = what === "lanes" ? await measureLanes(askOf(engine), rounds) : await measure(askOf(engine));
   if (values.json) console.log(JSON.stringify(result));
 } finally {
   await engine.stop();
 }
 
-async function measure({ url }: Engine) {
-  const ask = async <T>(path: string): Promise<T> => {
+function askOf({ url }: Engine): AskWorker {
+  return async <T>(path: string): Promise<T> => {
     const answer = await fetch(`${url}${path}`);
     if (!answer.ok) throw new Error(`${path} answered ${answer.status}: ${(await answer.text()).slice(0, 300)}`);
     return (await answer.json()) as T;
   };
+}
+
+async function measure(ask: AskWorker) {
   await ask(`/runs/raw?count=100`);
   await ask(`/runs/guarded?count=100`);
 
@@ -140,22 +153,4 @@ async function measure({ url }: Engine) {
     rows_written_per_run,
     usd_per_million_runs,
   };
-}
-
-async function repeat<T>(times: number, once: () => Promise<T>): Promise<T[]> {
-  const results: T[] = [];
-  for (let time = 0; time < times; time++) results.push(await once());
-  return results;
-}
-
-function median(numbers: number[]): number {
-  return [...numbers].sort((a, b) => a - b)[Math.floor(numbers.length / 2)] ?? Number.NaN;
-}
-
-function round(value: number): number {
-  return Math.round(value * 100) / 100;
-}
-
-function say(what: string, ...figures: (string | number)[]): void {
-  console.log(`${what}\n  ${figures.join(" · ")}`);
 }

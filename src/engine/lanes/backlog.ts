@@ -115,8 +115,14 @@ export class Backlog {
     if (tail.characters + more.length > MAX_APPENDED_CHARACTERS) return undefined;
     const append = "UPDATE messages SET count = count + ?, messages = substr(messages, 1, length(messages) - 1) || ? WHERE first = ?";
     this.#sql.exec(append, posts.length, `${more}]`, tail.first);
-    if (this.#read?.first === tail.first) this.#read = undefined;
     const ids = posts.map((_, at) => `${tail.mark}-${tail.count + at}`);
+    if (this.#read?.first === tail.first) {
+      const kept = posts.map(({ text, key, delayMs }, at) => {
+        const dueAt = delayMs > 0 ? now + delayMs : 0;
+        return { sequence: this.next + at, id: ids[at] as string, key, sentAt: now, dueAt, body: JSON.parse(text) };
+      });
+      this.#read.messages.push(...kept);
+    }
     this.#tail = { ...tail, count: tail.count + posts.length, characters: tail.characters + more.length };
     this.next += posts.length;
     return ids;

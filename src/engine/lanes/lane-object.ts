@@ -5,6 +5,7 @@ import { beginning } from "../contract/text.ts";
 import type { Kept } from "./backlog.ts";
 import { type AnyLane, type LaneLetter, type Plan, planOf } from "./definition.ts";
 import { handOut } from "./hand-out.ts";
+import { Intake } from "./intake.ts";
 import { type LaneName, parseObjectName } from "./lane-name.ts";
 import { type KeptLetter, MAX_ERROR_CHARACTERS } from "./letters.ts";
 import { type LaneLook, look, type WaitingMessage, waiting } from "./look.ts";
@@ -31,6 +32,7 @@ const MAX_PAGE = 100;
 export class LaneObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, Plan> = new Map();
   #lane = new LaneStorage(this.ctx.storage);
+  readonly #intake = new Intake(this.ctx.storage, (posts) => this.#keep(posts));
   readonly #waker = new Waker(this.ctx.storage, () => this.#go());
   /** True until the first head that was found here is handed out. */
   #woken = this.#lane.depth > 0;
@@ -45,15 +47,12 @@ export class LaneObject extends DurableObject {
   }
 
   /** Keeps messages in the order of the call, behind all that are there: all of them or none. */
-  send(posts: readonly Posted[]): SendAnswer {
+  async send(posts: readonly Posted[]): Promise<SendAnswer> {
     const name = this.#name();
     const plan = this.plans.get(name.lane);
     if (!plan) return { unknownLane: name.lane, didYouMean: nearest(name.lane, this.plans.keys()) };
     if (this.#lane.bytes > plan.maxBytes) return { fullAtBytes: plan.maxBytes };
-    this.#lane.make(name);
-    const sent = this.#lane.keep(posts, this.#closedTo, Date.now());
-    this.#go();
-    return { sent };
+    return { sent: await this.#intake.take(posts) };
   }
 
   /** How the lane stands. */
@@ -165,6 +164,13 @@ export class LaneObject extends DurableObject {
     if (id !== undefined && head.id !== id) return { done: false, reason: "The head is another message by now: look again." };
     if (this.#handed.length > 0) return { done: false, reason: "The handler has the head just now: try again when it is settled." };
     return undefined;
+  }
+
+  #keep(posts: readonly Posted[]): LaneSent[] {
+    this.#lane.make(this.#name());
+    const sent = this.#lane.keep(posts, this.#closedTo, Date.now());
+    this.#go();
+    return sent;
   }
 
   /** Sees to it that what is due is done, now or by the alarm. */

@@ -11,7 +11,7 @@ export interface LaneEnv {
 export type LaneStub = {
   [Name in Exclude<keyof LaneObject, keyof DurableObjectBase>]: (
     ...args: Parameters<LaneObject[Name]>
-  ) => Promise<ReturnType<LaneObject[Name]>>;
+  ) => Promise<Awaited<ReturnType<LaneObject[Name]>>>;
 };
 type DurableObjectBase = import("cloudflare:workers").DurableObject;
 
