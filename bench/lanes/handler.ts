@@ -1,5 +1,5 @@
 /** What the handlers of all sides have seen, by the name of the series: how many, and when each was handed out. */
-export const seen = new Map<string, number[]>();
+const seen = new Map<string, number[]>();
 
 /** The handler of all sides: it notes the time, and does nothing else. */
 export async function handle({ messages }: { messages: readonly { body: { series: string } }[] }): Promise<void> {

@@ -26,22 +26,53 @@ const ENGINE_ONLY = `
 const MOST_KB = 840;
 
 interface Bundler {
-  build(options: object): Promise<{ metafile: { inputs: Record<string, object> }; outputFiles: { contents: Uint8Array }[] }>;
+  build(options: object): Promise<{
+    metafile: { inputs: Record<string, object>; outputs: Record<string, { inputs: Record<string, { bytesInOutput: number }> }> };
+    outputFiles: { contents: Uint8Array }[];
+  }>;
 }
 
+/** A Worker that has lanes and nothing else of the engine. */
+const LANES_ONLY = `
+  import { defineLane, laneOf } from "millrace";
+  import { laneObject } from "millrace/worker";
+  const orders = defineLane({ name: "orders", onFailure: "park", queue: (batch) => batch.ackAll() });
+  export class Lanes extends laneObject([orders]) {}
+  export default { fetch: async (_, env) => Response.json(await laneOf(env, orders, "4711").send({ paid: true })) };`;
+
+/** What such a Worker may weigh, minified. */
+const MOST_LANES_KB = 27;
+
 it("a Worker of the engine alone bundles nothing of the app, and weighs what it may", async () => {
+  const { files, packages, kilobytes } = await bundle(ENGINE_ONLY);
+  console.log(`An engine-only Worker: ${kilobytes.toFixed(0)} kB minified, ${packages.join(", ")}.`);
+  expect(files.filter((file) => !/^(src\/engine\/|node_modules\/|worker\.js$)/.test(file))).toEqual([]);
+  expect(packages.filter((name) => /csv|micromark|webhooks|slugify/.test(name))).toEqual([]);
+  expect(kilobytes).toBeLessThan(MOST_KB);
+});
+
+it("a Worker that has lanes alone bundles their room and what they share, and no package but one", async () => {
+  const { kept, packages, kilobytes } = await bundle(LANES_ONLY);
+  console.log(`A Worker of lanes alone: ${kilobytes.toFixed(0)} kB minified, ${packages.join(", ")}.`);
+  expect(kept.filter((file) => !/^(src\/engine\/(lanes|contract)\/|node_modules\/fastest-levenshtein\/|worker\.js$)/.test(file))).toEqual(
+    [],
+  );
+  expect(kilobytes).toBeLessThan(MOST_LANES_KB);
+});
+
+/** A Worker as it is deployed: the files that were read, those of which something is left, their packages, and what it weighs. */
+async function bundle(contents: string) {
   const bundler: Bundler = createRequire(WRANGLER)("esbuild");
   const { metafile, outputFiles } = await bundler.build({
-    ...{ absWorkingDir: ROOT, stdin: { contents: ENGINE_ONLY, resolveDir: ROOT, sourcefile: "engine-only.js" } },
+    ...{ absWorkingDir: ROOT, stdin: { contents, resolveDir: ROOT, sourcefile: "worker.js" } },
     ...{ bundle: true, minify: true, format: "esm", platform: "browser", target: "es2024", conditions: ["workerd", "worker", "browser"] },
     ...{ external: ["cloudflare:*", "node:*"], metafile: true, write: false, logLevel: "silent" },
     define: { MILLRACE_CRASH_POINTS: "false" },
   });
-  const files = Object.keys(metafile.inputs).map((file) => relative(ROOT, join(ROOT, file)));
-  const packages = new Set(files.flatMap((file) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? []));
-  const kilobytes = (outputFiles[0]?.contents.length ?? 0) / 1000;
-  console.log(`An engine-only Worker: ${kilobytes.toFixed(0)} kB minified, ${[...packages].toSorted().join(", ")}.`);
-  expect(files.filter((file) => !/^(src\/engine\/|node_modules\/|engine-only\.js$)/.test(file))).toEqual([]);
-  expect([...packages].filter((name) => /csv|micromark|webhooks|slugify/.test(name))).toEqual([]);
-  expect(kilobytes).toBeLessThan(MOST_KB);
-});
+  const named = (inputs: object) => Object.keys(inputs).map((file) => relative(ROOT, join(ROOT, file)));
+  const files = named(metafile.inputs);
+  const [output] = Object.values(metafile.outputs);
+  const kept = named(Object.fromEntries(Object.entries(output?.inputs ?? {}).filter(([, { bytesInOutput }]) => bytesInOutput > 0)));
+  const packagesOf = (paths: string[]) => new Set(paths.flatMap((file) => /^node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(file)?.[1] ?? []));
+  return { files, kept, packages: [...packagesOf(kept)].toSorted(), kilobytes: (outputFiles[0]?.contents.length ?? 0) / 1000 };
+}

@@ -66,12 +66,12 @@ export interface LaneDefinition<Body = unknown, E = Cloudflare.Env> {
 /** A lane of any body, for lists of them. */
 export type AnyLane = LaneDefinition<never, never>;
 
-export const DEFAULT_LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const satisfies Required<LaneRetries>;
-export const DEFAULT_LANE_BATCH_SIZE = 10;
+const DEFAULT_LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const satisfies Required<LaneRetries>;
+const DEFAULT_LANE_BATCH_SIZE = 10;
 /** An object stays in memory at least 70 seconds while work of its own is under way. */
-export const DEFAULT_LANE_DEADLINE = "60 seconds";
-export const DEFAULT_LANE_MEMORY = "1 day";
-export const DEFAULT_LANE_BYTES = 8e9;
+const DEFAULT_LANE_DEADLINE = "60 seconds";
+const DEFAULT_LANE_MEMORY = "1 day";
+const DEFAULT_LANE_BYTES = 8e9;
 
 const MAX_BATCH_SIZE = 100;
 const NAME = /^[a-z][a-z0-9-]{0,62}$/;

@@ -27,8 +27,11 @@ export class Intake {
     if (this.#isWriting) return new Promise((resolve, reject) => this.#waiting.push({ posts, resolve, reject }));
     const sent = this.#keep(posts);
     this.#isWriting = true;
-    // A write that fails resets the object, and with it all who wait.
-    void this.#storage.sync().finally(() => this.#written());
+    this.#storage.sync().then(
+      () => this.#written(),
+      // A write that fails resets the object, and with it all who wait.
+      () => undefined,
+    );
     return sent;
   }
 

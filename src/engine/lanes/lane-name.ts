@@ -9,7 +9,7 @@ export interface LaneName {
 }
 
 /** Longest key of a lane, in characters. */
-export const MAX_LANE_KEY_CHARACTERS = 500;
+const MAX_LANE_KEY_CHARACTERS = 500;
 
 /** The name of a lane's object: different lanes never share one, whatever their keys hold. */
 export function objectName({ lane, tenant, key }: LaneName): string {

@@ -17,7 +17,7 @@ export interface Posted {
 }
 
 /** Largest body of a message, in bytes of JSON: as large as a queue takes. */
-export const MAX_LANE_BODY_BYTES = 128 * 1024;
+const MAX_LANE_BODY_BYTES = 128 * 1024;
 const MAX_IDEMPOTENCY_KEY_CHARACTERS = 500;
 
 /** A message on its way. Errors: `payload_too_large`; `invalid_payload` for what has no JSON, and for a key or delay that cannot be. */

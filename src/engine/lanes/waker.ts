@@ -1,5 +1,5 @@
 /** A lane that has work has an alarm at most this far ahead of it, in milliseconds: what is in memory alone can be lost at any point. */
-export const FALLBACK_MS = 10_000;
+const FALLBACK_MS = 10_000;
 
 /**
  * Wakes an object when something is due: by a timer while it is in memory and that is soon, and always by its alarm. Setting an alarm is a
@@ -29,6 +29,11 @@ export class Waker {
     this.#alarmAt = at;
     // A write that fails resets the object, and the answer that waits for it.
     void this.#storage.setAlarm(at);
+  }
+
+  /** Wakes it by no timer any more. */
+  stop(): void {
+    clearTimeout(this.#timer);
   }
 
   /** The alarm has rung: there is none any more. */

@@ -1,0 +1,190 @@
+import { messageOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
+import type { Kept } from "./backlog.ts";
+import type { LaneLetter, Plan } from "./definition.ts";
+import { handOut } from "./hand-out.ts";
+import { MAX_ERROR_CHARACTERS } from "./letters.ts";
+import { advanced, attemptsOf, dueAtOf, follow, type Outcome, type Progress } from "./progress.ts";
+import type { LaneStorage } from "./storage.ts";
+import { Waker } from "./waker.ts";
+
+/** A lane whose code is not deployed is looked at again this much later, in milliseconds. */
+const UNKNOWN_MS = 60_000;
+
+/** What a lane's handler is given its messages from. */
+interface Around {
+  lane: LaneStorage;
+  object: DurableObjectState;
+  env: unknown;
+  /** The plan of a lane's name; undefined where no code of it is deployed. */
+  planOf: (name: string) => Plan | undefined;
+}
+
+/**
+ * Hands a lane's messages out, one batch at a time, and has what was settled removed by one write before the next. It holds nothing that is
+ * not on disk but which messages the handler has.
+ */
+export class Dispatch {
+  readonly #lane: LaneStorage;
+  readonly #around: Around;
+  readonly #waker: Waker;
+  /** True until the first head that was found here is handed out. */
+  #woken: boolean;
+  /** The messages that the handler has. */
+  #handed: readonly Kept[] = [];
+  #running = false;
+  #stopped = false;
+
+  constructor(around: Around) {
+    this.#around = around;
+    this.#lane = around.lane;
+    this.#woken = around.lane.depth > 0;
+    this.#waker = new Waker(around.object.storage, () => this.go());
+  }
+
+  /** How many messages the handler has. */
+  get handed(): number {
+    return this.#handed.length;
+  }
+
+  /** The number behind the last message that the handler has. */
+  get closedTo(): number {
+    return (this.#handed.at(-1)?.sequence ?? -1) + 1;
+  }
+
+  get plan(): Plan | undefined {
+    return this.#around.planOf(this.#lane.name?.lane ?? "");
+  }
+
+  /** The alarm has rung. */
+  rang(): void {
+    this.#waker.rang();
+    if (this.plan) this.#lane.forget(this.plan.rememberMs, Date.now());
+    this.go();
+  }
+
+  /** Lets go of a lane that was erased: what its handler settles from now on is not heard. */
+  stop(): void {
+    this.#stopped = true;
+    this.#waker.stop();
+  }
+
+  /** Sees to it that what is due is done, now or by the alarm. */
+  go(): void {
+    const plan = this.plan;
+    if (plan && !this.#running) {
+      this.#running = true;
+      queueMicrotask(() => void this.#drain(plan));
+    }
+    this.#setWaker();
+  }
+
+  /** Hands out what is due, batch by batch, until nothing is. */
+  async #drain(plan: Plan): Promise<void> {
+    try {
+      this.#handOffLetters(plan);
+      for (let batch = this.#due(plan); batch.length > 0; batch = this.#due(plan)) await this.#deliver(plan, batch);
+    } catch (error) {
+      logFailure(plan, error);
+    } finally {
+      this.#handed = [];
+      this.#running = false;
+      this.#setWaker();
+    }
+  }
+
+  #handOffLetters(plan: Plan): void {
+    const handOff = this.#lane.letters?.dueAt !== undefined && this.#lane.letters.handOff(plan, this.#around.env);
+    if (handOff) void handOff.catch((error) => logFailure(plan, error)).finally(() => this.#setWaker());
+  }
+
+  /** The messages that may be handed out now. */
+  #due(plan: Plan): Kept[] {
+    const { progress } = this.#lane;
+    if (this.#stopped || progress.paused || progress.held) return [];
+    const now = Date.now();
+    const messages = this.#lane.messages(progress.head, progress.aloneTo >= progress.head || this.#woken ? 1 : plan.batchSize);
+    const waits = messages.findIndex((one) => dueAtOf(progress, one) > now);
+    return waits === -1 ? messages : messages.slice(0, waits);
+  }
+
+  async #deliver(plan: Plan, batch: readonly Kept[]): Promise<void> {
+    const { progress } = this.#lane;
+    const sequences = batch.map(({ sequence }) => sequence);
+    if (this.#woken) {
+      // Found a second time under way: an object that ends here again and again must not try for ever.
+      if (progress.trying === progress.head) return this.#settle(plan, { ...ENDED, sequences });
+      this.#woken = false;
+      this.#lane.advance({ ...progress, trying: progress.head }, Date.now());
+    }
+    this.#handed = batch;
+    const handed = batch.map((one) => ({ ...one, attempts: attemptsOf(progress, one.sequence) + 1 }));
+    const metrics = () => ({ backlogCount: this.#lane.depth, backlogBytes: this.#lane.size() });
+    const { settled, thrown } = await handOut(plan, handed, { env: this.#around.env, object: this.#around.object, metrics });
+    this.#handed = [];
+    if (this.#stopped) return;
+    this.#settle(plan, { sequences, settled, error: thrown === undefined ? null : beginning(messageOf(thrown), MAX_ERROR_CHARACTERS) });
+  }
+
+  #settle(plan: Plan, outcome: Outcome): void {
+    const now = Date.now();
+    // Since then a person may have paused the lane: its progress is read now.
+    const { progress, parks } = follow(this.#lane.progress, outcome, plan, now);
+    if (parks) this.park(progress, "exhausted");
+    else this.#lane.advance(progress, now);
+    if (parks || progress.held) logGivenUp(plan, progress, parks);
+    this.#setWaker();
+  }
+
+  /** Moves the head to the letters, with everything before it removed: one transaction. */
+  park(progress: Progress, reason: LaneLetter["reason"]): void {
+    const { name } = this.#lane;
+    const [head] = this.#lane.messages(progress.head, 1);
+    if (!head || !name) return;
+    const now = Date.now();
+    const letter: LaneLetter = {
+      ...name,
+      id: head.id,
+      body: head.body,
+      idempotencyKey: head.key,
+      reason,
+      attempts: attemptsOf(progress, head.sequence),
+      error: progress.error,
+      sentAt: head.sentAt,
+      parkedAt: now,
+    };
+    this.#lane.advance(advanced(progress, head.sequence + 1), now, (letters) => letters.add(head.sequence, letter));
+    const plan = this.plan;
+    if (plan) this.#handOffLetters(plan);
+  }
+
+  #setWaker(): void {
+    if (this.#stopped) return;
+    const plan = this.plan;
+    const { progress } = this.#lane;
+    const times: number[] = [];
+    const [head] = progress.paused || progress.held ? [] : this.#lane.messages(progress.head, 1);
+    if (head) times.push(plan ? dueAtOf(progress, head) : Date.now() + UNKNOWN_MS);
+    const letterDueAt = plan?.onDeadLetter && this.#lane.letters?.dueAt;
+    if (letterDueAt !== undefined) times.push(letterDueAt);
+    const forgetsAt = plan && this.#lane.forgetsAt(plan.rememberMs);
+    if (forgetsAt !== undefined) times.push(forgetsAt);
+    this.#waker.set(times.length > 0 ? Math.min(...times) : undefined);
+  }
+}
+
+/** How a delivery is settled that its object did not survive. */
+const ENDED: Omit<Outcome, "sequences"> = {
+  settled: { each: ["retry"], delayMs: [undefined] },
+  error: "The lane's object ended while the handler had this message.",
+};
+
+/** No payload and no key is logged, and no error's text: handlers write both into it. */
+function logGivenUp({ name, onFailure }: Plan, { failures }: Progress, parks: boolean): void {
+  const what = parks ? "its head became a dead letter" : "it stands still until a person decides";
+  console.warn(JSON.stringify({ log: "lane_gave_up", lane: name, on_failure: onFailure, failures, what }));
+}
+
+function logFailure({ name }: Plan, error: unknown): void {
+  console.error(JSON.stringify({ log: "lane_failed", lane: name, error: messageOf(error) }));
+}
