@@ -14,7 +14,7 @@ const CONTACT_PROPERTIES = ["email", "firstname", "lastname", "phone", "company"
  * HubSpot, by the CRM v3 objects and the v4 associations. Every call takes its place under the limit first. `idProperty` is a property of
  * contacts and companies with unique values (see docs/crm.md): it holds our name for a record, which is what makes a repeat harmless.
  */
-export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Limit): Crm {
+export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<Limit, "take" | "pause">): Crm {
   async function post<T>(path: string, body: unknown, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
     await limit.take();
     const call = {

@@ -9,14 +9,14 @@ import { callerWith, expectProblem, fresh, type Json } from "./client.ts";
 const api = createApi(app);
 /** As wrangler.jsonc has them for strangers. Tokens are given no more here: their own limit is ten times as high. */
 const LIMIT = 200;
-const AS_STRANGERS = { TOKEN_REQUESTS: env.STRANGER_REQUESTS };
+const AS_STRANGERS = { REQUESTS_PER_TOKEN: String(LIMIT) };
 const PERIOD_MS = 10_000;
 
 /** The API over the real bindings, with a count of what is asked of the database, the bucket and the objects. */
-function counted(other: Partial<Record<keyof Env, RateLimit | undefined>> = {}) {
+function counted(other: Partial<Record<keyof Env | "REQUESTS_PER_TOKEN" | "REQUESTS_PER_ADDRESS", unknown>> = {}) {
   const calls = { database: 0, bucket: 0, objects: 0 };
   /** The same binding, which counts the calls of some of its methods; those of the rest go to the binding itself. */
-  const counting = (name: "DB" | "PAGES" | "KEEPER", kind: keyof typeof calls, counts: string[]) =>
+  const counting = (name: "DB" | "PAGES" | "KEEPER" | "RATE_LIMIT", kind: keyof typeof calls, counts: string[]) =>
     new Proxy(env[name] as object, {
       get(binding, method) {
         if (counts.includes(String(method))) calls[kind]++;
@@ -27,9 +27,10 @@ function counted(other: Partial<Record<keyof Env, RateLimit | undefined>> = {}) 
   const DB = counting("DB", "database", ["batch"]);
   const PAGES = counting("PAGES", "bucket", ["get", "head"]);
   const KEEPER = counting("KEEPER", "objects", ["get", "getByName"]);
+  const RATE_LIMIT = counting("RATE_LIMIT", "objects", ["get", "getByName"]);
   const ask = async (path: string, headers: Record<string, string> = {}) => {
     const request = new Request(`http://localhost${path}`, { headers });
-    const response = await api.fetch(request, { ...env, DB, PAGES, KEEPER, ...other } as Env, createExecutionContext());
+    const response = await api.fetch(request, { ...env, DB, PAGES, KEEPER, RATE_LIMIT, ...other } as Env, createExecutionContext());
     const body: Json = await response.json().catch(() => undefined);
     return { status: response.status, headers: response.headers, body };
   };
@@ -80,6 +81,7 @@ it.each([
   for (const answer of answers) {
     expectProblem(answer, 429, "rate_limited");
     expect(answer.headers.get("retry-after")).toBe("10");
+    expect(answer.headers.get("ratelimit")).toBe('"address";r=0;t=10');
   }
   expect(asked).toEqual(NOTHING);
 });
@@ -100,10 +102,31 @@ it("a token has its limit, wherever it is used from, and no other token's", asyn
   const use = (token: string, n: number) =>
     ["/v1/schedules/x/run", { authorization: `Bearer ${token}`, "cf-connecting-ip": `198.51.100.${n % 200}` }] as const;
   const { answers, asked } = await onceRefused(door, (n) => [...use(one.token, n)], LIMIT);
-  for (const answer of answers) expectProblem(answer, 429, "rate_limited");
+  for (const answer of answers) {
+    expectProblem(answer, 429, "rate_limited");
+    const seconds = answer.headers.get("retry-after");
+    expect(Number(seconds)).toBeGreaterThan(0);
+    expect(Number(seconds)).toBeLessThanOrEqual(11);
+    expect(answer.headers.get("ratelimit")).toBe(`"token";r=0;t=${seconds}`);
+    expect(answer.headers.get("ratelimit-policy")).toBe('"token";q=200;w=10');
+  }
   expect(asked).toEqual(NOTHING);
   expect((await door.ask(...use(other.token, 1))).status).toBe(405);
 }, 120_000);
+
+it("a deployment may set its own limits: where the platform counts no addresses, the engine does", async () => {
+  const door = counted({ STRANGER_REQUESTS: undefined, REQUESTS_PER_ADDRESS: "20", REQUESTS_PER_TOKEN: "0" });
+  const { answers, asked } = await onceRefused(door, () => ["/healthz", { "cf-connecting-ip": "203.0.113.120" }], 20);
+  for (const answer of answers) {
+    expectProblem(answer, 429, "rate_limited");
+    expect(answer.headers.get("ratelimit-policy")).toBe('"address";q=20;w=10');
+  }
+  expect(asked).toEqual(NOTHING);
+  const { token } = await callerWith(["read"]);
+  const before = door.calls.objects;
+  for (let n = 0; n < 120; n++) expect((await door.ask("/v1/schedules/x/run", { authorization: `Bearer ${token}` })).status).toBe(405);
+  expect(door.calls.objects).toBe(before);
+});
 
 it("a token that nobody minted is looked for once, whoever sends it again, and one that is minted works at once", async () => {
   const { calls, ask } = counted();
@@ -138,9 +161,9 @@ it("tokens that nobody minted drive out no good one, and are themselves forgotte
 });
 
 it("a deployment without the limits works, without limits; so does one whose limits fail", async () => {
-  const none = { TOKEN_REQUESTS: undefined, STRANGER_REQUESTS: undefined };
-  const failing = { limit: () => Promise.reject(new Error("no")) } as unknown as undefined;
-  for (const without of [none, { TOKEN_REQUESTS: failing, STRANGER_REQUESTS: failing }]) {
+  const none = { RATE_LIMIT: undefined, STRANGER_REQUESTS: undefined };
+  const failing = { limit: () => Promise.reject(new Error("no")) };
+  for (const without of [none, { RATE_LIMIT: { getByName: failing }, STRANGER_REQUESTS: failing }]) {
     const { ask } = counted(without);
     const { token } = await callerWith();
     expect((await ask("/healthz", { "cf-connecting-ip": "203.0.113.99" })).status).toBe(200);

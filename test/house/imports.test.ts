@@ -72,6 +72,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/inspect",
     "engine/operate",
     "engine/schedules",
+    "engine/limits",
     "engine/topology",
     "engine/keeper",
   ],

@@ -148,7 +148,7 @@ describe("A batch with records at fault", () => {
 
 describe("A call that fails as a whole", () => {
   const records = [{ key: "k1", properties: { email: "k1@example.com" } }];
-  const idle: Limit = { take: async () => {}, pause: async () => {} };
+  const idle: Pick<Limit, "take" | "pause"> = { take: async () => {}, pause: async () => {} };
   const refusing = (status: number, body: object, headers = {}) => {
     const upstream = {
       ...scripted(Response.json(body, { status, headers })),
@@ -156,7 +156,7 @@ describe("A call that fails as a whole", () => {
       credential: { variable: "CRM_TOKEN", value: "s3cret" },
     };
     const pauses: number[] = [];
-    const limit: Limit = { ...idle, pause: async (ms) => void pauses.push(ms) };
+    const limit: typeof idle = { ...idle, pause: async (ms) => void pauses.push(ms) };
     return { pauses, attempt: () => hubspotCrm(upstream, "millrace_id", limit).upsert("contacts", records, options) };
   };
   const body = { status: "error", message: "No.", correlationId: "aeb5f871-7f07-4993-9211-075dc63e7cbf", category: "X" };

@@ -3,7 +3,7 @@ import { env } from "cloudflare:workers";
 import fc from "fast-check";
 import { limitOf, type Window } from "millrace";
 import { describe, expect, it } from "vitest";
-import type { Answer } from "../../src/engine/limits/rate-limit.ts";
+import type { Answer } from "../../src/engine/limits/plan.ts";
 import { type Counts, counted, earliest, fits } from "../../src/engine/limits/windows.ts";
 import { fresh } from "../api/client.ts";
 
@@ -22,7 +22,7 @@ interface Asked {
 function limiter(name = fresh()) {
   const stub = env.RATE_LIMIT.getByName(name);
   const take = ({ windows = [BURST], cost = 1, patienceMs = HOUR_MS }: Asked = {}): Promise<Answer> =>
-    stub.take({ windows, cost, patienceMs, marginMs: MARGIN_MS });
+    stub.take({ rules: windows, cost, patienceMs, marginMs: MARGIN_MS });
   return { stub, take, pause: (ms: number) => stub.pause(ms) };
 }
 
@@ -110,9 +110,9 @@ describe("A shared limit", () => {
     const { stub, take } = limiter();
     const first = await times(100, () => take());
     const promised = await times(later, () => take());
-    const late = first.slice(0, 60).map(({ at }) => at);
-    const ask = { windows: [BURST], cost: 1, patienceMs: HOUR_MS, marginMs: MARGIN_MS };
-    const again: Answer[] = await Promise.all(late.map((unused) => stub.take({ ...ask, unused })));
+    const late = first.slice(0, 60).map(({ at, revision }) => ({ at, revision, isLate: true }));
+    const ask = { rules: [BURST], cost: 1, patienceMs: HOUR_MS, marginMs: MARGIN_MS };
+    const again: Answer[] = await Promise.all(late.map((held) => stub.take({ ...ask, held })));
     const used = [...first.slice(60), ...promised, ...again].map(({ at }) => at);
     expect(mostIn(BURST.periodMs + MARGIN_MS, used)).toBeLessThanOrEqual(100);
     expect(again.filter(({ waitMs }) => waitMs === 0).length).toBeGreaterThanOrEqual(atOnce);

@@ -2,10 +2,11 @@ import type { MiddlewareHandler } from "hono";
 import { findToken, type Scope, type Token } from "../access/tokens.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { Asked, HttpEnv } from "./env.ts";
-import { countStranger, countToken } from "./request-limits.ts";
+import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
 
 /** Lets nobody in without a good token. Whose data a request reads and writes follows from its token and from nothing else. */
 export const authenticate: MiddlewareHandler<HttpEnv> = async (context, next) => {
+  refuseCounted(context);
   const presented = context.req.header("authorization");
   const caller = await callerOf(context);
   if (!caller) {

@@ -1,14 +1,19 @@
 import type { Context } from "hono";
 import type { Token } from "../access/tokens.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
+import type { LimitEnv } from "../limits/client.ts";
 import type { Problems } from "./problems.ts";
 
 /** Limits of requests; without a binding there is none. */
 interface RequestLimits {
-  /** For each token. */
-  TOKEN_REQUESTS?: RateLimit;
-  /** For each address, where no token is known. */
+  /** Counts for each token; and for each address, where the platform does not. */
+  RATE_LIMIT?: LimitEnv["RATE_LIMIT"];
+  /** Requests of one token in 10 seconds; default 2,000, and 0 for no limit. */
+  REQUESTS_PER_TOKEN?: string | number;
+  /** The platform's own count for each address, where no token is known. */
   STRANGER_REQUESTS?: RateLimit;
+  /** Requests of one address in 10 seconds, where the platform does not count them; default 200, and 0 for no limit. */
+  REQUESTS_PER_ADDRESS?: string | number;
 }
 
 /** What every handler finds in its context. */

@@ -2,7 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { nameBodies } from "./cloud-events.ts";
 import type { HttpEnv } from "./env.ts";
 import { ENGINE_GROUPS, type Group, tagOf } from "./openapi-groups.ts";
-import { problems } from "./problem.ts";
+import { LIMIT_HEADER_COMPONENTS, problems } from "./problem.ts";
 import { byStatus, ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import { answers } from "./responses.ts";
 import { commandSchema } from "./routes/commands.ts";
@@ -47,6 +47,7 @@ export function openApi(api: OpenAPIHono<HttpEnv>, { groups, problems: known, sc
     bearerFormat: "mr_<id>_<secret>",
     description: `A token with the scope the route names: ${named.join(", ")}; \`unattributed\` adds what names no tenant.`,
   });
+  for (const [name, header] of Object.entries(LIMIT_HEADER_COMPONENTS)) api.openAPIRegistry.registerComponent("headers", name, header);
   nameBodies(api, { Command: commandSchema, Event: eventSchema });
   return new OpenAPIHono<HttpEnv>().openapi(show, (context) => {
     document ??= documentOf(api, [...ENGINE_GROUPS, ...groups], known);

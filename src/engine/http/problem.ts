@@ -89,6 +89,23 @@ export function answerProblem(error: unknown, context: Context<HttpEnv>): Respon
   });
 }
 
+/** The fields of a 429, as the document has them. */
+export const LIMIT_HEADER_COMPONENTS = {
+  "Retry-After": { description: "Seconds to wait before the same request is sent again.", schema: { type: "integer" } },
+  RateLimit: {
+    description: "Which limit was reached and in how many seconds there is room again, as a structured field.",
+    schema: { type: "string", example: '"token";r=0;t=4' },
+  },
+  "RateLimit-Policy": {
+    description: "The limit: so many requests in so many seconds. Not sent where the platform counts.",
+    schema: { type: "string", example: '"token";q=2000;w=10' },
+  },
+} as const;
+
+const LIMIT_HEADERS = Object.fromEntries(
+  Object.keys(LIMIT_HEADER_COMPONENTS).map((name) => [name, { $ref: `#/components/headers/${name}` }]),
+);
+
 /**
  * Documents the problems a route may answer, by their codes in `table`. Every route may fail for reasons of ours, and be asked too often.
  */
@@ -98,7 +115,12 @@ export function documentsProblems<Table extends typeof ENGINE_PROBLEMS>(table: T
   const describe = (code: string) => `\`${code}\`: ${of[code]?.title}`;
   return (...codes) => {
     const byStatus = Map.groupBy([...(codes as string[]), "rate_limited", "unavailable", "invariant"], (code) => of[code]?.status);
-    return Object.fromEntries([...byStatus].map(([status, same]) => [status, { description: same.map(describe).join(" · "), content }]));
+    return Object.fromEntries(
+      [...byStatus].map(([status, same]) => [
+        status,
+        { description: same.map(describe).join(" · "), ...(status === 429 && { headers: LIMIT_HEADERS }), content },
+      ]),
+    );
   };
 }
 

@@ -1,10 +1,19 @@
 import type { Context, MiddlewareHandler } from "hono";
 import ipaddr from "ipaddr.js";
-import { MillraceError } from "../contract/errors.ts";
+import type { LimitEnv } from "../limits/client.ts";
+import { Leases } from "../limits/leases.ts";
+import type { Window } from "../limits/windows.ts";
 import type { Asked, HttpEnv } from "./env.ts";
+import { HttpRefusal } from "./problem.ts";
 
-/** The period of both limits in wrangler.jsonc: whoever was refused has room again after it. */
+/** The period of both limits; in wrangler.jsonc too, for the one that the platform counts. */
 const PERIOD_MS = 10_000;
+/** Requests of a period, where the deployment says nothing: more than any honest caller sends. */
+const PER_TOKEN = 2_000;
+const PER_ADDRESS = 200;
+
+/** This isolate's share of the limits that are counted here. */
+const leases = new Leases();
 
 /**
  * Refuses an address that asks for public routes too often, before anything is asked of the database or the bucket. Each first part of a
@@ -19,29 +28,64 @@ export function limitStrangers(knowing: readonly string[]): MiddlewareHandler<Ht
   };
 }
 
-/** Counts something that costs us, for the address it comes from; without an address nothing. Errors: `rate_limited`. */
-export async function countStranger(context: Asked, what: string): Promise<void> {
-  const address = context.req.header("cf-connecting-ip");
+/**
+ * Counts something that costs us, for the address it comes from; without an address nothing. By the platform's binding where there is one,
+ * which asks nobody; else by ours. Errors: `rate_limited`.
+ */
+export async function countStranger({ env, req }: Asked, what: string): Promise<void> {
+  const address = req.header("cf-connecting-ip");
   if (address === undefined) return;
-  await count(
-    context.env.STRANGER_REQUESTS,
-    `${what}/${networkOf(address)}`,
-    "This address sends more requests than one may without a token that is known here already.",
-  );
+  const key = `${what}/${networkOf(address)}`;
+  const window = windowOf(env.REQUESTS_PER_ADDRESS, PER_ADDRESS);
+  const waitMs = env.STRANGER_REQUESTS
+    ? await countedByPlatform(env.STRANGER_REQUESTS, key)
+    : await countedHere(env, `requests/${key}`, window);
+  const why = "This address sends more requests than one may without a token that is known here already.";
+  if (waitMs > 0) throw refusal("address", why, waitMs, env.STRANGER_REQUESTS ? undefined : window);
+}
+
+/** Refuses a token that this isolate knows to be beyond its limit, before it is looked up. Errors: `rate_limited`. */
+export function refuseCounted({ env, req }: Asked): void {
+  const [, id] = /^Bearer +mr_([0-9a-f]{16})_/i.exec(req.header("authorization") ?? "") ?? [];
+  const waitMs = id === undefined ? 0 : leases.refusedFor(`requests/token ${id}`);
+  if (waitMs > 0) throw tokenRefusal(waitMs, windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN));
 }
 
 /** Counts a request of a token. Errors: `rate_limited`. */
 export async function countToken({ env, var: { caller } }: Context<HttpEnv>): Promise<void> {
-  await count(env.TOKEN_REQUESTS, caller.id, "This token sends more requests than one may.");
+  const window = windowOf(env.REQUESTS_PER_TOKEN, PER_TOKEN);
+  const waitMs = await countedHere(env, `requests/token ${caller.id}`, window);
+  if (waitMs > 0) throw tokenRefusal(waitMs, window);
 }
 
-/** A limit that is not bound, or that fails, holds nobody back: it protects what is behind it, and proves nothing. */
-async function count(limit: RateLimit | undefined, key: string, refusal: string): Promise<void> {
-  const { success } = (await limit?.limit({ key }).catch(() => undefined)) ?? { success: true };
-  if (success) return;
-  const seconds = PERIOD_MS / 1000;
-  throw new MillraceError("rate_limited", `${refusal} Send this one again in ${seconds} seconds: nothing was done.`, {
-    delayMs: PERIOD_MS,
+function tokenRefusal(waitMs: number, window: Window | undefined): HttpRefusal {
+  return refusal("token", "This token sends more requests than one may.", waitMs, window);
+}
+
+/** The deployment's limit, or the usual one; undefined where it wants none, by "0". A setting that is no number counts as not set. */
+function windowOf(setting: string | number | undefined, usual: number): Window | undefined {
+  const limit = setting === undefined || setting === "" ? usual : Number(setting);
+  if (limit === 0) return undefined;
+  return { limit: Number.isInteger(limit) && limit > 0 ? limit : usual, periodMs: PERIOD_MS };
+}
+
+async function countedHere(env: HttpEnv["Bindings"], name: string, window: Window | undefined): Promise<number> {
+  return env.RATE_LIMIT && window ? leases.spend(env as typeof env & LimitEnv, name, window) : 0;
+}
+
+/** The platform says no more than yes or no: whoever is refused has room again after a period. One that fails holds nobody back. */
+async function countedByPlatform(limit: RateLimit, key: string): Promise<number> {
+  const { success } = await limit.limit({ key }).catch(() => ({ success: true }));
+  return success ? 0 : PERIOD_MS;
+}
+
+/** In the fields of draft-ietf-httpapi-ratelimit-headers, and in `Retry-After`. */
+function refusal(policy: "address" | "token", why: string, waitMs: number, window: Window | undefined): HttpRefusal {
+  const seconds = Math.ceil(waitMs / 1000);
+  return new HttpRefusal("rate_limited", `${why} Send this one again in ${seconds} s: nothing was done.`, {
+    "retry-after": String(seconds),
+    ratelimit: `"${policy}";r=0;t=${seconds}`,
+    ...(window && { "ratelimit-policy": `"${policy}";q=${window.limit};w=${window.periodMs / 1000}` }),
   });
 }
 

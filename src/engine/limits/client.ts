@@ -1,7 +1,8 @@
 import { MillraceError, retryAfter } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
-import type { Answer, Ask, RateLimit } from "./rate-limit.ts";
-import type { Window } from "./windows.ts";
+import { type Answer, ASK_AGAIN_MS, type Ask, type Held, type Rule } from "./plan.ts";
+import type { RateLimit } from "./rate-limit.ts";
+import { type UpstreamAnswer, type Word, wordOf } from "./upstream.ts";
 
 /** What a limit needs of a Worker's env: the Durable Object `RateLimit`, bound as RATE_LIMIT. */
 export interface LimitEnv {
@@ -12,8 +13,8 @@ export interface LimitOptions {
   /** The longest wait in a take, in milliseconds. Default: 20 seconds, short beside the 60 that a step's attempt has by default. */
   patienceMs?: number;
   /**
-   * What a call may take from its grant to its arrival, in milliseconds, without the upstream ever seeing more than the limit.
-   * Default: 1 second. Costs its share of the period: 100 per 10 s becomes 100 per 11 s.
+   * What a call may take from its grant to its arrival, in milliseconds, without the upstream ever seeing more than a window's limit.
+   * Default: 1 second. Costs its share of the period: 100 per 10 s becomes 100 per 11 s. A token bucket is kept as calls are granted.
    */
   marginMs?: number;
 }
@@ -21,10 +22,19 @@ export interface LimitOptions {
 /** One limit, shared by all who name it. */
 export interface Limit {
   /**
-   * Waits until `cost` more is allowed (default 1), in the order in which callers asked. Errors: `retry_after` when that would be
-   * longer than the patience; `config_invalid` when it will never be; `unavailable` when this isolate is too slow to keep a moment.
+   * Waits until `cost` more is allowed (default 1), in the order in which callers asked, for at most `patienceMs` (default the limit's).
+   * Errors: `retry_after`, with the wait, when that would be longer; `config_invalid` when it will never be; `unavailable` when this
+   * isolate is too slow to keep a moment.
    */
-  take(cost?: number): Promise<void>;
+  take(cost?: number, options?: Pick<LimitOptions, "patienceMs">): Promise<void>;
+  /** Takes `cost` now (default 1), or answers in how many milliseconds there will be room, and takes nothing. Errors: `config_invalid`. */
+  tryTake(cost?: number): Promise<{ taken: boolean; waitMs: number }>;
+  /**
+   * Hears what the upstream answered. A 429, or a 503 with `Retry-After`, holds everybody back for as long as it says, and then lets
+   * calls go evenly at half the rate, which is whole again 30 seconds later if no other refusal comes; where its fields say that little is
+   * left, no more than that goes before their reset. Asks nothing of the limiter where the answer says nothing of the kind.
+   */
+  heed(answer: UpstreamAnswer): Promise<void>;
   /** Holds everybody back for so long, in milliseconds: the upstream said that it has had enough. */
   pause(ms: number): Promise<void>;
 }
@@ -35,36 +45,70 @@ const MARGIN_MS = 1_000;
 const MAX_MISSED_SLOTS = 5;
 
 /**
- * The limit of this name. The windows belong to the caller's configuration and go with each question, so a changed one holds at once.
- * Whoever shares a name must say the same windows.
+ * The limit of this name, by one rule or several: a window `{ limit, periodMs }`, a token bucket `{ burst, refill, periodMs }`. They belong
+ * to the caller's configuration and go with each question, so that changed ones hold at once; whoever shares a name says the same ones.
+ * Errors: `config_invalid` for a rule that is none.
  */
-export function limitOf(env: LimitEnv, name: string, windows: readonly Window[], options: LimitOptions = {}): Limit {
+export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], options: LimitOptions = {}): Limit {
   const { patienceMs = PATIENCE_MS, marginMs = MARGIN_MS } = options;
-  // RPC's mapped types lose the class; the methods are these two.
+  assertRules(name, rules);
+  // RPC's mapped types lose the class; the methods are these three.
   const object = env.RATE_LIMIT.getByName(name, placed(env)) as unknown as {
     take(ask: Ask): Promise<Answer>;
+    heed(word: Word): Promise<void>;
     pause(ms: number): Promise<void>;
   };
   return {
-    async take(cost = 1) {
-      const least = Math.min(...windows.map(({ limit }) => limit));
-      if (!(cost > 0 && cost <= least)) {
-        throw new MillraceError(
-          "config_invalid",
-          `${cost} never fits into the limit "${name}", which is ${least}. Ask for less or raise it.`,
-        );
-      }
-      let unused: number | undefined;
-      for (let missed = 0; missed < MAX_MISSED_SLOTS; missed++) {
-        const { go, at, waitMs } = await object.take({ windows, cost, patienceMs, marginMs, unused });
+    async take(cost = 1, { patienceMs: patience = patienceMs } = {}) {
+      assertFits(name, rules, cost);
+      const giveUpAt = Date.now() + patience;
+      let held: Held | undefined;
+      for (let missed = 0; missed < MAX_MISSED_SLOTS; ) {
+        const left = held === undefined ? patience : Math.max(held.isLate ? marginMs : 0, giveUpAt - Date.now());
+        const { go, at, waitMs, revision } = await object.take({ rules, cost, patienceMs: left, marginMs, held });
         if (!go) throw retryAfter(waitMs, `The limit "${name}" has no room for ${Math.ceil(waitMs / 1000)} s. Nothing was sent.`);
         if (waitMs > 0) await new Promise((resolve) => setTimeout(resolve, waitMs));
         // Half of the margin is for the way back from the limiter, late timers and clocks that differ, half for the way to the upstream.
-        if (Date.now() - at <= marginMs / 2) return;
-        unused = at;
+        const isLate = Date.now() - at > marginMs / 2;
+        if (!isLate && waitMs <= ASK_AGAIN_MS) return;
+        held = { at, revision, isLate };
+        if (isLate) missed++;
       }
       throw new MillraceError("unavailable", `This machine is too busy to keep to the limit "${name}". Nothing was sent.`);
     },
+    async tryTake(cost = 1) {
+      assertFits(name, rules, cost);
+      const { go, waitMs } = await object.take({ rules, cost, patienceMs: 0, marginMs });
+      return { taken: go, waitMs: go ? 0 : waitMs };
+    },
+    async heed(answer) {
+      const word = wordOf(answer);
+      if (word) await object.heed(word);
+    },
     pause: (ms) => object.pause(ms),
   };
+}
+
+function assertRules(name: string, rules: readonly Rule[]): void {
+  if (rules.length === 0) throw invalid(`The limit "${name}" has no rule. Give it a window, such as { limit: 100, periodMs: 10_000 }.`);
+  for (const rule of rules) {
+    const numbers = Object.entries("burst" in rule ? { burst: rule.burst, refill: rule.refill } : { limit: rule.limit });
+    for (const [field, value] of [...numbers, ["periodMs", rule.periodMs] as const]) {
+      if (Number.isFinite(value) && value > 0) continue;
+      throw invalid(`The limit "${name}" has a rule whose ${field} is ${value}. Say a number above 0.`);
+    }
+  }
+  const kinds = rules.map((rule) => `${"burst" in rule ? "bucket" : "window"} of ${rule.periodMs} ms`);
+  const twice = kinds.find((kind, index) => kinds.indexOf(kind) !== index);
+  if (twice) throw invalid(`The limit "${name}" has more than one ${twice}. Keep the narrower one.`);
+}
+
+function assertFits(name: string, rules: readonly Rule[], cost: number): void {
+  const least = Math.min(...rules.map((rule) => ("burst" in rule ? rule.burst : rule.limit)));
+  if (cost > 0 && cost <= least) return;
+  throw invalid(`${cost} never fits into the limit "${name}", which is ${least}. Ask for less or raise it.`);
+}
+
+function invalid(message: string): MillraceError {
+  return new MillraceError("config_invalid", message);
 }

@@ -53,6 +53,18 @@ export function fits({ window, counts, marginMs }: Granted, { cost, at }: Take):
   });
 }
 
+/** How many more fit at `at`, when everything counted lies at or before it; negative where too much was counted. */
+export function room({ window, counts, marginMs }: Granted, at: number): number {
+  const width = widthOf(window);
+  const used = counts.reduce((sum, [bucket, count]) => ((bucket + 1) * width + window.periodMs + marginMs > at ? sum + count : sum), 0);
+  return window.limit - used;
+}
+
+/** The counts of one period's length without those that begin after `cutAt`. */
+export function cutCounts(counts: Counts, periodMs: number, cutAt: number): Counts {
+  return counts.filter(([bucket]) => bucket * widthOf({ periodMs }) <= cutAt);
+}
+
 /** The counts with `cost` more at `at` (less, where it is negative), without what no question after `now` can still see. */
 export function counted({ window, counts, marginMs }: Granted, { cost, at }: Take, now: number): Counts {
   const width = widthOf(window);
@@ -64,6 +76,6 @@ export function counted({ window, counts, marginMs }: Granted, { cost, at }: Tak
   return [...kept].sort(([one], [other]) => one - other);
 }
 
-function widthOf({ periodMs }: Window): number {
+function widthOf({ periodMs }: Pick<Window, "periodMs">): number {
   return Math.max(1, Math.floor(periodMs / BUCKETS));
 }

@@ -124,8 +124,8 @@ export const DOOR = mutantsOf("door", {
   },
   "tokens are not counted": {
     file: "src/engine/http/request-limits.ts",
-    find: "await count(env.TOKEN_REQUESTS, caller.id,",
-    put: "await count(undefined, caller.id,",
+    find: "const waitMs = await countedHere(env, `requests/token ${caller.id}`, window);",
+    put: "const waitMs = caller.id ? 0 : await countedHere(env, `requests/token ${caller.id}`, window);",
     killedBy: LIMITS,
   },
   "the document's patterns are JavaScript's alone": {

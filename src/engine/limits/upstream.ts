@@ -1,0 +1,93 @@
+/** An upstream's word on its limit: how it refused, or how much is left until when. */
+export interface Word {
+  /** It had enough: nobody shall ask for so long, in milliseconds. Null where it refused and named no time. */
+  refusedForMs?: number | null;
+  /** What is left, of everybody's, for so many milliseconds. */
+  left?: { count: number; forMs: number };
+}
+
+/** What is read of an answer: a `Response`, or anything that has its status and headers. */
+export interface UpstreamAnswer {
+  status: number;
+  headers: Headers | Readonly<Record<string, string>>;
+}
+
+/** Less than this share of a quota is worth telling the limit of; above it nobody is near. */
+const LOW_SHARE = 0.1;
+/** Less than this is, where the upstream does not say how large its quota is. */
+const LOW_COUNT = 5;
+
+/**
+ * What an answer says of the upstream's limit: a 429, or a 503 with `Retry-After`, in seconds or as a date; else what is left, by the
+ * fields `RateLimit` and `RateLimit-Policy` (draft-ietf-httpapi-ratelimit-headers), or by `X-RateLimit-Remaining`, `-Reset` and `-Limit` in
+ * their common spellings. Undefined where it says nothing, or leaves plenty.
+ */
+export function wordOf({ status, headers }: UpstreamAnswer, now = Date.now()): Word | undefined {
+  const fields = headers instanceof Headers ? headers : new Headers(headers);
+  const askedMs = retryAfterMs(fields.get("retry-after"), now);
+  const left = leftIn(fields, now);
+  if (status === 429) return { refusedForMs: askedMs ?? (left?.count === 0 ? left.forMs : null) };
+  if (status === 503 && askedMs !== undefined) return { refusedForMs: askedMs };
+  if (left === undefined || left.count > (left.quota === undefined ? LOW_COUNT : left.quota * LOW_SHARE)) return undefined;
+  return { left: { count: left.count, forMs: left.forMs } };
+}
+
+/** `Retry-After` as milliseconds from now. */
+function retryAfterMs(field: string | null, now: number): number | undefined {
+  if (field === null) return undefined;
+  const ms = /^\s*\d+\s*$/.test(field) ? Number(field) * 1000 : Date.parse(field) - now;
+  return Number.isNaN(ms) ? undefined : Math.max(ms, 0);
+}
+
+interface Left {
+  count: number;
+  forMs: number;
+  quota: number | undefined;
+}
+
+function leftIn(fields: Headers, now: number): Left | undefined {
+  const counted = leftInField(fields) ?? [];
+  for (const prefix of ["ratelimit", "x-ratelimit", "x-rate-limit"]) {
+    const [count, reset, quota] = ["remaining", "reset", "limit"].map((name) => wholeOf(fields.get(`${prefix}-${name}`)));
+    if (count !== undefined && reset !== undefined) counted.push({ count, forMs: fromReset(reset, now), quota });
+  }
+  // Of several the one that is nearest to its end.
+  return counted.toSorted((one, other) => shareOf(one) - shareOf(other) || other.forMs - one.forMs)[0];
+}
+
+function shareOf({ count, quota }: Left): number {
+  return quota === undefined ? count / (LOW_COUNT / LOW_SHARE) : count / Math.max(quota, 1);
+}
+
+/** `RateLimit: "burst";r=3;t=7, "day";r=900;t=4000`, each with the quota that `RateLimit-Policy` has under its name. */
+function leftInField(fields: Headers): Left[] | undefined {
+  const limits = fields.get("ratelimit");
+  if (limits === null) return undefined;
+  const quotas = new Map(itemsOf(fields.get("ratelimit-policy") ?? "").map(({ name, values }) => [name, values.q]));
+  return itemsOf(limits).flatMap(({ name, values: { r, t } }) =>
+    r === undefined || t === undefined ? [] : [{ count: r, forMs: t * 1000, quota: quotas.get(name) }],
+  );
+}
+
+/** The items of a structured list, each a name with whole numbers as parameters; what else it has is passed over. */
+function itemsOf(list: string): { name: string; values: Record<string, number> }[] {
+  const items = list.matchAll(
+    /(?:^|,)\s*("(?:[^"\\]|\\.)*"|[A-Za-z*][^\s;,="]*)((?:\s*;\s*[a-z*][a-z0-9_.*-]*(?:=(?:"(?:[^"\\]|\\.)*"|[^;,"\s]*))?)*)/g,
+  );
+  return [...items].map(([, name = "", parameters = ""]) => ({
+    name: name.replaceAll('"', ""),
+    values: Object.fromEntries(
+      [...parameters.matchAll(/;\s*([a-z*][a-z0-9_.*-]*)=(\d{1,15})(?=[\s;,]|$)/g)].map(([, key = "", value]) => [key, Number(value)]),
+    ),
+  }));
+}
+
+function wholeOf(field: string | null): number | undefined {
+  return field !== null && /^\s*\d{1,15}\s*$/.test(field) ? Number(field) : undefined;
+}
+
+/** A reset is seconds from now, or, where it is too large for that, a time since 1970 in seconds or milliseconds. */
+function fromReset(reset: number, now: number): number {
+  if (reset < 1e9) return reset * 1000;
+  return Math.max((reset < 1e12 ? reset * 1000 : reset) - now, 0);
+}

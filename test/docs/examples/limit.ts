@@ -1,0 +1,15 @@
+import { type LimitEnv, limitOf } from "millrace";
+
+/** What the upstream's manual says: 100 calls in any ten seconds, 20 of them at once. */
+const RULES = [
+  { limit: 100, periodMs: 10_000 },
+  { burst: 20, refill: 10, periodMs: 1_000 },
+];
+
+export async function askUpstream(env: LimitEnv, url: string): Promise<Response> {
+  const limit = limitOf(env, `upstream ${new URL(url).host}`, RULES);
+  await limit.take();
+  const answer = await fetch(url);
+  await limit.heed(answer);
+  return answer;
+}

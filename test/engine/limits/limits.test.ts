@@ -1,0 +1,86 @@
+import { evictDurableObject } from "cloudflare:test";
+import { type LimitEnv, limitOf } from "millrace";
+import { describe, expect, it } from "vitest";
+import { fresh, probeEnv } from "../harness.ts";
+
+const env = probeEnv as unknown as LimitEnv;
+const HOURLY = [{ limit: 10, periodMs: 3_600_000 }];
+const BUCKET = [{ burst: 5, refill: 5, periodMs: 3_600_000 }];
+const times = <T>(count: number, act: () => Promise<T>) => Promise.all(Array.from({ length: count }, act));
+const taken = (answers: { taken: boolean }[]) => answers.filter((one) => one.taken).length;
+const refusal = (seconds: number) => ({ status: 429, headers: { "retry-after": String(seconds) } });
+
+describe("a limit", () => {
+  it("takes now or says when, whoever asks, and forgets nothing when its object is evicted between any two of them", async () => {
+    for (const [rules, most] of [[HOURLY, 10] as const, [BUCKET, 5] as const, [[...HOURLY, ...BUCKET], 5] as const]) {
+      const name = fresh("limit");
+      const answers: Awaited<ReturnType<ReturnType<typeof limitOf>["tryTake"]>>[] = [];
+      for (let part = 0; part < 4; part++) {
+        answers.push(...(await times(4, () => limitOf(env, name, rules).tryTake())));
+        await evictDurableObject(env.RATE_LIMIT.getByName(name));
+      }
+      expect(taken(answers)).toBe(most);
+      const waits = answers.filter((one) => !one.taken).map(({ waitMs }) => waitMs);
+      expect(Math.min(...waits)).toBeGreaterThan(600_000);
+    }
+  });
+
+  it("a bucket lets a burst go at once and then as much as it is filled", async () => {
+    const limit = limitOf(env, fresh("limit"), [{ burst: 3, refill: 1, periodMs: 100 }]);
+    const began = Date.now();
+    await times(5, () => limit.take());
+    expect(Date.now() - began).toBeGreaterThanOrEqual(195);
+    expect(Date.now() - began).toBeLessThan(5_000);
+  });
+
+  it("weighs by cost, and refuses at once what never fits", async () => {
+    const limit = limitOf(env, fresh("limit"), [...HOURLY, ...BUCKET]);
+    await expect(limit.tryTake(6)).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("which is 5") });
+    expect(await limit.tryTake(5)).toEqual({ taken: true, waitMs: 0 });
+    expect(await limit.tryTake(5)).toMatchObject({ taken: false });
+  });
+
+  it("one taker may be more patient than another: each has its own deadline, and a place in the order", async () => {
+    const limit = limitOf(env, fresh("limit"), [{ limit: 1, periodMs: 300 }], { marginMs: 200 });
+    await limit.take();
+    await expect(limit.take(1, { patienceMs: 20 })).rejects.toMatchObject({ code: "retry_after", detail: { delayMs: expect.any(Number) } });
+    const order: number[] = [];
+    await Promise.all([1, 2, 3].map((one) => limit.take(1, { patienceMs: 10_000 }).then(() => order.push(one))));
+    expect(order).toEqual([1, 2, 3]);
+  });
+
+  it("one 429 holds everybody back: those who ask, and those who wait already", async () => {
+    const [name, rule] = [fresh("limit"), { limit: 1, periodMs: 1_500 }];
+    const limit = () => limitOf(env, name, [rule], { marginMs: 0 });
+    await limitOf(env, name, [rule]).take();
+    // Its moment is more than a second away, and is taken back.
+    const waiting = limitOf(env, name, [rule]).take(1, { patienceMs: 5_000 });
+    await scheduler.wait(20);
+    await limit().heed(refusal(600));
+    expect((await limit().tryTake()).waitMs).toBeGreaterThan(590_000);
+    await expect(waiting).rejects.toMatchObject({ code: "retry_after" });
+  });
+
+  it("a pause outlives an eviction, and an hour is the longest that a header is believed", async () => {
+    const name = fresh("limit");
+    const limit = limitOf(env, name, HOURLY);
+    await limit.heed(refusal(10 * 86_400));
+    await evictDurableObject(env.RATE_LIMIT.getByName(name));
+    const { taken, waitMs } = await limit.tryTake();
+    expect(taken).toBe(false);
+    expect(waitMs).toBeGreaterThan(3_500_000);
+    expect(waitMs).toBeLessThanOrEqual(3_600_000);
+  });
+
+  it.each([
+    [[], "has no rule"],
+    [[{ limit: 0, periodMs: 1000 }], "limit is 0"],
+    [[{ limit: 5, periodMs: Number.NaN }], "periodMs is NaN"],
+    [[{ burst: 5, refill: -1, periodMs: 1000 }], "refill is -1"],
+    [[...HOURLY, ...HOURLY], "more than one window of 3600000 ms"],
+  ])("rules that are none are refused where they are said: %j", (rules, said) => {
+    expect(() => limitOf(env, "wrong", rules)).toThrow(
+      expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(said) }),
+    );
+  });
+});

@@ -1,0 +1,83 @@
+import { ASK_AGAIN_MS, type Ask, give, type Held, heeded, NOTHING, type Rule, type State } from "../../../src/engine/limits/plan.ts";
+
+/** What happens to a limit: somebody asks, an upstream refuses, its object is evicted; so long after what happened before. */
+export type Happening = { afterMs: number } & (
+  | { what: "ask"; cost: number; patienceMs: number; isLate: boolean }
+  | { what: "refusal"; forMs: number }
+  | { what: "little left"; count: number; forMs: number }
+  | { what: "eviction" }
+);
+
+export interface Sent {
+  at: number;
+  cost: number;
+}
+
+interface Waiting extends Held {
+  ask: Ask;
+  waitMs: number;
+  giveUpAt: number;
+}
+
+/** Callers who keep to the protocol of `limitOf`, with a clock of their own: what they send, and what they are refused. */
+export function play(rules: readonly Rule[], happenings: readonly Happening[], marginMs = 0) {
+  let state: State = NOTHING;
+  let now = 1_000_000;
+  let waiting: Waiting[] = [];
+  const sent: Sent[] = [];
+  const refused: (Sent & { state: State })[] = [];
+  const heard: { at: number; forMs: number }[] = [];
+
+  const asks = (ask: Ask, giveUpAt: number): void => {
+    const before = state;
+    const { answer, state: after } = give(state, ask, now);
+    state = after;
+    if (answer.go) waiting.push({ at: Math.max(answer.at, now), revision: answer.revision, ask, waitMs: answer.waitMs, giveUpAt });
+    else refused.push({ at: now, cost: ask.cost, state: before });
+  };
+  /** Those whose moment has come by then send, or ask again: who comes first goes first. */
+  const passUntil = (time: number): void => {
+    for (;;) {
+      const next = waiting.filter(({ at }) => at <= time).toSorted((one, other) => one.at - other.at)[0];
+      if (!next) break;
+      waiting = waiting.filter((one) => one !== next);
+      now = Math.max(now, next.at);
+      const { ask, at, revision, isLate } = next;
+      if (!isLate && next.waitMs <= ASK_AGAIN_MS) sent.push({ at, cost: ask.cost });
+      else asks({ ...ask, patienceMs: Math.max(0, next.giveUpAt - now), held: { at, revision, isLate: isLate ?? false } }, next.giveUpAt);
+    }
+    now = Math.max(now, time);
+  };
+
+  for (const happening of happenings) {
+    passUntil(now + happening.afterMs);
+    if (happening.what === "ask") {
+      const { cost, patienceMs, isLate } = happening;
+      const known = new Set(waiting);
+      asks({ rules, cost, patienceMs, marginMs }, now + patienceMs);
+      for (const one of waiting) if (isLate && !known.has(one)) one.isLate = true;
+    } else if (happening.what === "refusal") {
+      state = heeded(state, { refusedForMs: happening.forMs }, now);
+      heard.push({ at: now, forMs: happening.forMs });
+    } else if (happening.what === "little left") {
+      state = heeded(state, { left: { count: happening.count, forMs: happening.forMs } }, now);
+    } else {
+      state = structuredClone(state);
+    }
+  }
+  passUntil(Number.MAX_SAFE_INTEGER);
+  return { sent: sent.toSorted((one, other) => one.at - other.at), refused, heard, state };
+}
+
+/** The most that is sent in any stretch of so long, wherever it begins. */
+export function mostWithin(ms: number, sent: readonly Sent[]): number {
+  let most = 0;
+  let sum = 0;
+  let first = 0;
+  for (const { at, cost } of sent) {
+    sum += cost;
+    for (let oldest = sent[first]; oldest && at - oldest.at >= ms; oldest = sent[++first]) sum -= oldest.cost;
+    most = Math.max(most, sum);
+  }
+  return most;
+}

@@ -1,0 +1,119 @@
+import fc from "fast-check";
+import type { TokenBucket, Window } from "millrace";
+import { expect, it } from "vitest";
+import { type Happening, mostWithin, play } from "./model.ts";
+
+const window: fc.Arbitrary<Window> = fc.record({ limit: fc.integer({ min: 5, max: 12 }), periodMs: fc.integer({ min: 40, max: 4_000 }) });
+const bucket: fc.Arbitrary<TokenBucket> = fc.record({
+  burst: fc.integer({ min: 5, max: 12 }),
+  refill: fc.integer({ min: 1, max: 12 }),
+  periodMs: fc.integer({ min: 40, max: 4_000 }),
+});
+const afterMs = fc.integer({ min: 0, max: 700 });
+const ask = fc.record({
+  what: fc.constant("ask" as const),
+  afterMs,
+  cost: fc.integer({ min: 1, max: 5 }),
+  patienceMs: fc.constantFrom(0, 300, 5_000, 60_000),
+  isLate: fc.boolean(),
+});
+const upset = fc.oneof(
+  fc.record({ what: fc.constant("refusal" as const), afterMs, forMs: fc.integer({ min: 0, max: 5_000 }) }),
+  fc.record({
+    what: fc.constant("little left" as const),
+    afterMs,
+    count: fc.integer({ min: 0, max: 3 }),
+    forMs: fc.integer({ min: 0, max: 5_000 }),
+  }),
+);
+const eviction = fc.record({ what: fc.constant("eviction" as const), afterMs });
+const anything = fc.array(fc.oneof({ weight: 8, arbitrary: ask }, { weight: 1, arbitrary: upset }, { weight: 1, arbitrary: eviction }), {
+  maxLength: 60,
+});
+
+it("no window and no bucket is ever exceeded, whoever asks, is late, is refused upstream or is evicted in between", () => {
+  fc.assert(
+    fc.property(window, bucket, anything, fc.integer({ min: 0, max: 300 }), (one, other, happenings, marginMs) => {
+      const { sent } = play([one, other], happenings, marginMs);
+      expect(mostWithin(one.periodMs + marginMs, sent)).toBeLessThanOrEqual(one.limit);
+      // A bucket holds its burst, and what was filled in between: for every stretch, from one call to another.
+      let owed = 0;
+      let last = sent[0]?.at ?? 0;
+      for (const { at, cost } of sent) {
+        owed = Math.max(0, owed - ((at - last) * other.refill) / other.periodMs) + cost;
+        last = at;
+        expect(owed).toBeLessThanOrEqual(other.burst + 1e-6);
+      }
+    }),
+    { numRuns: 1_000 },
+  );
+});
+
+it("nobody is refused while there is room: where none waits and no upstream has complained, a refusal means that it is full", () => {
+  const impatient = fc.array(
+    ask.map((one) => ({ ...one, patienceMs: 0, isLate: false })),
+    { maxLength: 60 },
+  );
+  fc.assert(
+    fc.property(window, impatient, (rule, happenings) => {
+      const { sent, refused } = play([rule], happenings);
+      for (const { at, cost } of refused) {
+        // A window forgets in steps of a fortieth of its period, late and never early.
+        const span = rule.periodMs + Math.max(1, Math.floor(rule.periodMs / 40));
+        const used = sent.filter((one) => one.at <= at && one.at > at - span).reduce((sum, one) => sum + one.cost, 0);
+        expect(used + cost).toBeGreaterThan(rule.limit);
+      }
+    }),
+    { numRuns: 500 },
+  );
+  fc.assert(
+    fc.property(bucket, impatient, (rule, happenings) => {
+      const { sent, refused } = play([rule], happenings);
+      for (const no of refused) {
+        let tokens = rule.burst;
+        let last = 0;
+        for (const { at, cost } of [...sent.filter(({ at }) => at <= no.at), { at: no.at, cost: 0 }]) {
+          tokens = Math.min(rule.burst, tokens + ((at - last) * rule.refill) / rule.periodMs) - cost;
+          last = at;
+        }
+        expect(tokens).toBeLessThan(no.cost + 1e-6);
+      }
+    }),
+    { numRuns: 500 },
+  );
+});
+
+it("an upstream that has had enough hears of nobody for as long as it says, but of those within a second whose calls were let go already", () => {
+  fc.assert(
+    fc.property(window, anything, (rule, happenings) => {
+      const { sent, heard } = play([rule], happenings);
+      for (const { at, forMs } of heard) expect(sent.filter((one) => one.at > at + 1_000 && one.at < at + forMs)).toEqual([]);
+    }),
+    { numRuns: 500 },
+  );
+});
+
+const times = (count: number, happening: Happening) => Array.from({ length: count }, () => happening);
+const eager: Happening = { what: "ask", afterMs: 10, cost: 1, patienceMs: 600_000, isLate: false };
+
+it("after a refusal the rate is half, and whole again thirty seconds later; ten answers to calls of one moment halve it once", () => {
+  const rule = { limit: 20, periodMs: 1_000 };
+  const refusal: Happening = { what: "refusal", afterMs: 5, forMs: 2_000 };
+  const { sent, heard } = play([rule], [...times(10, refusal), ...times(1_800, { ...eager, afterMs: 40 })]);
+  const resumedAt = (heard.at(-1)?.at ?? 0) + 2_000;
+  const rateIn = (from: number, to: number) =>
+    sent.filter(({ at }) => at >= resumedAt + from * 1_000 && at < resumedAt + to * 1_000).length / (to - from);
+  expect(rateIn(0, 2)).toBeGreaterThanOrEqual(9);
+  expect(rateIn(0, 2)).toBeLessThanOrEqual(11);
+  expect(rateIn(14, 16)).toBeGreaterThanOrEqual(14);
+  expect(rateIn(14, 16)).toBeLessThanOrEqual(16);
+  // A window that is counted in fortieths is a fortieth longer.
+  expect(rateIn(32, 42)).toBeGreaterThan(18);
+});
+
+it("what an upstream says is left is all that goes until its reset", () => {
+  const rule = { limit: 100, periodMs: 1_000 };
+  const { sent } = play([rule], [{ what: "little left", afterMs: 0, count: 3, forMs: 5_000 }, ...times(50, eager)]);
+  expect(sent.filter(({ at }) => at < 1_005_000)).toHaveLength(3);
+  expect(sent.filter(({ at }) => at < 1_007_000)).toHaveLength(50);
+});
