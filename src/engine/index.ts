@@ -46,6 +46,7 @@ export { type EventRequest, type Stated, stateEvents } from "./intake/state.ts";
 export type { TokenBucket } from "./limits/bucket.ts";
 export { type Limit, type LimitEnv, type LimitOptions, limitOf } from "./limits/client.ts";
 export type { Window } from "./limits/windows.ts";
+export { type Held, type LockEnv, type LockOptions, withLock } from "./locks/client.ts";
 export type { Approval } from "./signals/approval.ts";
 export { namedBatch } from "./store/named.ts";
 export { atomically, query } from "./store/retry.ts";

@@ -10,6 +10,7 @@ export { OPEN_LETTER_DAYS } from "./keeper/retention.ts";
 export type { Retention, Slice } from "./keeper/rule.ts";
 export { type LaneObject, laneObject } from "./lanes/lane-object.ts";
 export { RateLimit } from "./limits/rate-limit.ts";
+export { Lock } from "./locks/lock.ts";
 export { Recorder } from "./recorder/recorder.ts";
 export { relay } from "./recorder/relay.ts";
 export type { Outgoing } from "./store/outbox.ts";

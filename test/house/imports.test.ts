@@ -51,7 +51,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
   "engine/erase": ["engine/contract", "engine/store"],
   "engine/limits": ["engine/contract"],
-  "engine/lanes": ["engine/contract"],
+  "engine/locks": ["engine/contract", "engine/store"],
   "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/access", "engine/operate"],
   "engine/keeper": [
     "engine/schedules",
@@ -73,6 +73,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/operate",
     "engine/schedules",
     "engine/limits",
+    "engine/locks",
     "engine/topology",
     "engine/keeper",
   ],

@@ -14,6 +14,7 @@ const READS_ALL: Record<string, string> = {
   "store/actions.ts removeActions": "The audit, once a day: an index would be a written row for each.",
   "store/tokens.ts removeExpired": "Tokens, once a day: an index would be a written row for each.",
   "store/schedule-runs.ts removeRuns": "Once a day: an index would be a written row for each run.",
+  "store/fences.ts removeFences": "Fences, once a day: an index would be a written row for each write under a lock.",
   "keeper/prune-objects.ts refsAmong": "An index that holds only messages whose payload is in R2, once a day.",
   "inspect/effects.ts listEffects": "An index that holds only what is in doubt.",
   "store/outbox.ts removeUnsentOf": "The outbox, which holds only what is unconfirmed, when a tenant is deleted.",

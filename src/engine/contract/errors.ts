@@ -16,6 +16,9 @@ const ENGINE_CODES = [
   "dead_letter_not_found",
   "approval_not_found",
   "schedule_not_found",
+  "lock_not_found",
+  "lock_held",
+  "lock_lost",
   "invalid_transition",
   "lease_lost",
   "in_doubt",
@@ -121,7 +124,8 @@ export function notRetryable(message: string, upstreamStatus?: number): Millrace
 
 /** True for errors that say for certain the effect did not happen, so that even a `once` effect may be tried again. */
 export function isDefiniteRefusal(error: unknown): boolean {
-  return codeOf(error) === "retry_after" || codeOf(error) === "upstream_refused" || codeOf(error) === "not_retryable";
+  const code = codeOf(error);
+  return code === "retry_after" || code === "upstream_refused" || code === "not_retryable" || code === "lock_held";
 }
 
 /**

@@ -19,6 +19,8 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   dead_letters: ["id"],
   signals: ["id"],
   actions: ["id"],
+  locks: ["name"],
+  fences: ["name"],
 };
 
 /** Instances of one slice: each is a call or two to the platform. */

@@ -21,6 +21,7 @@ import { effects } from "./routes/effects.ts";
 import { events } from "./routes/events.ts";
 import { health } from "./routes/health.ts";
 import { instances } from "./routes/instances.ts";
+import { locks } from "./routes/locks.ts";
 import { problemsPage } from "./routes/problems-page.ts";
 import { retry } from "./routes/retry.ts";
 import { schedules } from "./routes/schedules.ts";
@@ -64,6 +65,7 @@ export type EngineApi = ReturnType<
   | typeof approvals
   | typeof undo
   | typeof schedules
+  | typeof locks
 >;
 
 /**
@@ -90,7 +92,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
 
   const asked = [commands(catalog), statedEvents(catalog)];
   const nouns = [instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(verbs), tokens(scopes)];
-  const people = [approvals(), undo(), schedules(catalog)];
+  const people = [approvals(), undo(), schedules(catalog), locks()];
   for (const own of [...asked, ...nouns, ...people, ...routes, health(), problemsPage()]) api.route("/", own);
   api.route("/", openApi(api, { groups, problems, scopes }));
   return api;

@@ -2,6 +2,7 @@ import type { Context } from "hono";
 import type { Token } from "../access/tokens.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { LimitEnv } from "../limits/client.ts";
+import type { LockEnv } from "../locks/client.ts";
 import type { Problems } from "./problems.ts";
 
 /** Limits of requests; without a binding there is none. */
@@ -18,7 +19,7 @@ interface RequestLimits {
 
 /** What every handler finds in its context. */
 export interface HttpEnv {
-  Bindings: EngineEnv & RequestLimits;
+  Bindings: EngineEnv & RequestLimits & Partial<LockEnv>;
   Variables: {
     /** Whose request it is; set for everything under /v1. */
     caller: Token;

@@ -13,6 +13,7 @@ export const ENGINE_GROUPS: readonly Group[] = [
   { name: "Approvals", paths: ["/v1/approvals"], description: "Questions that instances ask people." },
   { name: "Dead letters", paths: ["/v1/dead-letters"], description: "Messages that no consumer could finish." },
   { name: "Schedules", paths: ["/v1/schedules"], description: "Commands that are due by the clock." },
+  { name: "Locks", paths: ["/v1/locks"], description: "What one holds at a time: by whom, since when; and breaking it." },
   { name: "Tokens", paths: ["/v1/tokens"], description: "Who may call, with which scopes, until when." },
   { name: "Audit", paths: ["/v1/audit"], description: "Who did what, and why." },
   { name: "Deployment", paths: ["/"], description: "What this deployment says of itself." },

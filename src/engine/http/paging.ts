@@ -73,6 +73,11 @@ export function pageByName<Row, Item>(found: readonly Row[], limit: number, name
   return { items: rows.map(view), next_cursor: last === undefined ? null : nameCursor(nameOf(last)) };
 }
 
+/** A page of what is in the order of names, where the last name is known that it was looked for up to. */
+export function pageBehind<Row, Item>(found: Page<Row>, view: (row: Row) => Item): { items: Item[]; next_cursor: string | null } {
+  return { items: found.items.map(view), next_cursor: found.next === null ? null : nameCursor(found.next) };
+}
+
 export function page<Row, Item>(found: Page<Row>, view: (row: Row) => Item): { items: Item[]; next_cursor: string | null } {
   return { items: found.items.map(view), next_cursor: found.next };
 }

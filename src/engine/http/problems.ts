@@ -74,6 +74,12 @@ export const ENGINE_PROBLEMS = {
     means: "No schedule of your tenant has this name.",
     next: "List them with GET /v1/schedules.",
   },
+  lock_not_found: {
+    status: 404,
+    title: "No such lock is held",
+    means: "Nobody of your tenant holds a lock of this name now.",
+    next: "List those held for long with GET /v1/locks.",
+  },
   token_not_found: {
     status: 404,
     title: "No such token",
@@ -103,6 +109,20 @@ export const ENGINE_PROBLEMS = {
     title: "An effect is in doubt",
     means: "Nobody knows whether an effect happened, so the machine does not repeat it.",
     next: "Look upstream, then confirm, reject or retry the effect.",
+  },
+  lock_held: {
+    status: 409,
+    title: "Somebody else holds the lock",
+    retryable: true,
+    means: "A lock was not free within the time that its asker was ready to wait. Nothing was done.",
+    next: "Try again later, or see with GET /v1/locks who holds it.",
+  },
+  lock_lost: {
+    status: 409,
+    title: "The lock was lost",
+    retryable: true,
+    means: "A holder's time was over, or an operator broke the lock, before its work was done. What it wrote under its token was refused.",
+    next: "Try again: its work begins under a new token.",
   },
   lease_lost: {
     status: 409,

@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { removeActions } from "../store/actions.ts";
 import { removeSettledLetters } from "../store/dead-letters.ts";
+import { removeFences } from "../store/fences.ts";
 import { query } from "../store/retry.ts";
 import { removeRuns } from "../store/schedule-runs.ts";
 import { isFree, removeFree } from "../store/signals.ts";
@@ -19,6 +20,7 @@ function slices(remove: (keepMs: number, limit: number) => Statement): (env: Eng
 export const pruneSettledLetters = slices(removeSettledLetters);
 export const pruneActions = slices(removeActions);
 export const pruneTokens = slices(removeExpired);
+export const pruneFences = slices(removeFences);
 export const pruneScheduleRuns = slices(removeRuns);
 
 /** Events kept for waits, of which none could still take them. Each look is short; the walk through the table is one a day. */

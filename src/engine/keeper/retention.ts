@@ -6,7 +6,7 @@ import { pruneStated, pruneStreams, pruneTombstones } from "./prune-hashes.ts";
 import { pruneInstances } from "./prune-instances.ts";
 import { pruneObjects } from "./prune-objects.ts";
 import { giveUpOutbox } from "./prune-outbox.ts";
-import { pruneActions, pruneScheduleRuns, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
+import { pruneActions, pruneFences, pruneScheduleRuns, pruneSettledLetters, pruneSignals, pruneTokens } from "./prune-rows.ts";
 import type { Retention, Slice } from "./rule.ts";
 
 /** How long a dead letter can be replayed that nobody has looked after. */
@@ -36,6 +36,7 @@ export const engineRetention = (catalog?: Catalog): readonly Retention[] => [
   rule({ name: "actions", keepDays: 400, everyHours: 24, prune: pruneActions }),
   rule({ name: "schedule runs", keepDays: 90, everyHours: 24, prune: pruneScheduleRuns }),
   rule({ name: "tokens expired", keepDays: 30, everyHours: 24, prune: pruneTokens }),
+  rule({ name: "fences of locks", keepDays: 30, everyHours: 24, prune: pruneFences }),
   rule({ name: "payloads and outputs", keepDays: 45, everyHours: 24, prune: pruneObjects }),
 ];
 

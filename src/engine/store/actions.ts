@@ -8,7 +8,7 @@ export interface Operator {
   actor: string;
 }
 
-/** What an operator can do by the engine; about an instance, an effect, a dead letter, a schedule, an approval, a token. */
+/** What an operator can do by the engine; about an instance, an effect, a dead letter, a schedule, an approval, a token, a lock. */
 export const VERBS = [
   "retry",
   "confirm",
@@ -26,6 +26,7 @@ export const VERBS = [
   "undo",
   "mint",
   "revoke",
+  "break",
 ] as const;
 
 /** The engine's verbs, and an app's own. */
@@ -59,12 +60,20 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean): Sta
     WHERE true ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Audits an action of somebody who reaches the database itself: it is done in the same transaction. */
-export function auditDone(by: Operator, { id, verb, target, reason, detail }: Action): Statement {
+/**
+ * Audits an action that is done: by somebody who reaches the database itself, in the same transaction, or in an object that keeps what it
+ * owes the audit. Repeated, it finds what it wrote.
+ */
+export function auditDone(
+  by: Operator,
+  { id, verb, target, reason, detail }: Action,
+  result: Exclude<ActionResult, "failed"> = "applied",
+): Statement {
   return sql`
     INSERT INTO actions (id, tenant_id, actor, verb, target, reason, detail, result, at, applied_at)
-    VALUES (${id}, ${by.tenantId}, ${by.actor}, ${verb}, ${target}, ${reason}, ${detail ? JSON.stringify(detail) : null}, 'applied',
-      ${now}, ${now})`;
+    VALUES (${id}, ${by.tenantId}, ${by.actor}, ${verb}, ${target}, ${reason}, ${detail ? JSON.stringify(detail) : null}, ${result},
+      ${now}, ${now})
+    ON CONFLICT (id) DO NOTHING`;
 }
 
 /** Whether the action changed anything: the last statement of its batch. */

@@ -11,7 +11,7 @@ const taken = (answers: { taken: boolean }[]) => answers.filter((one) => one.tak
 const refusal = (seconds: number) => ({ status: 429, headers: { "retry-after": String(seconds) } });
 
 describe("a limit", () => {
-  it("takes now or says when, whoever asks, and forgets nothing when its object is evicted between any two of them", async () => {
+  it("L03 takes now or says when, whoever asks, and forgets nothing when its object is evicted between any two of them", async () => {
     for (const [rules, most] of [[HOURLY, 10] as const, [BUCKET, 5] as const, [[...HOURLY, ...BUCKET], 5] as const]) {
       const name = fresh("limit");
       const answers: Awaited<ReturnType<ReturnType<typeof limitOf>["tryTake"]>>[] = [];

@@ -11,6 +11,7 @@ export const OBJECTS = [
   "CONTACT_BOOK",
   "BRAND_AGENT",
   "RATE_LIMIT",
+  "LOCK",
   "EMBEDDED_LEDGER",
   "EMBEDDED_CRM_STORE",
 ] as const satisfies readonly (keyof Env)[];

@@ -1,0 +1,17 @@
+import { atomically, type LockEnv, sql, withLock } from "millrace";
+
+type Env = LockEnv & { DB: D1Database };
+
+/** Closes a shop's books: one at a time for each shop, however many ask. */
+export function closeBooks(env: Env, tenantId: string, shop: string, sum: (signal: AbortSignal) => Promise<number>): Promise<number> {
+  return withLock(
+    env,
+    `books/${shop}`,
+    { tenantId, ttl: "30 seconds", wait: "10 seconds", holder: "closing" },
+    async ({ fence, signal }) => {
+      const cents = await sum(signal);
+      await atomically(env.DB, [fence, sql`INSERT INTO books (shop, cents) VALUES (${shop}, ${cents})`]);
+      return cents;
+    },
+  );
+}

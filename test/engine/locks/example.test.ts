@@ -1,0 +1,13 @@
+import { expect, it, onTestFinished } from "vitest";
+import { closeBooks } from "../../docs/examples/lock.ts";
+import { fresh, rows } from "../harness.ts";
+import { env } from "./locked.ts";
+
+it("the example of docs/locks.md closes the books of a shop one after the other, each on what the one before has written", async () => {
+  await env.DB.exec("CREATE TABLE books (shop TEXT, cents INTEGER)");
+  onTestFinished(async () => void (await env.DB.exec("DROP TABLE books")));
+  const shop = fresh("shop");
+  const next = async () => (await rows("SELECT 1 FROM books WHERE shop = ?1", shop)).length;
+  const closed = await Promise.all([1, 2, 3, 4].map(() => closeBooks(env, "acme", shop, next)));
+  expect(closed).toEqual([0, 1, 2, 3]);
+});

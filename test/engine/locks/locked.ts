@@ -1,0 +1,27 @@
+import { runInDurableObject } from "cloudflare:test";
+import { type LockEnv, type LockOptions, withLock } from "millrace";
+import { lockObject } from "../../../src/engine/locks/client.ts";
+import { fresh, probeEnv } from "../harness.ts";
+
+export const env = probeEnv as unknown as LockEnv & { DB: D1Database };
+
+/** A lock of a test's own. */
+export function lock(options: LockOptions = {}) {
+  const name = fresh("lock");
+  const tenantId = options.tenantId ?? "";
+  const object = lockObject(env, { tenantId, name });
+  return {
+    name,
+    stub: env.LOCK.getByName(`${tenantId}/${name}`),
+    /** Its object dies, with all calls that are under way. */
+    die: () => runInDurableObject(env.LOCK.getByName(`${tenantId}/${name}`), (_, state) => state.abort("It died.")).catch(() => {}),
+    object,
+    /** Takes it and dies: nobody renews or releases it. */
+    takeAndDie: async (ttlMs: number, waitMs = 0) => {
+      const id = crypto.randomUUID();
+      const turn = await object.acquire({ id, who: "dead", ttlMs, waitMs, tenantId, name });
+      return { id, ...turn };
+    },
+    under: <T>(run: Parameters<typeof withLock<T>>[3], more: LockOptions = {}) => withLock(env, name, { ...options, ...more }, run),
+  };
+}

@@ -1,0 +1,155 @@
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
+import { withLock } from "millrace";
+import { describe, expect, it } from "vitest";
+import { fresh, until } from "../harness.ts";
+import { env, lock } from "./locked.ts";
+
+/** A promise that is kept from outside; the one who waits for it looks, because a promise must not cross from one request into another. */
+function gate() {
+  let open = false;
+  return {
+    open: () => {
+      open = true;
+    },
+    passed: async () => {
+      while (!open) await scheduler.wait(5);
+    },
+  };
+}
+
+describe("a lock", () => {
+  it("lets one in at a time, in the order of asking, each under a higher token", async () => {
+    const { under } = lock();
+    const order: number[] = [];
+    const tokens: number[] = [];
+    let inside = 0;
+    await Promise.all(
+      [1, 2, 3, 4, 5, 6].map((n) =>
+        under(async ({ token }) => {
+          expect(++inside).toBe(1);
+          order.push(n);
+          tokens.push(token);
+          await scheduler.wait(2);
+          inside--;
+        }),
+      ),
+    );
+    expect(order).toEqual([1, 2, 3, 4, 5, 6]);
+    expect(tokens).toEqual([...new Set(tokens)].toSorted((one, other) => one - other));
+  });
+
+  it("answers what was run, and is free again after an error", async () => {
+    const { under } = lock();
+    expect(await under(() => 42)).toBe(42);
+    await expect(under(() => Promise.reject(new Error("burnt")))).rejects.toThrow("burnt");
+    expect(await under(() => "free", { wait: 0 })).toBe("free");
+  });
+
+  it("is waited for no longer than one wants to: nothing is run, and the error says by whom it is held", async () => {
+    const { under, takeAndDie } = lock();
+    await takeAndDie(30_000);
+    let ran = false;
+    const refused = under(
+      () => {
+        ran = true;
+      },
+      { wait: 20 },
+    );
+    await expect(refused).rejects.toMatchObject({
+      code: "lock_held",
+      message: expect.stringContaining("is held by dead"),
+      detail: { delayMs: expect.any(Number) },
+    });
+    expect(ran).toBe(false);
+  });
+
+  it("outlives the death of its holder by its time, and no longer", async () => {
+    const { under, takeAndDie } = lock();
+    const { token: dead } = await takeAndDie(1_000);
+    const began = Date.now();
+    const token = await under(({ token }) => token);
+    expect(Date.now() - began).toBeGreaterThan(900);
+    expect(token).toBeGreaterThan(dead ?? Number.POSITIVE_INFINITY);
+  });
+
+  it("is renewed while its holder lives, through the death of its object", async () => {
+    const { under, die } = lock({ ttl: "1 second" });
+    const lost = await under(async ({ signal }) => {
+      await scheduler.wait(500);
+      await die();
+      await scheduler.wait(900);
+      await expect(under(() => 1, { wait: 0 })).rejects.toMatchObject({ code: "lock_held" });
+      return signal.aborted;
+    });
+    expect(lost).toBe(false);
+  });
+
+  it("those who wait keep their places when its object dies, and one who does not come back is passed over", async () => {
+    const { under, die, object, name } = lock();
+    const { open, passed } = gate();
+    const order: string[] = [];
+    const waitingFor = (count: number) =>
+      until(
+        () => object.look(),
+        (seen) => seen?.waiting === count,
+      );
+    const holding = under(passed);
+    await waitingFor(0);
+    const gone = object.acquire({ id: "gone", who: "", ttlMs: 30_000, waitMs: 300_000, tenantId: "", name }).catch(() => "gone");
+    await waitingFor(1);
+    const waiting: Promise<unknown>[] = [];
+    for (const [index, one] of ["first", "second", "third"].entries()) {
+      waiting.push(under(() => order.push(one)));
+      await waitingFor(2 + index);
+    }
+    await die();
+    await gone;
+    open();
+    await Promise.all([holding, ...waiting]);
+    expect(order).toEqual(["first", "second", "third"]);
+  });
+
+  it("tells its holder when it is lost, and does not answer what was run", async () => {
+    const { under, stub } = lock({ ttl: "1 second" });
+    const lost = under(async ({ signal }) => {
+      await runInDurableObject(stub, (_, { storage }) => storage.kv.put("state", { ...storage.kv.get<object>("state"), holder: null }));
+      while (!signal.aborted) await scheduler.wait(5);
+      expect(signal.reason).toMatchObject({ code: "lock_lost" });
+      return "never heard";
+    });
+    await expect(lost).rejects.toMatchObject({ code: "lock_lost" });
+  });
+
+  it("gives higher tokens also after all about it was forgotten, a day after its last use", async () => {
+    const { under, stub } = lock();
+    const first = await under(({ token }) => token);
+    await runInDurableObject(stub, (_, { storage }) => storage.kv.put("state", { ...(storage.kv.get<object>("state") ?? {}), usedAt: 0 }));
+    expect(await runDurableObjectAlarm(stub)).toBe(true);
+    expect(await runInDurableObject(stub, (_, { storage }) => [...storage.kv.list()].length)).toBe(0);
+    expect(await under(({ token }) => token)).toBeGreaterThan(first);
+  });
+
+  it("of one tenant never meets another's, nor the deployment's own", async () => {
+    const name = fresh("lock");
+    const inAll = await withLock(env, name, { tenantId: "acme" }, () =>
+      withLock(env, name, { tenantId: "umbrella", wait: 0 }, () => withLock(env, name, { wait: 0 }, () => "in all three")),
+    );
+    expect(inAll).toBe("in all three");
+  });
+
+  it.each([
+    ["", {}, "has 1 to 200 characters"],
+    ["x".repeat(201), {}, "has 1 to 200 characters"],
+    ["a\nb", {}, "control character"],
+    ["ok", { tenantId: "A/B" }, '"A/B" is not a tenant'],
+    ["ok", { ttl: 10 }, "a ttl of 10"],
+    ["ok", { ttl: "3 lifetimes" as "3 days" }, "is not a duration"],
+    ["ok", { wait: "2 hours" as const }, "10 minutes at most"],
+    ["ok", { holder: "x".repeat(101) }, "more than 100 characters"],
+  ])("is refused where it cannot be: %j %j", async (name, options, said) => {
+    await expect(withLock(env, name, options, () => 1)).rejects.toMatchObject({
+      code: "config_invalid",
+      message: expect.stringContaining(said),
+    });
+  });
+});
