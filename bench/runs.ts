@@ -1,11 +1,11 @@
-import { atomically, type EngineEnv, enqueue, MillraceError, newTrace, rowChunks } from "millrace";
+import { atomically, type CounterEnv, type EngineEnv, enqueue, type LimitEnv, MillraceError, newTrace, rowChunks } from "millrace";
 import { address, type Catalog } from "millrace/worker";
 import { acceptance } from "../src/engine/intake/accept.ts";
 import { startInstances } from "../src/engine/intake/start.ts";
 import { insertAccepted } from "../src/engine/store/instances/accept.ts";
 import { ended, RunGuarded } from "./workflows.ts";
 
-export interface BenchEnv extends EngineEnv {
+export interface BenchEnv extends EngineEnv, LimitEnv, CounterEnv {
   RAW: Workflow;
   GUARDED: Workflow;
 }

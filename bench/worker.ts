@@ -1,11 +1,12 @@
 import { catalog, dispatch, entrypoint, keeper } from "millrace/worker";
+import { counterAddRate, limiterTakeRate } from "./coordination.ts";
 import { engineIntake, plainIntake } from "./intake.ts";
 import { confirmedProjection, engineProjection, plainProjection } from "./projections.ts";
 import { recorderRate } from "./recorder.ts";
 import { type BenchEnv, engineLatency, guardedRuns, rawLatency, rawRuns } from "./runs.ts";
 import { benching, empty, guarded } from "./workflows.ts";
 
-export { Recorder } from "millrace/worker";
+export { Counter, RateLimit, Recorder } from "millrace/worker";
 export { Ledger } from "../src/systems/facts/ledger/ledger.ts";
 export { Raw } from "./workflows.ts";
 export class Keeper extends keeper({}) {}
@@ -60,6 +61,10 @@ export default {
         return Response.json(await confirmedProjection(env, count, series));
       case "/recorder":
         return Response.json(await recorderRate(env, count, Number(url.searchParams.get("shards")), series));
+      case "/limiter":
+        return Response.json(await limiterTakeRate(env, count, series));
+      case "/counter":
+        return Response.json(await counterAddRate(env, count, Number(url.searchParams.get("shards")), series));
       case "/runs/raw":
         return Response.json(await rawRuns(env, count, series));
       case "/runs/guarded":

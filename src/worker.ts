@@ -22,7 +22,7 @@ import { syncContacts } from "./workflows/sync-contacts.ts";
 import { takeCrmChange } from "./workflows/take-crm-change.ts";
 import { unpublishArticle } from "./workflows/unpublish-article.ts";
 
-export { Lock, RateLimit, Recorder } from "millrace/worker";
+export { Counter, Lock, RateLimit, Recorder } from "millrace/worker";
 export { EmbeddedCrm, EmbeddedCrmStore } from "./embedded/crm.ts";
 export { EmbeddedLedger } from "./embedded/ledger.ts";
 export { EmbeddedUpstreams } from "./embedded/upstreams.ts";

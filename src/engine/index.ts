@@ -30,6 +30,7 @@ export { defineQueue, MAX_DELAY_SECONDS, type QueueDefinition } from "./contract
 export { among, type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { beginning } from "./contract/text.ts";
 export { newTrace, nextHop, type SaidTrace, type TraceContext, traceHeaders, traceIdOf } from "./contract/trace.ts";
+export { type CounterEnv, type CounterOptions, counterOf, type SharedCounter } from "./counters/client.ts";
 export {
   type Commit,
   DEFAULT_RETRIES,

@@ -8,7 +8,7 @@ import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
 import { make, routedRow, routing } from "./routing.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
-export { Lock, RateLimit, Recorder } from "millrace/worker";
+export { Counter, Lock, RateLimit, Recorder } from "millrace/worker";
 export { Listener } from "./listener.ts";
 
 export class Keeper extends keeper({}) {}

@@ -34,6 +34,14 @@ export function workflowBinding(env: object, workflow: string): Workflow {
   return bindingOf(env, workflow, "workflows", { name: workflow, class_name: className(workflow) }) as Workflow;
 }
 
+/** The namespace of an object class that an author's code asks for. Errors: `config_invalid`, with what is missing. */
+export function objectBinding<T>(bound: T | undefined, binding: string, objectClass: string): T {
+  if (bound !== undefined) return bound;
+  const line = `{ "name": "${binding}", "class_name": "${objectClass}" }`;
+  const said = `${binding} is not bound. Add this line to "durable_objects.bindings" in wrangler.jsonc, "${objectClass}" to "new_sqlite_classes" under "migrations", and export ${objectClass}, which millrace/worker has, from the Worker's main file: ${line}`;
+  throw new MillraceError("config_invalid", said);
+}
+
 function bindingOf(env: object, name: string, list: string, rest: object): unknown {
   const binding = bindingName(name);
   const found = (env as Record<string, unknown>)[binding];

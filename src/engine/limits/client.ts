@@ -1,3 +1,4 @@
+import { objectBinding } from "../contract/bindings.ts";
 import { MillraceError, retryAfter } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
 import { type Answer, ASK_AGAIN_MS, type Ask, type Held, type Rule } from "./plan.ts";
@@ -53,7 +54,7 @@ export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], opt
   const { patienceMs = PATIENCE_MS, marginMs = MARGIN_MS } = options;
   assertRules(name, rules);
   // RPC's mapped types lose the class; the methods are these three.
-  const object = env.RATE_LIMIT.getByName(name, placed(env)) as unknown as {
+  const object = objectBinding(env.RATE_LIMIT, "RATE_LIMIT", "RateLimit").getByName(name, placed(env)) as unknown as {
     take(ask: Ask): Promise<Answer>;
     heed(word: Word): Promise<void>;
     pause(ms: number): Promise<void>;

@@ -1,3 +1,4 @@
+import { objectBinding } from "../contract/bindings.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
@@ -49,6 +50,7 @@ const ANSWER_MS = 5_000;
  */
 export async function withLock<T>(env: LockEnv, name: string, options: LockOptions, run: (held: Held) => Promise<T> | T): Promise<T> {
   const wanted = wantedOf(name, options);
+  objectBinding(env.LOCK, "LOCK", "Lock");
   const object = () => lockObject(env, wanted);
   const token = await acquire(object, wanted);
   const { signal, stop } = keptAlive(object, wanted);

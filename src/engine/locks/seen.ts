@@ -1,3 +1,4 @@
+import { objectBinding } from "../contract/bindings.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { Operator } from "../store/actions.ts";
 import { type LockName, selectLocks, unlistLock } from "../store/locks.ts";
@@ -50,16 +51,15 @@ export async function breakLock(env: LocksEnv, by: Operator, name: string, reaso
   const lock = { tenantId: by.tenantId, name };
   const action = { id: actionId, verb: "break", target: name, instanceId: null, reason };
   const operator = { tenantId: by.tenantId, actor: by.actor };
-  return { actionId, broken: await lockObject(bound(env), lock).breakNow(lock, operator, action) };
+  return { actionId, broken: await lockObject(boundIn(env), lock).breakNow(lock, operator, action) };
 }
 
 async function lookAt(env: LocksEnv, lock: LockName): Promise<HeldLock | undefined> {
   if (!env.LOCK) return undefined;
-  const seen = await lockObject(bound(env), lock).look();
+  const seen = await lockObject(boundIn(env), lock).look();
   return seen ? { name: lock.name, ...seen } : undefined;
 }
 
-function bound(env: LocksEnv): LockEnv {
-  if (env.LOCK) return env as typeof env & LockEnv;
-  throw new MillraceError("config_invalid", "There is no Durable Object bound as LOCK. Add it to wrangler.jsonc.");
+function boundIn(env: LocksEnv): LockEnv {
+  return { ...env, LOCK: objectBinding(env.LOCK, "LOCK", "Lock") };
 }

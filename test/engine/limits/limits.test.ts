@@ -72,6 +72,10 @@ describe("a limit", () => {
     expect(waitMs).toBeLessThanOrEqual(3_600_000);
   });
 
+  it("says what to bind where the object is not", () => {
+    expect(() => limitOf({} as LimitEnv, "x", HOURLY)).toThrow(expect.objectContaining({ code: "config_invalid" }));
+  });
+
   it.each([
     [[], "has no rule"],
     [[{ limit: 0, periodMs: 1000 }], "limit is 0"],

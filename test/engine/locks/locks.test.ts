@@ -1,5 +1,5 @@
 import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
-import { withLock } from "millrace";
+import { type LockEnv, withLock } from "millrace";
 import { describe, expect, it } from "vitest";
 import { fresh, until } from "../harness.ts";
 import { env, lock } from "./locked.ts";
@@ -135,6 +135,11 @@ describe("a lock", () => {
       withLock(env, name, { tenantId: "umbrella", wait: 0 }, () => withLock(env, name, { wait: 0 }, () => "in all three")),
     );
     expect(inAll).toBe("in all three");
+  });
+
+  it("says what to bind where the object is not", async () => {
+    const unbound = withLock({} as LockEnv, "x", {}, () => 1);
+    await expect(unbound).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining('"class_name": "Lock"') });
   });
 
   it.each([

@@ -12,6 +12,7 @@ export const OBJECTS = [
   "BRAND_AGENT",
   "RATE_LIMIT",
   "LOCK",
+  "COUNTER",
   "EMBEDDED_LEDGER",
   "EMBEDDED_CRM_STORE",
 ] as const satisfies readonly (keyof Env)[];

@@ -1,0 +1,37 @@
+import { type CounterEnv, counterOf, type LimitEnv, limitOf } from "millrace";
+
+/** Callers who wait for their answer at one moment. */
+const IN_FLIGHT = 200;
+
+/** Takes of one limit a second, all of them granted at once: two windows and a bucket, as an upstream's manual has them. */
+export async function limiterTakeRate(env: LimitEnv, count: number, series: string): Promise<number> {
+  const rules = [
+    { limit: count, periodMs: 60_000 },
+    { limit: 2 * count, periodMs: 86_400_000 },
+    { burst: count, refill: count, periodMs: 60_000 },
+  ];
+  return rate(count, async () => {
+    const { taken } = await limitOf(env, series, rules).tryTake();
+    if (!taken) throw new Error("There was room.");
+  });
+}
+
+/** Adds to one counter a second, each by a call of its own. */
+export async function counterAddRate(env: CounterEnv, count: number, shards: number, series: string): Promise<number> {
+  const counter = counterOf(env, series, { shards });
+  const perSecond = await rate(count, () => counter.add());
+  const sum = await counter.read();
+  if (sum !== count) throw new Error(`${count} were added, and ${sum} are counted.`);
+  return perSecond;
+}
+
+async function rate(count: number, act: () => Promise<unknown>): Promise<number> {
+  const left = Array.from({ length: count }).values();
+  const start = performance.now();
+  await Promise.all(
+    Array.from({ length: IN_FLIGHT }, async () => {
+      for (const _ of left) await act();
+    }),
+  );
+  return count / ((performance.now() - start) / 1000);
+}

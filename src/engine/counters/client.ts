@@ -1,0 +1,149 @@
+import { objectBinding } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { digest } from "../contract/ids.ts";
+import { placed } from "../contract/location.ts";
+import type { Add, Counter, MinuteCount } from "./counter.ts";
+
+/** What a counter needs of a Worker's env: the Durable Object `Counter`, bound as COUNTER. */
+export interface CounterEnv {
+  COUNTER: DurableObjectNamespace<Counter>;
+}
+
+export interface CounterOptions {
+  /**
+   * How many objects share the adds, 1 to 1,000. Default: 32. One takes some thousand adds a second; a read asks all of them. It may be
+   * raised at any time, and never lowered: those beyond would not be read.
+   */
+  shards?: number;
+}
+
+/** A number that many add to. */
+export interface SharedCounter {
+  /**
+   * Adds `n` (a whole number, also below 0; default 1), by one call to one shard. Under a `key` it counts once, however often it is said
+   * within a week, and is said again by itself when no answer came; answers false where the key had counted. Without one, an error leaves
+   * unknown whether it counted. Errors: `unavailable`, `config_invalid`.
+   */
+  add(n?: number, options?: { key?: string }): Promise<boolean>;
+  /**
+   * Adds all of them or none, by one call to one shard, under one `key` if there is one. Adds that have keys of their own go to the shards of
+   * these, by one call each. Answers how many counted. Errors: `unavailable`, `config_invalid`.
+   */
+  addAll(adds: readonly (number | Add)[], options?: { key?: string }): Promise<number>;
+  /** The sum of all adds that were answered. With `maxAgeMs` one that this isolate has read no longer ago is answered, asking nobody. */
+  read(options?: { maxAgeMs?: number }): Promise<number>;
+  /** What each of the last `minutes` (default 60, at most 1,440) brought, the present one last, those that brought nothing included. */
+  perMinute(minutes?: number): Promise<{ at: number; count: number }[]>;
+}
+
+const SHARDS = 32;
+const MOST_SHARDS = 1_000;
+const MOST_AT_ONCE = 1_000;
+/** Far from where sums of numbers are not exact any more. */
+const MOST_ADDED = 1e12;
+const KEY_CHARACTERS = 200;
+const NAME_CHARACTERS = 200;
+const MINUTE_MS = 60_000;
+const DAY_MINUTES = 1_440;
+/** Pauses before what has a key is said again, in milliseconds. */
+const AGAIN_AFTER_MS = [50, 200, 800];
+/** Sums that an isolate remembers; the oldest are forgotten first. */
+const MOST_SUMS = 1_000;
+
+const sums = new Map<string, { sum: number; at: number }>();
+
+type CounterObject = {
+  add(adds: readonly Add[]): Promise<boolean[]>;
+  total(): Promise<number>;
+  minutes(from: number): Promise<MinuteCount[]>;
+};
+
+/** The counter of this name. Errors: `config_invalid` for what cannot be a name or a number of shards. */
+export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: CounterOptions = {}): SharedCounter {
+  assertThat(name.length >= 1 && name.length <= NAME_CHARACTERS, `A counter's name has 1 to ${NAME_CHARACTERS} characters.`);
+  assertThat(Number.isInteger(shards) && shards >= 1 && shards <= MOST_SHARDS, `A counter has 1 to ${MOST_SHARDS} shards, not ${shards}.`);
+  const objects = objectBinding(env.COUNTER, "COUNTER", "Counter");
+  // RPC's mapped types lose the class. No two counters share an object: what stands behind the last slash is the shard.
+  const object = (shard: number) => objects.getByName(`${name}/${shard}`, placed(env)) as unknown as CounterObject;
+  const all = <T>(ask: (one: CounterObject) => Promise<T>) => Promise.all(Array.from({ length: shards }, (_, shard) => ask(object(shard))));
+  const shardOf = (key: string | undefined) =>
+    key === undefined ? Math.floor(Math.random() * shards) : Number.parseInt(digest(key).slice(0, 8), 16) % shards;
+
+  const say = async (shard: number, adds: readonly Add[]): Promise<number> => {
+    const isSafe = adds.every(({ key }) => key !== undefined);
+    for (const pauseMs of [...(isSafe ? AGAIN_AFTER_MS : []), undefined]) {
+      try {
+        return (await object(shard).add(adds)).filter(Boolean).length;
+      } catch (error) {
+        if (pauseMs === undefined) throw unanswered(name, isSafe, error);
+        await scheduler.wait(pauseMs);
+      }
+    }
+    return 0;
+  };
+
+  return {
+    async add(n = 1, { key } = {}) {
+      assertAdd(name, { n, key });
+      return (await say(shardOf(key), [{ n, key }])) > 0;
+    },
+    async addAll(adds, { key } = {}) {
+      const list = adds.map((add) => (typeof add === "number" ? { n: add } : add));
+      for (const add of list) assertAdd(name, add);
+      assertThat(
+        list.length <= MOST_AT_ONCE,
+        `${list.length} adds to the counter "${name}" are too many at once: ${MOST_AT_ONCE} are not.`,
+      );
+      if (list.length === 0) return 0;
+      const keyed = list.filter((add) => add.key !== undefined);
+      assertThat(key === undefined || keyed.length === 0, `Adds to the counter "${name}" have a key each, or one together: not both.`);
+      const plain = { n: list.reduce((sum, add) => (add.key === undefined ? sum + add.n : sum), 0), key };
+      assertAdd(name, plain);
+      const [counted, ...others] = await Promise.all([
+        keyed.length < list.length ? say(shardOf(key), [plain]) : 0,
+        ...[...Map.groupBy(keyed, (add) => shardOf(add.key))].map(([shard, same]) => say(shard, same)),
+      ]);
+      return others.reduce((sum, one) => sum + one, (counted ?? 0) * (list.length - keyed.length));
+    },
+    async read({ maxAgeMs = 0 } = {}) {
+      const of = `${name}/${shards}`;
+      const known = sums.get(of);
+      if (known && maxAgeMs > 0 && Date.now() - known.at <= maxAgeMs) return known.sum;
+      const at = Date.now();
+      const sum = (await all((one) => one.total())).reduce((so, one) => so + one, 0);
+      sums.delete(of);
+      sums.delete(sums.size >= MOST_SUMS ? (sums.keys().next().value ?? "") : "");
+      sums.set(of, { sum, at });
+      return sum;
+    },
+    async perMinute(minutes = 60) {
+      assertThat(
+        Number.isInteger(minutes) && minutes >= 1 && minutes <= DAY_MINUTES,
+        `Minutes are kept for a day: ask for 1 to ${DAY_MINUTES}.`,
+      );
+      const last = Math.floor(Date.now() / MINUTE_MS);
+      const from = last - minutes + 1;
+      const counts = new Map<number, number>();
+      for (const { minute, n } of (await all((one) => one.minutes(from))).flat()) counts.set(minute, (counts.get(minute) ?? 0) + n);
+      return Array.from({ length: minutes }, (_, index) => ({ at: (from + index) * MINUTE_MS, count: counts.get(from + index) ?? 0 }));
+    },
+  };
+}
+
+function assertAdd(name: string, { n, key }: Add): void {
+  const isCount = Number.isInteger(n) && Math.abs(n) <= MOST_ADDED;
+  assertThat(isCount, `${n} cannot be added to the counter "${name}": add a whole number between -1e12 and 1e12.`);
+  const isKey = key === undefined || (key.length >= 1 && key.length <= KEY_CHARACTERS);
+  assertThat(isKey, `A key of an add to the counter "${name}" has 1 to ${KEY_CHARACTERS} characters.`);
+}
+
+function unanswered(name: string, isSafe: boolean, cause: unknown): MillraceError {
+  const next = isSafe
+    ? "Add it again under the same key: it counts once."
+    : "Whether it counted is unknown: give adds a key that must count once.";
+  return new MillraceError("unavailable", `The counter "${name}" did not answer. ${next}`, { delayMs: 1_000, cause });
+}
+
+function assertThat(holds: boolean, otherwise: string): void {
+  if (!holds) throw new MillraceError("config_invalid", otherwise);
+}

@@ -1,0 +1,92 @@
+import { DurableObject } from "cloudflare:workers";
+
+/** So many more; under a key once, however often it is said. */
+export interface Add {
+  n: number;
+  key?: string | undefined;
+}
+
+/** What one minute brought. */
+export interface MinuteCount {
+  /** Minutes since 1970. */
+  minute: number;
+  n: number;
+}
+
+const MINUTE_MS = 60_000;
+const DAY_MINUTES = 1_440;
+/** How long a key is known: a queue's message, or a step that is tried again, comes sooner. */
+const KEY_MINUTES = 7 * DAY_MINUTES;
+/** Old minutes are put together, and old keys forgotten, at the first add in so many minutes. */
+const TIDY_MINUTES = 60;
+
+/** The minute that stands for all before the last day. */
+const BEFORE = 0;
+
+/**
+ * One shard of a counter: a row a minute for a day, and one for all before. An add is on disk before it is answered, with its key in the
+ * same write.
+ */
+export class Counter extends DurableObject {
+  #hasTables = false;
+  #tidiedAt = 0;
+
+  /** Adds all of them, or none. Answers, for each, whether it counted: false for a key that has. */
+  add(adds: readonly Add[]): boolean[] {
+    const { sql } = this.ctx.storage;
+    const minute = Math.floor(Date.now() / MINUTE_MS);
+    return this.ctx.storage.transactionSync(() => {
+      if (!this.#exists()) {
+        sql.exec("CREATE TABLE minutes (minute INTEGER PRIMARY KEY, n INTEGER NOT NULL)");
+        sql.exec("CREATE TABLE keys (key TEXT PRIMARY KEY, minute INTEGER NOT NULL) WITHOUT ROWID");
+      }
+      const counts = adds.map(({ key }) => key === undefined || this.#isNew(key, minute));
+      const sum = adds.reduce((so, { n }, index) => (counts[index] ? so + n : so), 0);
+      if (sum !== 0) {
+        sql.exec("INSERT INTO minutes (minute, n) VALUES (?1, ?2) ON CONFLICT (minute) DO UPDATE SET n = n + excluded.n", minute, sum);
+      }
+      if (minute - this.#tidiedAt >= TIDY_MINUTES) this.#tidy(minute);
+      return counts;
+    });
+  }
+
+  /** Everything that was ever added. */
+  total(): number {
+    if (!this.#exists()) return 0;
+    return Number(this.ctx.storage.sql.exec("SELECT coalesce(sum(n), 0) AS n FROM minutes").one().n);
+  }
+
+  /** What each minute from this one on brought, at most the last day's; minutes that brought nothing are left out. */
+  minutes(from: number): MinuteCount[] {
+    if (!this.#exists()) return [];
+    const since = Math.max(from, Math.floor(Date.now() / MINUTE_MS) - DAY_MINUTES + 1);
+    return this.ctx.storage.sql
+      .exec<{ minute: number; n: number }>("SELECT minute, n FROM minutes WHERE minute >= ? ORDER BY minute", since)
+      .toArray();
+  }
+
+  #isNew(key: string, minute: number): boolean {
+    const { rowsWritten } = this.ctx.storage.sql.exec(
+      "INSERT INTO keys (key, minute) VALUES (?1, ?2) ON CONFLICT (key) DO NOTHING",
+      key,
+      minute,
+    );
+    return rowsWritten > 0;
+  }
+
+  #tidy(minute: number): void {
+    const { sql } = this.ctx.storage;
+    const [young, known] = [minute - DAY_MINUTES, minute - KEY_MINUTES];
+    const old = Number(sql.exec("SELECT coalesce(sum(n), 0) AS n FROM minutes WHERE minute <= ?", young).one().n);
+    const { rowsWritten } = sql.exec("DELETE FROM minutes WHERE minute <= ? AND minute > ?", young, BEFORE);
+    if (rowsWritten > 0) sql.exec("INSERT OR REPLACE INTO minutes (minute, n) VALUES (?1, ?2)", BEFORE, old);
+    sql.exec("DELETE FROM keys WHERE minute <= ?", known);
+    this.#tidiedAt = minute;
+  }
+
+  /** An object that is only read leaves nothing behind. */
+  #exists(): boolean {
+    this.#hasTables ||= this.ctx.storage.sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'keys'").toArray().length > 0;
+    return this.#hasTables;
+  }
+}

@@ -1,0 +1,195 @@
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
+import fc from "fast-check";
+import { type CounterEnv, counterOf } from "millrace";
+import { describe, expect, it } from "vitest";
+import { fresh, probeEnv } from "../harness.ts";
+
+const env = probeEnv as unknown as CounterEnv;
+const times = <T>(count: number, act: (n: number) => Promise<T>) => Promise.all(Array.from({ length: count }, (_, n) => act(n)));
+
+/** The counter with a count of the calls to its objects. */
+function counting(shards?: number) {
+  const name = fresh("counter");
+  const calls = { made: 0, shards: new Set<string>() };
+  const getByName = (shard: string) => {
+    calls.made++;
+    calls.shards.add(shard);
+    return env.COUNTER.getByName(shard);
+  };
+  const counter = counterOf({ COUNTER: { getByName } as unknown as CounterEnv["COUNTER"] }, name, shards === undefined ? {} : { shards });
+  return { name, calls, counter, shard: (n: number) => env.COUNTER.getByName(`${name}/${n}`) };
+}
+
+describe("a counter", () => {
+  it("is the sum of what many add at once, each by one call to one of 32 shards", async () => {
+    const { counter, calls } = counting();
+    await times(200, (n) => counter.add(n % 3));
+    expect(calls.made).toBe(200);
+    expect(calls.shards.size).toBeGreaterThan(20);
+    expect(calls.shards.size).toBeLessThanOrEqual(32);
+    expect(await counter.read()).toBe(66 * 3 + 1);
+    expect(calls.made).toBe(232);
+  });
+
+  it("takes a batch by one call, and counts what has keys once each, in whatever batch they come again", async () => {
+    const { counter, calls } = counting();
+    expect(await counter.addAll([1, 2, { n: 3 }])).toBe(3);
+    expect(calls.made).toBe(1);
+    expect(await counter.addAll([10, 20], { key: "a delivery" })).toBe(2);
+    expect(await counter.addAll([10, 20], { key: "a delivery" })).toBe(0);
+    const message = (n: number) => ({ n: 100, key: `message ${n}` });
+    expect(await counter.addAll([message(1), message(2), message(3), 1_000])).toBe(4);
+    expect(await counter.addAll([message(3), message(4)])).toBe(1);
+    expect(await counter.add(100, { key: "message 4" })).toBe(false);
+    expect(await counter.addAll([])).toBe(0);
+    expect(await counter.read()).toBe(6 + 30 + 400 + 1_000);
+  });
+
+  it("is exact, whatever is added, said again, evicted or killed in between", async () => {
+    const happening = fc.oneof(
+      { weight: 4, arbitrary: fc.record({ what: fc.constant("add" as const), n: fc.integer({ min: -5, max: 50 }) }) },
+      {
+        weight: 4,
+        arbitrary: fc.record({
+          what: fc.constant("keyed" as const),
+          n: fc.integer({ min: 1, max: 9 }),
+          key: fc.integer({ min: 0, max: 4 }),
+        }),
+      },
+      {
+        weight: 2,
+        arbitrary: fc.record({ what: fc.constant("batch" as const), ns: fc.array(fc.integer({ min: 0, max: 9 }), { maxLength: 5 }) }),
+      },
+      {
+        weight: 1,
+        arbitrary: fc.record({ what: fc.constantFrom("eviction" as const, "death" as const), shard: fc.integer({ min: 0, max: 2 }) }),
+      },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(happening, { maxLength: 15 }), async (happenings) => {
+        const { counter, shard } = counting(3);
+        let sum = 0;
+        const keys = new Set<number>();
+        for (const one of happenings) {
+          if (one.what === "add") {
+            await counter.add(one.n);
+            sum += one.n;
+          } else if (one.what === "keyed") {
+            // One of them counts, though nobody heard the answer of the other.
+            const answers = await Promise.all([1, 2].map(() => counter.add(one.n, { key: `key ${one.key}` })));
+            expect(answers.filter(Boolean)).toHaveLength(keys.has(one.key) ? 0 : 1);
+            if (!keys.has(one.key)) sum += one.n;
+            keys.add(one.key);
+          } else if (one.what === "batch") {
+            await counter.addAll(one.ns);
+            sum += one.ns.reduce((so, n) => so + n, 0);
+          } else if (one.what === "eviction") {
+            await evictDurableObject(shard(one.shard)).catch(() => {});
+          } else {
+            await runInDurableObject(shard(one.shard), (_, state) => state.abort("It died.")).catch(() => {});
+          }
+        }
+        expect(await counter.read()).toBe(sum);
+      }),
+      { numRuns: 40 },
+    );
+  });
+
+  it("counts a keyed add once though its object dies while it answers, because it is said again by itself", async () => {
+    const { counter, shard } = counting(1);
+    for (let n = 0; n < 10; n++) {
+      const added = counter.add(1, { key: `order ${n}` });
+      await runInDurableObject(shard(0), (_, state) => state.abort("It died.")).catch(() => {});
+      await added;
+    }
+    expect(await counter.read()).toBe(10);
+  });
+
+  it("writes a key and its count together or not at all", async () => {
+    const { counter, shard } = counting(1);
+    await counter.add(1);
+    await runInDurableObject(shard(0), (_, { storage }) =>
+      storage.sql.exec("CREATE TRIGGER full BEFORE UPDATE ON minutes BEGIN SELECT RAISE(ABORT, 'the disk is full'); END"),
+    );
+    await expect(counter.add(1, { key: "once" })).rejects.toMatchObject({
+      code: "unavailable",
+      message: expect.stringContaining("same key"),
+    });
+    await expect(counter.add(1)).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("unknown") });
+    await runInDurableObject(shard(0), (_, { storage }) => storage.sql.exec("DROP TRIGGER full"));
+    expect(await counter.add(1, { key: "once" })).toBe(true);
+    expect(await counter.read()).toBe(2);
+  });
+
+  it("may be read as it was a while ago, and then asks nobody", async () => {
+    const { counter, calls } = counting(2);
+    await counter.add(5);
+    expect(await counter.read()).toBe(5);
+    await counter.add(1);
+    const before = calls.made;
+    expect(await counter.read({ maxAgeMs: 60_000 })).toBe(5);
+    expect(calls.made).toBe(before);
+    expect(await counter.read()).toBe(6);
+  });
+
+  it("says what each minute of a day brought; what is older is in the sum alone, and keys are known for a week", async () => {
+    const { counter, shard } = counting(1);
+    const now = Math.floor(Date.now() / 60_000);
+    await counter.add(7, { key: "old" });
+    const DAY = 1_440;
+    await runInDurableObject(shard(0), (_, { storage }) => {
+      storage.sql.exec("UPDATE keys SET minute = ?", now - 7 * DAY - 5);
+      for (const [ago, n] of [
+        [2 * DAY, 100],
+        [DAY + 1, 30],
+        [DAY - 5, 4],
+        [3, 2],
+      ] as const) {
+        storage.sql.exec("INSERT INTO minutes (minute, n) VALUES (?, ?)", now - ago, n);
+      }
+      storage.sql.exec("INSERT INTO keys (key, minute) VALUES ('young', ?)", now - 6 * DAY);
+    });
+    await evictDurableObject(shard(0));
+    expect(await counter.add(1)).toBe(true);
+    expect(await counter.read()).toBe(7 + 100 + 30 + 4 + 2 + 1);
+    const day = await counter.perMinute(DAY);
+    expect(day).toHaveLength(DAY);
+    expect(day.reduce((sum, { count }) => sum + count, 0)).toBe(7 + 4 + 2 + 1);
+    const hour = await counter.perMinute();
+    expect(hour).toHaveLength(60);
+    expect(hour.reduce((sum, { count }) => sum + count, 0)).toBe(7 + 2 + 1);
+    expect(hour.every(({ at }) => at % 60_000 === 0)).toBe(true);
+    const rows = await runInDurableObject(shard(0), (_, { storage }) =>
+      storage.sql.exec("SELECT n FROM minutes WHERE minute = 0").toArray(),
+    );
+    expect(rows).toEqual([{ n: 130 }]);
+    expect(await counter.add(1, { key: "young" })).toBe(false);
+    expect(await counter.add(1, { key: "old" })).toBe(true);
+  });
+
+  it("that nobody added to is 0, and leaves nothing behind where it is read", async () => {
+    const { counter, shard } = counting(1);
+    expect(await counter.read()).toBe(0);
+    expect((await counter.perMinute(2)).map(({ count }) => count)).toEqual([0, 0]);
+    expect(
+      await runInDurableObject(shard(0), (_, { storage }) =>
+        storage.sql.exec("SELECT name FROM sqlite_master WHERE name NOT GLOB '_cf_*'").toArray(),
+      ),
+    ).toEqual([]);
+  });
+
+  it.each([
+    ["no binding", () => counterOf({} as CounterEnv, "x")],
+    ["a name", () => counterOf(env, "")],
+    ["shards", () => counterOf(env, "x", { shards: 0 })],
+    ["a part", () => counterOf(env, "x").add(0.5)],
+    ["no number", () => counterOf(env, "x").add(Number.NaN)],
+    ["too much", () => counterOf(env, "x").add(1e13)],
+    ["a long key", () => counterOf(env, "x").add(1, { key: "k".repeat(201) })],
+    ["two kinds of keys", () => counterOf(env, "x").addAll([{ n: 1, key: "a" }], { key: "b" })],
+    ["a crowd", () => counterOf(env, "x").addAll(Array.from({ length: 1_001 }, () => 1))],
+    ["a week of minutes", () => counterOf(env, "x").perMinute(10_080)],
+  ])("refuses what it cannot count, in a sentence: %s", async (_, act) => {
+    await expect((async () => act())()).rejects.toMatchObject({ code: "config_invalid", message: expect.stringMatching(/\.$|class_name/) });
+  });
+});
