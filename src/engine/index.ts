@@ -44,6 +44,18 @@ export {
 } from "./guard/step.ts";
 export { type Accepted, type CommandRequest, enqueue, enqueueOne, type Requester } from "./intake/enqueue.ts";
 export { type EventRequest, type Stated, stateEvents } from "./intake/state.ts";
+export {
+  type LaneClient,
+  type LaneKeyMessage,
+  type LaneKeySent,
+  type LaneMessage,
+  laneOf,
+  sendToLanes,
+} from "./lanes/client.ts";
+export { defineLane, type LaneDefinition, type LaneLetter, type LaneRetries, type OnFailure } from "./lanes/definition.ts";
+export type { LaneSendOptions } from "./lanes/message.ts";
+export type { LaneSent } from "./lanes/storage.ts";
+export type { LaneEnv } from "./lanes/stub.ts";
 export type { TokenBucket } from "./limits/bucket.ts";
 export { type Limit, type LimitEnv, type LimitOptions, limitOf } from "./limits/client.ts";
 export type { Window } from "./limits/windows.ts";

@@ -51,6 +51,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   ],
   "engine/erase": ["engine/contract", "engine/store"],
   "engine/limits": ["engine/contract"],
+  "engine/lanes": ["engine/contract"],
   "engine/counters": ["engine/contract"],
   "engine/locks": ["engine/contract", "engine/store"],
   "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/access", "engine/operate"],

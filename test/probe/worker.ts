@@ -9,6 +9,7 @@ import { make, routedRow, routing } from "./routing.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
 export { Counter, Lock, RateLimit, Recorder } from "millrace/worker";
+export { Lanes } from "./lanes.ts";
 export { Listener } from "./listener.ts";
 
 export class Keeper extends keeper({}) {}

@@ -1,4 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
+import { SharedWrite } from "../contract/shared-write.ts";
 
 /** So many more; under a key once, however often it is said. */
 export interface Add {
@@ -11,6 +12,12 @@ export interface MinuteCount {
   /** Minutes since 1970. */
   minute: number;
   n: number;
+}
+
+/** Adds of one call, and for each whether it counted, once they are written. */
+interface Call {
+  readonly adds: readonly Add[];
+  counts: boolean[];
 }
 
 const MINUTE_MS = 60_000;
@@ -29,24 +36,41 @@ const BEFORE = 0;
  */
 export class Counter extends DurableObject {
   #hasTables = false;
+  #waiting: Call[] = [];
+  readonly #disk = new SharedWrite(async () => {
+    const calls = this.#waiting;
+    this.#waiting = [];
+    this.#write(calls);
+    await this.ctx.storage.sync();
+  });
   #tidiedAt = 0;
 
   /** Adds all of them, or none. Answers, for each, whether it counted: false for a key that has. */
-  add(adds: readonly Add[]): boolean[] {
+  async add(adds: readonly Add[]): Promise<boolean[]> {
+    const call: Call = { adds, counts: [] };
+    this.#waiting.push(call);
+    await this.#disk.done();
+    return call.counts;
+  }
+
+  /** Writes what many calls add, as one: a minute's row is written once for all of them. */
+  #write(calls: readonly Call[]): void {
     const { sql } = this.ctx.storage;
     const minute = Math.floor(Date.now() / MINUTE_MS);
-    return this.ctx.storage.transactionSync(() => {
+    this.ctx.storage.transactionSync(() => {
       if (!this.#exists()) {
         sql.exec("CREATE TABLE minutes (minute INTEGER PRIMARY KEY, n INTEGER NOT NULL)");
         sql.exec("CREATE TABLE keys (key TEXT PRIMARY KEY, minute INTEGER NOT NULL) WITHOUT ROWID");
       }
-      const counts = adds.map(({ key }) => key === undefined || this.#isNew(key, minute));
-      const sum = adds.reduce((so, { n }, index) => (counts[index] ? so + n : so), 0);
+      let sum = 0;
+      for (const call of calls) {
+        call.counts = call.adds.map(({ key }) => key === undefined || this.#isNew(key, minute));
+        sum += call.adds.reduce((so, { n }, index) => (call.counts[index] ? so + n : so), 0);
+      }
       if (sum !== 0) {
         sql.exec("INSERT INTO minutes (minute, n) VALUES (?1, ?2) ON CONFLICT (minute) DO UPDATE SET n = n + excluded.n", minute, sum);
       }
       if (minute - this.#tidiedAt >= TIDY_MINUTES) this.#tidy(minute);
-      return counts;
     });
   }
 

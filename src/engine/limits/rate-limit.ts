@@ -1,4 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
+import { SharedWrite } from "../contract/shared-write.ts";
 import { type Answer, type Ask, give, heeded, type Lease, type LeaseAsk, lease, NOTHING, paused, type State } from "./plan.ts";
 import type { Word } from "./upstream.ts";
 
@@ -8,29 +9,38 @@ import type { Word } from "./upstream.ts";
  * one that comes too late for it gives it back. What it keeps is bounded by the rules and the patience, not by the traffic.
  */
 export class RateLimit extends DurableObject {
-  take(ask: Ask): Answer {
+  /** As it is on disk, or will be before anybody hears of it. */
+  #state: State | undefined;
+  readonly #disk = new SharedWrite(async () => {
+    this.ctx.storage.kv.put("state", this.#state);
+    await this.ctx.storage.sync();
+  });
+
+  take(ask: Ask): Promise<Answer> {
     return this.#change((state, now) => give(state, ask, now));
   }
 
   /** Permits that are used soon, for one who asks on behalf of many. */
-  lease(ask: LeaseAsk): Lease {
+  lease(ask: LeaseAsk): Promise<Lease> {
     return this.#change((state, now) => lease(state, ask, now));
   }
 
   /** Gives nothing away for so long, and takes back what lies further ahead. A shorter pause does not end a longer one. */
-  pause(ms: number): void {
-    this.#change((state, now) => ({ answer: undefined, state: paused(state, ms, now) }));
+  pause(ms: number): Promise<void> {
+    return this.#change((state, now) => ({ answer: undefined, state: paused(state, ms, now) }));
   }
 
   /** Takes an upstream's word into account. */
-  heed(word: Word): void {
-    this.#change((state, now) => ({ answer: undefined, state: heeded(state, word, now) }));
+  heed(word: Word): Promise<void> {
+    return this.#change((state, now) => ({ answer: undefined, state: heeded(state, word, now) }));
   }
 
-  #change<T>(step: (state: State, now: number) => { answer: T; state: State }): T {
-    const before = this.ctx.storage.kv.get<State>("state") ?? NOTHING;
+  async #change<T>(step: (state: State, now: number) => { answer: T; state: State }): Promise<T> {
+    const before = this.#state ?? this.ctx.storage.kv.get<State>("state") ?? NOTHING;
     const { answer, state } = step(before, Date.now());
-    if (state !== before) this.ctx.storage.kv.put("state", state);
+    this.#state = state;
+    // Where the write fails, what was given away stays so in memory: nobody has heard of it, and nothing goes twice.
+    if (state !== before) await this.#disk.done();
     return answer;
   }
 }

@@ -1,4 +1,4 @@
-import { evictDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { type LimitEnv, limitOf } from "millrace";
 import { describe, expect, it } from "vitest";
 import { fresh, probeEnv } from "../harness.ts";
@@ -23,6 +23,22 @@ describe("a limit", () => {
       const waits = answers.filter((one) => !one.taken).map(({ waitMs }) => waitMs);
       expect(Math.min(...waits)).toBeGreaterThan(600_000);
     }
+  });
+
+  it("L03 gives nothing twice when its object dies while it answers", async () => {
+    const name = fresh("limit");
+    const heard: boolean[] = [];
+    for (let part = 0; part < 6; part++) {
+      const asked = times(4, () =>
+        limitOf(env, name, HOURLY)
+          .tryTake()
+          .catch(() => ({ taken: false })),
+      );
+      await runInDurableObject(env.RATE_LIMIT.getByName(name), (_, state) => state.abort("It died.")).catch(() => {});
+      heard.push(...(await asked).map((one) => one.taken));
+    }
+    const after = await times(10, () => limitOf(env, name, HOURLY).tryTake());
+    expect(heard.filter(Boolean).length + taken(after)).toBeLessThanOrEqual(10);
   });
 
   it("a bucket lets a burst go at once and then as much as it is filled", async () => {
