@@ -7,10 +7,19 @@ import { assertKnownFields, type Draft, decodePayload } from "../contract/messag
 import { type Statement, sql } from "../contract/sql.ts";
 import { newTrace } from "../contract/trace.ts";
 import { act } from "../operate/act.ts";
-import { type Action, audit, type Operator } from "../store/actions.ts";
-import { atomically, query } from "../store/retry.ts";
+import type { Action, Operator } from "../store/actions.ts";
+import { query } from "../store/retry.ts";
 import { insertRun } from "../store/schedule-runs.ts";
-import { ensureScheduled, hasRoom, isUnmoved, moveSchedule, type NewSchedule, removeSchedule, writeSchedule } from "../store/schedules.ts";
+import {
+  ensureScheduled,
+  hasRoom,
+  isUnmoved,
+  moveSchedule,
+  type NewSchedule,
+  removeSchedule,
+  type ScheduleState,
+  writeSchedule,
+} from "../store/schedules.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { checkTiming, nextAfter, passedSince } from "./cron.ts";
 import { getSchedule, type Schedule, selectSchedules } from "./schedule.ts";
@@ -45,10 +54,19 @@ export async function putSchedule(
   assertKnownFields(definition, definition.version, request.payload);
   assertSmall(payload);
   await assertSendable(env, by, definition.from(payload), name);
-  for (let tries = 1; tries <= TRIES; tries++) {
+  return tried(async () => {
     const [before] = await selectSchedules(env.DB, sql`tenant_id = ${by.tenantId} AND name = ${name}`);
     if (await writeOver(env, by, name, { ...request, payload }, reason, before)) return getSchedule(env, by, name);
     if (before === undefined) await assertRoom(env, by);
+    return undefined;
+  });
+}
+
+/** A change of what is there: where somebody was faster, or the keeper, it is read again, and changed as it is by then. */
+async function tried<T>(change: () => Promise<T | undefined>): Promise<T> {
+  for (let tries = 1; tries <= TRIES; tries++) {
+    const done = await change();
+    if (done !== undefined) return done;
   }
   throw new MillraceError(
     "invalid_transition",
@@ -114,47 +132,54 @@ function asRow({ tenantId, actor }: Operator, name: string, request: ScheduleReq
 }
 
 /** Nothing is due until it is resumed. Errors: `schedule_not_found`, `invalid_transition` when it is paused already. */
-export async function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
-  const before = await getSchedule(env, by, name);
-  const at = Date.now();
-  await moveState(env, by, before, scheduleAction("pause", name, reason), [
-    ...notePassed(before, `${by.actor} paused it before it was started.`, at),
-    moveSchedule(before, { state: "paused", nextAt: null, at, by: by.actor }),
-  ]);
-  return getSchedule(env, by, name);
+export function pauseSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<Schedule> {
+  return moveState(env, by, { name, to: "paused", reason }, (before, at) => ({
+    passed: notePassed(before, `${by.actor} paused it before it was started.`, at),
+    nextAt: null,
+  }));
 }
 
 /**
- * Due again from now on. The times that came meanwhile are noted, not made up for. Errors: `schedule_not_found`, `invalid_transition`;
- * `forbidden` for a command that the token may not ask for, because its runs begin by this word.
+ * Due again from now on. The times that came meanwhile are noted, not made up for. Errors: `schedule_not_found`, `invalid_transition` when
+ * it is active already; `forbidden` for a command that the token may not ask for, because its runs begin by this word.
  */
-export async function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name: string, reason: string): Promise<Schedule> {
-  const before = await getSchedule(env, by, name);
-  assertMayAsk(catalog, by, before.command);
-  const at = Date.now();
-  await moveState(env, by, before, scheduleAction("resume", name, reason), [
-    ...notePassed(before, `${by.actor} resumed it.`, at),
-    moveSchedule(before, { state: "active", nextAt: nextAfter(before, Math.max(at, takenUntil(before))), at, by: by.actor }),
-  ]);
-  return getSchedule(env, by, name);
+export function resumeSchedule(env: EngineEnv, catalog: Catalog, by: Asker, name: string, reason: string): Promise<Schedule> {
+  return moveState(env, by, { name, to: "active", reason }, (before, at) => {
+    assertMayAsk(catalog, by, before.command);
+    return {
+      passed: notePassed(before, `${by.actor} resumed it.`, at),
+      nextAt: nextAfter(before, Math.max(at, takenUntil(before))),
+    };
+  });
 }
 
 /** Ends a schedule. What became of its times can be read until it is pruned. Errors: `schedule_not_found`. */
 export async function deleteSchedule(env: EngineEnv, by: Operator, name: string, reason: string): Promise<void> {
-  const before = await getSchedule(env, by, name);
-  await atomically(env.DB, [
-    ...notePassed(before, `${by.actor} ended it before it was started.`, Date.now()),
-    removeSchedule(by.tenantId, name),
-    audit(by, scheduleAction("unschedule", name, reason), false),
-  ]);
+  await tried(async () => {
+    const before = await getSchedule(env, by, name);
+    const passed = notePassed(before, `${by.actor} ended it before it was started.`, Date.now());
+    const { isApplied } = await act(env, by, scheduleAction("unschedule", name, reason), { change: [...passed, removeSchedule(before)] });
+    return isApplied || undefined;
+  });
 }
 
-async function moveState(env: EngineEnv, by: Operator, before: Schedule, done: Action, change: Statement[]): Promise<void> {
-  if ((await act(env, by, done, { change })).isApplied) return;
-  const to = done.verb === "pause" ? "paused" : "active";
-  throw new MillraceError("invalid_transition", `The schedule is ${before.state}, or somebody else has just changed it: read it again.`, {
-    from: before.state,
-    to,
+/** Pauses a schedule, or resumes it. Of one that is there already nothing is noted: its times are still to be started, or to be told of. */
+function moveState(
+  env: EngineEnv,
+  by: Operator,
+  { name, to, reason }: { name: string; to: ScheduleState; reason: string },
+  planned: (before: Schedule, at: number) => { passed: Statement[]; nextAt: number | null },
+): Promise<Schedule> {
+  return tried(async () => {
+    const before = await getSchedule(env, by, name);
+    const at = Date.now();
+    const { passed, nextAt } = planned(before, at);
+    const move = moveSchedule(before, { state: to, nextAt, at, by: by.actor });
+    const change = before.state === to ? move : [...passed, move];
+    const action = scheduleAction(to === "paused" ? "pause" : "resume", name, reason);
+    if ((await act(env, by, action, { change })).isApplied) return getSchedule(env, by, name);
+    if (before.state !== to) return undefined;
+    throw new MillraceError("invalid_transition", `The schedule is ${to} already.`, { from: to, to });
   });
 }
 

@@ -63,15 +63,16 @@ function insertSchedule(schedule: NewSchedule): Statement {
       'active', ${nextAt}, ${changedAt}, ${changedBy}`;
 }
 
-/** Pauses a schedule, or resumes it. */
+/** Pauses a schedule, or resumes it, if it is as it was read: what is noted of its times in the same write hangs on that too. */
 export function moveSchedule(
-  { tenantId, name, revision }: Omit<Read, "nextAt">,
+  before: Read,
   { state, nextAt, at, by }: { state: ScheduleState; nextAt: number | null; at: number; by: string },
 ): Statement {
   const from: ScheduleState = state === "paused" ? "active" : "paused";
   return sql`
     UPDATE schedules SET state = ${state}, next_at = ${nextAt}, revision = revision + 1, changed_at = ${at}, changed_by = ${by}
-    WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND state = ${from}`;
+    WHERE tenant_id = ${before.tenantId} AND name = ${before.name} AND state = ${from}
+      AND revision = ${before.revision} AND next_at IS ${before.nextAt}`;
 }
 
 /**
@@ -83,7 +84,9 @@ export function takeTime({ tenantId, name, revision, nextAt }: Read, next: numbe
     WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND next_at = ${nextAt}`;
 }
 
-/** Ends a schedule. */
-export function removeSchedule(tenantId: string, name: string): Statement {
-  return sql`DELETE FROM schedules WHERE tenant_id = ${tenantId} AND name = ${name}`;
+/** Ends a schedule, if it is as it was read. */
+export function removeSchedule({ tenantId, name, revision, nextAt }: Read): Statement {
+  return sql`
+    DELETE FROM schedules
+    WHERE tenant_id = ${tenantId} AND name = ${name} AND revision = ${revision} AND next_at IS ${nextAt}`;
 }

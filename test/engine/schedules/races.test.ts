@@ -107,6 +107,20 @@ describe("A time that the keeper starts while somebody", () => {
     expect(await runs()).toMatchObject([{ state: "started", times: 1 }]);
   });
 
+  it("pauses its schedule is started alone, and one that comes in between is noted too", async () => {
+    const { caller, path, runs } = await scheduled();
+    const due = thisHour();
+    await dueSince(caller, due - HOUR_MS);
+    const by = { tenantId: caller.tenantId, actor: "ada" };
+    // The keeper looks before the hour has struck, and writes behind the look of who pauses it.
+    const early = meanwhile(2, nameIn(path), () => startDue(env, app, due - 1));
+    await pauseSchedule(early, by, nameIn(path), reason);
+    expect(await runs()).toMatchObject([
+      { state: "missed", due_at: new Date(due).toISOString(), times: 1, reason: "ada paused it before it was started." },
+      { state: "started", due_at: new Date(due - HOUR_MS).toISOString() },
+    ]);
+  });
+
   it("changes its schedule is not due again, also where that person's clock is behind the keeper's", async () => {
     const { caller, path, runs } = await scheduled();
     const [due, now] = [thisHour(), Date.now()];

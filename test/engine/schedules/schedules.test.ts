@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { keeperOf } from "millrace/worker";
 import { describe, expect, it } from "vitest";
-import { type Caller, callerWith, expectProblem, reaches, research } from "../../api/client.ts";
+import { type Caller, callerWith, expectProblem, type Json, reaches, research } from "../../api/client.ts";
 import { dueSince, HOUR_MS, instancesOf, platformCron, reason, scheduled, seedSchedules, thisHour } from "./scheduled.ts";
 
 describe("A time that has come", () => {
@@ -145,7 +145,39 @@ describe("A time that has come and that nobody has started yet", () => {
   });
 });
 
+describe("A resumption of an active schedule", () => {
+  it("says that it is active already, and a time that has come since runs, with one note", async () => {
+    const { caller, path, runs } = await scheduled();
+    const due = thisHour();
+    await dueSince(caller, due - HOUR_MS);
+    const { detail, from } = expectProblem(await caller.post(`${path}/resume`, { reason: "a slip" }), 409, "invalid_transition");
+    expect([detail, from]).toEqual(["The schedule is active already.", "active"]);
+    expect(await runs()).toEqual([]);
+    await platformCron();
+    expect(await runs()).toMatchObject([
+      { state: "started", due_at: new Date(due).toISOString() },
+      { state: "missed", times: 1, reason: "Nobody was there to start it before a later time came." },
+    ]);
+    const { items } = (await caller.get("/v1/audit")).body;
+    expect(items.filter(({ verb }: Json) => verb === "resume")).toMatchObject([{ reason: "a slip", result: "no_change" }]);
+  });
+});
+
 describe("A paused schedule", () => {
+  it("that is paused again tells of every time that came when it is resumed, and not before", async () => {
+    const { caller, path, runs } = await scheduled();
+    await caller.post(`${path}/pause`, { reason: "holidays" });
+    const first = thisHour() - 2 * HOUR_MS;
+    await env.DB.prepare("UPDATE schedules SET changed_at = ?1 WHERE tenant_id = ?2")
+      .bind(first - 1, caller.tenantId)
+      .run();
+    const { detail } = expectProblem(await caller.post(`${path}/pause`, { reason }), 409, "invalid_transition");
+    expect(detail).toBe("The schedule is paused already.");
+    expect(await runs()).toEqual([]);
+    await caller.post(`${path}/resume`, { reason: "back again" });
+    expect(await runs()).toMatchObject([{ state: "paused", times: 3, due_at: new Date(first).toISOString() }]);
+  });
+
   it("has nothing due, and says after its resumption which times came meanwhile", async () => {
     const { caller, path, runs } = await scheduled();
     const paused = await caller.post(`${path}/pause`, { reason: "holidays" });
