@@ -23,9 +23,10 @@ export interface Passed {
 export const COUNTED_TIMES = 300;
 
 /**
- * The first due time after this one; null when there is none. Where clocks are put forward, a time of day that does not exist is due right
- * after the gap; where they are put back, one that comes twice is due once (patterns with a wildcard or step in minute or hour: as often as
- * it comes).
+ * The first due time after this one; null when there is none. Where minute and hour are numbers, lists and ranges, they name times of day:
+ * one that does not exist, because clocks are put forward, is due right after the gap, and one that comes twice, because they are put back,
+ * is due when it comes first. With a wildcard or a step in either, they name an interval: each of its times that the clock shows is due, as
+ * often as it shows it.
  */
 export function nextAfter(timing: Timing, at: number): number | null {
   return cronOf(timing).nextRun(new Date(at))?.getTime() ?? null;
@@ -86,7 +87,7 @@ function isPattern(cron: string): boolean {
 }
 
 function cronOf({ cron, timeZone }: Timing): Cron {
-  return new Cron(cron, { timezone: timeZone, mode: "5-part", paused: true });
+  return new Cron(cron, { timezone: timeZone, mode: "5-part", paused: true, fixedTimeRule: "no-wildcard" });
 }
 
 function isTimeZone(name: string): boolean {
