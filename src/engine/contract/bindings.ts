@@ -1,4 +1,5 @@
 import { MillraceError } from "./errors.ts";
+import { assertSecret } from "./ids.ts";
 
 /** What the engine itself needs of a Worker's env. Queues and workflows are found by their names. */
 export interface EngineEnv {
@@ -24,6 +25,33 @@ export function bindingName(name: string): string {
   return name.replaceAll("-", "_").toUpperCase();
 }
 
+/** The lists of `wrangler.jsonc` in which the engine's own bindings stand, and their lines there. */
+const OWN = {
+  DB: [
+    "d1_databases",
+    { binding: "DB", database_name: "millrace", database_id: "00000000-0000-0000-0000-000000000000", migrations_dir: "migrations" },
+  ],
+  PAYLOADS: ["r2_buckets", { binding: "PAYLOADS", bucket_name: "millrace-payloads" }],
+  RECORDER: ["durable_objects.bindings", { name: "RECORDER", class_name: "Recorder" }],
+  KEEPER: ["durable_objects.bindings", { name: "KEEPER", class_name: "Keeper" }],
+} as const satisfies Partial<Record<keyof EngineEnv, readonly [list: string, line: object]>>;
+
+/**
+ * Refuses to work in an env that lacks one of the engine's own bindings: asked where requests, batches and passes come in, so that none
+ * ends half-way. Errors: `config_invalid`, with the line that is missing.
+ */
+export function assertBound(env: EngineEnv): void {
+  for (const [binding, [list, line]] of Object.entries(OWN)) {
+    if (env[binding as keyof typeof OWN] === undefined) throw notBound(binding, list, line);
+  }
+}
+
+/** The same where something is signed, or a signature compared. Errors: `config_invalid`, also without `MILLRACE_KEY`. */
+export function assertReady(env: EngineEnv): void {
+  assertBound(env);
+  assertSecret(env.MILLRACE_KEY);
+}
+
 /** The producer side of a queue. Errors: `config_invalid`, with the line that is missing, when `wrangler.jsonc` does not bind it. */
 export function queueBinding(env: object, queue: string): Queue {
   return bindingOf(env, queue, "queues.producers", { queue }) as Queue;
@@ -46,8 +74,12 @@ function bindingOf(env: object, name: string, list: string, rest: object): unkno
   const binding = bindingName(name);
   const found = (env as Record<string, unknown>)[binding];
   if (found !== undefined) return found;
-  const line = JSON.stringify({ binding, ...rest }).replaceAll(/[:,](?=")/g, "$& ");
-  throw new MillraceError("config_invalid", `"${name}" is not bound. Add this line to "${list}" in wrangler.jsonc: ${line}`);
+  throw notBound(name, list, { binding, ...rest });
+}
+
+function notBound(name: string, list: string, line: object): MillraceError {
+  const written = JSON.stringify(line).replaceAll(/[:,](?=")/g, "$& ");
+  return new MillraceError("config_invalid", `"${name}" is not bound. Add this line to "${list}" in wrangler.jsonc: ${written}`);
 }
 
 /** `publish-article` is exported as `PublishArticle`. */

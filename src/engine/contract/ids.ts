@@ -95,12 +95,17 @@ export function upstreamKey(secret: string, entry: EntryKey): string {
 
 /** 32 hex characters over parts that nobody can make without the secret. Errors: `config_invalid` without one. */
 export function signed(secret: string, ...parts: string[]): string {
-  if (!secret)
-    throw new MillraceError(
-      "config_invalid",
-      "MILLRACE_KEY is not set. Set it with: wrangler secret put MILLRACE_KEY (locally: a line in .dev.vars).",
-    );
+  assertSecret(secret);
   return createHmac("sha256", secret).update(JSON.stringify(parts)).digest("hex").slice(0, 32);
+}
+
+/** Errors: `config_invalid` where nothing can be signed. */
+export function assertSecret(secret: string): void {
+  if (secret) return;
+  throw new MillraceError(
+    "config_invalid",
+    "MILLRACE_KEY is not set. Set it with: wrangler secret put MILLRACE_KEY (locally: a line in .dev.vars).",
+  );
 }
 
 /** A token that marks whose attempt wrote a row. */

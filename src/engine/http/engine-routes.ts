@@ -1,5 +1,6 @@
 import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
+import { assertReady } from "../contract/bindings.ts";
 import { issuesOf } from "../contract/envelope.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { authenticate } from "./auth.ts";
@@ -85,7 +86,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     context.set("problems", problems);
     return next();
   });
-  api.use(nosniff, drained, limitStrangers(["v1", ...knowsCallers]), readable);
+  api.use(nosniff, drained, ready, limitStrangers(["v1", ...knowsCallers]), readable);
   api.use("/v1/*", noStore, authenticate);
   api.use(refuseKeys(api, namedBy));
   api.use("/v1/*", refuseParameters(api));
@@ -97,6 +98,12 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   api.route("/", openApi(api, { groups, problems, scopes }));
   return api;
 }
+
+/** What is missing in `wrangler.jsonc` is said in the first answer, whichever route it is. */
+const ready: MiddlewareHandler<HttpEnv> = (context, next) => {
+  assertReady(context.env);
+  return next();
+};
 
 const nosniff: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();

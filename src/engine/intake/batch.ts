@@ -1,3 +1,4 @@
+import { assertReady } from "../contract/bindings.ts";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { codeOf, MillraceError, messageOf, readable } from "../contract/errors.ts";
 import type { QueueDefinition } from "../contract/queue.ts";
@@ -19,6 +20,7 @@ export async function handleBatch(
 ): Promise<void> {
   const outcomes: Outcomes = new Map();
   try {
+    assertReady(intake.env);
     const settled = await settledBefore(intake, batch.messages);
     for (const message of settled) outcomes.set(message, { did: "settled" });
     const rest = batch.messages.filter((message) => !settled.has(message));

@@ -1,5 +1,5 @@
 import { address } from "../contract/address.ts";
-import { type EngineEnv, queueBinding, workflowBinding } from "../contract/bindings.ts";
+import { assertReady, type EngineEnv, queueBinding, workflowBinding } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
@@ -62,7 +62,8 @@ export interface Accepted {
  * Accepts commands: their rows are committed together in one round trip, then their messages are sent. An accepted command
  * runs even if this process dies before it is sent. Answers one result or error per request, in order; a refused one changes nothing.
  * `also` is committed with them, unless none of them is valid. Errors per item: `unknown_message_type`, `invalid_payload`,
- * `idempotency_key_reused`, and `config_invalid` for a workflow or queue that is not bound.
+ * `idempotency_key_reused`, and `config_invalid` for what is not bound, and without
+ * `MILLRACE_KEY`.
  */
 export async function enqueue(
   env: EngineEnv,
@@ -198,7 +199,8 @@ async function repeatsAmong(
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: CommandRequest): Promise<Prepared> {
   const workflow = catalog.performer(request.type);
   const { on: definition } = workflow;
-  // What nobody could start is refused here, where somebody reads the answer.
+  // What nobody could start, or sign, is refused here, where somebody reads the answer, and before its row is written.
+  assertReady(env);
   workflowBinding(env, workflow.name);
   queueBinding(env, definition.queue.name);
   const version = request.schemaVersion ?? definition.version;

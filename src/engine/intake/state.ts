@@ -1,5 +1,5 @@
 import { address, checkedKey } from "../contract/address.ts";
-import { type EngineEnv, queueBinding } from "../contract/bindings.ts";
+import { assertReady, type EngineEnv, queueBinding } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { assertKnownFields, decodePayload } from "../contract/message.ts";
@@ -30,7 +30,8 @@ export interface Stated {
  * Takes events from outside: their keys and their messages are committed together in one round trip, then the messages are sent, and go
  * the way of every event. What was taken arrives even if this process dies before it is sent. Answers one result or error per request, in
  * order; a refused one changes nothing. Who may state what is the caller's to ask (`assertMayState`). Errors per item:
- * `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for a queue that is not bound.
+ * `unknown_message_type`, `invalid_payload`, `idempotency_key_reused`, and `config_invalid` for what is not bound, and without
+ * `MILLRACE_KEY`.
  */
 export async function stateEvents(
   env: EngineEnv,
@@ -70,6 +71,7 @@ export async function stateEvents(
 
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: EventRequest): Promise<Statable> {
   const { event: definition } = catalog.subscribers(request.type);
+  assertReady(env);
   queueBinding(env, definition.queue.name);
   const version = request.schemaVersion ?? definition.version;
   const payload = decodePayload(definition, version, request.payload);

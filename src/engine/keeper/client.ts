@@ -17,6 +17,8 @@ export function keeperOf(env: EngineEnv): DurableObjectStub<Keeper> {
  * gives up an alarm that keeps failing.
  */
 export function armKeeper(env: EngineEnv, ctx: Pick<ExecutionContext, "waitUntil">): void {
+  // Whoever has come by is told what is missing where it is answered.
+  if (env.KEEPER === undefined) return;
   if (Math.abs(Date.now() - (armedAt.get(env.KEEPER) ?? 0)) < BELIEVED_MS) return;
   armedAt.set(env.KEEPER, Date.now());
   ctx.waitUntil(

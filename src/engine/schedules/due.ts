@@ -1,5 +1,5 @@
 import { assertMaySay } from "../access/may-ask.ts";
-import type { EngineEnv } from "../contract/bindings.ts";
+import { assertReady, type EngineEnv } from "../contract/bindings.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
@@ -27,6 +27,8 @@ const KEY_TAKEN = "The key of this time belongs to an earlier command with anoth
  * the time.
  */
 export async function startDue(env: EngineEnv, catalog: Catalog, at = Date.now()): Promise<number> {
+  // A time is not spent on a deployment that could start nothing: it is due until that is mended.
+  assertReady(env);
   let started = 0;
   for (let looks = 1; looks <= LOOKS; looks++) {
     const due = await selectSchedules(env.DB, dueBy(at));

@@ -1,5 +1,5 @@
 import { WorkflowEntrypoint, type WorkflowEvent, type WorkflowStep } from "cloudflare:workers";
-import type { EngineEnv } from "../contract/bindings.ts";
+import { assertBound, type EngineEnv } from "../contract/bindings.ts";
 import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { MillraceError, readable } from "../contract/errors.ts";
 import { openParams, type Params } from "../contract/params.ts";
@@ -42,7 +42,9 @@ export function entrypoint<Payload>(definition: WorkflowDefinition<Payload>, cat
     /** The name of the workflow it runs: what holds the wiring against the configuration reads it. */
     static readonly workflow: string = definition.name;
 
-    override run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
+    override async run(event: Readonly<WorkflowEvent<Params>>, steps: WorkflowStep): Promise<unknown> {
+      // As it is thrown: of an error that ends a step at once, the platform would not keep the words.
+      assertBound(this.env);
       return passThrough(definition, { env: this.env, event, steps, signalled: catalog.signalled });
     }
   };

@@ -1,0 +1,92 @@
+import { createExecutionContext, createMessageBatch, getQueueResult } from "cloudflare:test";
+import { enqueue, stateEvents } from "millrace";
+import { engineRoutes } from "millrace/http";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { startDue } from "../../../src/engine/schedules/due.ts";
+import worker, { app } from "../../probe/worker.ts";
+import { passes } from "../../probe/workflows.ts";
+import { event, fresh, probeEnv, rows, until } from "../harness.ts";
+
+const LINES = [
+  [
+    "DB",
+    '"DB" is not bound. Add this line to "d1_databases" in wrangler.jsonc: {"binding": "DB", "database_name": "millrace", ' +
+      '"database_id": "00000000-0000-0000-0000-000000000000", "migrations_dir": "migrations"}',
+  ],
+  [
+    "PAYLOADS",
+    '"PAYLOADS" is not bound. Add this line to "r2_buckets" in wrangler.jsonc: {"binding": "PAYLOADS", "bucket_name": "millrace-payloads"}',
+  ],
+  [
+    "RECORDER",
+    '"RECORDER" is not bound. Add this line to "durable_objects.bindings" in wrangler.jsonc: {"name": "RECORDER", "class_name": "Recorder"}',
+  ],
+  [
+    "KEEPER",
+    '"KEEPER" is not bound. Add this line to "durable_objects.bindings" in wrangler.jsonc: {"name": "KEEPER", "class_name": "Keeper"}',
+  ],
+] as const;
+const BINDINGS = [
+  ...LINES,
+  ["MILLRACE_KEY", "MILLRACE_KEY is not set. Set it with: wrangler secret put MILLRACE_KEY (locally: a line in .dev.vars)."],
+] as const;
+const by = { tenantId: "acme", source: "test" };
+const without = (binding: string) => ({ ...probeEnv, [binding]: undefined }) as typeof probeEnv;
+
+it.each(BINDINGS)("a deployment without %s says so in its first answer, whichever route is asked", async (binding, says) => {
+  const api = engineRoutes(app);
+  const logged = vi.spyOn(console, "error").mockImplementation(() => {});
+  for (const [path, method] of [
+    ["/healthz", "GET"],
+    ["/v1/instances", "GET"],
+    ["/v1/commands", "POST"],
+  ]) {
+    const request = new Request(`http://localhost${path}`, { method: method as string });
+    const answer = await api.fetch(request, without(binding), createExecutionContext());
+    expect([answer.status, await answer.json()]).toMatchObject([500, { code: "config_invalid", detail: says }]);
+  }
+  logged.mockRestore();
+});
+
+it.each(BINDINGS)(
+  "a command, an event and a due time are taken by no deployment without %s, and leave nothing behind",
+  async (binding, says) => {
+    const [name, env] = [fresh(), without(binding)];
+    const refused = { code: "config_invalid", message: says };
+    expect(await enqueue(env, app, by, [{ type: "probe.requested", payload: { name, steps: [] }, idempotencyKey: name }])).toMatchObject([
+      refused,
+    ]);
+    expect(await stateEvents(env, app, by, [{ type: "probe.signal", payload: { name }, idempotencyKey: name }])).toMatchObject([refused]);
+    await expect(startDue(env, app)).rejects.toMatchObject(refused);
+    expect(await rows("SELECT id FROM instances WHERE idempotency_key = ?1", name)).toEqual([]);
+  },
+);
+
+it.each(BINDINGS)(
+  "messages go back to their queue from a deployment without %s, and the log says what is missing",
+  async (binding, says) => {
+    const logged = vi.spyOn(console, "log").mockImplementation(() => {});
+    const warned = vi.spyOn(console, "warn").mockImplementation(() => {});
+    const batch = createMessageBatch("probe-commands", [{ id: "a", timestamp: new Date(), body: { some: "message" }, attempts: 1 }]);
+    const context = createExecutionContext();
+    await worker.queue?.(batch, without(binding), context);
+    expect(await getQueueResult(batch, context)).toMatchObject({ explicitAcks: [], retryMessages: [{ msgId: "a" }] });
+    expect([...logged.mock.calls, ...warned.mock.calls].flat().join("\n")).toContain(JSON.stringify(says));
+    vi.restoreAllMocks();
+  },
+);
+
+it("a pass does not begin on a deployment without RECORDER: its instance ends with the line to add, and has done nothing", async () => {
+  const { RECORDER } = probeEnv;
+  onTestFinished(() => void Object.assign(probeEnv, { RECORDER }));
+  Object.assign(probeEnv, { RECORDER: undefined });
+  const [id, name] = [fresh(), fresh()];
+  const command = { ...event("probe.signal", name, { name, steps: [] }), kind: "command", message_type: "probe.requested" };
+  const instance = await probeEnv.PROBE.create({ id, params: command });
+  const { error } = await until(
+    () => instance.status(),
+    ({ status }) => status === "errored",
+  );
+  expect(error?.message).toContain('Add this line to "durable_objects.bindings" in wrangler.jsonc: {"name": "RECORDER"');
+  expect(passes.has(id)).toBe(false);
+});
