@@ -28,7 +28,7 @@ export {
 export { nearest } from "./contract/nearest.ts";
 export { defineQueue, MAX_DELAY_SECONDS, type QueueDefinition } from "./contract/queue.ts";
 export { among, type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
-export { beginning } from "./contract/text.ts";
+export { beginning, characterCount } from "./contract/text.ts";
 export { newTrace, nextHop, type SaidTrace, type TraceContext, traceHeaders, traceIdOf } from "./contract/trace.ts";
 export { type CounterEnv, type CounterOptions, counterOf, type SharedCounter } from "./counters/client.ts";
 export {

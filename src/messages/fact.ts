@@ -1,5 +1,6 @@
 import {
   assertBounded,
+  characterCount,
   chosenName,
   digest,
   firstOf,
@@ -26,7 +27,7 @@ const open = <Shape extends z.ZodRawShape>(shape: Shape) =>
   z
     .looseObject(shape)
     .refine(
-      (payload) => JSON.stringify(payload).length <= MAX_OPEN_CHARACTERS,
+      (payload) => characterCount(JSON.stringify(payload)) <= MAX_OPEN_CHARACTERS,
       `must not exceed ${MAX_OPEN_CHARACTERS} characters as JSON: store the rest and state where it is`,
     );
 

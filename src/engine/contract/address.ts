@@ -3,7 +3,7 @@ import { MillraceError } from "./errors.ts";
 import { assertBounded } from "./limits.ts";
 import type { Draft } from "./message.ts";
 import { packPayload } from "./payload.ts";
-import { beginning } from "./text.ts";
+import { beginning, characterCount } from "./text.ts";
 import type { TraceContext } from "./trace.ts";
 
 /** Whose message it is and what caused it: everything an envelope says beyond what the message itself says. */
@@ -49,8 +49,9 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
 
 /** A key that a message may have. Errors: `invalid_payload`. */
 export function checkedKey(type: string, key: string): string {
-  if (key.length >= 1 && key.length <= 500) return key;
-  throw new MillraceError("invalid_payload", `The idempotency key of ${type} must have 1 to 500 characters; this one has ${key.length}.`, {
+  const count = characterCount(key);
+  if (count >= 1 && count <= 500) return key;
+  throw new MillraceError("invalid_payload", `The idempotency key of ${type} must have 1 to 500 characters; this one has ${count}.`, {
     issues: [{ path: "idempotency_key", message: "must have 1 to 500 characters" }],
   });
 }

@@ -1,4 +1,14 @@
 /**
+ * How many characters a text has: code points, as schemas (zod's `max`, JSON Schema's `maxLength`) and SQL's `length` count them. A limit
+ * that is said in characters is held by this alone: by UTF-16 units, what one door takes would be refused by the next.
+ */
+export function characterCount(text: string): number {
+  let count = 0;
+  for (const _ of text) count++;
+  return count;
+}
+
+/**
  * The beginning of a text: at most so many UTF-16 units, and whole characters only. Half of a surrogate pair has no UTF-8, so it could
  * be neither stored nor sent.
  */

@@ -3,6 +3,7 @@ import type { HonoRequest } from "hono";
 import { chosenName } from "../contract/chosen-name.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { INTAKE_LIMITS } from "../contract/limits.ts";
+import { characterCount } from "../contract/text.ts";
 import type { CommandRequest } from "../intake/enqueue.ts";
 import { jsonSchema, parseWith, readBody } from "./body.ts";
 import type { HttpEnv } from "./env.ts";
@@ -32,7 +33,7 @@ const cloudEventSchema = z.looseObject({
   tracestate: z.string().optional(),
 });
 
-const identified = cloudEventSchema.refine(({ source, id }) => keyOf(source, id).length <= MAX_KEY_CHARACTERS, {
+const identified = cloudEventSchema.refine(({ source, id }) => characterCount(keyOf(source, id)) <= MAX_KEY_CHARACTERS, {
   path: ["id"],
   message: `must have, together with source, at most ${MAX_KEY_CHARACTERS - 1} characters`,
 });

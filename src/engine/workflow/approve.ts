@@ -1,7 +1,7 @@
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { assertBounded, byteLength } from "../contract/limits.ts";
-import { shortened } from "../contract/text.ts";
+import { characterCount, shortened } from "../contract/text.ts";
 import type { Pass } from "../pass/pass.ts";
 import type { StepCall } from "../pass/step-call.ts";
 import type { Asker, Question } from "../signals/approval.ts";
@@ -35,10 +35,9 @@ export function askerAt({ env, envelope, instanceId }: Pass, { label }: StepCall
 export function questionOf(workflow: string, { label }: StepCall, request: ApprovalRequest): Question {
   const { question, details, timeout = DEFAULT_TIMEOUT, otherwise = "reject" } = request;
   const refused = (why: string) => new MillraceError("invalid_payload", `"${label}" cannot ask: ${why}.`);
-  if (typeof question !== "string" || question.length === 0 || question.length > MAX_QUESTION_CHARACTERS) {
-    throw refused(
-      `its question has ${question?.length ?? 0} characters; ask in 1 to ${MAX_QUESTION_CHARACTERS}, and put the rest into details`,
-    );
+  const count = typeof question === "string" ? characterCount(question) : 0;
+  if (count === 0 || count > MAX_QUESTION_CHARACTERS) {
+    throw refused(`its question has ${count} characters; ask in 1 to ${MAX_QUESTION_CHARACTERS}, and put the rest into details`);
   }
   if (otherwise !== "approve" && otherwise !== "reject") throw refused('its `otherwise` is neither "approve" nor "reject"');
   const packed = packedDetails(details, refused);

@@ -1,5 +1,5 @@
 import { parse } from "csv-parse/sync";
-import { beginning, type Issue, MillraceError } from "millrace";
+import { beginning, characterCount, type Issue, MillraceError } from "millrace";
 import { csvProblem, RECORD_DELIMITERS } from "./csv.ts";
 import type { Dataset } from "./dataset.ts";
 
@@ -92,7 +92,7 @@ function headerIssues(columns: readonly string[], { required, open, columns: kno
 }
 
 function nameable(column: string): boolean {
-  return column.length >= 1 && column.length <= 64 && column !== "__proto__" && !/[\0\ufffd]/.test(column);
+  return column !== "" && characterCount(column) <= 64 && column !== "__proto__" && !/[\0\ufffd]/.test(column);
 }
 
 function unusable(what: string): MillraceError {

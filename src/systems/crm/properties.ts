@@ -1,3 +1,4 @@
+import { characterCount } from "millrace";
 import { type Contact, emailSchema, MAX_NAME_CHARACTERS, MAX_VALUE_CHARACTERS } from "../contacts/contact.ts";
 
 /** A record's properties as the CRM knows them: texts, and "" for none. */
@@ -90,7 +91,7 @@ export function isChange({ email, name, properties }: Contact, patch: ContactPat
 /** Whether a contact may have this value: an address that is none, or a text that is too long, stays there. */
 export function isTakeable(property: string, value: string): boolean {
   if (property === "email") return emailSchema.safeParse(value).success;
-  return value.length <= (OWN.includes(property) ? MAX_NAME_CHARACTERS / 2 - 1 : MAX_VALUE_CHARACTERS);
+  return characterCount(value) <= (OWN.includes(property) ? MAX_NAME_CHARACTERS / 2 - 1 : MAX_VALUE_CHARACTERS);
 }
 
 /** Whether two values are one. The CRM writes addresses in lower case. */

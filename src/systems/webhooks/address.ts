@@ -1,4 +1,5 @@
 import ipaddr from "ipaddr.js";
+import { characterCount } from "millrace";
 
 const MAX_CHARACTERS = 2048;
 /** Below it live mail, shells and databases; 443 is the one exception. */
@@ -33,7 +34,7 @@ export type CheckedUrl = { url: URL; name?: string } | { refused: string };
  * With `local`, this machine itself may be called, by plain http too; nothing else changes.
  */
 export function checkText(text: string, { local = false } = {}): CheckedUrl {
-  if (text.length > MAX_CHARACTERS) return { refused: `is longer than ${MAX_CHARACTERS} characters` };
+  if (characterCount(text) > MAX_CHARACTERS) return { refused: `is longer than ${MAX_CHARACTERS} characters` };
   if (!URL.canParse(text)) return { refused: "is not a URL: write it in full, such as https://example.com/hooks" };
   const url = new URL(text);
   url.hash = "";

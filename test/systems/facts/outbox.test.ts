@@ -3,6 +3,7 @@ import { env } from "cloudflare:workers";
 import { expect, it } from "vitest";
 import { ledgerOf } from "../../../src/systems/facts/ledger/ledgers.ts";
 import { type Caller, callerWith, fresh, type Json, until } from "../../api/client.ts";
+import { completed } from "../batches/batch.ts";
 import { deliver, ledger, loseQueues, outcome, projected, projectedUntil, sent, state } from "./facts.ts";
 
 /** As if so much time had passed since the ledger took its facts. */
@@ -147,22 +148,34 @@ it("a fact that ends as a dead letter is off the ledger's list, and holds none o
   expect((await ledger(caller, entity)).unconfirmed.projections).toBe(0);
 });
 
-it("a fact that no message can hold keeps back none of the others", async () => {
+it("a fact that fits its type no more becomes a dead letter, is off the ledger's list, and keeps back none of the others", async () => {
   const { caller, entity } = await stranger();
   await loseQueues(caller, entity);
-  await state(caller, [sent(entity), sent(entity)]);
+  await state(caller, [outcome(entity), sent(entity)]);
   await runInDurableObject(ledgerOf(env, caller.tenantId, entity), async (_, { storage }) => {
-    storage.sql.exec("UPDATE facts SET body = json_set(body, '$.trace_id', 'short') WHERE sequence = 1");
+    storage.sql.exec("UPDATE facts SET body = json_set(body, '$.payload.value_cents', 'much') WHERE sequence = 1");
   });
   await evictDurableObject(ledgerOf(env, caller.tenantId, entity));
   await age(caller, entity, 10_000);
   await ring(caller, entity);
-  expect(await projectedUntil(caller.tenantId, 1)).toMatchObject([{ sequence: 2 }]);
-  const { unconfirmed } = await until(
-    () => ledger(caller, entity),
-    ({ unconfirmed }) => unconfirmed.projections === 1,
-  );
-  expect(unconfirmed.projections).toBe(1);
+  expect((await settled(caller, entity)).unconfirmed).toEqual({ projections: 0, "fact-processing": 0 });
+  expect(await projected(caller.tenantId)).toMatchObject([{ sequence: 2 }]);
+  const letters: Json[] = (await caller.get("/v1/dead-letters")).body.items;
+  expect(letters.map(({ message_type, reason }) => `${message_type} ${reason}`).toSorted()).toEqual([
+    "fact.outcome invalid_payload",
+    "fact.recorded invalid_payload",
+  ]);
+});
+
+it("names of as many characters as a name may have arrive, also those that are two UTF-16 units each, stated or imported", async () => {
+  const { caller } = await stranger();
+  const entity = "🧾".repeat(200);
+  const facts = ["🐎", "🐇"].map((one) => outcome(entity, { fact_id: one.repeat(200) }));
+  expect(await state(caller, facts.slice(0, 1))).toMatchObject([{ status: 201 }]);
+  const batch = await completed(caller, JSON.stringify(facts[1]), { dataset: "facts", type: "application/x-ndjson" });
+  expect(batch.rows).toMatchObject({ done: 1, failed: 0 });
+  expect((await projectedUntil(caller.tenantId, 2, entity)).map(({ fact_id }) => fact_id)).toEqual(facts.map(({ fact_id }) => fact_id));
+  expect((await settled(caller, entity)).unconfirmed).toEqual({ projections: 0, "fact-processing": 0 });
 });
 
 it("an eviction loses no fact and no confirmation, and places that do not exist are not believed", async () => {

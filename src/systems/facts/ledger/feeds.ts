@@ -1,4 +1,4 @@
-import { nextHop } from "millrace";
+import { type Draft, digest, nextHop } from "millrace";
 import { address, messageId, type Outgoing } from "millrace/worker";
 import type { RecordedFact } from "../../../messages/fact.ts";
 import { FactRecorded, PROCESSED, PROCESSED_EVENTS } from "../../../messages/facts.ts";
@@ -38,15 +38,37 @@ export function feedOf(messageType: string): Feed {
 
 /** The message that takes a fact to a feed: the same at every send, but for its span and time. */
 export async function messageFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
-  const { entity, fact_id, tenant_id, correlation_id, causation_id, sequence } = fact;
-  const event = feed === "projections" ? FactRecorded : PROCESSED_EVENTS[fact.type as keyof typeof PROCESSED_EVENTS];
-  const envelope = await address(bucket, event.from(fact as never), {
+  return outgoing(bucket, feed, eventOf(feed, fact).from(fact as never), fact, { epoch, key: `${fact.entity}/${fact.fact_id}` });
+}
+
+/**
+ * The same for a fact that `messageFor` refuses: the fact as it is, which its consumer keeps as a dead letter and confirms. Without it the
+ * fact would be tried, and reported, for ever.
+ */
+export async function misfitFor(bucket: R2Bucket, feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
+  const { kind, type, version, queue } = eventOf(feed, fact);
+  const draft = { kind, type, version, queue, payload: fact, key: undefined, subject: fact.entity, delaySeconds: 0 };
+  return outgoing(bucket, feed, draft, fact, { epoch, key: digest(fact.entity, fact.fact_id) });
+}
+
+function eventOf(feed: Feed, { type }: RecordedFact) {
+  return feed === "projections" ? FactRecorded : PROCESSED_EVENTS[type as keyof typeof PROCESSED_EVENTS];
+}
+
+async function outgoing(
+  bucket: R2Bucket,
+  feed: Feed,
+  draft: Draft,
+  { tenant_id, correlation_id, causation_id, sequence, trace_id, traceparent, tracestate }: RecordedFact,
+  { epoch, key }: { epoch: number; key: string },
+): Promise<Outgoing> {
+  const envelope = await address(bucket, draft, {
     tenantId: tenant_id,
     source: sourceIn(epoch),
     correlationId: correlation_id,
     causationId: causation_id,
-    ...nextHop({ traceparent: fact.traceparent ?? `00-${fact.trace_id}-${"1".padStart(16, "0")}-01`, tracestate: fact.tracestate }),
-    idempotencyKey: `${entity}/${fact_id}`,
+    ...nextHop({ traceparent: traceparent ?? `00-${trace_id}-${"1".padStart(16, "0")}-01`, tracestate }),
+    idempotencyKey: key,
     sequence,
     outbox: "sender",
     owner: `${feed}-${sequence}`,

@@ -1,12 +1,12 @@
 import { DurableObject } from "cloudflare:workers";
 import { codeOf, messageOf } from "millrace";
-import { oldestWaiting, relay, UNKNOWN } from "millrace/worker";
+import { type Outgoing, oldestWaiting, relay, UNKNOWN } from "millrace/worker";
 import type { Provenance, RecordedFact, StatedFact } from "../../../messages/fact.ts";
 import type { Person } from "../../contacts/traces.ts";
 import { Tables } from "../../object-tables.ts";
 import { archiveFacts } from "../archive.ts";
 import { FactRows, type LedgerPage, type PageBounds } from "./fact-rows.ts";
-import { belongsTo, FEEDS, type Feed, messageFor } from "./feeds.ts";
+import { belongsTo, FEEDS, type Feed, messageFor, misfitFor } from "./feeds.ts";
 import { type Appended, type Found, forgetFacts, lookUp, secretName } from "./forgotten-facts.ts";
 import { CURSORS, Outbox } from "./outbox.ts";
 
@@ -226,11 +226,11 @@ export class Ledger extends DurableObject<Env> {
     return { fact_id, sequence, outcome: "appended" };
   }
 
-  /** Sends facts to a feed. What cannot be sent now, the alarm sends; a fact that no message can hold keeps back none of the others. */
+  /** Sends facts to a feed. What cannot be sent now, the alarm sends; a fact that no message can be made of keeps back none of the others. */
   async #send(feed: Feed, facts: readonly RecordedFact[]): Promise<void> {
     const belonging = facts.filter((fact) => belongsTo(feed, fact));
     const epoch = this.#outboxes[feed].epoch();
-    const made = await Promise.allSettled(belonging.map((fact) => messageFor(this.env.PAYLOADS, feed, fact, epoch)));
+    const made = await Promise.allSettled(belonging.map((fact) => this.#messageFor(feed, fact, epoch)));
     for (const [index, one] of made.entries()) {
       if (one.status === "fulfilled") continue;
       const { reason: error } = one;
@@ -242,6 +242,14 @@ export class Ledger extends DurableObject<Env> {
       this.env,
       made.flatMap((one) => (one.status === "fulfilled" ? [one.value] : [])),
     );
+  }
+
+  /** What does not fit its type any more is its consumer's to refuse, who keeps a dead letter of it. */
+  #messageFor(feed: Feed, fact: RecordedFact, epoch: number): Promise<Outgoing> {
+    return messageFor(this.env.PAYLOADS, feed, fact, epoch).catch((error) => {
+      if (codeOf(error) !== "invalid_payload") throw error;
+      return misfitFor(this.env.PAYLOADS, feed, fact, epoch);
+    });
   }
 
   /** The place before which everything is old and confirmed. */
