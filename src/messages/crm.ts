@@ -1,5 +1,6 @@
 import { defineCommand, defineEvent, digest } from "millrace";
 import * as z from "zod";
+import { keyPart } from "./key-part.ts";
 import { brandEvents, crmCommands } from "./queues.ts";
 
 const contactId = z.string().min(1).max(200);
@@ -52,7 +53,7 @@ export const CrmContactChanged = defineCommand({
 export const CrmAdoptAccount = defineCommand({
   type: "crm.adopt_account",
   payload: z.object({ account: z.string().min(1).max(64), occasion: z.string().min(1).max(150) }),
-  key: ({ account, occasion }) => `${account}/${occasion}`,
+  key: ({ account, occasion }) => `${account}/${keyPart(occasion)}`,
   subject: ({ account }) => account,
   queue: crmCommands,
   door: { scope: "operate", route: "POST /v1/commands" },

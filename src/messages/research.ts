@@ -1,13 +1,14 @@
 import { defineCommand, defineEvent } from "millrace";
 import * as z from "zod";
 import { brandName, cycle, keyword } from "./brand.ts";
+import { keyPart } from "./key-part.ts";
 import { brandEvents, gatherfeedCommands } from "./queues.ts";
 
 /** Research one keyword for a brand. `reuse` names research that is fresh enough: it is handed on, and nothing is searched or paid for. */
 export const ResearchRequested = defineCommand({
   type: "research.requested",
   payload: z.object({ brand: brandName, keyword, cycle: cycle.default("first"), reuse: z.string().min(1).max(64).optional() }),
-  key: ({ brand, keyword, cycle }) => `${brand}/${cycle}/${keyword.toLowerCase()}`,
+  key: ({ brand, keyword, cycle }) => `${brand}/${keyPart(cycle)}/${keyword.toLowerCase()}`,
   subject: ({ brand, keyword }) => `${brand}/${keyword}`,
   queue: gatherfeedCommands,
 });
