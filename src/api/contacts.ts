@@ -2,7 +2,7 @@ import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName, MillraceError } from "millrace";
 import { answers, BODY_REFUSALS, iso, jsonBody, nameQuery, needs, pageByName, pageOf, readBody, reasoned, timestamp } from "millrace/http";
 import type { Catalog } from "millrace/worker";
-import { type KeptContact, listContacts } from "../systems/contacts/contact.ts";
+import { type KeptContact, keptContactId, listContacts } from "../systems/contacts/contact.ts";
 import { pseudonymOf } from "../systems/contacts/forgotten.ts";
 import { contactBookOf } from "../systems/facts/derived/contact-books.ts";
 import { askToForget, FIRST } from "../systems/privacy/ask-to-forget.ts";
@@ -38,7 +38,7 @@ const list = createRoute({
   summary: "List the contacts that batches and the CRM brought, in the order of their ids",
   ...needs("read"),
   request: {
-    query: z.strictObject({ contact_id: chosenName(200).optional(), ...nameQuery(100, 1000) }),
+    query: z.strictObject({ contact_id: keptContactId.optional(), ...nameQuery(100, 1000) }),
   },
   responses: {
     200: answers("A page of contacts", pageOf(KeptContactSchema)),
@@ -53,7 +53,7 @@ const show = createRoute({
   summary: "Say as whom a contact is known",
   description: "Follows from the `contact_merged` facts that have arrived. A contact nobody has heard of is its own.",
   ...needs("read"),
-  request: { params: z.object({ id: chosenName(200) }) },
+  request: { params: z.object({ id: keptContactId }) },
   responses: {
     200: answers("The contact", KnownContactSchema),
     ...problems("unauthorized", "forbidden", "invalid_payload"),
@@ -61,7 +61,7 @@ const show = createRoute({
 });
 
 const forgetSchema = reasoned.extend({
-  contact_id: chosenName(200),
+  contact_id: keptContactId,
   request: chosenName(100).default(FIRST).meta({
     description:
       "Names the occasion: asked for again under the same name, it is the same search; under another one, everything is searched once more.",

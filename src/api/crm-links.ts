@@ -1,6 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { chosenName } from "millrace";
 import { answers, isoOrNull, needs, pageByName, pageOf, timestamp } from "millrace/http";
+import { keptContactId } from "../systems/contacts/contact.ts";
 import { LINK_STATES } from "../systems/crm/links.ts";
 import { listStandings, type Standing } from "../systems/crm/standing.ts";
 import { byContact } from "./crm-syncs.ts";
@@ -31,7 +32,7 @@ const list = createRoute({
   ...needs("read"),
   request: {
     query: z.strictObject({
-      contact_id: chosenName(200).optional(),
+      contact_id: keptContactId.optional(),
       crm_id: chosenName(64).optional(),
       pending: z.enum(["true", "false"]).optional(),
       ...byContact,

@@ -1,4 +1,4 @@
-import { among, fragment, now, query, type Statement, sql } from "millrace";
+import { among, chosenName, fragment, now, query, type Statement, sql } from "millrace";
 import * as z from "zod";
 
 /** Characters of a contact's id, of a property's text, and of a name. */
@@ -10,11 +10,16 @@ export const MAX_PROPERTIES = 200;
 
 const value = z.union([z.string().max(MAX_VALUE_CHARACTERS), z.number(), z.boolean(), z.null()]);
 
+/** A contact's id as whoever brings a contact may choose it. */
+export const newContactId = chosenName(MAX_ID_CHARACTERS);
+/** The same where somebody names a contact that may be there: rows of earlier deployments hold control characters, and can be forgotten. */
+export const keptContactId = z.string().min(1).max(MAX_ID_CHARACTERS);
+
 export const emailSchema = z.email().max(254);
 
 /** A contact as a file has it. What it does not name stays as it is. */
 export const contactRowSchema = z.strictObject({
-  contact_id: z.string().min(1).max(MAX_ID_CHARACTERS),
+  contact_id: newContactId,
   email: emailSchema,
   name: z.string().max(MAX_NAME_CHARACTERS).optional(),
   properties: z

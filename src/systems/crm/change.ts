@@ -2,7 +2,7 @@ import { atomically, beginning, type Commit, type Envelope, type Statement } fro
 import { ContactSync, type CrmContactChanged } from "../../messages/crm.ts";
 import { FactObserved } from "../../messages/facts.ts";
 import { type CrmFound, crm } from "../../providers/index.ts";
-import { createContact } from "../contacts/contact.ts";
+import { createContact, newContactId } from "../contacts/contact.ts";
 import { forgottenAmong, pseudonymOf } from "../contacts/forgotten.ts";
 import { type Account, noteAccount } from "./account.ts";
 import { asError, asStopped } from "./failures.ts";
@@ -196,7 +196,7 @@ async function create(
   const { env, envelope, instanceId } = call;
   const tenantId = envelope.tenant_id;
   const email = found.properties.email?.trim() ?? "";
-  if (!isTakeable("email", email)) return left();
+  if (!isTakeable("email", email) || (named !== undefined && !newContactId.safeParse(named).success)) return left();
   const same = await ofSameAddress({ env, tenantId, key: instanceId, trace: envelope }, email);
   if (same) {
     const taken = await takeFrom(call, account, same.ours, found);

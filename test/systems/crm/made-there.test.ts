@@ -228,10 +228,10 @@ it("of two looks at a record that was just made, one whose reading is old, or co
 
 it("a record whose name is no contact's id is left", async () => {
   const caller = await callerWith();
-  for (const id of ["", "x".repeat(201)]) {
+  for (const id of ["", "x".repeat(201), "x\u0001"]) {
     const record = await made({ email: `j${id.length}@${caller.tenantId}.example.com`, millrace_id: `${caller.tenantId}/${id}` });
     await notify(caller.tenantId, [event(record.id, CREATION)]);
   }
-  expect(await looked(caller, 2)).toMatchObject([{ did: "left" }, { did: "left" }]);
+  expect(await looked(caller, 3)).toMatchObject([{ did: "left" }, { did: "left" }, { did: "left" }]);
   expect((await caller.get("/v1/contacts")).body.items).toEqual([]);
 });

@@ -239,3 +239,27 @@ it("who is deleted for their privacy in the CRM is forgotten here", { timeout: 1
   await synced(caller, "all");
   expect([...(await recordsOf(caller)).keys()].sort()).toEqual([neighbour.id, person.twin].sort());
 });
+
+it("a row whose contact's id holds control characters is a problem of its file; one that is there from before is shown, synced and forgotten", async () => {
+  await unhurried("FORGET_CONTACT");
+  const caller = await callerWith();
+  const { tenantId } = caller;
+  const word = fresh("q").replaceAll("-", "");
+  const id = `${word}\u0001\u200f`;
+  const row = { contact_id: id, email: `${word}@example.com` };
+  const batch = await completed(caller, JSON.stringify(row), { type: "application/x-ndjson" });
+  expect(await problemsOf(caller, batch.batch_id)).toMatchObject([{ problem: "contact_id: must not contain control characters" }]);
+
+  await env.DB.prepare(
+    `INSERT INTO contacts (tenant_id, contact_id, email, name, properties, revision, updated_at, imported_by)
+     VALUES (?1, ?2, ?3, 'Zelda', '{}', 1, 1, 'an earlier deployment')`,
+  )
+    .bind(tenantId, id, row.email)
+    .run();
+  await synced(caller);
+  expect((await caller.get(`/v1/contacts?contact_id=${encodeURIComponent(id)}`)).body.items).toMatchObject([row]);
+  expect((await caller.get(`/v1/contacts/${encodeURIComponent(id)}`)).body).toMatchObject({ contact_id: id, canonical_id: id });
+  expect(await linkOf(caller, encodeURIComponent(id))).toMatchObject({ contact_id: id, state: "linked" });
+  await forget(caller, id);
+  expect(await placesOf([word])).toEqual([]);
+});
