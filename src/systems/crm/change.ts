@@ -1,4 +1,4 @@
-import { atomically, beginning, type Commit, type Envelope, type Statement } from "millrace";
+import { atomically, type Commit, characterCount, digest, type Envelope, type Statement } from "millrace";
 import { ContactSync, type CrmContactChanged } from "../../messages/crm.ts";
 import { FactObserved } from "../../messages/facts.ts";
 import { type CrmFound, crm } from "../../providers/index.ts";
@@ -266,12 +266,18 @@ function isForeign(tenantId: string, contactId: string, crmId: string): Commit<C
 
 function mergedFact({ event_id, occurred_at }: Notice, from: string, into: string) {
   return FactObserved.from({
-    fact_id: beginning(`crm-merge ${event_id} ${from}`, 200),
+    fact_id: mergeName(event_id, from),
     entity: "contacts",
     type: "contact_merged",
     occurred_at,
     payload: { from, into },
   });
+}
+
+/** One notice may merge several contacts whose names begin alike. */
+function mergeName(eventId: string, from: string): string {
+  const name = `crm-merge ${eventId} ${from}`;
+  return characterCount(name) <= 200 ? name : `crm-merge ${eventId} ${digest(from)}`;
 }
 
 function left(): Commit<Change> {

@@ -1,4 +1,4 @@
-import { digest } from "millrace";
+import { characterCount, digest } from "millrace";
 import { MAX_ID_CHARACTERS } from "../contacts/contact.ts";
 
 /** Our name for a contact's record. With the tenant, because one CRM may hold the contacts of several. */
@@ -9,7 +9,7 @@ export function contactKey(tenantId: string, contactId: string): string {
 /** The contact a record is named after; undefined for another tenant's, and for what is no contact's id. */
 export function contactOf(tenantId: string, key: string): string | undefined {
   const id = key.startsWith(`${tenantId}/`) ? key.slice(tenantId.length + 1) : "";
-  return id.length > 0 && id.length <= MAX_ID_CHARACTERS ? id : undefined;
+  return id !== "" && characterCount(id) <= MAX_ID_CHARACTERS ? id : undefined;
 }
 
 /** Our name for a company's record: two spellings that differ in case or spaces are one company. */

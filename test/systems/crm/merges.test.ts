@@ -88,6 +88,30 @@ it("a merge that a person made in the CRM becomes a fact here, however often we 
   expect((await recordsOf(caller)).get("c0001")).toMatchObject({ id: result });
 });
 
+it("contacts that one notice merges, and whose long names begin alike, are a fact each", async () => {
+  const caller = await callerWith();
+  const ids = ["a", "b", "c"].map((one) => "x".repeat(199) + one);
+  const [stays = "", ...others] = ids;
+  await bring(
+    caller,
+    people(caller, 3).map((row, index) => ({ ...row, contact_id: ids[index] ?? "" })),
+  );
+  await synced(caller);
+  const records = await recordsOf(caller);
+  let result = records.get(stays)?.id ?? "";
+  const primaryObjectId = Number(result);
+  const gone = others.map((id) => records.get(id)?.id ?? "");
+  for (const id of gone) {
+    const made = await crm(env, caller.tenantId).merge(result, id, { key: `by hand ${id}` });
+    result = made.state === "done" ? made.crmId : "";
+  }
+  const mergedObjectIds = gone.map(Number);
+  const merge = { subscriptionType: "contact.merge", propertyName: undefined, primaryObjectId, mergedObjectIds };
+  await notify(caller.tenantId, [event(result, { ...merge, newObjectId: Number(result) })]);
+  expect(await looked(caller, 1)).toMatchObject([{ did: "merged", contact_id: stays }]);
+  for (const id of others) await known(caller, id, stays);
+});
+
 /**
  * A tenant whose first contact has a record that an upsert made whose answer was lost, and nobody knows of; and the attempts of that push.
  */

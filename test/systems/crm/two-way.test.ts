@@ -35,6 +35,18 @@ async function inStep(count = 1, name?: string): Promise<{ caller: Caller; idOf:
 
 const tell = (caller: Caller, id: string, more: object = {}) => notify(caller.tenantId, [event(id, more)]);
 
+it("a contact whose id has two hundred characters of two UTF-16 units each is taken over as any other", async () => {
+  const caller = await callerWith();
+  const contactId = "🐎".repeat(200);
+  await bring(caller, [{ contact_id: contactId, email: `horse@${caller.tenantId}.example.com` }]);
+  await synced(caller);
+  const id = (await recordsOf(caller)).get(contactId)?.id ?? "";
+  await theCrm().edit(id, { phone: "+1", firstname: "🦄".repeat(99) });
+  await tell(caller, id);
+  expect(await looked(caller, 1)).toMatchObject([{ did: "took", contact_id: contactId }]);
+  expect(await contactOf(caller, contactId)).toMatchObject({ name: "🦄".repeat(99), properties: { phone: "+1" }, revision: 2 });
+});
+
 it("what a person changes in the CRM is taken over, is a revision, and is not sent back", async () => {
   const { caller, idOf } = await inStep();
   const id = idOf("c0000");
