@@ -9,6 +9,8 @@ export interface Done {
   id: string;
   what: "accounts" | "mails";
   customer: string;
+  /** The trace that the request said it belongs to. */
+  traceparent?: string | undefined;
 }
 
 /** How the next requests for something about a customer go: nothing is done, or it is done and the connection breaks before the answer. */
@@ -40,7 +42,8 @@ export async function openDesk(port: number): Promise<{ url: string; server: Ser
     const trouble = troubles.find((one) => about(one, body.customer) && one.times > 0);
     if (trouble) trouble.times--;
     if (trouble?.how === "refuses") return answer(response, 423, { error: "The desk is closed." });
-    const entry: Done = { id: `${what}-${done.length + 1}`, what, customer: body.customer };
+    const { traceparent } = request.headers as { traceparent?: string };
+    const entry: Done = { id: `${what}-${done.length + 1}`, what, customer: body.customer, traceparent };
     done.push(entry);
     if (trouble) return void response.destroy();
     answer(response, 201, entry);

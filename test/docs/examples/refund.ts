@@ -15,16 +15,15 @@ const PAYOUTS = "https://bank.example.com/payouts";
 /** Sends the money; taken back, it is stopped. */
 const payOut = defineStep({
   effect: "keyed",
-  run: async ({ input, key, signal }: EffectCall<{ order: string; cents: number }>) =>
-    ask<{ id: string }>(PAYOUTS, { method: "POST", headers: { "idempotency-key": key }, body: JSON.stringify(input), signal }),
+  run: async ({ input, key, fetch }: EffectCall<{ order: string; cents: number }>) =>
+    read<{ id: string }>(await fetch(PAYOUTS, { method: "POST", headers: { "idempotency-key": key }, body: JSON.stringify(input) })),
   undo: {
     effect: "natural",
-    run: async ({ input: { output }, signal }) => ask<{ state: string }>(`${PAYOUTS}/${output.id}`, { method: "DELETE", signal }),
+    run: async ({ input: { output }, fetch }) => read<{ state: string }>(await fetch(`${PAYOUTS}/${output.id}`, { method: "DELETE" })),
   },
 });
 
-async function ask<Answer>(url: string, init: RequestInit): Promise<Answer> {
-  const answer = await fetch(url, init);
+async function read<Answer>(answer: Response): Promise<Answer> {
   if (answer.ok) return answer.json<Answer>();
   const said = `The bank answered ${answer.status}.`;
   throw answer.status < 500 ? upstreamRefused(said, answer.status) : new Error(said);
