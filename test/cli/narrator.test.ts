@@ -4,6 +4,7 @@ import { narrator } from "../../src/cli/local/narrator.ts";
 
 const at = { url: "http://localhost:8787", tokenFile: join(process.cwd(), ".millrace/token") };
 const AUTH = '-H "Authorization: Bearer $(cat .millrace/token)"';
+const JSON_IN = "-H 'Content-Type: application/json'";
 const WARNING = "\u001b[33m▲ \u001b[43;33m[\u001b[43;30mWARNING\u001b[43;33m]\u001b[0m \u001b[1m";
 const ERROR = "\u001b[31m✘ \u001b[41;31m[\u001b[41;97mERROR\u001b[41;31m]\u001b[0m \u001b[1m";
 const order = { instance_id: "abc", workflow: "place-order", tenant_id: "acme", subject: "42" };
@@ -122,12 +123,46 @@ describe("What the terminal says of an instance", () => {
     expect(heard[0]).toContain("place-order 42 errored at run (src/shop.ts:7:9): Bug.");
   });
 
-  it("that it is in doubt, and how to see what was sent", () => {
+  it("that it is in doubt, how to see what was sent, and how to say what became of it", () => {
     const { heard, hear } = listener();
-    const doubt = { log: "attempt", ...order, step: "mail", attempt: 1, outcome: "in_doubt", code: "in_progress", error: "409." };
+    const doubt = {
+      log: "attempt",
+      ...order,
+      step: "mail",
+      attempt: 1,
+      outcome: "in_doubt",
+      effect: "WyJh_-",
+      code: "in_progress",
+      error: "409.",
+    };
     hear(`${WARNING}${JSON.stringify(doubt)}`);
     expect(heard).toEqual([
-      `place-order 42: mail, attempt 1, in doubt: 409.\n          what was sent: curl 'http://localhost:8787/v1/instances/abc/effects' ${AUTH}`,
+      [
+        "place-order 42: mail, attempt 1, in doubt: 409.",
+        `what was sent: curl 'http://localhost:8787/v1/instances/abc/effects' ${AUTH}`,
+        `if it happened: curl 'http://localhost:8787/v1/effects/WyJh_-/confirm' ${AUTH} ${JSON_IN} -d '{"output":null,"reason":"looked at it"}'`,
+        `if it did not: curl 'http://localhost:8787/v1/effects/WyJh_-/reject' ${AUTH} ${JSON_IN} -d '{"reason":"looked at it"}'`,
+      ].join("\n          "),
+    ]);
+  });
+
+  it("that a message became a dead letter, how to look at it, and how to settle it", () => {
+    const { heard, hear } = listener();
+    const captured = {
+      ...{ log: "delivery", queue: "shop-commands", message_type: "order.place", subject: "42", attempt: 1, outcome: "captured" },
+      ...{ dead_letter: "d1-x", code: "invalid_payload", error: "`cents` is missing." },
+    };
+    hear(`${WARNING}${JSON.stringify(captured)}`);
+    hear(JSON.stringify({ ...captured, code: "idempotency_key_reused", error: "Another payload." }));
+    const letter = "http://localhost:8787/v1/dead-letters/d1-x";
+    const [look, back, up] = [
+      `look at it: curl '${letter}' ${AUTH}`,
+      `send it back: curl '${letter}/replay' ${AUTH} ${JSON_IN} -d '{"reason":"looked at it"}'`,
+      `give it up: curl '${letter}/skip' ${AUTH} ${JSON_IN} -d '{"reason":"looked at it"}'`,
+    ];
+    expect(heard).toEqual([
+      ["shop-commands: order.place 42 captured: `cents` is missing.", look, back, up].join("\n          "),
+      ["shop-commands: order.place 42 captured: Another payload.", look, up].join("\n          "),
     ]);
   });
 

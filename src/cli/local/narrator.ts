@@ -62,8 +62,13 @@ function saysTheSame(uncaught: string, error: string): boolean {
 }
 
 interface Told extends LogLine {
-  instance_id: string;
+  /** None in a line about a message. */
+  instance_id?: string;
   outcome?: string;
+  /** The key of an effect in doubt. */
+  effect?: string;
+  /** The letter of a message that was captured. */
+  dead_letter?: string;
   code?: string;
   error?: string;
   /** Of a wait for an event. */
@@ -76,22 +81,33 @@ interface Told extends LogLine {
 /**
  * True where everything is a name that stands in a command: a line that only looks like the engine's must not bring a command of its own.
  */
-function isNamed({ instance_id, event_type, approval_id, error }: Told): boolean {
-  const names = [instance_id, event_type, approval_id].filter((name) => name !== undefined);
+function isNamed({ instance_id, effect, dead_letter, event_type, approval_id, error }: Told): boolean {
+  const names = [instance_id, effect, dead_letter, event_type, approval_id].filter((name) => name !== undefined);
   return names.every((name) => /^[\w.-]+$/.test(name)) && (error === undefined || typeof error === "string");
 }
 
 /**
- * What to type next: an instance that failed is retried, where an output is missing after that was given; one in doubt is looked at first;
- * one that waits is told what it waits for, or answered.
+ * What to type next: an instance that failed is retried, where an output is missing after that was given; an effect in doubt and a dead
+ * letter are looked at first, then settled; an instance that waits is told what it waits for, or answered.
  */
 function nextCommands({ url, tokenFile }: { url: string; tokenFile: string }, told: Told): string[] {
   const auth = authOption(tokenFile);
   const post = (path: string, body: string, header = "") =>
     `curl '${url}/v1/${path}' ${auth} -H 'Content-Type: application/json'${header} -d '${body}'`;
   const looked = '"reason":"looked at it"';
-  const { log, instance_id, outcome, code, error, event_type, open, approval_id } = told;
-  if (outcome === "in_doubt") return [`what was sent: curl '${url}/v1/instances/${instance_id}/effects' ${auth}`];
+  const { log, instance_id, outcome, effect, dead_letter, code, error, event_type, open, approval_id } = told;
+  if (outcome === "in_doubt")
+    return [
+      `what was sent: curl '${url}/v1/instances/${instance_id}/effects' ${auth}`,
+      `if it happened: ${post(`effects/${effect}/confirm`, `{"output":null,${looked}}`)}`,
+      `if it did not: ${post(`effects/${effect}/reject`, `{${looked}}`)}`,
+    ];
+  if (dead_letter !== undefined)
+    return [
+      `look at it: curl '${url}/v1/dead-letters/${dead_letter}' ${auth}`,
+      ...(code === "idempotency_key_reused" ? [] : [`send it back: ${post(`dead-letters/${dead_letter}/replay`, `{${looked}}`)}`]),
+      `give it up: ${post(`dead-letters/${dead_letter}/skip`, `{${looked}}`)}`,
+    ];
   if (log === "ended" && error !== undefined) {
     const retry = post(`instances/${instance_id}/retry`, `{${looked}}`);
     const [, key] = (OUTPUT_LOST.has(code) && CONFIRM.exec(error)) || [];

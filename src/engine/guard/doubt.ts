@@ -1,7 +1,7 @@
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { digest, parseEntryKey } from "../contract/ids.ts";
 import { beginning } from "../contract/text.ts";
-import { logAttempt } from "../observe/instances.ts";
+import { logDoubt } from "../observe/instances.ts";
 import { describeFailure } from "../pass/failure.ts";
 import type { Seen } from "../store/inbox/entry.ts";
 import type { EffectAttempt } from "./attempt.ts";
@@ -30,7 +30,7 @@ type Holding = Pick<EffectAttempt<never, never>, "pass" | "step" | "attempt" | "
 export async function putInDoubt({ pass, step, attempt, nth }: Holding, said: string): Promise<StepOutcome> {
   const doubt = new MillraceError("in_doubt", said);
   const failure = describeFailure(step.label, nth, doubt);
-  logAttempt(pass, failure, "in_doubt", doubt);
+  logDoubt(pass, failure, attempt.key, doubt);
   await pass.recorder.giveUp(attempt, "in_doubt", JSON.stringify(failure));
   return inDoubt(attempt.key);
 }

@@ -1,7 +1,7 @@
 import { crashPoint, isSimulatedDeath } from "../contract/crash-points.ts";
 import { durationMs } from "../contract/duration.ts";
 import { isDefiniteRefusal, MillraceError, readable } from "../contract/errors.ts";
-import { logAttempt } from "../observe/instances.ts";
+import { logDoubt } from "../observe/instances.ts";
 import { describeFailure } from "../pass/failure.ts";
 import type { RecorderClient } from "../recorder/client.ts";
 import { ASKED } from "../store/inbox/classes.ts";
@@ -51,7 +51,7 @@ export async function underLease<Input, Output>(
     const failure = describeFailure(step.label, nth, error);
     await pass.recorder.giveUp(attempt, ending, JSON.stringify(failure));
     if (ending !== "in_doubt") throw error;
-    logAttempt(pass, failure, "in_doubt", error);
+    logDoubt(pass, failure, attempt.key, error);
     return { outcome: inDoubt(attempt.key) };
   } finally {
     heartbeat.stop();

@@ -1,5 +1,6 @@
 import type { Envelope } from "../contract/envelope.ts";
 import { codeOf, type ErrorCode, messageOf } from "../contract/errors.ts";
+import { type EntryKey, formatEntryKey } from "../contract/ids.ts";
 import { beginning, shortened } from "../contract/text.ts";
 import { traceIdOf } from "../contract/trace.ts";
 
@@ -31,8 +32,8 @@ interface Failure {
   upstreamStatus?: number | undefined;
 }
 
-/** How a failed attempt goes on: the platform makes another, the step has failed for good, or a person has to say what became of it. */
-export type AttemptOutcome = "retried" | "failed" | "in_doubt";
+/** How a failed attempt goes on: the platform makes another, or the step has failed for good. */
+type AttemptOutcome = "retried" | "failed";
 
 const MAX_NAME_CHARACTERS = 200;
 
@@ -51,9 +52,23 @@ export function loggedInstance({ instanceId, workflow, envelope }: LoggedRun): L
 }
 
 /** One line for each attempt at a step that failed. An error that nobody classified comes with where it was thrown. */
-export function logAttempt(run: LoggedRun, { step, attempts, ...failure }: Failure, outcome: AttemptOutcome, error: unknown): void {
+export function logAttempt(run: LoggedRun, failure: Failure, outcome: AttemptOutcome, error: unknown): void {
+  sayAttempt(run, failure, { outcome }, error);
+}
+
+/** One line for an attempt that ended in doubt: a person has to say what became of the effect, by its key. */
+export function logDoubt(run: LoggedRun, failure: Failure, effect: EntryKey, error: unknown): void {
+  sayAttempt(run, failure, { outcome: "in_doubt", effect: formatEntryKey(effect) }, error);
+}
+
+function sayAttempt(
+  run: LoggedRun,
+  { step, attempts, ...failure }: Failure,
+  how: { outcome: string; effect?: string },
+  error: unknown,
+): void {
   const stack = codeOf(error) === undefined ? stackOf(error) : undefined;
-  say("warn", { log: "attempt", ...loggedInstance(run), step, attempt: attempts, outcome, ...described(failure), ...(stack && { stack }) });
+  say("warn", { log: "attempt", ...loggedInstance(run), step, attempt: attempts, ...how, ...described(failure), ...(stack && { stack }) });
 }
 
 /** One line for each run that ended, or that an undo ended. */

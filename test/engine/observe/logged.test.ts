@@ -1,5 +1,6 @@
 import { defineStep } from "millrace";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { formatEntryKey } from "../../../src/engine/contract/ids.ts";
 import { behave, deliver, event, fresh, keeperRound, probeEnv, reaches, rows, start, until } from "../harness.ts";
 import { LAB, platformReaches, runLab } from "../lab.ts";
 
@@ -106,6 +107,7 @@ describe("In the log", () => {
       step: "mail",
       attempt: 1,
       outcome: "in_doubt",
+      effect: formatEntryKey({ instanceId, step: "mail", item: "", generation: 1 }),
       code: "in_progress",
       upstream_status: 409,
     };
