@@ -5,7 +5,7 @@ import { type Call, Refusal, runCommand } from "./command.ts";
 import { useDatabase } from "./local/database.ts";
 import { ROOT, requireInstalled, runWrangler } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
-import { readRequest, USAGE } from "./token/request.ts";
+import { readRequest, USAGE, type Whose } from "./token/request.ts";
 import { findStatement, listStatement, mintStatements, revokeStatements } from "./token/statements.ts";
 
 const FOLDER = join(ROOT, ".millrace");
@@ -15,8 +15,8 @@ const STATE = process.env.MILLRACE_STATE ?? join(FOLDER, "state");
 type Row = Record<string, string | number | null>;
 
 /**
- * `npm run token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine. What
- * is to be kept goes to stdout.
+ * `npm run token`: mints, lists and revokes tokens where the database can be reached: here, or with `--remote` on the deployed engine; with
+ * `--config` those of another Worker. What is to be kept goes to stdout.
  */
 async function token({ args }: Call): Promise<number> {
   if (wantsHelp(args)) {
@@ -25,7 +25,7 @@ async function token({ args }: Call): Promise<number> {
   }
   const request = readRequest(args);
   requireInstalled();
-  const run = request.remote ? remotely : locally;
+  const run = request.remote || request.config !== undefined ? throughWrangler(request) : locally;
   const by = `cli/${userInfo().username}`;
 
   if (request.verb === "mint") {
@@ -60,19 +60,14 @@ async function locally(sql: string): Promise<Row[]> {
   });
 }
 
-async function remotely(sql: string): Promise<Row[]> {
-  const said = await runWrangler(FOLDER, "reach the deployed database", [
-    "d1",
-    "execute",
-    "DB",
-    "--remote",
-    "--yes",
-    "--json",
-    "--command",
-    sql,
-  ]);
-  const [first] = JSON.parse(said.slice(said.indexOf("["))) as { results: Row[] }[];
-  return first?.results ?? [];
+function throughWrangler({ remote, config }: Whose): (sql: string) => Promise<Row[]> {
+  const which = [remote ? "--remote" : "--local", ...(config === undefined ? [] : ["--config", config])];
+  return async (sql) => {
+    const args = ["d1", "execute", "DB", ...which, "--yes", "--json", "--command", sql];
+    const said = await runWrangler(FOLDER, `reach the ${remote ? "deployed" : "local"} database`, args);
+    const [first] = JSON.parse(said.slice(said.indexOf("["))) as { results: Row[] }[];
+    return first?.results ?? [];
+  };
 }
 
 /** To people, not to whatever keeps the token. */

@@ -12,11 +12,11 @@ const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 /** Shown by `--help`, and behind a refusal. */
 export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--days ${USUAL_DAYS}] \
-[--reason …] [--remote]
-       npm run token -- list --tenant acme [--remote]
-       npm run token -- revoke <id> [--reason …] [--remote]
+[--reason …] [--remote] [--config …]
+       npm run token -- list --tenant acme [--remote] [--config …]
+       npm run token -- revoke <id> [--reason …] [--remote] [--config …]
 The first makes a token: its scopes are of ${SCOPES.join(", ")}; it ends after so many days, at most ${MAX_DAYS}. \
---remote is about the deployed engine.`;
+--remote is about the deployed engine; --config about that of another wrangler.jsonc, which binds its database as DB.`;
 
 export interface Mint {
   verb: "mint";
@@ -26,35 +26,49 @@ export interface Mint {
   days: number;
   reason: string;
 }
-export type TokenRequest = { remote: boolean } & (Mint | { verb: "list"; tenant: string } | { verb: "revoke"; id: string; reason: string });
+/** Which engine's database it is about: `config` is the `wrangler.jsonc` of another Worker than this checkout's. */
+export interface Whose {
+  remote: boolean;
+  config: string | undefined;
+}
+export type TokenRequest = Whose & (Mint | { verb: "list"; tenant: string } | { verb: "revoke"; id: string; reason: string });
 
 /** What the arguments ask for. Errors: a `Misuse` that says what is wrong with which. */
 export function readRequest(args: readonly string[]): TokenRequest {
   const { values, positionals } = parsed(args);
   const [verb = "mint", ...rest] = positionals;
-  const { remote = false, reason = "" } = values;
+  const { remote = false, config, reason = "" } = values;
   if (verb === "revoke") {
     const [id = ""] = rest;
     // The whole token may be what somebody has at hand.
     const short = /^mr_([0-9a-f]{16})_/.exec(id)?.[1] ?? id;
     if (!ID.test(short)) throw wrong(`"${short.slice(0, 40)}" is no token's id, which is the 16 digits after mr_`);
-    return { verb, id: short, reason, remote };
+    return { verb, id: short, reason, remote, config };
   }
   const { tenant = "", actor = "", scopes = USUAL_SCOPES, days = String(USUAL_DAYS) } = values;
   if (!["mint", "list"].includes(verb) || rest.length > 0) throw wrong(`"${[verb, ...rest].join(" ")}" is nothing that it does`);
   if (!TENANT.test(tenant)) throw wrong(`--tenant is ${tenant ? `"${tenant}"` : "missing"}: up to 64 lower case letters, digits, - or _`);
-  if (verb === "list") return { verb, tenant, remote };
+  if (verb === "list") return { verb, tenant, remote, config };
   if (!/^\P{Cc}{1,100}$/u.test(actor)) throw wrong("--actor names who will hold it, in 1 to 100 characters: the audit shows it");
   const named = scopes.split(/[\s,]+/).filter(Boolean);
   const unknown = named.find((scope) => !SCOPES.includes(scope));
   if (unknown !== undefined || named.length === 0) throw wrong(`--scopes: "${unknown ?? ""}" is not one of ${SCOPES.join(", ")}`);
   if (!/^\d{1,4}$/.test(days) || Number(days) < 1 || Number(days) > MAX_DAYS) throw wrong(`--days is 1 to ${MAX_DAYS}, not "${days}"`);
-  return { verb: "mint", tenant, actor, scopes: SCOPES.filter((scope) => named.includes(scope)), days: Number(days), reason, remote };
+  return {
+    verb: "mint",
+    tenant,
+    actor,
+    scopes: SCOPES.filter((scope) => named.includes(scope)),
+    days: Number(days),
+    reason,
+    remote,
+    config,
+  };
 }
 
 function parsed(args: readonly string[]) {
   const text = { type: "string" } as const;
-  const options = { tenant: text, actor: text, scopes: text, days: text, reason: text, remote: { type: "boolean" } } as const;
+  const options = { tenant: text, actor: text, scopes: text, days: text, reason: text, config: text, remote: { type: "boolean" } } as const;
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });
   } catch (error) {

@@ -8,8 +8,8 @@ import { freePort } from "../../../src/cli/local/ports.ts";
 import { ROOT } from "../../../src/cli/local/wrangler.ts";
 import { emptyFolder } from "../../cli/folder.ts";
 import { TIMES_FILE } from "../../gate/took.ts";
-import { type Curl, curlsOf, filled } from "../run/curl.ts";
-import { shown } from "../run/shown.ts";
+import { ask } from "../ask.ts";
+import { curlsOf } from "../run/curl.ts";
 import { apply, movesOf } from "../walk.ts";
 
 /** Where a copy has the test of the promises that the page's chain and the raw one both keep. */
@@ -76,23 +76,6 @@ async function keep(program: readonly string[], folder: string, ready: string): 
   for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (said += chunk));
   await vi.waitUntil(() => said.includes(ready) || child.exitCode !== null, { timeout: 120_000 });
   expect(said, program.join(" ")).toContain(ready);
-}
-
-/** Asks as curl would, and holds the answer against what is written under the command. */
-async function ask(curl: Curl, lookUp: (name: string) => string): Promise<Record<string, unknown>> {
-  const headers = curl.headers.map(
-    (line) =>
-      filled(line, lookUp)
-        .split(/: (.*)/s)
-        .slice(0, 2) as [string, string],
-  );
-  const response = await fetch(filled(curl.url, lookUp), { method: curl.method, headers, body: curl.body && filled(curl.body, lookUp) });
-  const body = JSON.parse((await response.text()) || "null");
-  expect({ status: response.status, body }, curl.text).toEqual({
-    status: curl.status,
-    body: curl.answer === undefined ? body : shown(curl.answer),
-  });
-  return body;
 }
 
 // In a checkout that has followed the page, what it makes is there already.

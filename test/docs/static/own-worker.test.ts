@@ -1,0 +1,110 @@
+import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { once } from "node:events";
+import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync } from "node:fs";
+import { join } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { freePort } from "../../../src/cli/local/ports.ts";
+import { ROOT, wranglerEnv } from "../../../src/cli/local/wrangler.ts";
+import { emptyFolder } from "../../cli/folder.ts";
+import { ask } from "../ask.ts";
+import { fencesOf } from "../markdown.ts";
+import { curlsOf } from "../run/curl.ts";
+
+const page = readFileSync(join(ROOT, "docs/own-worker.md"), "utf8");
+const shells = fencesOf(page).filter(({ language, comment }) => language === "sh" && comment !== "install");
+const numbers = /^for number in (.+); do$/m.exec(page)?.[1]?.split(" ") ?? [];
+
+interface Entry {
+  name: string;
+  tbl_name: string;
+  sql: string | null;
+}
+
+/** Tables and indexes that these migrations make, by their names. */
+function schemaOf(files: readonly string[]): Map<string, Entry> {
+  const db = new DatabaseSync(":memory:");
+  for (const file of files) db.exec(readFileSync(join(ROOT, "migrations", file), "utf8"));
+  const entries = db.prepare("SELECT name, tbl_name, sql FROM sqlite_master ORDER BY name").all() as unknown as Entry[];
+  return new Map(entries.map((entry) => [entry.name, { ...entry }]));
+}
+
+it("the migrations that docs/own-worker.md names make every table of the engine as it is, and none else", () => {
+  const all = readdirSync(join(ROOT, "migrations")).sort();
+  const [named, whole] = [schemaOf(all.filter((file) => numbers.includes(file.slice(0, 4)))), schemaOf(all)];
+  const stores = readdirSync(join(ROOT, "src/engine/store"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".ts"));
+  const text = stores.map((file) => readFileSync(join(ROOT, "src/engine/store", file), "utf8")).join("\n");
+  const written = new Set([...text.matchAll(/\bINSERT(?: OR [A-Z]+)? INTO ([a-z_]+)/g)].map(([, table = ""]) => table));
+  const tables = new Set([...named.values()].map(({ tbl_name }) => tbl_name));
+  expect([...tables].sort(), "Name the engine's new migrations on the page.").toEqual([...written].sort());
+  const engines = new Map([...whole].filter(([, { tbl_name }]) => tables.has(tbl_name)));
+  expect(named, "Name the engine's new migrations on the page.").toEqual(engines);
+});
+
+/** The page's way starts a runtime for each file: here they are one. */
+const APPLY = "npx wrangler d1 migrations apply DB --local";
+const AT_ONCE = "cat migrations/*.sql > all.sql; npx wrangler d1 execute DB --local --yes --file all.sql";
+
+/** A folder beside the checkout, as the page has it, with its files and packages. */
+function greeter(): string {
+  const beside = emptyFolder();
+  symlinkSync(ROOT, join(beside, "millrace"), "dir");
+  const folder = join(beside, "greeter");
+  cpSync(join(ROOT, "test/docs/own-worker"), folder, { recursive: true });
+  mkdirSync(join(folder, "node_modules"));
+  symlinkSync(ROOT, join(folder, "node_modules/millrace"), "dir");
+  symlinkSync(join(ROOT, "node_modules/zod"), join(folder, "node_modules/zod"), "dir");
+  return folder;
+}
+
+async function ended(child: ChildProcess): Promise<void> {
+  if (child.exitCode === null && child.pid !== undefined) {
+    process.kill(-child.pid, "SIGTERM");
+    await once(child, "exit");
+  }
+}
+
+it("who follows docs/own-worker.md has a Worker that is built from the engine's doors alone, with its own token and tables", async () => {
+  const [folder, port] = [greeter(), String(await freePort())];
+  const env = { ...wranglerEnv(join(folder, "logs")), PATH: `${join(ROOT, "node_modules/.bin")}:${process.env.PATH}` };
+  // The packages are there: nobody has to look for them.
+  const shell = (script: string) => `npx() { "$@"; }; ${script.replaceAll("8787", port).replace(APPLY, AT_ONCE)}`;
+  const run = (script: string) => {
+    const options = { cwd: folder, env, encoding: "utf8", stdio: "pipe" } as const;
+    return execFileSync("bash", ["-euo", "pipefail", "-c", shell(script)], options);
+  };
+  const variables = new Map<string, string>();
+  const lookUp = (name: string) => {
+    const value = variables.get(name);
+    if (value === undefined) throw new Error(`Nothing on the page says what $${name} is.`);
+    return value;
+  };
+  let curls = 0;
+  for (const { text } of shells) {
+    if (text.includes("curl ")) {
+      for (const curl of curlsOf(text)) {
+        const once = () => ask(curl, lookUp);
+        const body = await (curl.method === "GET" ? vi.waitFor(once, { timeout: 60_000, interval: 100 }) : once());
+        if (typeof body.instance_id === "string") variables.set("ID", body.instance_id);
+        curls++;
+      }
+    } else if (text.startsWith("TOKEN=")) {
+      const [token = "", dev = ""] = text.trim().split("\n");
+      variables.set("TOKEN", run(`${token}\necho "$TOKEN"`).trim());
+      const child = spawn("bash", ["-c", shell(dev)], { cwd: folder, env, detached: true, stdio: ["ignore", "pipe", "pipe"] });
+      onTestFinished(() => ended(child));
+      let said = "";
+      for (const stream of [child.stdout, child.stderr]) stream?.on("data", (chunk) => (said += chunk));
+      await vi.waitUntil(() => said.includes("Ready on") || child.exitCode !== null, { timeout: 120_000 });
+      expect(said).toContain("Ready on");
+    } else if (text.startsWith("URL=")) {
+      for (const [, name = "", value = ""] of text.replaceAll("8787", port).matchAll(/^(\w+)="?(.*?)"?$/gm))
+        variables.set(
+          name,
+          value.replaceAll(/\$(\w+)/g, (_, other) => lookUp(other)),
+        );
+    } else run(text);
+  }
+  expect(curls).toBe(4);
+  expect(page).toContain(APPLY);
+});
