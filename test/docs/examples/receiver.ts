@@ -35,5 +35,5 @@ function isSigned(secret: string, body: string, headers: Record<string, string>)
 }
 
 if (import.meta.main) {
-  receiver((process.env.WEBHOOK_SECRETS ?? "").split(" "), console.log).listen(9000);
+  receiver((process.env.WEBHOOK_SECRETS ?? "").split(" "), console.log).listen(Number(process.env.PORT ?? 9000));
 }
