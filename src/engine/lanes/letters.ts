@@ -60,10 +60,13 @@ export class Letters {
 
   /** Letters in the order in which their messages stood, behind one of them. */
   list(after: string | undefined, most: number): KeptLetter[] {
-    const list = `SELECT letter, tries, due_at, error FROM letters
-      WHERE sequence > coalesce((SELECT sequence FROM letters WHERE id = ?1), 0) ORDER BY sequence LIMIT ?2`;
     return this.#sql
-      .exec<LetterRow>(list, after ?? "", most)
+      .exec<LetterRow>(
+        `SELECT letter, tries, due_at, error FROM letters
+         WHERE sequence > coalesce((SELECT sequence FROM letters WHERE id = ?1), 0) ORDER BY sequence LIMIT ?2`,
+        after ?? "",
+        most,
+      )
       .toArray()
       .map(read);
   }
