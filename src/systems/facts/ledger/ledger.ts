@@ -226,7 +226,7 @@ export class Ledger extends DurableObject<Env> {
     return { fact_id, sequence, outcome: "appended" };
   }
 
-  /** Sends facts to a feed. What cannot be sent now, the alarm sends; one of which no message can be made keeps back none of the others. */
+  /** Sends facts to a feed. What cannot be sent now, the alarm sends; a fact of which no message can be made keeps back none. */
   async #send(feed: Feed, facts: readonly RecordedFact[]): Promise<void> {
     const belonging = facts.filter((fact) => belongsTo(feed, fact));
     const epoch = this.#outboxes[feed].epoch();
