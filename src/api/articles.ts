@@ -1,5 +1,5 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
-import { codeOf, instanceId, MillraceError } from "millrace";
+import { atomically, codeOf, instanceId, MillraceError } from "millrace";
 import {
   answers,
   BODY_REFUSALS,
@@ -15,7 +15,7 @@ import {
   reasoned,
   timestamp,
 } from "millrace/http";
-import { effectsOf, getInstance, type Instance, listApprovals, retryInstance, type Token, undoInstance } from "millrace/operate";
+import { auditLate, effectsOf, getInstance, type Instance, listApprovals, retryInstance, type Token, undoInstance } from "millrace/operate";
 import type { Catalog } from "millrace/worker";
 import { type ArticleRow, findArticle, listArticles } from "../systems/content/article-rows.ts";
 import { ask } from "../systems/content/ask.ts";
@@ -126,7 +126,7 @@ export function articles(catalog: Catalog) {
     })
     .openapi(unpublish, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      const article = await ownedAs(env, caller, req.valid("param").id, ["published"], "unpublished");
+      const article = await ownedAs(env, caller, req.valid("param").id, "unpublish", reason);
       const instance = await publisherOf(env, caller, article);
       // An undo that has failed is retried as any instance is: it goes on from there.
       const failed = instance?.undo !== null && instance?.status === "errored";
@@ -141,7 +141,7 @@ export function articles(catalog: Catalog) {
     })
     .openapi(publish, async ({ env, req, var: { caller }, json }) => {
       const { reason } = await readBody(req, reasoned);
-      const article = await ownedAs(env, caller, req.valid("param").id, ["draft", "unpublished"], "published");
+      const article = await ownedAs(env, caller, req.valid("param").id, "publish", reason);
       const instance = await publisherOf(env, caller, article);
       if (article.status === "unpublished" && (!instance || instance.status === "complete")) {
         const asked = await ask(env, catalog, caller, "publish", article, reason);
@@ -160,23 +160,25 @@ async function owned({ DB }: ApiEnv["Bindings"], { tenantId }: Token, id: string
   return article;
 }
 
+/** From which statuses an article becomes what. */
+const MOVES = {
+  publish: { from: ["draft", "unpublished"], to: "published" },
+  unpublish: { from: ["published"], to: "unpublished" },
+} as const;
+
 /**
- * The article, if it has one of these statuses. Errors: `article_not_found`, and `invalid_transition`: undoing a refusal would change
+ * The article, if it can be moved so. Errors: `article_not_found`, and `invalid_transition`, which is audited: undoing a refusal would change
  * nothing, and retrying it would refuse again.
  */
-async function ownedAs(env: ApiEnv["Bindings"], caller: Token, id: string, from: readonly string[], to: string): Promise<ArticleRow> {
+async function ownedAs(env: ApiEnv["Bindings"], caller: Token, id: string, verb: keyof typeof MOVES, reason: string): Promise<ArticleRow> {
   const article = await owned(env, caller, id);
   const { status } = article;
-  if (!from.includes(status))
-    throw new MillraceError(
-      "invalid_transition",
-      `The article's status is ${status}: only from ${from.join(" or ")} can it become ${to}.`,
-      {
-        from: status,
-        to,
-      },
-    );
-  return article;
+  const { from, to } = MOVES[verb];
+  if (from.some((one) => one === status)) return article;
+  const action = { id: crypto.randomUUID(), verb, target: article.id, instanceId: null, reason, detail: { status } };
+  await atomically(env.DB, [auditLate(caller, action)]);
+  const said = `The article's status is ${status}: only from ${from.join(" or ")} can it become ${to}.`;
+  throw new MillraceError("invalid_transition", said, { from: status, to });
 }
 
 /** The chain's own instance that publishes an article; undefined where nobody asked for it, or that is so long ago that it is pruned. */

@@ -3,7 +3,7 @@ export const OWN_SCOPES = ["embedded"] as const;
 
 /**
  * What people do by its own routes, as the audit says it, beside the engine's verbs: to a batch, a brand, a webhook, an article, a person,
- * a tenant.
+ * a tenant, a budget, the rules of charges.
  */
 export const OWN_VERBS = [
   "cancel",
@@ -19,4 +19,6 @@ export const OWN_VERBS = [
   "unpublish",
   "forget",
   "delete_tenant",
+  "limit",
+  "rules",
 ] as const;

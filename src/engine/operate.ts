@@ -42,7 +42,7 @@ export { deleteSchedule, ensureSchedule, pauseSchedule, putSchedule, resumeSched
 export { COUNTED_TIMES } from "./schedules/cron.ts";
 export { runSchedule } from "./schedules/run-now.ts";
 export { getSchedule, listScheduleRuns, listSchedules, type Schedule } from "./schedules/schedule.ts";
-export { audit, type Operator, VERBS } from "./store/actions.ts";
+export { audit, auditLate, type Operator, VERBS } from "./store/actions.ts";
 export { fateOf, followersOf, hasInstance, instanceOf, isUnderWay, statusesOf } from "./store/instances/fate.ts";
 export { isKnown } from "./store/instances/keys.ts";
 export { touchInstance } from "./store/instances/remove.ts";

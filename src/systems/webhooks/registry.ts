@@ -1,5 +1,5 @@
 import { atomically, digest, type Issue, MillraceError, namedBatch, query, type Statement, sql } from "millrace";
-import { audit } from "millrace/operate";
+import { audit, auditLate } from "millrace/operate";
 import {
   type By,
   changeEndpoint,
@@ -86,11 +86,12 @@ interface Asked {
 export async function change(env: RegistryEnv, by: By, id: string, { version, config, state }: Asked): Promise<Endpoint | undefined> {
   const before = await getEndpoint(env.DB, by.tenantId, id);
   if (!before) return undefined;
+  const verb = state === undefined ? "change" : state === "deleted" ? "delete" : "enable";
+  if (before.version > version || before.state === "deleted") await noteLate(env, by, verb, id, { version: version + 1 });
   if (before.version !== version) throw moved(before, version);
   if (before.state === "deleted") throw isDeleted();
   const checked = state === "deleted" ? undefined : await allowed(env, config ?? before);
   const next = { ...config, ...(checked && { url: checked.url }), state: state ?? stateOf(config ?? { enabled: true }) };
-  const verb = state === undefined ? "change" : state === "deleted" ? "delete" : "enable";
   const done = action(by, verb, id, { version: version + 1, ...publicly({ ...before, ...next }), state: next.state });
   const [replaced, newest] = changeEndpoint(by, id, version, next);
   const { inserted } = await namedBatch(env.DB, {
@@ -116,7 +117,10 @@ export async function rotateSecret(
 ): Promise<{ secret: string; generation: number } | undefined> {
   const endpoint = await getEndpoint(env.DB, by.tenantId, id);
   if (!endpoint) return undefined;
-  if (endpoint.state === "deleted") throw isDeleted();
+  if (endpoint.state === "deleted") {
+    await noteLate(env, by, "rotate", id, { overlap_seconds: overlapSeconds });
+    throw isDeleted();
+  }
   const [next, ends] = rotate(by.tenantId, id, overlapSeconds);
   const { rotated } = await namedBatch(env.DB, {
     rotated: next,
@@ -152,14 +156,20 @@ export async function endSecret(env: RegistryEnv, by: By, id: string, generation
   throw new MillraceError("invalid_transition", `The secret of generation ${generation} ${said}.`);
 }
 
+type Verb = "register" | "change" | "enable" | "delete" | "rotate" | "end_secret";
+
 /** The audit's row of what is done to an endpoint, right behind the statement that does it. */
-function action(
-  by: By,
-  verb: "register" | "change" | "enable" | "delete" | "rotate" | "end_secret",
-  id: string,
-  detail: object,
-): Statement {
-  return audit(by, { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason: "", detail: { ...detail } }, false);
+function action(by: By, verb: Verb, id: string, detail: object): Statement {
+  return audit(by, actionOf(verb, id, detail), false);
+}
+
+/** What came too late is one row too: nothing is done, and people can see who wanted it. */
+async function noteLate(env: RegistryEnv, by: By, verb: Verb, id: string, detail: object): Promise<void> {
+  await atomically(env.DB, [auditLate(by, actionOf(verb, id, detail))]);
+}
+
+function actionOf(verb: Verb, id: string, detail: object) {
+  return { id: crypto.randomUUID(), verb, target: id, instanceId: null, reason: "", detail: { ...detail } };
 }
 
 /** Of a configuration what the audit says: a path or query may be a secret of the receiver's. */

@@ -1,7 +1,7 @@
 import { env } from "cloudflare:workers";
 import { describe, expect, it } from "vitest";
 import { takeDown } from "../../../src/systems/content/page-store.ts";
-import { type Caller, callerWith, type Json, reaches, send } from "../../api/client.ts";
+import { type Caller, callerWith, expectProblem, type Json, reaches, send } from "../../api/client.ts";
 import { becomes, draft, pathOf, publish } from "./article.ts";
 import { child, parseXml } from "./xml.ts";
 
@@ -61,6 +61,20 @@ describe("A page", () => {
       ["unpublish", up.id, "applied"],
       ["publish", up.id, "applied"],
       ["unpublish", up.id, "applied"],
+    ]);
+  });
+
+  it("is neither put up nor taken down twice: whoever comes too late is refused, and is in the audit with the reason", async () => {
+    const caller = await callerWith();
+    const up = await publish(caller, await draft(caller));
+    expectProblem(await caller.post(`/v1/articles/${up.id}/publish`, REASON), 409, "invalid_transition");
+    await says(caller, up, "unpublish");
+    expectProblem(await caller.post(`/v1/articles/${up.id}/unpublish`, REASON), 409, "invalid_transition");
+    const audit = (await caller.get("/v1/audit")).body.items;
+    expect(audit.map(({ verb, result, reason }: Json) => [verb, result, reason]).reverse()).toEqual([
+      ["publish", "no_change", REASON.reason],
+      ["undo", "applied", REASON.reason],
+      ["unpublish", "no_change", REASON.reason],
     ]);
   });
 

@@ -19,6 +19,19 @@ describe("The rules", () => {
     expect((await caller.post(`${PATH}/try`, { outcome })).body).toEqual({ version: null, rule: null, charge: null, payout: null });
   });
 
+  it("and a budget's limit change money: whoever sets them, or comes too late, is one row of the audit", async () => {
+    const caller = await callerWith();
+    await set(caller, 0, flat("one", 100));
+    expectProblem(await set(caller, 0, flat("two", 200)), 409, "invalid_transition");
+    await caller.call("PUT", "/v1/budgets/a1", { limit_cents: 500 });
+    const { items } = (await caller.get("/v1/audit")).body;
+    expect(items.toReversed()).toMatchObject([
+      { actor: "ada", verb: "rules", result: "applied", detail: { version: 1, rules: 1 } },
+      { actor: "ada", verb: "rules", result: "no_change", detail: { version: 1, rules: 1 } },
+      { actor: "ada", verb: "limit", target: "a1", result: "applied", detail: { limit_cents: 500 } },
+    ]);
+  });
+
   it("are versions: the first holds from the beginning, a later one from a minute after it was made; all of them stay", async () => {
     const caller = await callerWith();
     const before = Date.now();

@@ -32,6 +32,25 @@ it("whatever changes a webhook is one row of the audit, with who did it and what
   for (const unsaid of [secret, did[2]?.body.secret, "only-for-the-receiver"]) expect(told).not.toContain(unsaid);
 });
 
+it("what comes too late for a webhook is refused, and is one row all the same", async () => {
+  const caller = await callerWith();
+  const { path, id, hook } = await endpoint(caller);
+  await caller.call("PUT", path, { version: 1, url: hookUrl(hook), fact_types: ["charge"], enabled: false });
+  expectProblem(await caller.post(`${path}/enable`, { version: 1 }), 409, "invalid_transition");
+  expect((await caller.call("DELETE", path)).status).toBe(200);
+  expectProblem(await caller.call("DELETE", path), 409, "invalid_transition");
+  expectProblem(await caller.post(`${path}/rotate`, { overlap_seconds: 60 }), 409, "invalid_transition");
+  const { items } = (await caller.get("/v1/audit")).body;
+  expect(items.map(({ verb, target, result }: Json) => [verb, target, result]).reverse()).toEqual([
+    ["register", id, "applied"],
+    ["change", id, "applied"],
+    ["enable", id, "no_change"],
+    ["delete", id, "applied"],
+    ["delete", id, "no_change"],
+    ["rotate", id, "no_change"],
+  ]);
+});
+
 it("what is refused, and what is another tenant's, leaves no row", async () => {
   const [caller, other] = await Promise.all([callerWith(), callerWith()]);
   const { path, hook } = await endpoint(caller);

@@ -1,4 +1,5 @@
-import { MillraceError, now, query, sql } from "millrace";
+import { MillraceError, namedBatch, now, sql } from "millrace";
+import { audit } from "millrace/operate";
 import { placed } from "millrace/worker";
 import type { Answered, Ask, Budget, BudgetState } from "./budget.ts";
 
@@ -19,17 +20,22 @@ export function budgetOf(env: Env, tenantId: string, account: string): DurableOb
 /** Accounts of one tenant that have a limit. */
 const MAX_ACCOUNTS = 10_000;
 
-/** Sets an account's limit. Errors: `invalid_transition` for one account more than a tenant may have. */
+/**
+ * Sets an account's limit. Its row of the audit is there before: no limit changes without one. Errors: `invalid_transition` for one account
+ * more than a tenant may have.
+ */
 export async function setLimit(env: Env, tenantId: string, account: string, limitCents: number, who: string): Promise<BudgetState> {
-  const known = await query(
-    env.DB,
-    sql`
+  const detail = { limit_cents: limitCents };
+  const action = { id: crypto.randomUUID(), verb: "limit", target: account, instanceId: null, reason: "", detail } as const;
+  const { known } = await namedBatch(env.DB, {
+    known: sql`
       INSERT INTO budget_accounts (tenant_id, account, since_at) SELECT ${tenantId}, ${account}, ${now}
       WHERE EXISTS (SELECT 1 FROM budget_accounts WHERE tenant_id = ${tenantId} AND account = ${account})
         OR (SELECT count(*) FROM budget_accounts WHERE tenant_id = ${tenantId}) < ${MAX_ACCOUNTS}
       ON CONFLICT (tenant_id, account) DO UPDATE SET account = excluded.account
       RETURNING account`,
-  );
+    audited: audit({ tenantId, actor: who }, action, false),
+  });
   if (known.length > 0) return budgetOf(env, tenantId, account).setLimit(limitCents, who);
   throw new MillraceError(
     "invalid_transition",

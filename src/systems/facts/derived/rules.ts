@@ -1,4 +1,5 @@
-import { MillraceError, now, query, type Statement, sql } from "millrace";
+import { MillraceError, namedBatch, now, query, type Statement, sql } from "millrace";
+import { audit } from "millrace/operate";
 import type { Rule } from "../rules.ts";
 
 /** One version of a tenant's rules. */
@@ -30,7 +31,7 @@ const RECENT = 5;
 const MAX_VERSIONS = 1000;
 
 /**
- * Adds a version. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_payload` for a time it cannot
+ * Adds a version, and audits that. Sent again after its answer was lost, it answers the version it made. Errors: `invalid_payload` for a time it cannot
  * have, `invalid_transition` when another version came first, or for one more than a tenant may have.
  */
 export async function addRules(db: D1Database, tenantId: string, who: string, asked: NewRules): Promise<RulesVersion> {
@@ -38,7 +39,13 @@ export async function addRules(db: D1Database, tenantId: string, who: string, as
     const message = "must be left out: the first version is in effect from the beginning";
     throw new MillraceError("invalid_payload", `The field effective_at ${message}.`, { issues: [{ path: "effective_at", message }] });
   }
-  const [added] = await read(db, insertVersion(tenantId, who, asked));
+  const detail = { version: asked.expected_version + 1, rules: asked.rules.length };
+  const action = { id: crypto.randomUUID(), verb: "rules", target: "qualification-rules", instanceId: null, reason: "", detail } as const;
+  const { inserted } = await namedBatch(db, {
+    inserted: insertVersion(tenantId, who, asked),
+    audited: audit({ tenantId, actor: who }, action, false),
+  });
+  const [added] = (inserted as unknown as StoredVersion[]).map(asVersion);
   if (added) return added;
   const [latest] = await read(db, newestVersions(tenantId, 1));
   if (latest && isAnswerTo(latest, who, asked)) return latest;
@@ -125,8 +132,13 @@ const versionInEffect = (tenantId: string, at: number): Statement => sql`
   WHERE tenant_id = ${tenantId} AND effective_at <= ${at} ORDER BY version DESC LIMIT 1`;
 
 async function read(db: D1Database, statement: Statement): Promise<RulesVersion[]> {
-  const rows = await query<Omit<RulesVersion, "rules"> & { rules: string }>(db, statement);
-  return rows.map((row) => ({ ...row, rules: JSON.parse(row.rules) as Rule[] }));
+  return (await query<StoredVersion>(db, statement)).map(asVersion);
+}
+
+type StoredVersion = Omit<RulesVersion, "rules"> & { rules: string };
+
+function asVersion(row: StoredVersion): RulesVersion {
+  return { ...row, rules: JSON.parse(row.rules) as Rule[] };
 }
 
 /** True when this version is what the same request made before. */
