@@ -44,6 +44,11 @@ export function createApi(catalog: Catalog): OpenAPIHono<HttpEnv> {
     knowsCallers: ["crm", "embedded"],
     namedBy: {
       "POST /v1/facts": "`fact_id` names each fact",
+      "POST /v1/contacts/forget": "`request` names the occasion",
+      "POST /v1/tenant/delete": "`request` names the occasion",
+      "POST /v1/qualification-rules/try": "it writes nothing",
+      "POST /v1/webhooks/{id}/test": "each call is another delivery, so see first whether the one before came",
+      "POST /v1/webhooks/{id}/rotate": "each call gives another secret, so list first those that sign",
       "POST /v1/projections/facts/rebuild": "`request` names the occasion",
       "POST /v1/projections/derived/rebuild": "`request` names the occasion",
     },

@@ -51,7 +51,8 @@ const show = createRoute({
   path: "/v1/contacts/{id}",
   operationId: "getContact",
   summary: "Say as whom a contact is known",
-  description: "Follows from the `contact_merged` facts that have arrived. A contact nobody has heard of is its own.",
+  description:
+    "Follows from the `contact_merged` facts that have arrived. A contact nobody has heard of is its own. One called `.` or `..` has no address; the list knows it by `contact_id`.",
   ...needs("read"),
   request: { params: z.object({ id: keptContactId }) },
   responses: {

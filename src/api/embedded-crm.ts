@@ -11,7 +11,7 @@ const faultsSchema = z.array(z.looseObject({ status: z.int(), remaining: z.int()
 const editSchema = z.strictObject({ id: z.string().nullable(), properties: z.record(z.string(), z.string()).nullable() });
 const views = z.enum(["calls", "deliveries", "contacts", "companies", "associations"]);
 
-type Guard = { middleware: MiddlewareHandler<ApiEnv>; security: { bearer: string[] }[] };
+type Guard = { middleware: MiddlewareHandler<ApiEnv>[]; security: { bearer: string[] }[] };
 type Control = (context: Context<ApiEnv>, path: string, init: RequestInit) => Promise<Response>;
 
 /** The embedded CRM in drills: make it fail, edit in it as a person would, and see what it was asked, has and said. */
@@ -22,7 +22,7 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     operationId: "setCrmFaults",
     summary: "Make the embedded CRM fail by these rules; an empty list makes it work again",
     ...guarded,
-    request: { body: jsonBody(faultsSchema) },
+    request: { query: z.strictObject({}), body: jsonBody(faultsSchema) },
     responses: {
       204: { description: "Set" },
       ...problems("route_not_found", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type"),
@@ -34,7 +34,7 @@ export function embeddedCrm(guarded: Guard, control: Control) {
     operationId: "editInCrm",
     summary: "Make (no id), change or remove (no properties) a contact in the embedded CRM, as a person would there",
     ...guarded,
-    request: { body: jsonBody(editSchema) },
+    request: { query: z.strictObject({}), body: jsonBody(editSchema) },
     responses: {
       200: answers("The contact as it is now", z.looseObject({ id: z.string() })),
       ...problems("route_not_found", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type"),

@@ -1,7 +1,7 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 import { beginning, MillraceError } from "millrace";
-import { answers, callerOf, HttpRefusal, jsonBody, readBody } from "millrace/http";
+import { answers, callerOf, HttpRefusal, jsonBody, readBody, refuseUnreadable } from "millrace/http";
 import { embeddedCrm } from "./embedded-crm.ts";
 import type { ApiEnv } from "./env.ts";
 import { problems } from "./problems.ts";
@@ -21,7 +21,7 @@ const onlyForDrills: MiddlewareHandler<ApiEnv> = async (context, next) => {
   await next();
 };
 
-const guarded = { middleware: onlyForDrills, security: [{ bearer: ["embedded"] }] };
+const guarded = { middleware: [onlyForDrills, refuseUnreadable], security: [{ bearer: ["embedded"] }] };
 
 const setFaults = createRoute({
   method: "put",
@@ -29,7 +29,7 @@ const setFaults = createRoute({
   operationId: "setFaults",
   summary: "Make the embedded upstreams fail by these rules",
   ...guarded,
-  request: { body: jsonBody(faultsSchema) },
+  request: { query: z.strictObject({}), body: jsonBody(faultsSchema) },
   responses: {
     204: { description: "Set" },
     ...problems("route_not_found", "invalid_json", "invalid_payload", "payload_too_large", "unsupported_media_type"),
@@ -42,6 +42,7 @@ const clearFaults = createRoute({
   operationId: "clearFaults",
   summary: "Make the embedded upstreams work again",
   ...guarded,
+  request: { query: z.strictObject({}) },
   responses: { 204: { description: "Cleared" }, ...problems("route_not_found", "invalid_payload") },
 });
 

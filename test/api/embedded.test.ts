@@ -30,6 +30,20 @@ describe("/embedded", () => {
     }
   });
 
+  it("takes no query that it does not know or cannot read: a misspelled filter would clear all faults", async () => {
+    const caller = await callerWith(["embedded"]);
+    for (const [method, path] of [
+      ["DELETE", "/embedded/faults?match=x"],
+      ["DELETE", "/embedded/faults?zz=%ff"],
+      ["PUT", "/embedded/crm/faults?zz=1"],
+      ["GET", "/embedded/ledger?match=%ff"],
+      ["GET", "/embedded/ledger?match=n%00ul"],
+    ] as const) {
+      expectProblem(await caller.call(method, path, method === "PUT" ? [] : undefined), 422, "invalid_payload");
+      expectProblem(await send(path, { method }), 404, "route_not_found");
+    }
+  });
+
   it("shows what the upstreams really did", async () => {
     const caller = await callerWith(["enqueue", "read", "embedded"]);
     const keyword = fresh();

@@ -34,6 +34,15 @@ describe("Idempotency-Key", () => {
     ]);
   });
 
+  it("is refused where a repeat would do it again in the words of that, and may stand before any GET", async () => {
+    const caller = await callerWith();
+    const why = async (path: string) => expectProblem(await caller.post(path, {}, { [KEY]: "k" }), 422, "invalid_payload").detail;
+    expect(await why("/v1/webhooks/x/test")).toContain("each call is another delivery");
+    expect(await why("/v1/webhooks/x/rotate")).toContain("each call gives another secret");
+    expect(await why("/v1/contacts/forget")).toContain("`request` names the occasion");
+    expect((await send("/v1/instances", { headers: { authorization: `Bearer ${caller.token}`, [KEY]: "k" } })).status).toBe(200);
+  });
+
   describe("of an endpoint", () => {
     const config = (extra = {}) => ({ url: `http://127.0.0.1:9/${fresh()}`, fact_types: ["outcome", "charge"], ...extra });
 

@@ -37,12 +37,14 @@ describe("A token that is minted over HTTP", () => {
     expect(Date.parse(week.body.expires_at) - Date.parse(week.body.created_at)).toBeCloseTo(7 * DAY_MS, -5);
   });
 
-  it("may be somebody's whose name has a hundred characters, whatever they are; one more is the request's fault", async () => {
+  it("may be somebody's whose name has a hundred characters, whatever they are; one more, or none that can be seen, is the request's fault", async () => {
     const caller = await admin();
     const actor = "🐎".repeat(100);
     const { status, body } = await caller.post("/v1/tokens", { ...wanted, actor });
     expect([status, body.actor]).toEqual([201, actor]);
-    expectProblem(await caller.post("/v1/tokens", { ...wanted, actor: `${actor}🐎` }), 422, "invalid_payload");
+    for (const nobody of [`${actor}🐎`, " ", "\u200f\u202e", "\u200b \u00a0"]) {
+      expectProblem(await caller.post("/v1/tokens", { ...wanted, actor: nobody }), 422, "invalid_payload");
+    }
   });
 
   it("can do no more than whoever minted it", async () => {

@@ -1,5 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
 import type { EngineEnv } from "../contract/bindings.ts";
+import { isVisible } from "../contract/chosen-name.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { characterCount } from "../contract/text.ts";
@@ -214,7 +215,7 @@ function inOrder(scopes: readonly Scope[]): Scope[] {
 /** Errors: `config_invalid`, in the words of whoever may mint: no request brings such a grant here. */
 function assertGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
   assertThat(TENANT.test(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
-  assertThat(actor !== "" && characterCount(actor) <= 100, "Name the actor in 1 to 100 characters.");
+  assertThat(isVisible(actor) && characterCount(actor) <= 100, "Name the actor in 1 to 100 characters that can be seen.");
   assertThat(scopes.length > 0, `Give the token at least one scope of: ${known.join(", ")}.`);
   const unknown = scopes.find((scope) => !known.includes(scope));
   assertThat(unknown === undefined, `"${unknown}" is not a scope. Scopes are: ${known.join(", ")}.`);

@@ -2,6 +2,7 @@ import { OpenAPIHono } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
 import { assertReady } from "../contract/bindings.ts";
 import { issuesOf } from "../contract/envelope.ts";
+import type { Issue } from "../contract/errors.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { authenticate } from "./auth.ts";
 import { drain } from "./body.ts";
@@ -30,7 +31,7 @@ import { statedEvents } from "./routes/state-events.ts";
 import { steps } from "./routes/steps.ts";
 import { tokens } from "./routes/tokens.ts";
 import { undo } from "./routes/undo.ts";
-import { refuseParameters } from "./unknown-parameters.ts";
+import { refuseParameters, refuseUnreadable } from "./unknown-parameters.ts";
 
 /** What an app has beside the engine's routes. */
 export interface EngineRoutesOptions {
@@ -77,7 +78,9 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   const { routes = [], groups = [], problems = ENGINE_PROBLEMS, scopes = [], verbs = [], knowsCallers = [], namedBy = {} } = options;
   const api = new OpenAPIHono<HttpEnv>({
     defaultHook: (result) => {
-      if (!result.success) throw invalidRequest(issuesOf(result.error));
+      if (result.success) return;
+      const issues = issuesOf(result.error);
+      throw invalidRequest(result.target === "query" ? issues.map(saidOnce) : issues);
     },
   });
   api.onError(answerProblem);
@@ -89,7 +92,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   api.use(nosniff, drained, ready, limitStrangers(["v1", ...knowsCallers]), readable);
   api.use("/v1/*", noStore, authenticate);
   api.use(refuseKeys(api, namedBy));
-  api.use("/v1/*", refuseParameters(api));
+  api.use("/v1/*", refuseUnreadable, refuseParameters(api));
 
   const asked = [commands(catalog), statedEvents(catalog)];
   const nouns = [instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(verbs), tokens(scopes)];
@@ -99,11 +102,10 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   return api;
 }
 
-/** What is missing in `wrangler.jsonc` is said in the first answer, whichever route it is. */
-const ready: MiddlewareHandler<HttpEnv> = (context, next) => {
-  assertReady(context.env);
-  return next();
-};
+/** A parameter that is sent twice is read as a list. */
+function saidOnce(issue: Issue): Issue {
+  return issue.message.endsWith(", not array") ? { ...issue, message: "is there more than once: send it once" } : issue;
+}
 
 const nosniff: MiddlewareHandler<HttpEnv> = async (context, next) => {
   await next();

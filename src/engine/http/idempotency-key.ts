@@ -7,7 +7,7 @@ const QUOTED = /^"((?:[\x20\x21\x23-\x5b\x5d-\x7e]|\\["\\])*)"$/;
 /** A comma is what two headers are joined by. */
 const BARE = /^[\x21-\x2b\x2d-\x7e][\x20-\x2b\x2d-\x7e]*$/;
 
-/** Documents the header for a route that reads it: every other one refuses it. */
+/** Documents the header for a route that reads it: every other one that changes something refuses it. */
 export function keyHeader(description: string) {
   return {
     "idempotency-key": z

@@ -16,3 +16,4 @@ export { ENGINE_PROBLEMS, type Problem, type Problems } from "./problems.ts";
 export { answers } from "./responses.ts";
 export { iso, isoOrNull, timestamp } from "./time.ts";
 export { traceHeadersSchema, traceOf } from "./trace.ts";
+export { refuseUnreadable } from "./unknown-parameters.ts";

@@ -12,8 +12,8 @@ const NAMED_BY: Readonly<Record<string, string>> = {
 };
 
 /**
- * Refuses `Idempotency-Key` on every route that does not document it: whoever sends one believes that the request can be sent again.
- * Errors: `invalid_payload`.
+ * Refuses `Idempotency-Key` on every route that changes something and does not document it: whoever sends one believes that the request can
+ * be sent again, as a GET always can. Errors: `invalid_payload`.
  */
 export function refuseKeys(api: OpenAPIHono<HttpEnv>, namedBy: Readonly<Record<string, string>>): MiddlewareHandler<HttpEnv> {
   let readers: ReadonlySet<string> | undefined;
@@ -30,7 +30,8 @@ export function refuseKeys(api: OpenAPIHono<HttpEnv>, namedBy: Readonly<Record<s
 
 function notRead(method: string, path: string, namedBy: Readonly<Record<string, string>>) {
   const why =
-    namedBy[`${method} ${path}`] ?? (method === "POST" ? "what it does has a name by its path" : `a ${method} can be sent again as it is`);
+    namedBy[`${method} ${path.replaceAll(/:(\w+)/g, "{$1}")}`] ??
+    (method === "POST" ? "what it does has a name by its path" : `a ${method} can be sent again as it is`);
   return invalidRequest([{ path: "Idempotency-Key", message: `is not read by this route: ${why}. Leave the header out` }]);
 }
 

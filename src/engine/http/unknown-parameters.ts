@@ -7,17 +7,22 @@ import { beginning } from "../contract/text.ts";
 import type { HttpEnv } from "./env.ts";
 import { invalidRequest } from "./invalid-request.ts";
 
+/** Refuses an address that is not percent-encoded UTF-8, which would be read as another one's, and NUL in it. Errors: `invalid_payload`. */
+export const refuseUnreadable: MiddlewareHandler = async (context, next) => {
+  const { pathname, search } = new URL(context.req.url);
+  const unreadable = [...unreadablePath(pathname), ...unreadableValues(search)];
+  if (unreadable.length > 0) throw invalidRequest(unreadable.slice(0, 50));
+  await next();
+};
+
 /**
- * Refuses what the query of a route does not know: whoever misspells a filter would be answered as if there were none. An address that is
- * not percent-encoded UTF-8 is refused as well, because it would be read as another one's. Errors: `invalid_payload`.
+ * Refuses what the query of a route does not know: whoever misspells a filter would be answered as if there were none. Errors:
+ * `invalid_payload`.
  */
 export function refuseParameters(api: OpenAPIHono<HttpEnv>): MiddlewareHandler<HttpEnv> {
   let parameters: ReadonlyMap<string, readonly string[]> | undefined;
   return async (context, next) => {
-    const { pathname, search, searchParams } = new URL(context.req.url);
-    const unreadable = [...unreadablePath(pathname), ...unreadableValues(search)];
-    if (unreadable.length > 0) throw invalidRequest(unreadable.slice(0, 50));
-    const sent = [...searchParams.keys()];
+    const sent = [...new URL(context.req.url).searchParams.keys()];
     if (sent.length > 0) {
       parameters ??= parametersOf(api);
       const method = context.req.method === "HEAD" ? "GET" : context.req.method;

@@ -1,6 +1,6 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { issueToken, listTokens, revokeToken, SCOPES, type TokenRow } from "../../access/tokens.ts";
-import { chosenName } from "../../contract/chosen-name.ts";
+import { chosenName, isVisible } from "../../contract/chosen-name.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
@@ -16,7 +16,9 @@ const MAX_DAYS = 366;
 function schemasOf(own: readonly string[]) {
   const scope = z.enum([...SCOPES, ...own]);
   const newTokenSchema = reasoned.extend({
-    actor: chosenName(100).meta({ description: "Who will hold it: named in the audit, and as the source of messages." }),
+    actor: chosenName(100)
+      .refine(isVisible, "must have a character that can be seen")
+      .meta({ description: "Who will hold it: named in the audit, and as the source of messages." }),
     scopes: z.array(scope).min(1).max(scope.options.length).meta({ description: "What it may do: nothing that your own token may not." }),
     days: z
       .int()
