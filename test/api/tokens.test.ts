@@ -2,7 +2,7 @@ import { env } from "cloudflare:workers";
 import { mintToken, type Scope } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { OWN_SCOPES } from "../../src/api/vocabulary.ts";
-import { ALL_SCOPES, callerWith, expectProblem, fresh, send } from "./client.ts";
+import { ALL_SCOPES, callerWith, expectProblem, fresh, type Json, send } from "./client.ts";
 
 const DAY_MS = 86_400_000;
 const admin = (scopes: Scope[] = ["enqueue", "read", "operate", "tokens"], tenantId?: string) => callerWith(scopes, tenantId);
@@ -55,6 +55,18 @@ describe("A token that is minted over HTTP", () => {
     const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read", "read"] })).body;
     expect(heir.scopes).toEqual(["read", "tokens"]);
     expect(await used(heir.token, "/v1/tokens")).toBe(200);
+  });
+
+  it("outlives the one that minted it, where that is revoked; the audit says which came of which", async () => {
+    const caller = await admin();
+    const heir = (await caller.post("/v1/tokens", { ...wanted, scopes: ["tokens", "read"] })).body;
+    const headers = { authorization: `Bearer ${heir.token}`, "content-type": "application/json" };
+    const grandchild = (await send("/v1/tokens", { method: "POST", headers, body: JSON.stringify(wanted) })).body;
+    expect((await caller.call("DELETE", `/v1/tokens/${heir.id}`)).status).toBe(204);
+    expect([await used(heir.token), await used(grandchild.token)]).toEqual([401, 200]);
+    const { items } = (await caller.get("/v1/audit")).body;
+    const minted = items.filter(({ verb, detail }: Json) => verb === "mint" && detail.minted_by === heir.id);
+    expect(minted.map(({ target }: Json) => target)).toEqual([grandchild.id]);
   });
 
   it("works no longer than what minted it, and neither does what that one mints", async () => {

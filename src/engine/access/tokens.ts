@@ -106,7 +106,8 @@ export async function issueToken(
     throw new MillraceError("forbidden", said);
   }
   const { id, text, insert } = tokenFor(grant);
-  const done = tokenAction("mint", id, reason, { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString() });
+  const detail = { actor, scopes: grant.scopes, expires_at: new Date(expiresAt).toISOString(), minted_by: by.id };
+  const done = tokenAction("mint", id, reason, detail);
   const { minted } = await namedBatch(env.DB, { minted: insert, audited: audit(by, done, false) });
   const [row] = minted as unknown as StoredGrant[];
   if (!row) throw tooMany();
@@ -134,8 +135,8 @@ export function listTokens(env: Pick<EngineEnv, "DB">, by: Operator, request: Pa
 }
 
 /**
- * Ends a token of the tenant: at once here, within 30 seconds in isolates that have seen it. Answers false, and audits nothing, where there
- * is none of this id.
+ * Ends a token of the tenant, and none that it minted: at once here, within 30 seconds in isolates that have seen it. Answers false, and
+ * audits nothing, where there is none of this id.
  */
 export async function revokeToken(env: Pick<EngineEnv, "DB">, by: Operator, id: string, reason: string): Promise<boolean> {
   const [found] = await query<StoredGrant>(env.DB, selectTokens(sql`tenant_id = ${by.tenantId} AND id = ${id}`));

@@ -49,7 +49,8 @@ const revoke = createRoute({
   path: "/v1/tokens/{id}",
   operationId: "revokeToken",
   summary: "Revoke a token",
-  description: "Where it was used in the last 30 seconds, it may work for as long once more.",
+  description:
+    "Where it was used in the last 30 seconds, it may work for as long once more. Tokens that it minted go on: the audit's rows `mint` name it as `minted_by`.",
   ...needs("tokens"),
   request: {
     params: z.object({ id: z.string().max(100).openapi({ description: "The 16 digits after `mr_`." }) }),
