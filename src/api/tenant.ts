@@ -13,7 +13,8 @@ const deleteSchema = reasoned.extend({
     description:
       "Names the occasion: asked for again under the same name, by the same caller and with the same reason, it is the same deletion.",
   }),
-  dry_run: z.boolean().default(false).meta({ description: "True only counts what would go; of files at most 1,000 a folder." }),
+  // A client that loses a field from its body would end a tenant: what cannot be taken back is said.
+  dry_run: z.boolean().meta({ description: "False deletes; true only counts what would go, of files at most 1,000 a folder." }),
 });
 
 const remove = createRoute({

@@ -48,7 +48,7 @@ export function readRequest(args: readonly string[]): TokenRequest {
   const { tenant = "", actor = "", scopes = USUAL_SCOPES, days = String(USUAL_DAYS) } = values;
   if (!["mint", "list"].includes(verb) || rest.length > 0) throw wrong(`"${[verb, ...rest].join(" ")}" is nothing that it does`);
   if (!TENANT.test(tenant)) throw wrong(`--tenant is ${tenant ? `"${tenant}"` : "missing"}: up to 64 lower case letters, digits, - or _`);
-  if (verb === "list") return { verb, tenant, remote };
+  if (verb === "list") return { verb, tenant, remote, config };
   if (!/^\P{Cc}{1,100}$/u.test(actor) || !/[^\p{Cf}\p{Z}]/u.test(actor))
     throw wrong("--actor names who will hold it, in 1 to 100 characters: the audit shows it");
   const named = scopes.split(/[\s,]+/).filter(Boolean);

@@ -102,6 +102,12 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   return api;
 }
 
+/** What is missing in `wrangler.jsonc` is said in the first answer, whichever route it is. */
+const ready: MiddlewareHandler<HttpEnv> = (context, next) => {
+  assertReady(context.env);
+  return next();
+};
+
 /** A parameter that is sent twice is read as a list. */
 function saidOnce(issue: Issue): Issue {
   return issue.message.endsWith(", not array") ? { ...issue, message: "is there more than once: send it once" } : issue;

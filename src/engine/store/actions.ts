@@ -60,21 +60,22 @@ export function audit(by: Operator, action: Action, tellsPlatform: boolean): Sta
     WHERE true ON CONFLICT (id) DO NOTHING`;
 }
 
-/** Audits an action of somebody who reaches the database itself: it is done in the same transaction. */
-export function auditDone(by: Operator, action: Action): Statement {
-  return auditAs(by, action, "applied");
+/**
+ * Audits an action that is done: by somebody who reaches the database itself, in the same transaction, or in an object that keeps what it
+ * owes the audit. Repeated, it finds what it wrote.
+ */
+export function auditDone(by: Operator, action: Action, result: Exclude<ActionResult, "failed"> = "applied"): Statement {
+  const { id, verb, target, reason, detail } = action;
+  return sql`
+    INSERT INTO actions (id, tenant_id, actor, verb, target, reason, detail, result, at, applied_at)
+    VALUES (${id}, ${by.tenantId}, ${by.actor}, ${verb}, ${target}, ${reason}, ${detail ? JSON.stringify(detail) : null}, ${result},
+      ${now}, ${now})
+    ON CONFLICT (id) DO NOTHING`;
 }
 
 /** Audits an action that came too late to be begun: what it was about had moved on before. */
 export function auditLate(by: Operator, action: Action): Statement {
-  return auditAs(by, action, "no_change");
-}
-
-function auditAs(by: Operator, { id, verb, target, reason, detail }: Action, result: ActionResult): Statement {
-  return sql`
-    INSERT INTO actions (id, tenant_id, actor, verb, target, reason, detail, result, at, applied_at)
-    VALUES (${id}, ${by.tenantId}, ${by.actor}, ${verb}, ${target}, ${reason}, ${detail ? JSON.stringify(detail) : null}, ${result},
-      ${now}, ${now}) ON CONFLICT (id) DO NOTHING`;
+  return auditDone(by, action, "no_change");
 }
 
 /** Whether the action changed anything: the last statement of its batch. */

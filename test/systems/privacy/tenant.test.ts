@@ -25,7 +25,11 @@ it("a tenant who is deleted leaves nothing in tables, buckets and objects but th
   expect((await colleague.ask("before")).status).toBe(202);
   const before = await everythingOf(stays);
 
-  const asked = { tenant: caller.tenantId, reason: "the contract has ended" };
+  const asked = { tenant: caller.tenantId, reason: "the contract has ended", dry_run: false };
+  for (const field of Object.keys(asked)) {
+    // As a program sends a body of which it has lost a field.
+    expectProblem(await caller.post("/v1/tenant/delete", { ...asked, [field]: undefined }), 422, "invalid_payload");
+  }
   expectProblem(await caller.post("/v1/tenant/delete", { ...asked, tenant: stays.caller.tenantId }), 422, "invalid_payload");
   const preview = await caller.post("/v1/tenant/delete", { ...asked, dry_run: true });
   expect(preview.body.found).toMatchObject({ contacts: 3, ledgers: expect.any(Number), articles: expect.any(Number), "files files": 1 });
@@ -55,7 +59,7 @@ it("of two deletions that are asked for at one moment the older goes on, and the
   const { tenantId } = caller;
   const colleague = await callerWith(["operate"], tenantId);
   await bring(caller, [{ contact_id: fresh("c"), email: "ada@example.com" }]);
-  const asked = { tenant: tenantId, reason: "the contract has ended" };
+  const asked = { tenant: tenantId, reason: "the contract has ended", dry_run: false };
   const answers = await Promise.all(
     [caller, colleague].map((one, index) => one.post("/v1/tenant/delete", { ...asked, request: `r${index}` })),
   );
@@ -74,5 +78,5 @@ it("of two deletions that are asked for at one moment the older goes on, and the
 
 it("only an operator deletes a tenant", async () => {
   const caller = await callerWith(["enqueue", "read"]);
-  expectProblem(await caller.post("/v1/tenant/delete", { tenant: caller.tenantId, reason: fresh() }), 403, "forbidden");
+  expectProblem(await caller.post("/v1/tenant/delete", { tenant: caller.tenantId, reason: fresh(), dry_run: false }), 403, "forbidden");
 });
