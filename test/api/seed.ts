@@ -7,11 +7,14 @@ export function hexId(): string {
 }
 
 /** A row of an instance that the platform knows nothing of. */
-export async function seedInstance(tenantId: string, row: { status?: string; acceptedAt?: number; subject?: string; error?: object } = {}) {
+export async function seedInstance(
+  tenantId: string,
+  row: { status?: string; acceptedAt?: number; subject?: string; error?: object; workflow?: string } = {},
+) {
   const id = hexId();
   await env.DB.prepare(
     `INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint, envelope, queue, status, error, accepted_at, updated_at)
-     VALUES (?1, ?2, 'research-keyword', 'research.requested', ?1, 'job-' || ?1, 'test', ?3, 'f', ?4, 'gatherfeed-commands', ?5, ?6, ?7, ?7)`,
+     VALUES (?1, ?2, ?8, 'research.requested', ?1, 'job-' || ?1, 'test', ?3, 'f', ?4, 'gatherfeed-commands', ?5, ?6, ?7, ?7)`,
   )
     .bind(
       id,
@@ -21,6 +24,7 @@ export async function seedInstance(tenantId: string, row: { status?: string; acc
       row.status ?? "complete",
       row.error ? JSON.stringify(row.error) : null,
       row.acceptedAt ?? Date.now(),
+      row.workflow ?? "research-keyword",
     )
     .run();
   return id;

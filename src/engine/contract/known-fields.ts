@@ -32,6 +32,12 @@ export function unknownField(path: readonly string[], known: Iterable<string>): 
   return { path: dotted(path), message: `is not known here: ${meant ? `perhaps \`${meant}\` is meant` : "remove it"}` };
 }
 
+/** What is to be said of a name at a place where only these are known. */
+export function unknownName(path: string, name: string, known: Iterable<string>): Issue {
+  const meant = nearest(name, known);
+  return { path, message: `is not known here${meant ? `: perhaps \`${meant}\` is meant` : ""}` };
+}
+
 /** The fields that a schema knows at a place. */
 export function fieldsAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   const at = path.reduce<Schema[]>((schemas, key) => opened(schemas).flatMap((one) => below(one, key)), [schema]);

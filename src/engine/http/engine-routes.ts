@@ -95,8 +95,17 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
   api.use("/v1/*", refuseUnreadable, refuseParameters(api));
 
   const asked = [commands(catalog), statedEvents(catalog)];
-  const nouns = [instances(), steps(), effects(), events(), retry(), deadLetters(catalog), audit(verbs), tokens(scopes)];
-  const people = [approvals(), undo(), schedules(catalog), locks()];
+  const nouns = [
+    instances(catalog),
+    steps(),
+    effects(),
+    events(),
+    retry(),
+    deadLetters(catalog, Object.keys(problems)),
+    audit(verbs),
+    tokens(scopes),
+  ];
+  const people = [approvals(catalog), undo(), schedules(catalog), locks()];
   for (const own of [...asked, ...nouns, ...people, ...routes, health(), problemsPage()]) api.route("/", own);
   api.route("/", openApi(api, { groups, problems, scopes }));
   return api;

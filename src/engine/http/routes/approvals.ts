@@ -1,10 +1,12 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { type ApprovalRow, getApproval, listApprovals } from "../../inspect/approvals.ts";
 import { decideApproval } from "../../operate/decide-approval.ts";
+import type { Catalog } from "../../topology/catalog.ts";
 import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
+import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
@@ -39,7 +41,7 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       state: z.enum(STATES).optional(),
-      workflow: z.string().optional(),
+      workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
       instance: z.string().optional().openapi({ description: "The id of the instance that asks." }),
       ...pageQuery,
     }),
@@ -66,11 +68,14 @@ const show = createRoute({
 const approve = decision("approve", "Say yes: the instance goes on");
 const reject = decision("reject", "Say no: the instance goes on without it");
 
-export function approvals() {
+export function approvals(catalog: Catalog) {
   return new OpenAPIHono<HttpEnv>()
-    .openapi(list, async (context) =>
-      context.json(page(await listApprovals(context.env, context.var.caller, context.req.valid("query")), approvalView), 200),
-    )
+    .openapi(list, async (context) => {
+      const filter = context.req.valid("query");
+      const found = await listApprovals(context.env, context.var.caller, filter);
+      refuseUnknownNames(found, { workflow: { name: filter.workflow, known: catalog.workflows.map(({ name }) => name) } });
+      return context.json(page(found, approvalView), 200);
+    })
     .openapi(show, async (context) =>
       context.json(approvalView(await getApproval(context.env, context.var.caller, context.req.valid("param").id)), 200),
     )

@@ -7,6 +7,7 @@ import { BODY_REFUSALS, reasoned } from "../actions.ts";
 import { needs } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
+import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { IssueSchema, problems } from "../problem.ts";
 import { answers } from "../responses.ts";
@@ -66,8 +67,11 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       state: z.enum(STATES).default("open"),
-      queue: z.string().optional(),
-      reason: z.string().optional(),
+      queue: z.string().optional().openapi({ description: KNOWN_NAMES }),
+      reason: z
+        .string()
+        .optional()
+        .openapi({ description: `A code, or \`exhausted\`. ${KNOWN_NAMES}` }),
       ...pageQuery,
     }),
   },
@@ -124,10 +128,15 @@ const skip = createRoute({
   },
 });
 
-export function deadLetters(catalog: Catalog) {
+export function deadLetters(catalog: Catalog, codes: readonly string[]) {
   return new OpenAPIHono<HttpEnv>()
     .openapi(list, async (context) => {
-      const found = await listDeadLetters(context.env, context.var.caller, context.req.valid("query"));
+      const filter = context.req.valid("query");
+      const found = await listDeadLetters(context.env, context.var.caller, filter);
+      refuseUnknownNames(found, {
+        queue: { name: filter.queue, known: catalog.consumers.map(({ queue }) => queue.name) },
+        reason: { name: filter.reason, known: ["exhausted", ...codes] },
+      });
       return context.json(page(found, letterView), 200);
     })
     .openapi(show, async (context) => {

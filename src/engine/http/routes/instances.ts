@@ -1,9 +1,11 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import { describeInstance, type Instance, listInstances } from "../../inspect/instances.ts";
 import { INSTANCE_STATUSES } from "../../store/instances/status.ts";
+import type { Catalog } from "../../topology/catalog.ts";
 import { needs } from "../auth.ts";
 import type { HttpEnv } from "../env.ts";
 import { FailureSchema, failureView } from "../failure.ts";
+import { KNOWN_NAMES, refuseUnknownNames } from "../known-names.ts";
 import { page, pageOf, pageQuery } from "../paging.ts";
 import { problems } from "../problem.ts";
 import { answers } from "../responses.ts";
@@ -65,7 +67,7 @@ const list = createRoute({
   request: {
     query: z.strictObject({
       status: z.enum(INSTANCE_STATUSES).optional(),
-      workflow: z.string().optional(),
+      workflow: z.string().optional().openapi({ description: KNOWN_NAMES }),
       subject: z.string().optional(),
       correlation: z.string().optional(),
       since: z.iso.datetime({ offset: true }).optional().openapi({ description: "Accepted then or later." }),
@@ -91,11 +93,12 @@ const show = createRoute({
   },
 });
 
-export function instances() {
+export function instances(catalog: Catalog) {
   return new OpenAPIHono<HttpEnv>()
     .openapi(list, async (context) => {
       const { since, ...filter } = context.req.valid("query");
       const found = await listInstances(context.env, context.var.caller, { ...filter, since: since ? Date.parse(since) : undefined });
+      refuseUnknownNames(found, { workflow: { name: filter.workflow, known: catalog.workflows.map(({ name }) => name) } });
       return context.json(page(found, instanceView), 200);
     })
     .openapi(show, async (context) => {

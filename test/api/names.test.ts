@@ -1,0 +1,40 @@
+import { describe, expect, it } from "vitest";
+import { callerWith, expectProblem } from "./client.ts";
+import { seedInstance, seedLetter } from "./seed.ts";
+
+describe("A list filtered by a name", () => {
+  it.each([
+    ["/v1/instances?workflow=publish-artcle", "workflow", "publish-article"],
+    ["/v1/approvals?workflow=publish_article", "workflow", "publish-article"],
+    ["/v1/dead-letters?queue=publish-comands", "queue", "publish-commands"],
+    ["/v1/dead-letters?reason=invalid_paylod", "reason", "invalid_payload"],
+    ["/v1/dead-letters?reason=exausted", "reason", "exhausted"],
+    ["/v1/dead-letters?queue=publish-commands&reason=invalid_paylod", "reason", "invalid_payload"],
+  ])("that nothing has is refused with the one that was probably meant: %s", async (path, filter, meant) => {
+    const { issues } = expectProblem(await (await callerWith()).get(path), 422, "invalid_payload");
+    expect(issues).toEqual([{ path: filter, message: `is not known here: perhaps \`${meant}\` is meant` }]);
+  });
+
+  it("that is like none is refused without a guess", async () => {
+    const { issues } = expectProblem(await (await callerWith()).get("/v1/instances?workflow=zzzzzzzzzz"), 422, "invalid_payload");
+    expect(issues).toEqual([{ path: "workflow", message: "is not known here" }]);
+  });
+
+  it("that the deployment knows is empty where there is nothing, a code of the app's own too", async () => {
+    const caller = await callerWith();
+    for (const path of [
+      "/v1/instances?workflow=audit-brand",
+      "/v1/dead-letters?queue=batch&reason=exhausted",
+      "/v1/dead-letters?reason=article_not_found",
+    ])
+      expect((await caller.get(path)).body, path).toEqual({ items: [], next_cursor: null });
+  });
+
+  it("of what was removed from the catalog is answered as long as rows of it stay", async () => {
+    const caller = await callerWith();
+    const id = await seedInstance(caller.tenantId, { workflow: "gone-since" });
+    const letter = await seedLetter(caller.tenantId, { queue: "gone-commands", reason: "gone_code" });
+    expect((await caller.get("/v1/instances?workflow=gone-since")).body.items).toMatchObject([{ id }]);
+    expect((await caller.get("/v1/dead-letters?queue=gone-commands&reason=gone_code")).body.items).toMatchObject([{ id: letter }]);
+  });
+});
