@@ -33,7 +33,7 @@ describe("A token", () => {
   it("is needed for everything under /v1, also for what does not exist", async () => {
     for (const { method, path } of [...(await operations()), { method: "GET", path: "/v1/nothing" }]) {
       const answer = await send(path, { method });
-      expectProblem(answer, 401, "unauthorized");
+      expect(expectProblem(answer, 401, "unauthorized").detail).toMatch(/POST \/v1\/tokens.*`npm run token`/);
       expect(answer.headers.get("www-authenticate")).toBe('Bearer realm="millrace"');
       expect(answer.headers.get("cache-control")).toBe("no-store");
     }
@@ -53,6 +53,7 @@ describe("A token", () => {
     ]) {
       const answer = await send("/v1/audit", { headers: { authorization: presented } });
       answers.push(expectProblem(answer, 401, "unauthorized"));
+      expect(answers.at(-1)?.detail).toMatch(/unknown, wrong or expired\. .*POST \/v1\/tokens.*`npm run token`/);
       expect(answer.headers.get("www-authenticate")).toContain('error="invalid_token"');
     }
     for (const problem of answers) expect(problem).toEqual(answers[0]);

@@ -6,47 +6,73 @@ import * as queues from "../../src/messages/queues.ts";
 import worker from "../../src/worker.ts?raw";
 import wrangler from "../../wrangler.jsonc?raw";
 
+type Line = Record<string, string | number>;
+
 interface Config {
-  queues: { producers: unknown[]; consumers: { queue: string }[] };
-  workflows: { name: string; binding: string; class_name: string }[];
+  queues: { producers: Line[]; consumers: (Line & { queue: string })[] };
+  workflows: (Line & { name: string; binding: string; class_name: string })[];
 }
 
 const config = JSON.parse(wrangler.replace(/^\s*\/\/.*$/gm, "")) as Config;
+const declared = Object.values(queues).map(({ name }) => name);
+const consumed = app.consumers.map(({ queue }) => queue.name);
 
-describe.each(app.consumers)("The queue $queue.name", ({ queue, batch, retries, concurrency }) => {
+/** What a list of wrangler.jsonc lacks of a line, which may say more: in a sentence that ends with the line to write. */
+function lacking(list: string, lines: readonly Line[], line: Line): string[] {
+  const has = (one: Line) => Object.entries(line).every(([field, value]) => one[field] === value);
+  return lines.some(has) ? [] : [`Write this line into "${list}" of wrangler.jsonc: ${JSON.stringify(line)}`];
+}
+
+/** Holds that nothing is wrong, and says what is. */
+function nothingOf(wrong: readonly string[]): void {
+  expect(wrong, wrong.join("\n")).toEqual([]);
+}
+
+describe.each(app.consumers)("The queue $queue.name", ({ queue: { name }, batch, retries, concurrency }) => {
   it("is bound under its own name and consumed as declared, with a dead-letter queue that is consumed too", () => {
-    expect(config.queues.producers).toContainEqual(expect.objectContaining({ binding: bindingName(queue.name), queue: queue.name }));
-    expect(config.queues.consumers).toContainEqual({
-      queue: queue.name,
-      max_batch_size: batch.size,
-      max_batch_timeout: batch.waitSeconds,
-      max_retries: retries.limit,
-      max_concurrency: concurrency,
-      dead_letter_queue: `${queue.name}-dlq`,
-    });
-    expect(config.queues.consumers).toContainEqual(
-      expect.objectContaining({ queue: `${queue.name}-dlq`, max_concurrency: DEAD_LETTER_CONCURRENCY }),
-    );
+    const { producers, consumers } = config.queues;
+    const consumer = {
+      ...{ queue: name, max_batch_size: batch.size, max_batch_timeout: batch.waitSeconds, max_retries: retries.limit },
+      ...{ max_concurrency: concurrency, dead_letter_queue: `${name}-dlq` },
+    };
+    const letters = { queue: `${name}-dlq`, max_batch_size: 100, max_batch_timeout: 1, max_retries: 100 };
+    nothingOf([
+      ...lacking("queues.producers", producers, { binding: bindingName(name), queue: name }),
+      ...lacking("queues.consumers", consumers, consumer),
+      ...lacking("queues.consumers", consumers, { ...letters, max_concurrency: DEAD_LETTER_CONCURRENCY }),
+    ]);
   });
 
   it("has a name of the form purpose[-tenant]", () => {
-    expect(queue.name).toMatch(/^[a-z]+(-[a-z]+)*$/);
-    expect(queue.name).not.toMatch(/-dlq$/);
+    expect(name).toMatch(/^[a-z]+(-[a-z]+)*$/);
+    expect(name).not.toMatch(/-dlq$/);
   });
 });
 
 it("every queue has a consumer", () => {
-  const declared = Object.values(queues).map(({ name }) => name);
-  expect(app.consumers.map(({ queue }) => queue.name).toSorted()).toEqual(declared.toSorted());
+  const alone = declared.filter((name) => !consumed.includes(name));
+  nothingOf(alone.map((name) => `Nobody consumes the queue "${name}": list its consumer in src/consumers/index.ts.`));
+  nothingOf(consumed.filter((name) => !declared.includes(name)));
 });
 
-it("every consumer of wrangler.jsonc belongs to a declared queue, or to its dead letters", () => {
-  const declared = Object.values(queues).flatMap(({ name }) => [name, `${name}-dlq`]);
-  expect(config.queues.consumers.map(({ queue }) => queue).toSorted()).toEqual(declared.toSorted());
+it("every consumer of wrangler.jsonc belongs to a declared queue, or to its dead letters, and each queue has one", () => {
+  const names = config.queues.consumers.map(({ queue }) => queue);
+  const strange = names.filter((name) => !declared.includes(name.replace(/-dlq$/, "")));
+  nothingOf(strange.map((name) => `wrangler.jsonc consumes "${name}", which src/messages/queues.ts does not have.`));
+  nothingOf(names.filter((name, at) => names.indexOf(name) !== at).map((name) => `wrangler.jsonc consumes "${name}" twice.`));
 });
 
-it("every workflow of the catalog is bound under its own name, and every bound one is exported", () => {
-  const bound = Object.fromEntries(config.workflows.map(({ name, binding }) => [name, binding]));
-  expect(bound).toEqual(Object.fromEntries(app.workflows.map(({ name }) => [name, bindingName(name)])));
-  for (const { class_name } of config.workflows) expect(worker).toContain(`export class ${class_name} extends entrypoint(`);
+it("every workflow of the catalog is bound under its own name, and every bound one is in the catalog and exported", () => {
+  const known = app.workflows.map(({ name }) => name);
+  nothingOf([
+    ...known.flatMap((name) => lacking("workflows", config.workflows, { binding: bindingName(name), name, class_name: className(name) })),
+    ...config.workflows
+      .filter(({ name }) => !known.includes(name))
+      .map(({ name }) => `wrangler.jsonc binds the workflow "${name}", which no consumer starts.`),
+    ...config.workflows
+      .filter(({ class_name }) => !worker.includes(`export class ${class_name} extends entrypoint(`))
+      .map(({ class_name, name }) => `Export ${class_name}, the class of "${name}", from src/worker.ts.`),
+  ]);
 });
+
+const className = (name: string) => name.replaceAll(/(?:^|-)([a-z0-9])/g, (_, letter: string) => letter.toUpperCase());

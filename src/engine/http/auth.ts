@@ -4,6 +4,9 @@ import { MillraceError } from "../contract/errors.ts";
 import type { Asked, HttpEnv } from "./env.ts";
 import { countStranger, countToken, refuseCounted } from "./request-limits.ts";
 
+/** Said to whoever has no good token. */
+const MINTED_BY = "Who has one with the scope `tokens` mints others by POST /v1/tokens; who can reach the database, by `npm run token`.";
+
 /** Lets nobody in without a good token. Whose data a request reads and writes follows from its token and from nothing else. */
 export const authenticate: MiddlewareHandler<HttpEnv> = async (context, next) => {
   refuseCounted(context);
@@ -14,10 +17,10 @@ export const authenticate: MiddlewareHandler<HttpEnv> = async (context, next) =>
     throw new MillraceError(
       "unauthorized",
       presented === undefined
-        ? "Send a token: `Authorization: Bearer mr_…`. The operator of this deployment mints them."
+        ? `Send a token: \`Authorization: Bearer mr_…\`. ${MINTED_BY}`
         : /^mr_\S*$/.test(presented)
           ? "`Bearer ` is missing before the token: send `Authorization: Bearer mr_…`."
-          : "The token is unknown, wrong or expired. Mint a new one.",
+          : `The token is unknown, wrong or expired. ${MINTED_BY}`,
     );
   }
   context.set("caller", caller);

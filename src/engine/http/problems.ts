@@ -30,7 +30,7 @@ export const ENGINE_PROBLEMS = {
     status: 401,
     title: "No valid token",
     means: "There is no token, or it is unknown, wrong or expired.",
-    next: "Send a good one as Authorization: Bearer mr_…; its operator mints them.",
+    next: "Send a good one as Authorization: Bearer mr_…: POST /v1/tokens mints others, npm run token the first.",
   },
   forbidden: {
     status: 403,
