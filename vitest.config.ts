@@ -71,7 +71,7 @@ function ofApp(name: string, files: { include: string[]; exclude?: string[] }): 
         },
       }),
     ],
-    define: { MILLRACE_FULL_SIZE: String(process.env.MILLRACE_FULL_SIZE === "true") },
+    define: { MILLRACE_CRASH_POINTS: "true", MILLRACE_FULL_SIZE: String(process.env.MILLRACE_FULL_SIZE === "true") },
     test: {
       name,
       isolate: false,

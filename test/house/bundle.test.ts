@@ -69,6 +69,7 @@ async function bundle(contents: string) {
     ...{ external: ["cloudflare:*", "node:*"], metafile: true, write: false, logLevel: "silent" },
     define: { MILLRACE_CRASH_POINTS: "false" },
   });
+  expect(new TextDecoder().decode(outputFiles[0]?.contents), "a deployment has no crash points").not.toContain("millraceCrashPoint");
   const named = (inputs: object) => Object.keys(inputs).map((file) => relative(ROOT, join(ROOT, file)));
   const files = named(metafile.inputs);
   const [output] = Object.values(metafile.outputs);

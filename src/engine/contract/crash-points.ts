@@ -30,6 +30,11 @@ declare global {
   var millraceCrashPoint: ((point: CrashPoint, instanceId?: string) => void | Promise<void>) | undefined;
 }
 
+/** True in a bundle that has crash points: one that defines MILLRACE_CRASH_POINTS as true. */
+export function hasCrashPoints(): boolean {
+  return typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS;
+}
+
 /** Compiled to nothing unless the bundle defines MILLRACE_CRASH_POINTS. */
 export async function crashPoint(point: CrashPoint, instanceId?: string): Promise<void> {
   if (typeof MILLRACE_CRASH_POINTS !== "undefined" && MILLRACE_CRASH_POINTS) await globalThis.millraceCrashPoint?.(point, instanceId);

@@ -1,0 +1,26 @@
+import { introspectWorkflowInstance } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { enqueueOne, instanceId } from "millrace";
+import { dieAt } from "millrace/testing";
+import { expect, it } from "vitest";
+import { app } from "../../../src/catalog.ts";
+import { BRAND_AGENT } from "../../../src/messages/brand.ts";
+import { fresh } from "../../api/client.ts";
+
+it.each([
+  ["is made again, because its class is `natural`,", "W03 effect done, not recorded", 2],
+  ["is not made again", "W05 recorded, step result lost", 1],
+] as const)("a search %s when its process dies: %s", async (_, point, searches) => {
+  const [tenantId, keyword] = [fresh("tenant"), fresh("mint")];
+  const id = instanceId(tenantId, "research-keyword", keyword);
+  await using instance = await introspectWorkflowInstance(env.RESEARCH_KEYWORD, id);
+  await instance.modify((run) => run.disableRetryDelays());
+  const death = dieAt(point, [id]);
+  // What the brand's agent asks for is not asked about first: the search is the first effect.
+  const request = { type: "research.requested", payload: { brand: "acme", keyword }, idempotencyKey: keyword };
+  await enqueueOne(env, app, { tenantId, source: BRAND_AGENT }, request);
+  await instance.waitForStatus("complete");
+  expect(death.died()).toBe(true);
+  const ledger = await env.UPSTREAMS.fetch(`https://control.embedded/ledger?upstream=search&match=${keyword}`);
+  expect(await ledger.json()).toMatchObject({ totals: { search: { charged: searches } } });
+});

@@ -1,0 +1,11 @@
+import { expect, it } from "vitest";
+import { dieAt, failAt, pauseAt } from "../../src/engine/testing/crashes.ts";
+
+it.each([
+  ["dieAt", () => dieAt("W03 effect done, not recorded")],
+  ["failAt", () => failAt("W03 effect done, not recorded", new Error("away"))],
+  ["pauseAt", () => pauseAt("W03 effect done, not recorded")],
+])("%s says what to set in a bundle that has no crash points, instead of letting nothing die", (_, arm) => {
+  expect(arm).toThrow('define: { MILLRACE_CRASH_POINTS: "true" } to its project in vitest.config.ts');
+  expect(globalThis.millraceCrashPoint).toBeUndefined();
+});
