@@ -1,11 +1,11 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { formatEntryKey } from "../contract/ids.ts";
-import { fragment, sql } from "../contract/sql.ts";
+import { fragment, type Statement, sql } from "../contract/sql.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Operator } from "../store/actions.ts";
 import type { RecordedClass } from "../store/inbox/classes.ts";
 import type { EntryState } from "../store/inbox/entry.ts";
-import { UNDONE } from "../store/inbox/outcome.ts";
+import { IS_FREE, UNDONE } from "../store/inbox/outcome.ts";
 import { query } from "../store/retry.ts";
 
 /** One guarded effect, as people read it. */
@@ -37,13 +37,26 @@ const EFFECT = fragment(
     e.token, e.input, e.output, e.output_ref, e.error, e.updated_at`,
 );
 
-/** The effects of an instance in the order of its steps; behind them the steps that took them back, in theirs. */
-export async function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
+/**
+ * The effects of an instance in the order of its steps; behind them the steps that took them back, in theirs. A generation of which nothing
+ * was asked for yet is none.
+ */
+export function effectsOf(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
+  return select(env, by, instanceId, sql`NOT ${IS_FREE}`);
+}
+
+/** The same with the generations that a retry would begin, as `failed`. */
+export function effectsAndFree(env: EngineEnv, by: Operator, instanceId: string): Promise<Effect[]> {
+  return select(env, by, instanceId, sql`true`);
+}
+
+async function select(env: EngineEnv, by: Operator, instanceId: string, which: Statement): Promise<Effect[]> {
   const rows = await query(
     env.DB,
     sql`
       SELECT ${EFFECT} FROM inbox e JOIN instances i ON i.id = e.instance_id
-      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} ORDER BY e.position < 0, e.position, e.item, e.generation`,
+      WHERE e.instance_id = ${instanceId} AND i.tenant_id = ${by.tenantId} AND ${which}
+      ORDER BY e.position < 0, e.position, e.item, e.generation`,
   );
   return rows.map(asEffect);
 }

@@ -1,5 +1,5 @@
 import type { EngineEnv } from "../contract/bindings.ts";
-import { type Effect, effectsOf } from "../inspect/effects.ts";
+import { type Effect, effectsAndFree } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import { FRESH_MS } from "../pass/fresh.ts";
 import { labelOf } from "../pass/history.ts";
@@ -32,7 +32,7 @@ export async function planRetry(
   { from, anyway = false }: { from?: string | undefined; anyway?: boolean | undefined } = {},
 ): Promise<RetryPlan> {
   const instance = await getInstance(env, by, instanceId);
-  const recorded = await effectsOf(env, by, instanceId);
+  const recorded = await effectsAndFree(env, by, instanceId);
   await assertRecorded(env, instance, recorded, from);
   const { failed, start } = await beginningOf(env, instance, from);
   const named = mustBeFree(instance, failed, anyway);
@@ -88,7 +88,7 @@ export async function retryInstance(
 ): Promise<{ actionId: string; from: string | null }> {
   const instance = await getInstance(env, by, instanceId);
   const lacksOutput = OUTPUT_LOST.has(instance.error?.code);
-  const recorded = options.from !== undefined || lacksOutput ? await effectsOf(env, by, instanceId) : [];
+  const recorded = options.from !== undefined || lacksOutput ? await effectsAndFree(env, by, instanceId) : [];
   await assertRecorded(env, instance, recorded, options.from);
   const { failed, start: from } = await beginningOf(env, instance, options.from);
   const again = whyAgain(instance, failed, recorded);

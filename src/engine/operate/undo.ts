@@ -1,6 +1,6 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import { sql } from "../contract/sql.ts";
-import { type Effect, effectsOf } from "../inspect/effects.ts";
+import { type Effect, effectsAndFree } from "../inspect/effects.ts";
 import { getInstance, type Instance } from "../inspect/instances.ts";
 import { labelOf } from "../pass/history.ts";
 import type { Action, Operator } from "../store/actions.ts";
@@ -29,7 +29,7 @@ export type UndoVerdict = "undone" | "stays" | "asked" | "nothing" | "in_doubt" 
 /** Dry run: what an undo would do with each recorded effect, in undo order. Errors: `instance_not_found`. */
 export async function planUndo(env: EngineEnv, by: Operator, instanceId: string): Promise<UndoPlan> {
   const instance = await getInstance(env, by, instanceId);
-  const effects = (await effectsOf(env, by, instanceId)).filter(({ takenBack, undo }) => undo !== "undo_step" && !takenBack);
+  const effects = (await effectsAndFree(env, by, instanceId)).filter(({ takenBack, undo }) => undo !== "undo_step" && !takenBack);
   const failed = instance.undo === null ? instance.error?.step || instance.error?.behind : undefined;
   const plan = effects.map((effect) => ({ label: labelOf(effect.step, effect.item), effect })).toReversed();
   const verdicts = plan.map(({ label, effect }) => ({

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { getInstance, historyOf, retryInstance, undoInstance } from "millrace/operate";
+import { effectsOf, getInstance, historyOf, planRetry, retryInstance, undoInstance } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { throwing } from "../../probe/workflows.ts";
 import { behave, dieAt, event, fresh, happened, keeperRound, operator, probeEnv, reaches, rows, start, until } from "../harness.ts";
@@ -40,6 +40,13 @@ describe("An instance that is undone", () => {
       { step: "undo rows", generation: 1, state: "done" },
       { step: "undo first", generation: 1, state: "done" },
     ]);
+    // People are shown what was asked for: of what a retry would do under a new key, nothing was.
+    const shown = await effectsOf(probeEnv, operator, instanceId);
+    expect(shown.map(({ step, generation, state }) => `${step} ${generation}: ${state}`)).toEqual([
+      ...["first 1: superseded", "rows 1: superseded", "stays 1: done", "second 1: superseded", "third 1: superseded"],
+      ...["undo third 1: done", "undo second 1: done", "undo rows 1: done", "undo first 1: done"],
+    ]);
+    expect((await planRetry(probeEnv, operator, instanceId)).effects).toContainEqual({ step: "first", item: "", verdict: "runs" });
     const { steps } = await historyOf(probeEnv, await getInstance(probeEnv, operator, instanceId));
     expect(steps.map((step) => step.name)).toEqual([
       ...["first", "rows", "stays", "second", "third"],

@@ -1,5 +1,5 @@
 import type { EntryKey } from "../../contract/ids.ts";
-import { now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
+import { fragment, now, type RowStatement, type Statement, sql } from "../../contract/sql.ts";
 import type { Outgoing } from "../outbox.ts";
 import { ASKED } from "./classes.ts";
 import { type Attempt, isEntry } from "./entry.ts";
@@ -114,6 +114,9 @@ export function nextGeneration(key: EntryKey): Statement {
     FROM inbox WHERE ${isEntry(key)} AND state = 'superseded'
     ON CONFLICT DO NOTHING`;
 }
+
+/** The condition on `e` that nothing was ever asked for under an entry: it is the next generation, and free to be claimed. */
+export const IS_FREE = fragment("(e.state = 'failed' AND e.token = 'operator' AND e.epoch = 1)");
 
 /** True for the refusal that `claim` and `recordOutcome` provoke. */
 export function isFenceRefusal(error: unknown): boolean {
