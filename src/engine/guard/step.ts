@@ -49,7 +49,7 @@ interface Common<Input, Output> {
   output?: z.ZodType<Output>;
   /**
    * Takes it back, when an operator undoes the instance: an effect like any other, guarded by its own class, given what went in and
-   * what came out. An effect without it stays.
+   * what came out. It inherits nothing: its `retries` and `timeout` are its own, or the defaults. An effect without it stays.
    */
   undo?: StepDefinition<Done<Input, Output>, unknown>;
 }
