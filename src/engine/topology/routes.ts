@@ -70,7 +70,8 @@ interface Project<Payload> {
 /** Code that may run more than once per event and in any order: what it does must bear that. The event comes back when it throws. */
 interface Call<Payload> {
   readonly do: "call";
-  readonly handler: (event: Routed<Payload>) => Promise<unknown>;
+  /** What it answers, or its promise, is waited for and dropped. */
+  readonly handler: (event: Routed<Payload>) => unknown;
   readonly limitMs: number;
 }
 
@@ -161,10 +162,7 @@ export function project<Payload>(row: (event: Routed<Payload>) => RowStatement |
 }
 
 /** Calls code. At least once, in no order; it throws to have the event delivered again. */
-export function call<Payload>(
-  handler: (event: Routed<Payload>) => Promise<unknown>,
-  { timeout = ROUTE_LIMIT }: CallOptions = {},
-): Call<Payload> {
+export function call<Payload>(handler: (event: Routed<Payload>) => unknown, { timeout = ROUTE_LIMIT }: CallOptions = {}): Call<Payload> {
   return { do: "call", handler, limitMs: durationMs(timeout) };
 }
 

@@ -52,7 +52,7 @@ export class Steps {
   /** Reads something. May run more than once, promises nothing, writes no row. */
   async read<Name extends string, Output>(
     name: Literal<Name>,
-    read: () => Promise<Stored<Output>>,
+    read: () => Stored<Output> | Promise<Stored<Output>>,
     options: StepOptions = {},
   ): Promise<Output> {
     const step = this.#call(name, options.key);
