@@ -1,16 +1,29 @@
 import { MillraceError } from "./errors.ts";
+import { beginning } from "./text.ts";
 
 /** A queue, as messages name what they travel on. Who takes them from it, and how, its consumer says. */
 export interface QueueDefinition {
-  /** `{purpose}[-{tenant}]`; its dead-letter queue is this name with `-dlq` behind it. */
+  /** `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. Its dead-letter queue is this name with `-dlq` behind it. */
   readonly name: string;
 }
 
 /** The longest that a queue is asked to hold a message back: 12 hours. */
 export const MAX_DELAY_SECONDS = 43_200;
 
-/** Declares a queue, for the messages that travel on it and for its consumer. */
+/** The platform's longest name of a queue, less what its dead-letter queue has behind it. */
+const MAX_NAME = 63 - "-dlq".length;
+
+/**
+ * Declares a queue, for the messages that travel on it and for its consumer. Errors: `config_invalid` for a name that the platform would
+ * refuse for it or for its dead-letter queue.
+ */
 export function defineQueue({ name }: QueueDefinition): QueueDefinition {
+  if (name.length > MAX_NAME || !/^[a-z0-9]+(-[a-z0-9]+)*$/.test(name)) {
+    throw new MillraceError(
+      "config_invalid",
+      `"${beginning(name, MAX_NAME)}" is not a queue name: use lower case letters, digits and single dashes, at most ${MAX_NAME} of them.`,
+    );
+  }
   return { name };
 }
 

@@ -45,6 +45,21 @@ it("a command whose queue is not bound is refused likewise", async () => {
   });
 });
 
+it.each([
+  ["Billing_Commands", "with capitals and underscores"],
+  ["billing_commands", "with underscores, under which two queues would have one binding"],
+  ["billing--commands", "with two dashes"],
+  ["-billing", "that begins with a dash"],
+  ["billing-", "that ends with one"],
+  ["", "of nothing"],
+  [`billing-${"x".repeat(52)}`, "whose dead-letter queue would have more than 63 letters"],
+])("a queue is not named %s, %s", (name) => {
+  expect(() => defineQueue({ name })).toThrow(
+    expect.objectContaining({ code: "config_invalid", message: expect.stringContaining("is not a queue name") }),
+  );
+  expect(defineQueue({ name: `billing-2-${"x".repeat(49)}` }).name).toHaveLength(59);
+});
+
 const told = (type: string, queue = ProbeSignal.queue) => defineEvent({ type, payload, subject: name, queue });
 const [perform, shipped, paid] = [workflow("perform", asked("probe.performed")), told("probe.shipped"), told("probe.paid")];
 const thank = defineWorkflow({ name: "thank", on: shipped, run: async () => undefined });
