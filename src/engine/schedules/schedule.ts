@@ -37,7 +37,7 @@ const COLUMNS = fragment(`tenant_id AS tenantId, name, cron, time_zone AS timeZo
     late_ms AS lateMs, state, next_at AS nextAt, revision,
     changed_at AS changedAt, changed_by AS changedBy,
     (SELECT ${RUN.fragment} FROM schedule_runs r
-      WHERE r.tenant_id = schedules.tenant_id AND r.name = schedules.name ORDER BY due_at DESC LIMIT 1) AS lastRun`);
+      WHERE r.tenant_id = schedules.tenant_id AND r.name = schedules.name ORDER BY due_at DESC, state DESC LIMIT 1) AS lastRun`);
 
 /** The schedules that this condition names. */
 export async function selectSchedules(db: D1Database, where: Statement): Promise<Schedule[]> {
