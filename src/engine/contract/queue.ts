@@ -3,7 +3,7 @@ import { beginning } from "./text.ts";
 
 /** A queue, as messages name what they travel on. Who takes them from it, and how, its consumer says. */
 export interface QueueDefinition {
-  /** `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. Its dead-letter queue is this name with `-dlq` behind it. */
+  /** `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. Its dead-letter queue is this name and `-dlq`. */
   readonly name: string;
 }
 

@@ -10,7 +10,7 @@ import { startInstances } from "../intake/start.ts";
 import { type LoggedInstance, logEnd } from "../observe/instances.ts";
 import { tellAgain } from "../signals/assign.ts";
 import { markStarted } from "../store/instances/accept.ts";
-import { noteLooked } from "../store/instances/look.ts";
+import { lookAtAll, noteLooked } from "../store/instances/look.ts";
 import { type End, finishInstance, markRunning, revive } from "../store/instances/run.ts";
 import { FAILED, UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import { atomically, query } from "../store/retry.ts";
@@ -164,10 +164,23 @@ async function start(env: EngineEnv, rows: readonly Open[]): Promise<ReadonlyMap
 }
 
 /**
+ * Local only: a process that was killed has taken the clocks of those who slept with it. A keeper that begins looks at all of them, because
+ * what is asleep is otherwise left for as long again.
+ */
+export async function wakeSleepers(env: EngineEnv & Nudging): Promise<void> {
+  if (env.KEEPER_NUDGES === "true") await atomically(env.DB, [lookAtAll()]);
+}
+
+/** "true" where the platform does not wake by itself what a killed process left behind: locally. */
+interface Nudging {
+  KEEPER_NUDGES?: string;
+}
+
+/**
  * Local only: after a killed process the platform's local form leaves an instance where it stood until something is sent to it. Any event
  * will do; nobody waits for this one.
  */
-async function nudge(env: EngineEnv & { KEEPER_NUDGES?: string }, instance: WorkflowInstance | null): Promise<void> {
+async function nudge(env: EngineEnv & Nudging, instance: WorkflowInstance | null): Promise<void> {
   if (env.KEEPER_NUDGES !== "true" || !instance) return;
   await within(instance.sendEvent({ type: "keeper-nudge", payload: {} })).catch(() => undefined);
 }

@@ -1,10 +1,11 @@
 import { DurableObject } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
+import type { Portion } from "../contract/patience.ts";
 import { within } from "../contract/within.ts";
 import { applyOpenActions } from "../operate/apply.ts";
 import { startDue } from "../schedules/due.ts";
 import type { Catalog } from "../topology/catalog.ts";
-import { checkInstances, startUnseen } from "./check-instances.ts";
+import { checkInstances, startUnseen, wakeSleepers } from "./check-instances.ts";
 import { resendOutbox } from "./resend-outbox.ts";
 import { engineRetention } from "./retention.ts";
 import { type Duty, type Round, runRound } from "./round.ts";
@@ -27,6 +28,7 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
   /** One look at the clock at a time: the platform's cron asks for one too. */
   #starting: Promise<number> = Promise.resolve(0);
   #beganAt: number | undefined;
+  #hasWoken = false;
 
   /**
    * Starts the clock if it does not run: an alarm that failed six times, or whose process ran out of memory, is given up by the platform;
@@ -87,9 +89,16 @@ export class Keeper extends DurableObject<EngineEnv & { KEEPER_PERIOD_MS?: strin
       { name: "applied", budgetMs: 1000, portion: () => applyOpenActions(env) },
       { name: "scheduled", budgetMs: 0, portion: () => this.#startDue().then(all) },
       { name: "resent", budgetMs: 1500, portion: () => resendOutbox(env) },
-      { name: "checked", budgetMs: 2000, portion: () => checkInstances(env) },
+      { name: "checked", budgetMs: 2000, portion: () => this.#check() },
       { name: "pruned", budgetMs: 0, portion: () => sweep(this.ctx.storage, env as unknown as Cloudflare.Env, rules).then(all) },
     ];
+  }
+
+  /** A database that does not answer now leaves the first look to the next round. */
+  async #check(): Promise<Portion> {
+    if (!this.#hasWoken) await wakeSleepers(this.env);
+    this.#hasWoken = true;
+    return checkInstances(this.env);
   }
 
   #startDue(): Promise<number> {

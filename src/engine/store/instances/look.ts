@@ -34,6 +34,11 @@ export function watchAgain(ids: readonly string[]): Statement {
     WHERE status = 'queued' AND check_at IS NULL AND id IN ${among(ids)}`;
 }
 
+/** The keeper looks now at all that it watches, also at what was to be left asleep. Reads and writes a row for each: for local engines. */
+export function lookAtAll(): Statement {
+  return sql`UPDATE instances SET check_at = ${now} WHERE seen = 1 AND check_at > ${now}`;
+}
+
 /** The keeper looks soon at an instance whose question was answered, in case it cannot be told now. */
 export function lookAfterAnswer(tenantId: string, instanceId: string): Statement {
   return sql`
