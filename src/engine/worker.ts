@@ -17,4 +17,5 @@ export { relay } from "./recorder/relay.ts";
 export type { Outgoing } from "./store/outbox.ts";
 export { type Catalog, catalog } from "./topology/catalog.ts";
 export type { SkippedLetter } from "./topology/hooks.ts";
+export { engineLanes } from "./turns/engine-lanes.ts";
 export { entrypoint } from "./workflow/entrypoint.ts";

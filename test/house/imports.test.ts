@@ -18,14 +18,14 @@ const SYSTEMS = ["brand", "content", "facts", "crm", "webhooks", "batches", "pri
 const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/contract": [],
   "engine/store": ["engine/contract"],
-  "engine/recorder": ["engine/contract", "engine/store"],
+  "engine/recorder": ["engine/contract", "engine/store", "engine/lanes"],
   "engine/observe": ["engine/contract"],
   // What one pass through a workflow's code knows; how it attempts an effect; how the code's steps are taken on the platform.
   "engine/pass": ["engine/contract", "engine/store", "engine/recorder"],
   "engine/guard": ["engine/contract", "engine/store", "engine/recorder", "engine/observe", "engine/pass"],
-  "engine/workflow": ["engine/contract", "engine/store", "engine/signals", "engine/observe", "engine/pass", "engine/guard"],
+  "engine/workflow": ["engine/contract", "engine/store", "engine/signals", "engine/observe", "engine/pass", "engine/guard", "engine/lanes"],
   "engine/signals": ["engine/contract", "engine/store"],
-  "engine/topology": ["engine/contract", "engine/workflow"],
+  "engine/topology": ["engine/contract", "engine/workflow", "engine/lanes"],
   "engine/intake": [
     "engine/contract",
     "engine/store",
@@ -36,7 +36,16 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/observe",
   ],
   "engine/access": ["engine/contract", "engine/store", "engine/topology"],
-  "engine/inspect": ["engine/contract", "engine/store", "engine/pass", "engine/guard", "engine/signals", "engine/intake", "engine/access"],
+  "engine/inspect": [
+    "engine/contract",
+    "engine/store",
+    "engine/pass",
+    "engine/guard",
+    "engine/signals",
+    "engine/intake",
+    "engine/access",
+    "engine/lanes",
+  ],
   "engine/operate": [
     "engine/contract",
     "engine/store",
@@ -48,12 +57,15 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/topology",
     "engine/access",
     "engine/inspect",
+    "engine/lanes",
   ],
   "engine/erase": ["engine/contract", "engine/store"],
   "engine/limits": ["engine/contract"],
   "engine/lanes": ["engine/contract"],
   "engine/counters": ["engine/contract"],
   "engine/locks": ["engine/contract", "engine/store"],
+  // Lanes whose messages the engine itself takes.
+  "engine/turns": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/lanes"],
   "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/access", "engine/operate"],
   "engine/keeper": [
     "engine/schedules",
@@ -65,6 +77,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/intake",
     "engine/operate",
     "engine/observe",
+    "engine/lanes",
   ],
   "engine/http": [
     "engine/contract",
@@ -78,6 +91,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/locks",
     "engine/topology",
     "engine/keeper",
+    "engine/lanes",
   ],
   "engine/testing": ["engine/contract", "engine/keeper"],
   // The app is the engine's first customer: it enters by the doors, as an npm user would.

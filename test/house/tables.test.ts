@@ -56,6 +56,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
     "fences",
     "inbox",
     "instances",
+    "lanes",
     "locks",
     "outbox",
     "schedule_runs",

@@ -1,5 +1,4 @@
 import { defineLane, type LaneDefinition, type LaneLetter } from "millrace";
-import { laneObject } from "millrace/worker";
 import { orderChanges } from "../docs/examples/lane.ts";
 
 /** What a test sends: a number, and the key of its lane, by which its handler is found. */
@@ -35,4 +34,4 @@ export const small = defineLane<LaneBody>({
 /** In no object's list. */
 export const misspelt = defineLane<LaneBody>({ ...shared, name: "holdin", onFailure: "block" });
 
-export class Lanes extends laneObject([blocking, parking, holding, usual, impatient, small, orderChanges]) {}
+export const ownLanes = [blocking, parking, holding, usual, impatient, small, orderChanges];

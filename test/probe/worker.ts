@@ -1,15 +1,16 @@
 import { call, on, project, sendEach, signal } from "millrace";
 import { engineRoutes } from "millrace/http";
-import { armKeeper, catalog, dispatch, entrypoint, keeper } from "millrace/worker";
+import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper } from "millrace/worker";
 import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
 import { routesOf, startsOf } from "./consumers.ts";
 import { lab, labRoute } from "./lab.ts";
+import { ownLanes } from "./lanes.ts";
 import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
 import { make, routedRow, routing } from "./routing.ts";
+import { blocked, heldUp, paired, parked, turnConsumers } from "./turns.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
 export { Counter, Lock, RateLimit, Recorder } from "millrace/worker";
-export { Lanes } from "./lanes.ts";
 export { Listener } from "./listener.ts";
 
 export class Keeper extends keeper({}) {}
@@ -33,6 +34,7 @@ export const app = catalog({
       ),
     ),
     ...parcelConsumers,
+    ...turnConsumers,
   ],
   async onConfirmed(_env, events) {
     if (routing.confirmFails) throw new Error("The sender does not answer.");
@@ -40,10 +42,16 @@ export const app = catalog({
   },
 });
 
+export class Lanes extends engineLanes(app, ownLanes) {}
+
 export class Probe extends entrypoint(probe, app) {}
 export class CountDone extends entrypoint(countDone, app) {}
 export class Lab extends entrypoint(lab, app) {}
 export class FollowProbe extends entrypoint(followProbe, app) {}
+export class TurnBlocked extends entrypoint(blocked.workflow, app) {}
+export class TurnParked extends entrypoint(parked.workflow, app) {}
+export class TurnHeld extends entrypoint(heldUp.workflow, app) {}
+export class TurnPaired extends entrypoint(paired.workflow, app) {}
 /** The example of docs/authoring.md that waits for the outside world. */
 export class FollowParcel extends entrypoint(followParcel, app) {}
 

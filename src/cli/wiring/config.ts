@@ -25,6 +25,7 @@ export interface Config {
   };
   durable_objects?: { bindings?: { name: string; class_name: string; script_name?: string }[] };
   services?: { binding: string; service: string; entrypoint?: string }[];
+  migrations?: { new_sqlite_classes?: string[] }[];
   name?: string;
   [other: string]: unknown;
 }

@@ -1,6 +1,6 @@
 import type { Config, ConfiguredConsumer } from "./config.ts";
 import type { Known, KnownConsumer } from "./known.ts";
-import { camel, pascal, pathFrom, upper } from "./names.ts";
+import { camel, isLane, pascal, pathFrom, upper } from "./names.ts";
 import { lineAt, type Source } from "./sources.ts";
 import { unconsumed } from "./unconsumed.ts";
 
@@ -18,9 +18,13 @@ export interface Mistake {
 export function mistakesIn(config: Config, known: Known, sources: readonly Source[], set: readonly string[]): Mistake[] {
   return [
     ...classes(config, known, sources).map((says) => ({ says, stops: true })),
-    ...[...workflows(config, known), ...queues(config, known), ...unconsumed(known, sources), ...variables(config, sources, set)].map(
-      (says) => ({ says, stops: false }),
-    ),
+    ...[
+      ...workflows(config, known),
+      ...queues(config, known),
+      ...lanes(config, known),
+      ...unconsumed(known, sources),
+      ...variables(config, sources, set),
+    ].map((says) => ({ says, stops: false })),
   ];
 }
 
@@ -49,7 +53,8 @@ function classes(config: Config, known: Known, sources: readonly Source[]): stri
       .filter(({ class_name }) => !isExported(class_name))
       .map(
         ({ name, class_name }) =>
-          `wrangler.jsonc binds ${name} to the class ${class_name}, which is not exported. Add this to ${main}: export { ${class_name} } from "./…";`,
+          `wrangler.jsonc binds ${name} to the class ${class_name}, which is not exported. Add this to ${main}: ` +
+          (name === "LANES" ? `export class ${class_name} extends engineLanes(${catalog}) {}` : `export { ${class_name} } from "./…";`),
       ),
     ...services
       .filter(({ service, entrypoint }) => service === name && entrypoint !== undefined && !isExported(entrypoint))
@@ -71,7 +76,8 @@ function workflows({ workflows = [] }: Config, known: Known): string[] {
 }
 
 function queues({ queues: { producers = [], consumers = [] } = {} }: Config, known: Known): string[] {
-  return known.consumers.flatMap((declared) => {
+  const ofPlatform = known.consumers.filter(({ queue }) => !isLane(queue));
+  return ofPlatform.flatMap((declared) => {
     const name = declared.queue;
     const letters = `${name}-dlq`;
     const consumer = consumers.find((one) => one.queue === name);
@@ -92,6 +98,21 @@ function queues({ queues: { producers = [], consumers = [] } = {} }: Config, kno
       ...(consumer ? otherNumbers(consumer, declared, known) : []),
     ];
   });
+}
+
+/** Lanes need no queue, but the one object that they all wait in. */
+function lanes({ durable_objects, migrations = [] }: Config, known: Known): string[] {
+  const [lane] = known.consumers.filter(({ queue }) => isLane(queue));
+  if (!lane) return [];
+  const bound = durable_objects?.bindings?.find(({ name }) => name === "LANES");
+  const missing = [
+    ...(bound ? [] : [`to "durable_objects.bindings": ${json({ name: "LANES", class_name: "Lanes" })}`]),
+    ...(migrations.some(({ new_sqlite_classes = [] }) => new_sqlite_classes.includes(bound?.class_name ?? "Lanes"))
+      ? []
+      : [`to "migrations", with a tag of its own: "new_sqlite_classes": ["${bound?.class_name ?? "Lanes"}"]`]),
+  ];
+  if (missing.length === 0) return [];
+  return [`The messages of "${lane.queue}" have no object to wait in. Add in wrangler.jsonc ${missing.join(" and ")}`];
 }
 
 /** Where the platform would take messages otherwise than their consumer says. */

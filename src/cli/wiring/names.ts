@@ -14,3 +14,9 @@ export function pathFrom(importer: string, file: string): string {
   const path = posix.relative(posix.dirname(importer), file);
   return path.startsWith(".") ? path : `./${path}`;
 }
+
+/** True for what stands for a lane instead of a queue of the platform's. */
+export const isLane = (queue: string) => queue.startsWith("lane:");
+
+/** The name of a queue or a lane, as its author gave it. */
+export const ownName = (queue: string) => queue.replace(/^lane:/, "");

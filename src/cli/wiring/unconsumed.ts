@@ -1,5 +1,5 @@
 import type { Known } from "./known.ts";
-import { camel, pathFrom } from "./names.ts";
+import { camel, ownName, pathFrom } from "./names.ts";
 import { lineAt, type Source } from "./sources.ts";
 
 const LIST = "src/consumers/index.ts";
@@ -61,13 +61,13 @@ function messages(known: Known, sources: readonly Source[]): string[] {
 /** Where something is to be listed, in the consumer of its queue; `why` ends the sentence of one that is there. */
 function toList(known: Known, queue: string, field: "starts" | "routes", what: string, why: string): string {
   if (known.consumers.some((one) => one.queue === queue)) return `Add to ${field} in ${fileOf(known, queue)}: ${what}${why}`;
-  const consumer = `defineConsumer({ queue: ${camel(queue)}, ${field}: [${what}] })`;
+  const consumer = `defineConsumer({ queue: ${camel(ownName(queue))}, ${field}: [${what}] })`;
   return `Nobody consumes its queue: write ${fileOf(known, queue)} with ${consumer}, and list it in ${LIST}.`;
 }
 
 /** The file of a queue's consumer: where it stands, or where it would. */
 function fileOf(known: Known, queue: string): string {
-  return known.declared.find((one) => one.queue === queue)?.file ?? `src/consumers/${queue}.ts`;
+  return known.declared.find((one) => one.queue === queue)?.file ?? `src/consumers/${ownName(queue)}.ts`;
 }
 
 /** The line of an event, with who is known to want it. */

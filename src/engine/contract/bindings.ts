@@ -1,5 +1,6 @@
 import { MillraceError } from "./errors.ts";
 import { assertSecret } from "./ids.ts";
+import { laneIn } from "./queue.ts";
 
 /** What the engine itself needs of a Worker's env. Queues and workflows are found by their names. */
 export interface EngineEnv {
@@ -55,6 +56,20 @@ export function assertReady(env: EngineEnv): void {
 /** The producer side of a queue. Errors: `config_invalid`, with the line that is missing, when `wrangler.jsonc` does not bind it. */
 export function queueBinding(env: object, queue: string): Queue {
   return bindingOf(env, queue, "queues.producers", { queue }) as Queue;
+}
+
+/** Refuses to send where nothing could take it. Errors: `config_invalid`, with what is missing in `wrangler.jsonc`. */
+export function assertSendable(env: object, queue: string): void {
+  if (laneIn(queue) === undefined) queueBinding(env, queue);
+  else if ((env as { LANES?: unknown }).LANES === undefined) throw lanesNotBound(queue);
+}
+
+function lanesNotBound(queue: string): MillraceError {
+  return new MillraceError(
+    "config_invalid",
+    `"${queue}" has no object to wait in. Add { "name": "LANES", "class_name": "Lanes" } to "durable_objects.bindings" in wrangler.jsonc, ` +
+      `"Lanes" to the "new_sqlite_classes" of a new migration there, and to the Worker: export class Lanes extends engineLanes(app) {}`,
+  );
 }
 
 /** The workflow's binding. Errors: `config_invalid`, with the line that is missing, when `wrangler.jsonc` does not bind it. */

@@ -21,7 +21,10 @@ export type CrashPoint =
   | "answered, not told"
   | "undo promised, not applied"
   | "signal kept, not told"
-  | "W33 end told, pass not over";
+  | "W33 end told, pass not over"
+  | "L11 started, its turn not noted"
+  | "L12 ended, its lane not told"
+  | "L15 steered, not audited";
 
 declare const MILLRACE_CRASH_POINTS: boolean | undefined;
 

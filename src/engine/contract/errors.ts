@@ -19,6 +19,7 @@ const ENGINE_CODES = [
   "lock_not_found",
   "lock_held",
   "lock_lost",
+  "lane_not_found",
   "invalid_transition",
   "lease_lost",
   "in_doubt",

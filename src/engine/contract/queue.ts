@@ -3,7 +3,10 @@ import { beginning } from "./text.ts";
 
 /** A queue, as messages name what they travel on. Who takes them from it, and how, its consumer says. */
 export interface QueueDefinition {
-  /** `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. Its dead-letter queue is this name and `-dlq`. */
+  /**
+   * `{purpose}[-{tenant}]`: lower case letters, digits and dashes, at most 59. Its dead-letter queue is this name and `-dlq`. That of a lane
+   * begins with `lane:`.
+   */
   readonly name: string;
 }
 
@@ -39,4 +42,20 @@ export function staggered(index: number, ratePerSecond: number | undefined): num
   if (seconds <= MAX_DELAY_SECONDS) return seconds;
   const message = `is so low that message ${index + 1} would wait longer than 12 hours`;
   throw new MillraceError("invalid_payload", `The rate per second ${message}.`, { issues: [{ path: "rate_per_second", message }] });
+}
+
+const LANE = "lane:";
+
+/**
+ * Declares a queue that keeps order: its messages are taken one after another for each subject, and subjects go side by side. Errors:
+ * `config_invalid` for a name that is not lower case letters, digits and dashes, at most 63, beginning with a letter.
+ */
+export function defineLaneQueue({ name }: QueueDefinition): QueueDefinition {
+  if (/^[a-z][a-z0-9-]{0,62}$/.test(name)) return { name: LANE + name };
+  throw new MillraceError("config_invalid", `"${name}" is not a lane's name: use lower case letters, digits and dashes.`);
+}
+
+/** The lane that a queue's name stands for; undefined for a queue of the platform's. */
+export function laneIn(queue: string | null): string | undefined {
+  return queue?.startsWith(LANE) ? queue.slice(LANE.length) : undefined;
 }

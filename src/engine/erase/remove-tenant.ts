@@ -21,6 +21,7 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   actions: ["id"],
   locks: ["name"],
   fences: ["name"],
+  lanes: ["lane", "key"],
 };
 
 /** Instances of one slice: each is a call or two to the platform. */

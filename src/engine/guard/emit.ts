@@ -1,5 +1,5 @@
 import { address } from "../contract/address.ts";
-import { type EngineEnv, queueBinding } from "../contract/bindings.ts";
+import { assertSendable, type EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { type EntryKey, eventKey, fingerprintOf, messageId } from "../contract/ids.ts";
 import type { Draft } from "../contract/message.ts";
@@ -19,7 +19,7 @@ export function addressEmitted(
   return Promise.all(
     drafts.map(async (draft, index) => {
       // What no queue would ever take is better said to its author than kept in the outbox.
-      queueBinding(env, draft.queue.name);
+      assertSendable(env, draft.queue.name);
       const envelope = await address(env.PAYLOADS, draft, {
         tenantId: cause.tenant_id,
         source,

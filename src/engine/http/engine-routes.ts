@@ -23,6 +23,7 @@ import { effects } from "./routes/effects.ts";
 import { events } from "./routes/events.ts";
 import { health } from "./routes/health.ts";
 import { instances } from "./routes/instances.ts";
+import { lanes } from "./routes/lanes.ts";
 import { locks } from "./routes/locks.ts";
 import { problemsPage } from "./routes/problems-page.ts";
 import { retry } from "./routes/retry.ts";
@@ -68,6 +69,7 @@ export type EngineApi = ReturnType<
   | typeof undo
   | typeof schedules
   | typeof locks
+  | typeof lanes
 >;
 
 /**
@@ -105,7 +107,7 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
     audit(verbs),
     tokens(scopes),
   ];
-  const people = [approvals(catalog), undo(), schedules(catalog), locks()];
+  const people = [approvals(catalog), undo(), schedules(catalog), locks(), lanes()];
   for (const own of [...asked, ...nouns, ...people, ...routes, health(), problemsPage()]) api.route("/", own);
   api.route("/", openApi(api, { groups, problems, scopes }));
   return api;

@@ -12,6 +12,7 @@ export const ENGINE_GROUPS: readonly Group[] = [
   { name: "Effects", paths: ["/v1/effects"], description: "Outcomes that nobody knows, to be decided by people." },
   { name: "Approvals", paths: ["/v1/approvals"], description: "Questions that instances ask people." },
   { name: "Dead letters", paths: ["/v1/dead-letters"], description: "Messages that no consumer could finish." },
+  { name: "Lanes", paths: ["/v1/lanes"], description: "Queues that keep order for each key: which stand still, and why." },
   { name: "Schedules", paths: ["/v1/schedules"], description: "Commands that are due by the clock." },
   { name: "Locks", paths: ["/v1/locks"], description: "What one holds at a time: by whom, since when; and breaking it." },
   { name: "Tokens", paths: ["/v1/tokens"], description: "Who may call, with which scopes, until when." },

@@ -80,6 +80,12 @@ export const ENGINE_PROBLEMS = {
     means: "Nobody of your tenant holds a lock of this name now.",
     next: "List those held for long with GET /v1/locks.",
   },
+  lane_not_found: {
+    status: 404,
+    title: "No such lane",
+    means: "This deployment has no lane of this name.",
+    next: "List those that stand still with GET /v1/lanes; the consumers of the deployment name all.",
+  },
   token_not_found: {
     status: 404,
     title: "No such token",

@@ -1,23 +1,25 @@
 import { assertReady } from "../contract/bindings.ts";
 import { isSimulatedDeath } from "../contract/crash-points.ts";
 import { codeOf, MillraceError, messageOf, readable } from "../contract/errors.ts";
-import type { QueueDefinition } from "../contract/queue.ts";
+import { laneIn, type QueueDefinition } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
 import { logDelivery } from "../observe/deliveries.ts";
 import type { ConsumerDefinition } from "../topology/consumer.ts";
 import type { Intake, Outcomes } from "./consumer.ts";
 import { leaveBehind } from "./leave.ts";
+import { leaveInLane } from "./leave-in-lane.ts";
 import { settledBefore } from "./settled.ts";
 
 /**
  * Handles a delivered batch: leaves out what an operator has settled, lets `take` say what became of each message, ends the way of those
- * that go no further, and settles each by itself. It never throws: a handler that throws loses the settlements it made.
+ * that go no further, and settles each by itself. Answers what became of each. It never throws:
+ * a handler that throws loses the settlements it made.
  */
 export async function handleBatch(
   intake: Intake,
   batch: MessageBatch,
   take: (messages: readonly Message[], outcomes: Outcomes) => Promise<void>,
-): Promise<void> {
+): Promise<Outcomes> {
   const outcomes: Outcomes = new Map();
   try {
     assertReady(intake.env);
@@ -30,8 +32,10 @@ export async function handleBatch(
     for (const message of batch.messages) if (!outcomes.has(message)) outcomes.set(message, { did: "retried", error });
   }
   for (const [message, outcome] of outcomes) if ("error" in outcome) outcomes.set(message, { ...outcome, error: readable(outcome.error) });
-  const delays = await leaveBehind(intake, outcomes);
+  const isLane = laneIn(intake.consumer.queue.name) !== undefined;
+  const delays = isLane ? await leaveInLane(intake, outcomes) : await leaveBehind(intake, outcomes);
   settle(batch, intake.consumer.queue, outcomes, delays);
+  return outcomes;
 }
 
 /** What is not taken in when its batch has had its time: it comes back, and no number of such ends makes it a dead letter. */
@@ -42,14 +46,14 @@ function tooLong({ queue, deadlineMs }: ConsumerDefinition): MillraceError {
   );
 }
 
-/** Settles each message by itself: what is durable is acknowledged, the rest comes back after its queue's back-off. */
-function settle(batch: MessageBatch, queue: QueueDefinition, outcomes: Outcomes, delays: ReadonlyMap<Message, number>): void {
+/** Settles each message by itself: what is durable is acknowledged, the rest comes back after its queue's back-off, or its lane's own. */
+function settle(batch: MessageBatch, queue: QueueDefinition, outcomes: Outcomes, delays: ReadonlyMap<Message, number> | undefined): void {
   const counts: Record<string, number> = {};
   for (const message of batch.messages) {
     const outcome = outcomes.get(message);
     const did = outcome?.did ?? "retried";
     counts[did] = (counts[did] ?? 0) + 1;
-    if (did === "retried") message.retry({ delaySeconds: delays.get(message) ?? 1 });
+    if (did === "retried") message.retry(delays && { delaySeconds: delays.get(message) ?? 1 });
     else message.ack();
     // What was captured has said so itself.
     if (did === "retried" || did === "settled") {

@@ -26,6 +26,8 @@ export interface Hopeless {
   readonly attempts: number;
   /** True when its own content is at fault, so that its work cannot start either; false when its deliveries ran out. */
   readonly refused: boolean;
+  /** Default the code of its error. */
+  readonly reason?: string;
 }
 
 /**
@@ -76,11 +78,18 @@ interface End {
 }
 
 /** Errors: `unavailable` when the platform does not say whether a refused command runs. */
-async function endOf(intake: Intake, { message, error, attempts, refused, envelope }: Seen, row: Owner | undefined): Promise<End> {
+async function endOf(intake: Intake, { message, error, attempts, refused, reason, envelope }: Seen, row: Owner | undefined): Promise<End> {
   const own = row !== undefined && envelope !== undefined && row.fingerprint === payloadFingerprint(envelope);
   if (own && !(refused && (await neverStarted(intake, row)))) return { envelope, letter: null, dead: null, kept: row.id };
   const why = row !== undefined && !own && envelope !== undefined ? keyReused(envelope) : error;
-  const given = { queue: intake.consumer.queue.name, body: message.body, error: why, attempts, firstAt: message.timestamp.getTime() };
+  const given = {
+    queue: intake.consumer.queue.name,
+    body: message.body,
+    error: why,
+    attempts,
+    firstAt: message.timestamp.getTime(),
+    ...(reason !== undefined && { reason }),
+  };
   return { envelope, letter: deadLetter({ ...given, instanceId: own ? row.id : null }), dead: own ? row : null, kept: null };
 }
 

@@ -5,7 +5,7 @@ import type { CommandConsumer } from "../topology/consumer.ts";
 import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { acceptance } from "./accept.ts";
 import { handleBatch } from "./batch.ts";
-import type { Consumer, Intake, Outcomes } from "./consumer.ts";
+import type { Intake, Outcomes, Taker } from "./consumer.ts";
 import { firstOf, identityOf } from "./identity.ts";
 import { inOrder } from "./in-order.ts";
 import { nothing, type Plan } from "./plan.ts";
@@ -18,7 +18,7 @@ import { takeAllIn } from "./take.ts";
  * The consumer of a command queue: parse, key, take in, start, settle. One round trip to D1 and one `createBatch` per
  * workflow, however large the batch; no round trip for commands that the API or the router has just accepted.
  */
-export function consumeCommands(consumer: CommandConsumer, catalog: Catalog): Consumer {
+export function consumeCommands(consumer: CommandConsumer, catalog: Catalog): Taker {
   const { queue, starts } = consumer;
   const performers = new Map(starts.map((workflow) => [workflow.on.type, workflow]));
   const performer = (type: string): AnyWorkflow => {

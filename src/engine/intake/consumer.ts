@@ -5,7 +5,13 @@ import type { ConsumerDefinition } from "../topology/consumer.ts";
 /** One queue's consumer, as the Worker's `queue` handler calls it. */
 export interface Consumer {
   readonly queue: string;
-  handle(batch: MessageBatch, env: EngineEnv): Promise<void>;
+  handle(batch: MessageBatch, env: EngineEnv): Promise<unknown>;
+}
+
+/** The same, of messages that are on their way. */
+export interface Taker extends Consumer {
+  /** Answers what became of each. */
+  handle(batch: MessageBatch, env: EngineEnv): Promise<Outcomes>;
 }
 
 /** Where messages are taken in: by which consumer, and what is known of what they may say. */

@@ -15,7 +15,7 @@ export function dispatch(catalog: Catalog): (batch: MessageBatch, env: EngineEnv
   const byQueue = new Map([...consumers, ...consumeDeadLetters(catalog)].map((consumer) => [consumer.queue, consumer]));
   return async (batch, env) => {
     const consumer = byQueue.get(batch.queue);
-    if (consumer) return consumer.handle(batch, env);
+    if (consumer) return void (await consumer.handle(batch, env));
     const error =
       "No consumer in the catalog takes this queue: its messages go back to it. Add its consumer to the catalog, or take it out of wrangler.jsonc.";
     console.error(JSON.stringify({ log: "config_invalid", queue: batch.queue, error }));

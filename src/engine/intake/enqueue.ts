@@ -1,5 +1,5 @@
 import { address } from "../contract/address.ts";
-import { assertReady, type EngineEnv, queueBinding, workflowBinding } from "../contract/bindings.ts";
+import { assertReady, assertSendable, type EngineEnv, workflowBinding } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
@@ -202,7 +202,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   // What nobody could start, or sign, is refused here, where somebody reads the answer, and before its row is written.
   assertReady(env);
   workflowBinding(env, workflow.name);
-  queueBinding(env, definition.queue.name);
+  assertSendable(env, definition.queue.name);
   const version = request.schemaVersion ?? definition.version;
   const payload = decodePayload(definition, version, request.payload);
   if (request.exact) assertKnownFields(definition, version, request.payload);

@@ -4,7 +4,7 @@ import { carried } from "../topology/carried.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { EventConsumer } from "../topology/consumer.ts";
 import { handleBatch } from "./batch.ts";
-import type { Consumer, Intake, Outcomes } from "./consumer.ts";
+import type { Intake, Outcomes, Taker } from "./consumer.ts";
 import { follow, memo } from "./follow.ts";
 import { type InTurn, inOrder, stuckBehind } from "./in-order.ts";
 import { nothing, type Plan } from "./plan.ts";
@@ -21,7 +21,7 @@ const SLOW_MS = 60_000;
  * one round trip to D1, projected rows included. Code is called before the event is confirmed, so that an event whose call failed comes
  * back.
  */
-export function consumeEvents(consumer: EventConsumer, catalog: Catalog): Consumer {
+export function consumeEvents(consumer: EventConsumer, catalog: Catalog): Taker {
   const { queue } = consumer;
   return {
     queue: queue.name,

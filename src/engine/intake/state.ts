@@ -1,5 +1,5 @@
 import { address, checkedKey } from "../contract/address.ts";
-import { assertReady, type EngineEnv, queueBinding } from "../contract/bindings.ts";
+import { assertReady, assertSendable, type EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { assertKnownFields, decodePayload } from "../contract/message.ts";
@@ -72,7 +72,7 @@ export async function stateEvents(
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: EventRequest): Promise<Statable> {
   const { event: definition } = catalog.subscribers(request.type);
   assertReady(env);
-  queueBinding(env, definition.queue.name);
+  assertSendable(env, definition.queue.name);
   const version = request.schemaVersion ?? definition.version;
   const payload = decodePayload(definition, version, request.payload);
   if (request.exact) assertKnownFields(definition, version, request.payload);

@@ -2,6 +2,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { platformId } from "../contract/ids.ts";
 import { KEEPER_PATIENCE_MS, type Portion } from "../contract/patience.ts";
+import { laneIn } from "../contract/queue.ts";
 import { among, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { within } from "../contract/within.ts";
@@ -15,6 +16,7 @@ import { type End, finishInstance, markRunning, revive } from "../store/instance
 import { FAILED, UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
 import { atomically, query } from "../store/retry.ts";
 import { oldestWaiting } from "./backlog.ts";
+import { laneMs, turnsAmong } from "./lane-turns.ts";
 import { dueInstances, type Open, pauseMs } from "./open-instances.ts";
 
 /** Instances looked at in one portion. */
@@ -23,10 +25,10 @@ const ROWS = 200;
 const MAX_QUEUED_MS = 900_000;
 
 /**
- * What a row turned out to need. `seen`: nothing, it was started · `asleep`: nothing for a long time · `settled`: never another look ·
- * `lives`: its row believed that it was over.
+ * What a row turned out to need. `in lane`: nothing, it waits for its turn · `seen`: nothing, it was started · `asleep`: nothing for a long
+ * time · `settled`: never another look · `lives`: its row believed that it was over.
  */
-type Finding = "leave" | "seen" | "asleep" | "settled" | "start" | "running" | "lives" | Pick<End, "status" | "error">;
+type Finding = "leave" | "in lane" | "seen" | "asleep" | "settled" | "start" | "running" | "lives" | Pick<End, "status" | "error">;
 
 /**
  * Starts what was accepted and that nobody has seen started yet: its message, or its process, was lost. Never behind what is merely open:
@@ -56,9 +58,12 @@ async function look(
   if (rows.length === 0) return { did: 0, more: false };
   const backlog = await oldestWaiting(
     env,
-    rows.filter((row) => row.status === "accepted").flatMap((row) => row.queue ?? []),
+    rows.filter((row) => row.status === "accepted" && laneIn(row.queue) === undefined).flatMap((row) => row.queue ?? []),
   );
-  const found = await Promise.all(rows.map(async (row) => ({ row, finding: row.promised ? "leave" : await find(row, backlog) })));
+  const turns = await turnsAmong(env, rows);
+  const found = await Promise.all(
+    rows.map(async (row) => ({ row, finding: row.promised ? "leave" : (turns.get(row.id) ?? (await find(row, backlog))) })),
+  );
   const having = (wanted: Finding) => found.filter(({ finding }) => finding === wanted).map(({ row }) => row);
 
   const failed = await start(env, having("start"));
@@ -78,8 +83,10 @@ async function look(
             ? null
             : line === "unseen" && finding === "seen" && isOwed(row)
               ? 0
-              : pauseMs(row, finding === "asleep" && !untold.has(row.id)),
-        seen: line === "seen" || !(finding === "leave" || failed.has(row.id)),
+              : finding === "in lane"
+                ? laneMs(row)
+                : pauseMs(row, finding === "asleep" && !untold.has(row.id)),
+        seen: line === "seen" || !(finding === "leave" || finding === "in lane" || failed.has(row.id)),
         hibernates: finding === "asleep",
       })),
     ),
@@ -90,10 +97,13 @@ async function look(
   ]);
   for (const { row, finding } of found)
     if (typeof finding === "object") logEnd(namedBy(row), finding.status, finding.error && JSON.parse(finding.error));
-  const idle = found.filter(({ finding }) => finding === "leave" || finding === "seen" || finding === "asleep" || finding === "settled");
+  const idle = found.filter(({ finding }) => IDLE.has(finding));
   // Where the platform takes no more instances now, asking again at once would only be refused again.
   return { did: found.length - idle.length - failed.size, more: rows.length === ROWS && failed.size === 0 };
 }
+
+/** Findings behind which nothing is done. */
+const IDLE: ReadonlySet<Finding> = new Set(["leave", "in lane", "seen", "asleep", "settled"]);
 
 function namedBy({ id, workflow, tenant_id, subject, correlation_id }: Open): LoggedInstance {
   return { instance_id: id, workflow, tenant_id, subject, correlation_id };

@@ -1,9 +1,10 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Portion } from "../contract/patience.ts";
+import { laneIn } from "../contract/queue.ts";
 import { now, sql } from "../contract/sql.ts";
 import { beginning } from "../contract/text.ts";
 import { relay } from "../recorder/relay.ts";
-import { noteResent, type Outgoing, SENT_AT } from "../store/outbox.ts";
+import { noteResent, type Outgoing, removeInLane, SENT_AT } from "../store/outbox.ts";
 import { atomically, query } from "../store/retry.ts";
 import { oldestWaiting } from "./backlog.ts";
 
@@ -32,7 +33,7 @@ export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   if (rows.length === 0) return { did: 0, more: false };
   const oldest = await oldestWaiting(
     env,
-    rows.map((row) => row.queue),
+    rows.filter((row) => laneIn(row.queue) === undefined).map((row) => row.queue),
   );
   // A queue that cannot say what it holds (UNKNOWN is 0) is taken for empty: a repeat is harmless.
   const lost = rows.filter((row) => row.error !== null || row.sent_at < (oldest.get(row.queue) || Number.POSITIVE_INFINITY));
@@ -42,6 +43,11 @@ export async function resendOutbox(env: EngineEnv): Promise<Portion> {
   );
   const errors = Object.fromEntries(failures.map(({ id, error }) => [id, beginning(error, 500)]));
   const sent = lost.map(({ id }) => id).filter((id) => !(id in errors));
-  await atomically(env.DB, [noteResent({ looked: rows.map(({ id }) => id), sent, errors })]);
+  // What a lane has is on disk there, and kept until it is done.
+  const isInLane = new Set(lost.filter(({ id, queue }) => laneIn(queue) !== undefined && !(id in errors)).map(({ id }) => id));
+  await atomically(env.DB, [
+    noteResent({ looked: rows.map(({ id }) => id), sent, errors }),
+    ...(isInLane.size > 0 ? [removeInLane([...isInLane])] : []),
+  ]);
   return { did: lost.length - failures.length, more: rows.length === ROWS };
 }

@@ -86,6 +86,13 @@ export class Backlog {
     return messages;
   }
 
+  /** True for a message that waits, by its id. */
+  has(id: string): boolean {
+    const [mark = "", at = ""] = id.split("-");
+    const chunks = this.#sql.exec<ChunkRow>("SELECT first, count, mark FROM messages WHERE mark = ?", mark).toArray();
+    return chunks.some(({ first, count }) => first + Number(at) >= this.first && Number(at) < count);
+  }
+
   /** Removes the chunks that lie before a number as a whole. Answers whether a part of one is left. */
   remove(before: number): boolean {
     this.#sql.exec("DELETE FROM messages WHERE first + count <= ?", before);

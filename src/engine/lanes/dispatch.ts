@@ -2,6 +2,7 @@ import { messageOf } from "../contract/errors.ts";
 import { beginning } from "../contract/text.ts";
 import type { Kept } from "./backlog.ts";
 import type { LaneLetter, Plan } from "./definition.ts";
+import type { Gate } from "./gate.ts";
 import { handOut } from "./hand-out.ts";
 import { MAX_ERROR_CHARACTERS } from "./letters.ts";
 import { advanced, attemptsOf, dueAtOf, follow, type Outcome, type Progress } from "./progress.ts";
@@ -18,6 +19,7 @@ interface Around {
   env: unknown;
   /** The plan of a lane's name; undefined where no code of it is deployed. */
   planOf: (name: string) => Plan | undefined;
+  gate: () => Gate | undefined;
 }
 
 /**
@@ -83,7 +85,7 @@ export class Dispatch {
   async #drain(plan: Plan): Promise<void> {
     try {
       this.#handOffLetters(plan);
-      for (let batch = this.#due(plan); batch.length > 0; batch = this.#due(plan)) await this.#deliver(plan, batch);
+      for (let batch = await this.#ready(plan); batch.length > 0; batch = await this.#ready(plan)) await this.#deliver(plan, batch);
     } catch (error) {
       logFailure(plan, error);
     } finally {
@@ -98,12 +100,21 @@ export class Dispatch {
     if (handOff) void handOff.catch((error) => logFailure(plan, error)).finally(() => this.#setWaker());
   }
 
+  get #gate(): Gate | undefined {
+    return this.#around.gate();
+  }
+
+  #ready(plan: Plan): Kept[] | Promise<Kept[]> {
+    return this.#gate?.prepare()?.then(() => this.#due(plan)) ?? this.#due(plan);
+  }
+
   /** The messages that may be handed out now. */
   #due(plan: Plan): Kept[] {
     const { progress } = this.#lane;
     if (this.#stopped || progress.paused || progress.held) return [];
     const now = Date.now();
-    const messages = this.#lane.messages(progress.head, progress.aloneTo >= progress.head || this.#woken ? 1 : plan.batchSize);
+    const most = progress.aloneTo >= progress.head || this.#woken ? 1 : plan.batchSize;
+    const messages = this.#lane.messages(progress.head, Math.min(most, this.#gate?.room() ?? most));
     const waits = messages.findIndex((one) => dueAtOf(progress, one) > now);
     return waits === -1 ? messages : messages.slice(0, waits);
   }
@@ -113,7 +124,7 @@ export class Dispatch {
     const sequences = batch.map(({ sequence }) => sequence);
     if (this.#woken) {
       // Found a second time under way: an object that ends here again and again must not try for ever.
-      if (progress.trying === progress.head) return this.#settle(plan, { ...ENDED, sequences });
+      if (progress.trying === progress.head) return this.#settle(plan, batch, { ...ENDED, sequences });
       this.#woken = false;
       this.#lane.advance({ ...progress, trying: progress.head }, Date.now());
     }
@@ -123,15 +134,19 @@ export class Dispatch {
     const { settled, thrown } = await handOut(plan, handed, { env: this.#around.env, object: this.#around.object, metrics });
     this.#handed = [];
     if (this.#stopped) return;
-    this.#settle(plan, { sequences, settled, error: thrown === undefined ? null : beginning(messageOf(thrown), MAX_ERROR_CHARACTERS) });
+    this.#settle(plan, batch, {
+      sequences,
+      settled,
+      error: thrown === undefined ? null : beginning(messageOf(thrown), MAX_ERROR_CHARACTERS),
+    });
   }
 
-  #settle(plan: Plan, outcome: Outcome): void {
+  #settle(plan: Plan, batch: readonly Kept[], outcome: Outcome): void {
     const now = Date.now();
     // Since then a person may have paused the lane: its progress is read now.
-    const { progress, parks } = follow(this.#lane.progress, outcome, plan, now);
+    const { progress, done, parks } = follow(this.#lane.progress, outcome, plan, now);
     if (parks) this.park(progress, "exhausted");
-    else this.#lane.advance(progress, now);
+    else this.#lane.advance(progress, now, () => this.#gate?.done(batch.slice(0, done)));
     if (parks || progress.held) logGivenUp(plan, progress, parks);
     this.#setWaker();
   }
@@ -164,7 +179,9 @@ export class Dispatch {
     const { progress } = this.#lane;
     const times: number[] = [];
     const [head] = progress.paused || progress.held ? [] : this.#lane.messages(progress.head, 1);
-    if (head) times.push(plan ? dueAtOf(progress, head) : Date.now() + UNKNOWN_MS);
+    const own = this.#gate?.nextAt();
+    if (own !== undefined) times.push(Math.max(Date.now() + 1, own));
+    if (head && this.#gate?.room() !== 0) times.push(plan ? dueAtOf(progress, head) : Date.now() + UNKNOWN_MS);
     const letterDueAt = plan?.onDeadLetter && this.#lane.letters?.dueAt;
     if (letterDueAt !== undefined) times.push(letterDueAt);
     const forgetsAt = plan && this.#lane.forgetsAt(plan.rememberMs);

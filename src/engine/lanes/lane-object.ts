@@ -3,6 +3,7 @@ import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
 import { type AnyLane, type Plan, planOf } from "./definition.ts";
 import { Dispatch } from "./dispatch.ts";
+import type { Gate } from "./gate.ts";
 import { Intake } from "./intake.ts";
 import { type LaneName, parseObjectName } from "./lane-name.ts";
 import type { KeptLetter } from "./letters.ts";
@@ -26,6 +27,7 @@ const MAX_PAGE = 100;
  */
 export class LaneObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, Plan> = new Map();
+  protected readonly gate: Gate | undefined = undefined;
   #lane = new LaneStorage(this.ctx.storage);
   #dispatch = this.#dispatchOf(this.#lane);
   readonly #intake = new Intake(this.ctx.storage, (posts) => this.#keep(posts));
@@ -38,7 +40,7 @@ export class LaneObject extends DurableObject {
 
   /** Keeps messages in the order of the call, behind all that are there: all of them or none. */
   async send(posts: readonly Posted[]): Promise<SendAnswer> {
-    const name = this.#name();
+    const name = this.laneName();
     const plan = this.plans.get(name.lane);
     if (!plan) return { unknownLane: name.lane, didYouMean: nearest(name.lane, this.plans.keys()) };
     if (this.#lane.bytes > plan.maxBytes) return { fullAtBytes: plan.maxBytes };
@@ -47,7 +49,7 @@ export class LaneObject extends DurableObject {
 
   /** How the lane stands. */
   look(): LaneLook {
-    const name = this.#name();
+    const name = this.laneName();
     return look(name, this.#lane, { isKnown: this.plans.has(name.lane), handed: this.#dispatch.handed });
   }
 
@@ -83,7 +85,7 @@ export class LaneObject extends DurableObject {
   /** Hands nothing more out until `resume`. What the handler has is settled as always. */
   pause(): Steered {
     if (this.#lane.progress.paused) return { done: false, reason: "The lane is paused already." };
-    this.#lane.make(this.#name());
+    this.#lane.make(this.laneName());
     this.#lane.advance({ ...this.#lane.progress, paused: true }, Date.now());
     return { done: true };
   }
@@ -133,12 +135,20 @@ export class LaneObject extends DurableObject {
   }
 
   /** An alarm that wakes the object does not say its name, so it is kept. */
-  #name(): LaneName {
+  protected laneName(): LaneName {
     return this.#lane.name ?? parseObjectName(this.ctx.id.name) ?? { lane: this.ctx.id.name ?? "", tenant: null, key: "" };
   }
 
   #dispatchOf(lane: LaneStorage): Dispatch {
-    return new Dispatch({ lane, object: this.ctx, env: this.env, planOf: (name) => this.plans.get(name) });
+    return new Dispatch({ lane, object: this.ctx, env: this.env, planOf: (name) => this.plans.get(name), gate: () => this.gate });
+  }
+
+  protected get kept(): LaneStorage {
+    return this.#lane;
+  }
+
+  protected go(): void {
+    this.#dispatch.go();
   }
 
   #refused(id: string | undefined): Steered | undefined {
@@ -150,7 +160,7 @@ export class LaneObject extends DurableObject {
   }
 
   #keep(posts: readonly Posted[]): LaneSent[] {
-    this.#lane.make(this.#name());
+    this.#lane.make(this.laneName());
     const sent = this.#lane.keep(posts, this.#dispatch.closedTo, Date.now());
     this.#dispatch.go();
     return sent;

@@ -43,6 +43,10 @@ export class Letters {
     ) STRICT`);
   }
 
+  has(id: string): boolean {
+    return this.#sql.exec("SELECT 1 FROM letters WHERE id = ?", id).toArray().length > 0;
+  }
+
   /** When the next hand-off is due; undefined when there is no letter. */
   get dueAt(): number | undefined {
     return this.#dueAt;

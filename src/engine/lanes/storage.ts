@@ -87,6 +87,11 @@ export class LaneStorage {
     return this.#open?.backlog.read(from, most) ?? [];
   }
 
+  /** True for a message that is not done, and for one whose dead letter is here. */
+  has(id: string): boolean {
+    return this.#open !== undefined && (this.#open.backlog.has(id) || this.#open.letters.has(id));
+  }
+
   /** Removes everything before the head of a progress, and keeps the progress: one written row, or two where there was a failure. */
   advance(progress: Progress, now: number, also?: (letters: Letters) => void): void {
     this.#change((open) => {

@@ -19,6 +19,8 @@ import { WhichRun } from "./which-run.ts";
 interface PassOf {
   readonly env: EngineEnv;
   readonly workflow: string;
+  /** What the message travelled on. */
+  readonly queue: string;
   readonly instanceId: string;
   /** The message that started the instance. */
   readonly envelope: Envelope;
@@ -35,6 +37,7 @@ interface PassOf {
 export class Pass {
   readonly env: EngineEnv;
   readonly workflow: string;
+  readonly queue: string;
   readonly instanceId: string;
   readonly envelope: Envelope;
   readonly undoes: boolean;
@@ -46,9 +49,10 @@ export class Pass {
   readonly guarded = new GuardedSteps();
   readonly #astray = Promise.withResolvers<never>();
 
-  constructor({ env, workflow, instanceId, envelope, createdAt, undoes }: PassOf) {
+  constructor({ env, workflow, queue, instanceId, envelope, createdAt, undoes }: PassOf) {
     this.env = env;
     this.workflow = workflow;
+    this.queue = queue;
     this.instanceId = instanceId;
     this.envelope = envelope;
     this.undoes = undoes;

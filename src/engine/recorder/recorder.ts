@@ -2,6 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { crashPoint } from "../contract/crash-points.ts";
 import type { EntryKey } from "../contract/ids.ts";
+import { laneIn } from "../contract/queue.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { GroupCommit } from "../store/group-commit.ts";
 import { rememberFailure } from "../store/inbox/caught.ts";
@@ -143,7 +144,9 @@ export class Recorder extends DurableObject<EngineEnv> {
       return this.#readBack(attempt);
     }
     await crashPoint("O01 committed, not relayed", attempt.key.instanceId);
-    if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
+    // What the next step sends to a lane must come behind it.
+    if (outcome.messages.some(({ queue }) => laneIn(queue) !== undefined)) await relay(this.env, outcome.messages);
+    else if (outcome.messages.length > 0) this.ctx.waitUntil(relay(this.env, outcome.messages));
     await crashPoint("W04 committed, caller saw an error", attempt.key.instanceId);
     return { mine: true, entry: doneEntry(attempt, outcome), run };
   }

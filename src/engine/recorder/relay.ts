@@ -1,7 +1,9 @@
 import { queueBinding } from "../contract/bindings.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { byteLength } from "../contract/limits.ts";
+import { laneIn } from "../contract/queue.ts";
 import { within } from "../contract/within.ts";
+import { sendInLanes } from "../lanes/relay.ts";
 import type { Outgoing } from "../store/outbox.ts";
 import { troubleOf } from "../store/trouble.ts";
 
@@ -26,6 +28,7 @@ export async function relay(env: object, messages: readonly Outgoing[]): Promise
 }
 
 async function sendAll(env: object, queue: string, messages: readonly Outgoing[]): Promise<SendFailure[]> {
+  if (laneIn(queue) !== undefined) return sendInLanes(env, queue, messages);
   const failures: SendFailure[] = [];
   const line = { hangs: false };
   for (const chunk of chunks(messages)) failures.push(...(await send(env, queue, chunk, line)));

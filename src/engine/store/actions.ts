@@ -24,6 +24,8 @@ export const VERBS = [
   "approve",
   "reject_approval",
   "undo",
+  "retry_head",
+  "skip_head",
   "mint",
   "revoke",
   "break",
@@ -76,6 +78,15 @@ export function auditDone(by: Operator, action: Action, result: Exclude<ActionRe
 /** Audits an action that came too late to be begun: what it was about had moved on before. */
 export function auditLate(by: Operator, action: Action): Statement {
   return auditDone(by, action, "no_change");
+}
+
+/** Audits an action that an object has carried out, or refused, and that it has on record itself until this is written. */
+export function auditCarriedOut(by: Operator, { id, verb, target, reason, detail }: Action, result: ActionResult, at: number): Statement {
+  return sql`
+    INSERT INTO actions (id, tenant_id, actor, verb, target, reason, detail, result, at, applied_at)
+    VALUES (${id}, ${by.tenantId}, ${by.actor}, ${verb}, ${target}, ${reason}, ${detail ? JSON.stringify(detail) : null}, ${result},
+      ${at}, ${now})
+    ON CONFLICT (id) DO NOTHING`;
 }
 
 /** Whether the action changed anything: the last statement of its batch. */

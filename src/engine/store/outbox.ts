@@ -96,6 +96,11 @@ export function noteResent({ looked, sent, errors }: Resent): Statement {
     WHERE id IN ${among(looked)}`;
 }
 
+/** Removes messages that their lanes have. */
+export function removeInLane(ids: readonly string[]): Statement {
+  return sql`DELETE FROM outbox WHERE id IN ${among(ids)}`;
+}
+
 /** The condition that no queue has taken a message at any of so many tries. */
 export function isStuck(tries: number): Statement {
   return sql`attempts >= ${tries} AND error IS NOT NULL`;

@@ -1,11 +1,19 @@
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
+import { laneIn } from "../contract/queue.ts";
 import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import { targetsOf } from "./routes.ts";
 
 /** Holds a deployment's consumers against each other. Errors: `config_invalid`, in a sentence that says what to change. */
 export function checkConsumers(consumers: readonly ConsumerDefinition[]): void {
-  const [mistake] = [...queues(consumers), ...starts(consumers), ...routes(consumers), ...workflows(consumers), ...sent(consumers)];
+  const [mistake] = [
+    ...queues(consumers),
+    ...lanes(consumers),
+    ...starts(consumers),
+    ...routes(consumers),
+    ...workflows(consumers),
+    ...sent(consumers),
+  ];
   if (mistake !== undefined) throw new MillraceError("config_invalid", mistake);
 }
 
@@ -26,6 +34,30 @@ function queues(consumers: readonly ConsumerDefinition[]): string[] {
     ...twice(consumers.map(({ queue }) => queue.name)).map((name) => `The queue "${name}" has two consumers: put what both take into one.`),
   ];
 }
+
+function lanes(consumers: readonly ConsumerDefinition[]): string[] {
+  return consumers.flatMap(({ queue, onFailure, starts, batch, concurrency, priority }) => {
+    const lane = laneIn(queue.name);
+    if (lane === undefined) {
+      return onFailure === undefined
+        ? []
+        : [`The consumer of "${queue.name}" has onFailure, which is for lanes: declare its queue with defineLaneQueue, or leave it out.`];
+    }
+    if (!onFailure || !["block", "park", "hold"].includes(onFailure)) {
+      return [`The lane "${lane}" must say what follows a failure: onFailure: "block", "park" or "hold" in its consumer.`];
+    }
+    if (priority) return [`The lane "${lane}" has priority, and nothing goes ahead in a lane: leave it out of its consumer.`];
+    if (starts && batch.size !== 1)
+      return [`The lane "${lane}" starts workflows in order, which is one after another: leave batch out of its consumer.`];
+    if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > MAX_LANE_CONCURRENCY) {
+      return [`The lane "${lane}" has concurrency ${concurrency}: say 1 to ${MAX_LANE_CONCURRENCY} instances of one key.`];
+    }
+    return [];
+  });
+}
+
+/** What is under way is one value in the lane's object. */
+const MAX_LANE_CONCURRENCY = 100;
 
 function starts(consumers: readonly ConsumerDefinition[]): string[] {
   return consumers.flatMap(({ queue, starts = [] }) =>

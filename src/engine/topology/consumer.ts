@@ -1,6 +1,7 @@
 import { backoffMs, type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { MAX_DELAY_SECONDS, type QueueDefinition } from "../contract/queue.ts";
+import { laneIn, MAX_DELAY_SECONDS, type QueueDefinition } from "../contract/queue.ts";
+import type { OnFailure } from "../lanes/definition.ts";
 import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { type Route, targetsOf } from "./routes.ts";
 
@@ -24,7 +25,10 @@ interface Policy {
   readonly queue: QueueDefinition;
   readonly retries: { readonly limit: number; readonly initialMs: number; readonly maxMs: number };
   readonly batch: { readonly size: number; readonly waitSeconds: number };
-  /** Batches consumed at one moment, at most. Left to itself the platform goes up to 250, each with a write to the one database. */
+  /**
+   * Batches consumed at one moment, at most. Left to itself the platform goes up to 250, each with a write to the one database. Of a lane:
+   * instances of one key under way at one moment.
+   */
   readonly concurrency: number;
   /** Longest time for one batch: what is not taken in by then goes back, unharmed, before the platform ends the handler. */
   readonly deadlineMs: number;
@@ -32,6 +36,8 @@ interface Policy {
   readonly sequence: GapRule | undefined;
   /** What the priorities of commands mean here; undefined where the queue has none. */
   readonly priority: { readonly lowMs: number } | undefined;
+  /** What a lane does with what fails; undefined for a queue, which has a dead-letter queue for it. */
+  readonly onFailure: OnFailure | undefined;
 }
 
 /**
@@ -57,6 +63,14 @@ const CONCURRENCY = 5;
 const DEADLINE: Duration = "13 minutes";
 const WALL_MS = 15 * 60_000;
 
+/** A head is tried again soon: all that is behind it waits. */
+const LANE_RETRIES = { limit: 3, initial: "1 second", max: "30 seconds" } as const;
+/** Messages of a lane are taken in one by one: those of one batch would be taken together. */
+const LANE_BATCH = { size: 1, waitSeconds: 0 };
+const LANE_CONCURRENCY = 1;
+/** An object stays in memory for 70 seconds while work of its own is under way. */
+const LANE_DEADLINE: Duration = "1 minute";
+
 type ConsumerOptions = {
   queue: QueueDefinition;
   retries?: { limit: number; initial: Duration; max: Duration };
@@ -65,16 +79,29 @@ type ConsumerOptions = {
   deadline?: Duration;
   priority?: { low: Duration };
   sequence?: { gap: "wait"; limit: Duration } | { gap: "retry" | "skip" };
+  onFailure?: OnFailure;
 } & (Pick<CommandConsumer, "starts" | "routes"> | Pick<EventConsumer, "routes" | "starts">);
 
 /**
  * Declares the consumer of a queue: `starts` lists the workflows that perform a queue's commands, `routes` what follows from its events.
  * Retries default to 3, from 30 seconds up to 10 minutes; batches to 10 messages and no wait, as suits a queue a person waits for;
  * concurrency to 5 batches at a time; the deadline of a batch to 13 minutes. `priority` lets commands of this queue be asked for as `high`,
- * which start at once, ahead of all that wait in the queue, and as `low`, which are held back for so long. Errors: `config_invalid`.
+ * which start at once, ahead of all that wait in the queue, and as `low`, which are held back for so long. Of a lane (`defineLaneQueue`)
+ * `onFailure` must be said; retries default to 3, from 1 second up to 30 seconds; batches to one message; `concurrency` to one instance of a
+ * key under way; the deadline to a minute. Errors: `config_invalid`.
  */
 export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
-  const { retries = RETRIES, batch = BATCH, concurrency = CONCURRENCY, deadline = DEADLINE, priority, sequence, ...takes } = options;
+  const isLane = laneIn(options.queue.name) !== undefined;
+  const {
+    retries = isLane ? LANE_RETRIES : RETRIES,
+    batch = isLane ? LANE_BATCH : BATCH,
+    concurrency = isLane ? LANE_CONCURRENCY : CONCURRENCY,
+    deadline = isLane ? LANE_DEADLINE : DEADLINE,
+    priority,
+    sequence,
+    onFailure,
+    ...takes
+  } = options;
   const { limit, initial, max } = retries;
   return {
     ...takes,
@@ -84,6 +111,7 @@ export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
     deadlineMs: checkedDeadline(takes.queue, durationMs(deadline)),
     sequence: sequence?.gap === "wait" ? { gap: "wait", limitMs: durationMs(sequence.limit) } : sequence,
     priority: priority && { lowMs: checkedLow(takes.queue, durationMs(priority.low)) },
+    onFailure,
   };
 }
 

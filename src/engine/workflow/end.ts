@@ -1,5 +1,7 @@
 import { crashPoint } from "../contract/crash-points.ts";
 import { messageOf } from "../contract/errors.ts";
+import { laneIn } from "../contract/queue.ts";
+import { type RunEnd, tellTurnOver } from "../lanes/turns-stub.ts";
 import { logEnd, loggedInstance } from "../observe/instances.ts";
 import type { Failure } from "../pass/failure.ts";
 import type { Pass } from "../pass/pass.ts";
@@ -19,11 +21,20 @@ export async function tellEnd(pass: Pass, platform: Platform, status: End["statu
     const error = failure && JSON.stringify(failure);
     const number = await pass.run.number();
     const end = { id: pass.instanceId, run: number, status, error, left: pass.leftTo(number + 1, failure) };
+    const told = tellLane(pass, { status, error: failure && `${failure.code}: ${failure.message}` });
     if (pass.inbox.isKnownToRun && Date.now() - Date.parse(pass.envelope.created_at) < YOUNG_MS) await pass.recorder.finish(end);
     else await platform.reading({ label: "end" }, () => pass.recorder.finish(end, true), "always");
+    await told;
     logEnd(loggedInstance(pass), status, failure);
   } catch (error) {
     console.warn(JSON.stringify({ log: "end", ...loggedInstance(pass), status, error: messageOf(error) }));
   }
   await crashPoint("W33 end told, pass not over", pass.instanceId);
+}
+
+/** Tells the lane that gave the run its turn, beside what is written of its end. Never throws. */
+async function tellLane({ env, queue, envelope, instanceId }: Pass, end: RunEnd): Promise<void> {
+  if (envelope.kind !== "command" || laneIn(queue) === undefined) return;
+  const untold = await crashPoint("L12 ended, its lane not told", instanceId).catch(() => true);
+  if (!untold) await tellTurnOver(env, queue, envelope, instanceId, end);
 }

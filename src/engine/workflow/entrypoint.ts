@@ -73,7 +73,8 @@ async function passThrough<Payload>(definition: WorkflowDefinition<Payload>, { e
   const { envelope: message, createdAt, undoes } = openParams(event.payload);
   const envelope = parseEnvelope(message);
   const instanceId = undoes ?? event.instanceId;
-  const pass = new Pass({ env, workflow: definition.name, instanceId, envelope, createdAt, undoes: undoes !== undefined });
+  const { name: workflow, on } = definition;
+  const pass = new Pass({ env, workflow, queue: on.queue.name, instanceId, envelope, createdAt, undoes: undoes !== undefined });
   await pass.assertWanted(event.instanceId).catch((error) => Promise.reject(asPlatformError(error)));
   const platform = new Platform(pass, steps);
   try {

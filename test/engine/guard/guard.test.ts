@@ -127,7 +127,15 @@ describe("A guarded effect", () => {
     });
     // Each process has a pass of its own; the platform counts the attempts of both.
     const attempt = (number: number) => {
-      const pass = new Pass({ env: probeEnv, workflow: "probe", instanceId: id, envelope, createdAt: new Date(), undoes: false });
+      const pass = new Pass({
+        env: probeEnv,
+        workflow: "probe",
+        queue: "probe-commands",
+        instanceId: id,
+        envelope,
+        createdAt: new Date(),
+        undoes: false,
+      });
       return attemptEffect({ pass, step: pass.call("put", ""), definition: put, input: null, writes: () => ({}) }, number);
     };
     const first = await attempt(1);

@@ -1,6 +1,6 @@
 import { KEEPER_PATIENCE_MS } from "../../contract/patience.ts";
 import { among, now, type Statement, sql } from "../../contract/sql.ts";
-import { BEGUN, GOING_ON, WORKING } from "./status.ts";
+import { BEGUN, GOING_ON, UNSEEN, WORKING } from "./status.ts";
 
 /** When an instance is looked at next, and what this look has found out about it. */
 export interface Looked {
@@ -37,6 +37,13 @@ export function watchAgain(ids: readonly string[]): Statement {
 /** The keeper looks now at all that it watches, also at what was to be left asleep. Reads and writes a row for each: for local engines. */
 export function lookAtAll(): Statement {
   return sql`UPDATE instances SET check_at = ${now} WHERE seen = 1 AND check_at > ${now}`;
+}
+
+/** The keeper looks now at instances that were started, and of which no step was recorded since. */
+export function lookNow(ids: readonly string[]): Statement {
+  return sql`
+    UPDATE instances SET check_at = ${now}
+    WHERE id IN ${among(ids)} AND status IN ${UNSEEN} AND check_at > ${now} + ${KEEPER_PATIENCE_MS}`;
 }
 
 /** The keeper looks soon at an instance whose question was answered, in case it cannot be told now. */

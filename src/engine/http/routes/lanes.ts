@@ -1,0 +1,156 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import { describeLane, listLanes, type NotedLane } from "../../inspect/lanes.ts";
+import { LANE_VERBS, type LaneStanding, type LaneVerb } from "../../lanes/turns-stub.ts";
+import { steerLane } from "../../operate/steer-lane.ts";
+import { BODY_REFUSALS, reasoned } from "../actions.ts";
+import { needs } from "../auth.ts";
+import { jsonBody, readBody } from "../body.ts";
+import type { HttpEnv } from "../env.ts";
+import { nameQuery, pageByName, pageOf } from "../paging.ts";
+import { problems } from "../problem.ts";
+import { answers } from "../responses.ts";
+import { iso, isoOrNull, timestamp } from "../time.ts";
+
+const HeadSchema = z
+  .object({
+    id: z.string(),
+    type: z.string().nullable(),
+    idempotency_key: z.string().nullable(),
+    sent_at: timestamp,
+    attempts: z.int().openapi({ description: "Deliveries that it had." }),
+    error: z.string().nullable().openapi({ description: "What its last try failed of." }),
+    next_at: timestamp.nullable().openapi({ description: "When it is tried next; null for as soon as it is its turn." }),
+  })
+  .openapi("LaneHead");
+
+const LaneSchema = z
+  .object({
+    lane: z.string(),
+    key: z.string(),
+    state: z.enum(["empty", "moving", "waiting", "retrying", "delayed", "paused", "held", "unknown"]),
+    why: z.string().nullable().openapi({ description: "Why it stands still; null when it does not." }),
+    depth: z.int().openapi({ description: "Messages that wait." }),
+    oldest_at: timestamp.nullable(),
+    head: HeadSchema.nullable(),
+    ahead: z
+      .array(z.object({ instance_id: z.string(), since: timestamp, failed: z.string().nullable() }))
+      .openapi({ description: "The instances that have had their turn and are not over." }),
+  })
+  .openapi("Lane");
+
+const NotedSchema = LaneSchema.extend({ noted_at: timestamp }).openapi("NotedLane");
+
+const SteeredSchema = z
+  .object({
+    action_id: z.string(),
+    message_id: z.string().nullable().openapi({ description: "The head that it was done to." }),
+    instance_ids: z.array(z.string()).openapi({ description: "Instances that keep nobody from their turn any more." }),
+  })
+  .openapi("LaneSteered");
+
+const params = z.object({ lane: z.string(), key: z.string().openapi({ description: "The subject of its messages, percent-encoded." }) });
+const steering = reasoned.extend({
+  id: z
+    .string()
+    .min(1)
+    .max(100)
+    .optional()
+    .meta({ description: "The head, or the instance, that is meant: refused if it is another by now." }),
+});
+
+const list = createRoute({
+  method: "get",
+  path: "/v1/lanes",
+  operationId: "listLanes",
+  summary: "List the lanes that do not flow, by lane and key",
+  description: "Those that are held or paused, and those whose oldest message has waited for ten seconds, as each was noted last.",
+  ...needs("read"),
+  request: { query: z.strictObject(nameQuery(50, 200)) },
+  responses: { 200: answers("A page of lanes", pageOf(NotedSchema)), ...problems("unauthorized", "forbidden", "invalid_payload") },
+});
+
+const show = createRoute({
+  method: "get",
+  path: "/v1/lanes/{lane}/{key}",
+  operationId: "getLane",
+  summary: "Show how a lane stands now",
+  ...needs("read"),
+  request: { params },
+  responses: { 200: answers("The lane", LaneSchema), ...problems("unauthorized", "forbidden", "lane_not_found") },
+});
+
+const SUMMARIES: Record<LaneVerb, string> = {
+  pause: "Hand nothing more of a lane out",
+  resume: "Let a lane go on that is paused or held",
+  retry_head: "Try the head of a lane at once",
+  skip_head: "Take out what a lane stands still for",
+};
+const DESCRIPTIONS: Record<LaneVerb, string> = {
+  pause: "What is under way goes on.",
+  resume: "One that is held goes on past the instance that failed, which can be retried out of turn.",
+  retry_head: "Whatever it waits for. For an instance that failed, retry that.",
+  skip_head: "The head becomes a dead letter. Where the lane waits for an instance that failed, that keeps nobody waiting any more.",
+};
+
+const steer = <Verb extends LaneVerb>(verb: Verb) =>
+  createRoute({
+    method: "post",
+    path: `/v1/lanes/{lane}/{key}/${verb.replace("_", "-")}`,
+    operationId: `${verb.replace(/_h/, "H")}Lane`,
+    summary: SUMMARIES[verb],
+    description: DESCRIPTIONS[verb],
+    ...needs("operate"),
+    request: { params, body: jsonBody(steering) },
+    responses: {
+      200: answers("It is done", SteeredSchema),
+      ...problems(...BODY_REFUSALS, "lane_not_found", "invalid_transition"),
+    },
+  });
+
+export function lanes() {
+  const routes = new OpenAPIHono<HttpEnv>()
+    .openapi(list, async ({ env, req, var: { caller }, json }) => {
+      const { cursor = "", limit } = req.valid("query");
+      const [, lane = "", key = ""] = /^([^/]*)\/(.*)$/s.exec(cursor) ?? [];
+      const found = await listLanes(env, caller, { after: { lane, key }, limit: limit + 1 });
+      return json(
+        pageByName(
+          found,
+          limit,
+          (one) => `${one.lane}/${one.key}`,
+          (one) => ({ ...view(one), noted_at: iso(one.notedAt) }),
+        ),
+        200,
+      );
+    })
+    .openapi(show, async ({ env, req, var: { caller }, json }) => json(view(await describeLane(env, caller, req.valid("param"))), 200));
+  for (const verb of LANE_VERBS) {
+    routes.openapi(steer(verb), async ({ env, req, var: { caller }, json }) => {
+      const { reason, id } = await readBody(req, steering);
+      const { actionId, messageId, instanceIds } = await steerLane(env, caller, req.valid("param"), { verb, id, reason });
+      return json({ action_id: actionId, message_id: messageId, instance_ids: instanceIds }, 200);
+    });
+  }
+  return routes;
+}
+
+function view({ lane, key, state, why, depth, oldestAt, head, ahead }: LaneStanding | NotedLane): z.infer<typeof LaneSchema> {
+  return {
+    lane,
+    key,
+    state,
+    why,
+    depth,
+    oldest_at: isoOrNull(oldestAt),
+    head: head && {
+      id: head.id,
+      type: head.type,
+      idempotency_key: head.idempotencyKey,
+      sent_at: iso(head.sentAt),
+      attempts: head.attempts,
+      error: head.error,
+      next_at: isoOrNull(head.nextAt),
+    },
+    ahead: ahead.map(({ instanceId, since, failed }) => ({ instance_id: instanceId, since: iso(since), failed })),
+  };
+}

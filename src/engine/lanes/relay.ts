@@ -1,0 +1,74 @@
+import { assertSendable } from "../contract/bindings.ts";
+import type { Envelope } from "../contract/envelope.ts";
+import { codeOf, MillraceError } from "../contract/errors.ts";
+import { outboxId } from "../contract/ids.ts";
+import { laneIn } from "../contract/queue.ts";
+import { within } from "../contract/within.ts";
+import { type LaneKeyMessage, type LaneKeySent, sendToLanes } from "./client.ts";
+import type { LaneName } from "./lane-name.ts";
+import type { LaneEnv } from "./stub.ts";
+
+/** A message of the engine on its way: what the outbox holds. */
+interface Outgoing {
+  readonly id: string;
+  readonly delaySeconds: number;
+  /** The envelope as JSON. */
+  readonly body: string;
+}
+
+/** Where a message waits: each subject of a tenant has a lane of its own. */
+export function laneOfMessage(queue: string, { tenant_id: tenant, subject: key }: Pick<Envelope, "tenant_id" | "subject">): LaneName {
+  return { lane: laneIn(queue) ?? queue, tenant, key };
+}
+
+/** A first failure is often that of an object which is just being moved. */
+const PAUSE_MS = 50;
+
+/**
+ * Sends messages to their lanes, in their order, all those of one lane or none. A message that its lane has, or had a day ago, is not kept
+ * again. Never throws: answers what is in no lane for sure, and why.
+ */
+export async function sendInLanes(env: object, queue: string, messages: readonly Outgoing[]): Promise<{ id: string; error: string }[]> {
+  const failed = await sendOnce(env, queue, messages);
+  if (failed.size === 0 || [...failed.values()].every((error) => codeOf(error) === "config_invalid")) return said(failed);
+  await scheduler.wait(PAUSE_MS);
+  return said(
+    await sendOnce(
+      env,
+      queue,
+      messages.filter(({ id }) => failed.has(id)),
+    ),
+  );
+}
+
+const said = (failed: ReadonlyMap<string, unknown>) => [...failed].map(([id, error]) => ({ id, error: String(error) }));
+
+async function sendOnce(env: object, queue: string, messages: readonly Outgoing[]): Promise<ReadonlyMap<string, unknown>> {
+  const posts = messages.map(({ id, body, delaySeconds }) => ({ id, post: inLane(queue, JSON.parse(body) as Envelope, delaySeconds) }));
+  let answers: LaneKeySent[];
+  try {
+    assertSendable(env, queue);
+    answers = await within(
+      sendToLanes(
+        env as LaneEnv,
+        { name: laneIn(queue) ?? queue } as never,
+        posts.map(({ post }) => post),
+      ),
+    );
+  } catch (error) {
+    return new Map(messages.map(({ id }) => [id, error]));
+  }
+  const errors = new Map(answers.flatMap((one) => ("error" in one ? [[JSON.stringify([one.tenant, one.key]), one.error] as const] : [])));
+  return new Map(
+    posts.flatMap(({ id, post: { tenant, key } }) => {
+      const at = JSON.stringify([tenant, key]);
+      return errors.has(at) ? [[id, errors.get(at) ?? new MillraceError("unavailable", "The lane gave no reason.")] as const] : [];
+    }),
+  );
+}
+
+/** A message as its lane keeps it: known by the name under which its consumer confirms it. */
+export function inLane(queue: string, envelope: Envelope, delaySeconds = 0): LaneKeyMessage<Envelope> {
+  const { key, tenant } = laneOfMessage(queue, envelope);
+  return { key, tenant: tenant ?? undefined, body: envelope, idempotencyKey: outboxId(envelope), delaySeconds };
+}

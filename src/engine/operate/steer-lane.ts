@@ -1,0 +1,35 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { describeLane, type LaneKey } from "../inspect/lanes.ts";
+import { type LaneVerb, turnsObjectOf } from "../lanes/turns-stub.ts";
+import type { Operator } from "../store/actions.ts";
+
+/** What was done with a lane. */
+export interface Steering {
+  actionId: string;
+  /** The message that it was done to, if it was one. */
+  messageId: string | null;
+  /** The instances that keep nobody from their turn any more. */
+  instanceIds: string[];
+}
+
+/**
+ * Steers a lane of the tenant. `pause`: it hands nothing more out; `resume`: it goes on, also past an instance that it was held for;
+ * `retry_head`: its head is tried at once; `skip_head`: its head becomes a dead letter, or an instance that failed keeps its place no
+ * more. The lane keeps the action with its change, and writes its audit row when the database has time. `id` is the message or instance that
+ * is meant, if another may stand there by now. Errors: `lane_not_found`; `invalid_transition`, audited as no change.
+ */
+export async function steerLane(
+  env: EngineEnv,
+  by: Operator,
+  { lane, key }: LaneKey,
+  { verb, id, reason }: { verb: LaneVerb; id?: string | undefined; reason: string },
+): Promise<Steering> {
+  await describeLane(env, by, { lane, key });
+  const actionId = crypto.randomUUID();
+  const answer = await turnsObjectOf(env, { lane, tenant: by.tenantId, key }).steer({ verb, id, actionId, actor: by.actor, reason });
+  if (answer.done) return { actionId, messageId: answer.messageId, instanceIds: answer.instanceIds };
+  throw new MillraceError("invalid_transition", answer.reason, { from: answer.state, to: AIMS[verb] });
+}
+
+const AIMS: Record<LaneVerb, string> = { pause: "paused", resume: "moving", retry_head: "moving", skip_head: "moving" };

@@ -1,0 +1,30 @@
+import { now, type Statement, sql } from "../contract/sql.ts";
+
+/** A lane that stands still or holds a backlog, as its object notes it. */
+export interface NotedLane {
+  readonly tenantId: string;
+  readonly lane: string;
+  readonly key: string;
+  readonly state: string;
+  readonly why: string | null;
+  readonly depth: number;
+  readonly oldestAt: number | null;
+  /** As JSON, without the payload; null when the lane is empty. */
+  readonly head: string | null;
+  /** The instances that it waits for, as JSON. */
+  readonly ahead: string;
+}
+
+/** Notes a lane that does not flow. */
+export function noteLane({ tenantId, lane, key, state, why, depth, oldestAt, head, ahead }: NotedLane): Statement {
+  return sql`
+    INSERT INTO lanes (tenant_id, lane, key, state, why, depth, oldest_at, head, ahead, noted_at)
+    VALUES (${tenantId}, ${lane}, ${key}, ${state}, ${why}, ${depth}, ${oldestAt}, ${head}, ${ahead}, ${now})
+    ON CONFLICT (tenant_id, lane, key) DO UPDATE SET state = excluded.state, why = excluded.why, depth = excluded.depth,
+      oldest_at = excluded.oldest_at, head = excluded.head, ahead = excluded.ahead, noted_at = excluded.noted_at`;
+}
+
+/** A lane flows, or is empty: nobody need look at it. */
+export function forgetLane({ tenantId, lane, key }: Pick<NotedLane, "tenantId" | "lane" | "key">): Statement {
+  return sql`DELETE FROM lanes WHERE tenant_id = ${tenantId} AND lane = ${lane} AND key = ${key}`;
+}

@@ -1,0 +1,61 @@
+import { crashPoint } from "../contract/crash-points.ts";
+import type { SteerRequest } from "../lanes/turns-stub.ts";
+import { type ActionResult, auditCarriedOut } from "../store/actions.ts";
+import { atomically } from "../store/retry.ts";
+
+/** An action that was carried out, or refused, and whose row in the audit is owed. */
+export interface Owed extends SteerRequest {
+  readonly tenantId: string;
+  readonly target: string;
+  readonly result: ActionResult;
+  readonly at: number;
+  readonly detail: Record<string, unknown>;
+}
+
+const PAUSE_MS = 10_000;
+
+/** The audit of what people do with one lane: kept with the change itself, and here until its row is written. */
+export class Audits {
+  readonly #db: D1Database;
+  readonly #kv: SyncKvStorage;
+  #triedAt = 0;
+
+  constructor(db: D1Database, kv: SyncKvStorage) {
+    this.#db = db;
+    this.#kv = kv;
+  }
+
+  /** When the rows that are owed are to be written; undefined when none is. */
+  get dueAt(): number | undefined {
+    return this.#owed.length > 0 ? this.#triedAt : undefined;
+  }
+
+  /** Keeps an action, in the write of its change. */
+  owe(owed: Owed): void {
+    this.#kv.put("audits", [...this.#owed, owed]);
+  }
+
+  /** Writes what is owed. Never throws: it stays here until it is written. */
+  async write(): Promise<void> {
+    const owed = this.#owed;
+    if (owed.length === 0) return;
+    this.#triedAt = Date.now() + PAUSE_MS;
+    const rows = owed.map(({ actionId, verb, target, reason, detail, tenantId, actor, result, at }) =>
+      auditCarriedOut({ tenantId, actor }, { id: actionId, verb, target, instanceId: null, reason, detail }, result, at),
+    );
+    try {
+      await crashPoint("L15 steered, not audited");
+      await atomically(this.#db, rows);
+      const written = new Set(owed.map(({ actionId }) => actionId));
+      const left = this.#owed.filter(({ actionId }) => !written.has(actionId));
+      if (left.length > 0) this.#kv.put("audits", left);
+      else this.#kv.delete("audits");
+    } catch (error) {
+      console.warn(JSON.stringify({ log: "audit_owed", actions: owed.length, error: String(error) }));
+    }
+  }
+
+  get #owed(): Owed[] {
+    return this.#kv.get<Owed[]>("audits") ?? [];
+  }
+}

@@ -1,0 +1,45 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { type AnyLane, defineLane, type Plan, planOf } from "../lanes/definition.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import { type EngineLane, lanesOf } from "./lane-consumers.ts";
+import { TurnsObject } from "./turns-object.ts";
+
+/** Longest time for saying of a batch that it had its time. */
+const LATE_MS = 10_000;
+
+/**
+ * The object of the lanes that messages travel on, and of an author's own: `export class Lanes extends engineLanes(app, [orders]) {}`,
+ * bound as LANES. Errors: `config_invalid`, which says what to change.
+ */
+export function engineLanes(catalog: Catalog, own: readonly AnyLane[] = []): typeof TurnsObject {
+  const lanes = new Map(lanesOf(catalog).map((lane) => [lane.name, lane]));
+  const plans = new Map(own.map((lane) => [lane.name, planOf(lane)]));
+  const [twice] = [...lanes.keys()].filter((name) => plans.has(name));
+  if (twice !== undefined) {
+    throw new MillraceError(
+      "config_invalid",
+      `Two lanes are named "${twice}": one that messages travel on, and one of your own. Rename one.`,
+    );
+  }
+  return class extends TurnsObject {
+    protected override readonly lanes = lanes;
+    protected override readonly plans = new Map([...plans, ...[...lanes.values()].map((lane) => [lane.name, this.#planOf(lane)] as const)]);
+
+    /** What becomes of a failing head is decided where it is taken in: the lane itself only tries it again. */
+    #planOf(lane: EngineLane): Plan {
+      const { retries, batch, deadlineMs } = lane.consumer;
+      return planOf(
+        defineLane<unknown, EngineEnv>({
+          name: lane.name,
+          queue: (messages, env) => this.take(lane, messages, env),
+          onFailure: "block",
+          retries: { initial: retries.initialMs, max: retries.maxMs },
+          batch: { size: batch.size },
+          deadline: deadlineMs + LATE_MS,
+          onDeadLetter: (letter, env) => lane.keepLetter(letter, env),
+        }),
+      );
+    }
+  };
+}

@@ -1,0 +1,57 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { instanceId } from "../contract/ids.ts";
+import { laneIn } from "../contract/queue.ts";
+import { capture } from "../intake/capture.ts";
+import { consumeCommands } from "../intake/commands.ts";
+import type { Intake, Taker } from "../intake/consumer.ts";
+import { consumeEvents } from "../intake/events.ts";
+import { envelopeIn } from "../intake/letter.ts";
+import type { LaneLetter, OnFailure } from "../lanes/definition.ts";
+import type { Catalog } from "../topology/catalog.ts";
+import type { ConsumerDefinition } from "../topology/consumer.ts";
+
+/** A lane that the engine takes messages from, as its consumer declares it. */
+export interface EngineLane {
+  readonly name: string;
+  readonly consumer: ConsumerDefinition;
+  readonly onFailure: OnFailure;
+  /** Instances of one key under way at one moment; of events, which start nothing that is waited for, without bound. */
+  readonly concurrency: number;
+  readonly taker: Taker;
+  /** The instance that a message becomes; undefined for what becomes none. */
+  instanceOf(body: unknown): string | undefined;
+  /** Keeps a message that a person took out of the lane, as a dead letter. Throws what the database said. */
+  keepLetter(letter: LaneLetter, env: EngineEnv): Promise<void>;
+}
+
+/** The lanes of a catalog. */
+export function lanesOf(catalog: Catalog): EngineLane[] {
+  return catalog.consumers.flatMap((consumer) => {
+    const name = laneIn(consumer.queue.name);
+    if (name === undefined) return [];
+    const performers = new Map((consumer.starts ?? []).map((workflow) => [workflow.on.type, workflow.name]));
+    return [
+      {
+        name,
+        consumer,
+        onFailure: consumer.onFailure ?? "block",
+        concurrency: consumer.starts ? consumer.concurrency : Number.POSITIVE_INFINITY,
+        taker: consumer.starts ? consumeCommands(consumer, catalog) : consumeEvents(consumer, catalog),
+        instanceOf(body) {
+          const envelope = envelopeIn(body);
+          const workflow = performers.get(envelope?.message_type ?? "");
+          return envelope && workflow && instanceId(envelope.tenant_id, workflow, envelope.idempotency_key);
+        },
+        keepLetter: (letter, env) => keepLetter({ env, consumer, catalog }, letter),
+      },
+    ];
+  });
+}
+
+async function keepLetter(intake: Intake, { id, body, attempts, error, sentAt }: LaneLetter): Promise<void> {
+  const why = new Error(`An operator took it out of its lane.${error === null ? "" : ` Its last try said: ${error}`}`);
+  const message = { id, body, timestamp: new Date(sentAt) };
+  // Refused, so that its row says that it does not start: nothing else would ever give it another turn.
+  const [fate] = await capture(intake, [{ message, error: why, attempts: Math.max(1, attempts), refused: true, reason: "skipped" }]);
+  if (typeof fate === "object") throw fate.failed;
+}

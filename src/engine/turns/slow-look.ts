@@ -1,0 +1,39 @@
+import { statusesOf } from "../store/instances/fate.ts";
+import { lookNow } from "../store/instances/look.ts";
+import { UNDER_WAY, UNSEEN } from "../store/instances/status.ts";
+import { query } from "../store/retry.ts";
+import type { Place, Places } from "./places.ts";
+
+const SHORTEST_MS = 10_000;
+const LONGEST_MS = 300_000;
+/** By then an instance has recorded a step, or the keeper should ask the platform about it: while it waited here, nobody did. */
+const UNSEEN_MS = 30_000;
+
+/**
+ * The pause between two looks: half the age of the youngest place, from ten seconds up to five minutes. It needs no count, so that an
+ * object which was made anew goes on with it. The first look is due that long after the turn was given.
+ */
+export function lookPauseMs(places: readonly Place[], lookedAt: number): number {
+  const youngest = Math.max(...places.map(({ since }) => since));
+  const pauseMs = Math.min(Math.max((Date.now() - youngest) / 2, SHORTEST_MS), LONGEST_MS);
+  return lookedAt >= youngest ? pauseMs : youngest + SHORTEST_MS - lookedAt;
+}
+
+/** Reads in one look what became of instances whose ends nobody has told. Never throws: it is looked again. */
+export async function askDatabase(db: D1Database, tenantId: string, places: Places): Promise<void> {
+  const ids = places.all.map(({ id }) => id);
+  try {
+    const statuses = await statusesOf(db, tenantId, ids);
+    for (const id of ids) {
+      const status = statuses.get(id);
+      if (status === "errored") places.end(id, { status, error: null });
+      else if (status !== undefined && UNDER_WAY.has(status)) places.goesOn(id);
+      // Complete, ended by a person, or never to start; or so long ago that its row is pruned.
+      else places.free([id]);
+    }
+    const unseen = places.all.filter(({ id, since }) => since < Date.now() - UNSEEN_MS && UNSEEN.has(statuses.get(id) ?? "running"));
+    if (unseen.length > 0) await query(db, lookNow(unseen.map(({ id }) => id)));
+  } catch (error) {
+    console.warn(JSON.stringify({ log: "turn_look", error: String(error) }));
+  }
+}

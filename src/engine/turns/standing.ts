@@ -1,0 +1,18 @@
+import type { LaneLook } from "../lanes/look.ts";
+import type { LaneStanding } from "../lanes/turns-stub.ts";
+import type { Places } from "./places.ts";
+
+/** How a lane stands, with the instances that it waits for. */
+export function standingOf(look: LaneLook, places: Places | undefined, typeOf: () => string | null): LaneStanding {
+  const ahead = (places?.all ?? []).map(({ id, since, failed }) => ({ instanceId: id, since, failed }));
+  const head = look.head && { ...look.head, type: typeOf() };
+  const standing: LaneStanding = { ...look, head, ahead };
+  if (look.state === "paused" || look.state === "held" || look.state === "unknown") return standing;
+  const failed = ahead.find((one) => one.failed !== null);
+  const itsFailure = failed && `the instance ${failed.instanceId}, which has failed: ${failed.failed}`;
+  if (places?.held)
+    return { ...standing, state: "held", why: `It waits for a person, behind ${itsFailure ?? "an instance that had failed."}` };
+  if (!head || !places || places.room > 0) return standing;
+  const waitsFor = itsFailure ?? `the instance ${ahead[0]?.instanceId}, which is under way.`;
+  return { ...standing, state: "waiting", why: `It waits for ${waitsFor}` };
+}

@@ -1,0 +1,204 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { crashPoint } from "../contract/crash-points.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { isGivenUp } from "../intake/leave-in-lane.ts";
+import type { Gate } from "../lanes/gate.ts";
+import { LaneObject, type Steered } from "../lanes/lane-object.ts";
+import type { Posted } from "../lanes/message.ts";
+import type { LaneStanding, LaneTurns, RunEnd, SteerAnswer, SteerRequest, Turn } from "../lanes/turns-stub.ts";
+import { Audits } from "./audits.ts";
+import type { EngineLane } from "./lane-consumers.ts";
+import { Noticed } from "./noticed.ts";
+import { Places } from "./places.ts";
+import { askDatabase, lookPauseMs } from "./slow-look.ts";
+import { standingOf } from "./standing.ts";
+
+/**
+ * A lane whose messages the engine takes: each starts its workflow, or goes the way of every event. The next of a key has its turn when
+ * fewer of its instances are under way than the lane allows. A run tells its end; what is not heard is read in the database.
+ */
+export class TurnsObject extends LaneObject implements LaneTurns {
+  protected readonly lanes: ReadonlyMap<string, EngineLane> = new Map();
+  readonly #audits = new Audits(this.#env.DB, this.ctx.storage.kv);
+  readonly #noticed = new Noticed(this.#env.DB, this.ctx.storage.kv);
+  #places: Places | undefined;
+  /** What the message in hand became, by its id. */
+  readonly #became = new Map<string, { instanceId: string; isNew: boolean }>();
+  /** Ends that were told while a message is in hand: its run may be over before its turn is noted. */
+  readonly #early = new Map<string, RunEnd>();
+  #inHand = false;
+  #lookedAt = 0;
+  /** An instance may have ended before it was given a place. */
+  #looksNow = false;
+
+  protected override readonly gate: Gate = {
+    prepare: () => this.#prepare(),
+    room: () => this.#turns()?.room ?? Number.POSITIVE_INFINITY,
+    done: (messages) => this.#giveTurns(messages),
+    nextAt: () => this.#nextAt(),
+  };
+
+  ended(instanceId: string, end: RunEnd): void {
+    const places = this.#turns();
+    if (!places) return;
+    if (this.#inHand) this.#early.set(instanceId, end);
+    places.end(instanceId, end);
+    this.go();
+  }
+
+  async turnsOf(posts: readonly Posted[]): Promise<Turn[]> {
+    const answer = await this.send(posts);
+    if (!("sent" in answer)) throw new MillraceError("unavailable", `The lane took no message: ${JSON.stringify(answer)}`);
+    return answer.sent.map(({ id, duplicate }) => (duplicate && !this.kept.has(id) ? "given" : "waits"));
+  }
+
+  override async erase(): Promise<boolean> {
+    this.#places = undefined;
+    return super.erase();
+  }
+
+  async stand(): Promise<LaneStanding | undefined> {
+    return this.plans.has(this.laneName().lane) || this.kept.depth > 0 ? this.#standing() : undefined;
+  }
+
+  async steer(request: SteerRequest): Promise<SteerAnswer> {
+    const { tenant, lane, key } = this.laneName();
+    // Whose run has begun again since keeps its place.
+    if (request.verb === "resume" || request.verb === "skip_head") await this.#look();
+    this.kept.make(this.laneName());
+    const answer = this.#carryOut(request);
+    const { done, ...detail } = answer;
+    const result = done ? "applied" : "no_change";
+    this.#audits.owe({ ...request, tenantId: tenant ?? "", target: `${lane}/${key}`, result, at: Date.now(), detail });
+    this.go();
+    await this.#audits.write();
+    return answer;
+  }
+
+  #carryOut({ verb, id }: SteerRequest): SteerAnswer {
+    const { state, head } = this.#standing();
+    const places = this.#turns();
+    const failed = places?.all.filter((place) => place.failed !== null) ?? [];
+    const answer = (steered: Steered): SteerAnswer =>
+      steered.done ? { done: true, messageId: head?.id ?? null, instanceIds: [] } : { ...steered, state };
+    const letGo = (): SteerAnswer => ({ done: true, messageId: null, instanceIds: places?.letGo() ?? [] });
+    switch (verb) {
+      case "pause":
+        return answer(this.pause());
+      case "resume": {
+        if (!places?.held) return answer(this.resume());
+        this.resume();
+        return letGo();
+      }
+      case "retry_head":
+        if (failed[0]) return { done: false, state, reason: `It waits for the instance ${failed[0].id}, which has failed: retry that.` };
+        return answer(this.retryHead(id));
+      case "skip_head": {
+        if (!failed[0]) return answer(this.skipHead(id));
+        if (id !== undefined && failed.every((place) => place.id !== id)) {
+          return { done: false, state, reason: `It waits for the instance ${failed[0].id}, not for ${id}: look again.` };
+        }
+        return letGo();
+      }
+    }
+  }
+
+  /** Takes messages in as their queue's consumer would, and remembers what they became. Throws what the head has failed of. */
+  protected async take(lane: EngineLane, batch: MessageBatch, env: EngineEnv): Promise<void> {
+    this.#inHand = true;
+    this.#became.clear();
+    this.#early.clear();
+    const outcomes = await lane.taker.handle(batch, env);
+    for (const message of batch.messages) {
+      const outcome = outcomes.get(message);
+      const instanceId = outcome?.did === "started" || outcome?.did === "duplicate" ? lane.instanceOf(message.body) : undefined;
+      if (instanceId !== undefined)
+        this.#became.set(message.id, { instanceId, isNew: outcome?.did === "started" && message.attempts === 1 });
+    }
+    await crashPoint("L11 started, its turn not noted");
+    const [head] = batch.messages.flatMap((message) => {
+      const outcome = outcomes.get(message);
+      return outcome && "error" in outcome ? [{ error: outcome.error, attempts: message.attempts }] : [];
+    });
+    if (!head) return;
+    if (lane.onFailure === "hold" && isGivenUp(lane, head)) this.kept.advance({ ...this.kept.progress, held: true }, Date.now());
+    const code = codeOf(head.error);
+    throw new Error(`${code === undefined ? "" : `${code}: `}${messageOf(head.error)}`);
+  }
+
+  #giveTurns(messages: readonly { id: string }[]): void {
+    const places = this.#turns();
+    for (const { id } of places ? messages : []) {
+      const { instanceId, isNew } = this.#became.get(id) ?? {};
+      if (instanceId === undefined) continue;
+      places?.take(instanceId, Date.now());
+      this.#looksNow ||= !isNew;
+      const end = this.#early.get(instanceId);
+      if (end) places?.end(instanceId, end);
+    }
+    this.#inHand = false;
+    this.#became.clear();
+    this.#early.clear();
+  }
+
+  #prepare(): Promise<void> | undefined {
+    const now = Date.now();
+    if ((this.#audits.dueAt ?? Number.POSITIVE_INFINITY) <= now) this.#behind(this.#audits.write());
+    if (this.#isToBeNoticed) {
+      const standing = this.#standing();
+      if ((this.#noticed.dueAt(standing) ?? Number.POSITIVE_INFINITY) <= now) this.#behind(this.#noticed.write(standing));
+    }
+    return (this.#lookAt() ?? Number.POSITIVE_INFINITY) <= now ? this.#look() : undefined;
+  }
+
+  /** Beside what the lane does: nothing waits for it. */
+  #behind(work: Promise<void>): void {
+    this.ctx.waitUntil(work.finally(() => this.go()));
+  }
+
+  #nextAt(): number | undefined {
+    const times = [this.#audits.dueAt, this.#lookAt(), this.#isToBeNoticed ? this.#noticed.dueAt(this.#standing()) : undefined];
+    const due = times.filter((time) => time !== undefined);
+    return due.length > 0 ? Math.min(...due) : undefined;
+  }
+
+  /** A lane that was never sent anything leaves nothing behind. */
+  get #isToBeNoticed(): boolean {
+    return this.kept.name !== undefined;
+  }
+
+  /** When the database is asked whether an instance has ended that said nothing; undefined while nobody waits for that. */
+  #lookAt(): number | undefined {
+    const places = this.#turns();
+    if (!places || places.held || places.room > 0 || this.kept.depth === 0 || this.kept.progress.paused) return undefined;
+    return this.#looksNow ? 0 : this.#lookedAt + lookPauseMs(places.all, this.#lookedAt);
+  }
+
+  async #look(): Promise<void> {
+    const places = this.#turns();
+    if (!places || places.all.length === 0) return;
+    this.#looksNow = false;
+    this.#lookedAt = Date.now();
+    await askDatabase(this.#env.DB, this.laneName().tenant ?? "", places);
+  }
+
+  #standing(): LaneStanding {
+    return standingOf(this.look(), this.#turns(), () => this.#headType());
+  }
+
+  #headType(): string | null {
+    const [head] = this.kept.messages(this.kept.progress.head, 1);
+    const type = (head?.body as { message_type?: unknown } | undefined)?.message_type;
+    return typeof type === "string" ? type : null;
+  }
+
+  #turns(): Places | undefined {
+    const lane = this.lanes.get(this.laneName().lane);
+    if (lane && Number.isFinite(lane.concurrency)) this.#places ??= new Places(this.ctx.storage.kv, lane);
+    return this.#places;
+  }
+
+  get #env(): EngineEnv {
+    return this.env as unknown as EngineEnv;
+  }
+}

@@ -1,0 +1,130 @@
+import { createExecutionContext } from "cloudflare:test";
+import { defineCommand, defineConsumer, defineLane, defineLaneQueue, enqueue, MillraceError } from "millrace";
+import { engineRoutes } from "millrace/http";
+import { mintToken, type Scope } from "millrace/operate";
+import { catalog, engineLanes } from "millrace/worker";
+import { describe, expect, it } from "vitest";
+import * as z from "zod";
+import { blocked, parked } from "../../probe/turns.ts";
+import { app } from "../../probe/worker.ts";
+import { until } from "../../until.ts";
+import { probeEnv } from "../harness.ts";
+import { TurnKey } from "./turning.ts";
+
+const api = engineRoutes(app);
+
+async function caller(tenantId: string, scopes: readonly Scope[] = ["read", "operate"]) {
+  const token = await mintToken(probeEnv, { tenantId, actor: "tess", scopes });
+  return async (path: string, body?: object) => {
+    const headers = { authorization: `Bearer ${token}`, ...(body && { "content-type": "application/json" }) };
+    const init = body ? { method: "POST", headers, body: JSON.stringify(body) } : { headers };
+    const response = await api.fetch(new Request(`http://localhost${path}`, init), probeEnv, createExecutionContext());
+    return { status: response.status, body: (await response.json()) as Record<string, unknown> & { items?: Record<string, unknown>[] } };
+  };
+}
+
+const pathOf = ({ name: { lane, key } }: TurnKey) => `/v1/lanes/${lane}/${encodeURIComponent(key)}`;
+
+describe("the routes of lanes", () => {
+  it("list a lane that stands still, until it flows again", async () => {
+    const ask = await caller("acme");
+    const key = new TurnKey(blocked, "acme", `order/${crypto.randomUUID()} ü`);
+    await key.poison();
+    await key.stands(({ head }) => (head?.attempts ?? 0) > 0);
+    expect((await ask(`${pathOf(key)}/pause`, { reason: "Look first." })).body).toMatchObject({ message_id: expect.any(String) });
+    const listed = async () => (await ask("/v1/lanes?limit=200")).body.items?.find((item) => item.key === key.key);
+    expect(await until(listed, (item) => item !== undefined)).toMatchObject({
+      lane: "blocked",
+      state: "paused",
+      why: "A person has paused it.",
+      depth: 1,
+      head: { type: "turn.blocked", error: expect.stringContaining("invalid_payload") },
+      noted_at: expect.any(String),
+    });
+    expect(JSON.stringify(await listed())).not.toContain("payload_inline");
+    expect((await ask(`${pathOf(key)}/skip-head`, { reason: "Nobody can mend it." })).status).toBe(200);
+    expect((await ask(`${pathOf(key)}/resume`, { reason: "Go on." })).status).toBe(200);
+    expect(await until(listed, (item) => item === undefined)).toBeUndefined();
+    expect(await ask(pathOf(key))).toMatchObject({ status: 200, body: { state: "empty", depth: 0, head: null, ahead: [] } });
+  });
+
+  it("steer by a reason, and refuse what is not possible with a sentence, both in the audit", async () => {
+    const ask = await caller("acme");
+    const key = new TurnKey(parked);
+    expect(await ask(`${pathOf(key)}/resume`, { reason: "Try." })).toMatchObject({ status: 409, body: { code: "invalid_transition" } });
+    expect(await ask(`${pathOf(key)}/retry-head`, { reason: "Try." })).toMatchObject({ body: { detail: "The lane is empty." } });
+    expect(await ask(`${pathOf(key)}/pause`, {})).toMatchObject({ status: 422 });
+    const { body } = await ask(`${pathOf(key)}/pause`, { reason: "Wait." });
+    const audit = (await ask("/v1/audit?limit=200")).body.items?.filter(({ target }) => target === `parked/${key.key}`);
+    expect(audit?.map(({ verb, result, reason }) => [verb, result, reason])).toEqual(
+      expect.arrayContaining([
+        ["pause", "applied", "Wait."],
+        ["resume", "no_change", "Try."],
+        ["retry_head", "no_change", "Try."],
+      ]),
+    );
+    expect(audit).toContainEqual(expect.objectContaining({ id: body.action_id }));
+  });
+
+  it("show and steer nothing of another tenant, and need a scope for each", async () => {
+    const key = new TurnKey(parked);
+    const letGo = key.gate("a");
+    await key.askAll("a", "b");
+    await key.stands(({ state }) => state === "waiting");
+    const [theirs, reader, nobody] = [await caller("globex"), await caller("acme", ["read"]), await caller("acme", ["enqueue"])];
+    expect((await theirs(pathOf(key))).body).toMatchObject({ state: "empty", depth: 0, ahead: [] });
+    expect(await theirs(`${pathOf(key)}/skip-head`, { reason: "Mine." })).toMatchObject({ status: 409 });
+    expect((await theirs("/v1/lanes?limit=200")).body.items?.filter((item) => item.key === key.key)).toEqual([]);
+    expect((await reader(pathOf(key))).body).toMatchObject({ state: "waiting", depth: 1, ahead: [{ instance_id: key.id("a") }] });
+    expect(await reader(`${pathOf(key)}/pause`, { reason: "Try." })).toMatchObject({ status: 403 });
+    expect(await nobody(pathOf(key))).toMatchObject({ status: 403 });
+    letGo();
+    await key.seenBy("b ends");
+  });
+
+  it("know no lane that the deployment has not", async () => {
+    const ask = await caller("acme");
+    expect(await ask("/v1/lanes/packed/acme")).toMatchObject({ status: 404, body: { code: "lane_not_found" } });
+    expect(await ask("/v1/lanes/packed/acme/pause", { reason: "Try." })).toMatchObject({ status: 404 });
+  });
+
+  it("page through lanes by lane and key", async () => {
+    const ask = await caller("pager");
+    const keys = [new TurnKey(parked, "pager"), new TurnKey(blocked, "pager"), new TurnKey(parked, "pager")];
+    for (const key of keys) await ask(`${pathOf(key)}/pause`, { reason: "Wait." });
+    const all = await until(
+      async () => (await ask("/v1/lanes")).body.items ?? [],
+      (items) => items.length === 3,
+    );
+    const first = (await ask("/v1/lanes?limit=2")).body;
+    const second = (await ask(`/v1/lanes?limit=2&cursor=${first.next_cursor}`)).body;
+    expect([...(first.items ?? []), ...(second.items ?? [])]).toEqual(all);
+    expect(all.map(({ lane }) => lane)).toEqual(["blocked", "parked", "parked"]);
+  });
+});
+
+describe("a lane that is not wired", () => {
+  const queue = defineLaneQueue({ name: "loose" });
+  const on = defineCommand({ type: "loose.asked", payload: z.object({}), key: () => "one", subject: () => "one", queue });
+  const workflow = { ...parked.workflow, name: "turn-parked", on };
+
+  it("is refused where its object is not bound, with what is missing", async () => {
+    const consumer = defineConsumer({ queue, starts: [workflow], onFailure: "park" });
+    const { LANES: _, ...env } = probeEnv as unknown as Record<string, unknown>;
+    const asked = { type: "loose.asked", payload: {} };
+    const [answer] = await enqueue(env as never, catalog({ consumers: [consumer] }), { tenantId: "acme", source: "test" }, [asked]);
+    expect(answer).toBeInstanceOf(MillraceError);
+    expect(answer).toMatchObject({ code: "config_invalid", message: expect.stringContaining('"name": "LANES"') });
+  });
+
+  it("says in the catalog what its consumer lacks", () => {
+    const consumed = (options: object) => () => catalog({ consumers: [defineConsumer({ queue, starts: [workflow], ...options })] });
+    expect(consumed({})).toThrow(/must say what follows a failure/);
+    expect(consumed({ onFailure: "park", concurrency: 0 })).toThrow(/concurrency 0/);
+    expect(consumed({ onFailure: "park", batch: { size: 10, waitSeconds: 0 } })).toThrow(/one after another/);
+    expect(() => defineLaneQueue({ name: "Loose Ends" })).toThrow(/not a lane's name/);
+    const own = defineLane({ name: "loose", onFailure: "park", queue: () => undefined });
+    const known = catalog({ consumers: [defineConsumer({ queue, starts: [workflow], onFailure: "park" })] });
+    expect(() => engineLanes(known, [own])).toThrow(/Two lanes are named "loose"/);
+  });
+});

@@ -1,0 +1,146 @@
+import { runInDurableObject } from "cloudflare:test";
+import { listActions, steerLane } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { blocked, parked } from "../../probe/turns.ts";
+import { until } from "../../until.ts";
+import { dieAt, failAt, keeperRound, pauseAt, probeEnv, rows } from "../harness.ts";
+import { TurnKey } from "./turning.ts";
+
+describe("a turn", () => {
+  it("L11 is noted after all when the lane dies behind the instance's start", async () => {
+    const key = new TurnKey(parked);
+    const letGo = key.gate("a");
+    const started = pauseAt("L11 started, its turn not noted");
+    await key.askAll("a", "b");
+    await key.seenBy("a begins");
+    await until(async () => started.reached(), Boolean);
+    await key.die();
+    started.release();
+    expect(await key.stands(({ ahead }) => ahead.length > 0)).toMatchObject({ depth: 1, ahead: [{ instanceId: key.id("a") }] });
+    expect(await key.seen()).toEqual(["a begins"]);
+    letGo();
+    expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+  });
+
+  it("L11 keeps its place while the lane dies, and is over when the run says so", async () => {
+    const key = new TurnKey(parked);
+    const letGo = key.gate("a");
+    await key.askAll("a", "b");
+    await key.seenBy("a begins");
+    await key.stands(({ state }) => state === "waiting");
+    await key.die();
+    expect(await key.stands(({ state }) => state === "waiting")).toMatchObject({ depth: 1, ahead: [{ instanceId: key.id("a") }] });
+    expect(await key.seen()).toEqual(["a begins"]);
+    letGo();
+    await key.seenBy("b ends");
+  });
+
+  it("L12 is over when the database says so, where the run has told nobody", async () => {
+    const key = new TurnKey(blocked);
+    const untold = dieAt("L12 ended, its lane not told", key.id("a"));
+    await key.askAll("a", "b");
+    expect(await key.reaches("a", "complete")).toBe("complete");
+    expect(untold.died()).toBe(true);
+    expect(await key.stands(({ ahead }) => ahead.length > 0)).toMatchObject({ state: "waiting", depth: 1 });
+    await key.age(20);
+    await key.seenBy("b ends");
+  });
+
+  it("L12 is not over while the database says that the instance is under way, or that it failed and keeps its place", async () => {
+    const [under, failed] = [new TurnKey(blocked), new TurnKey(blocked)];
+    const letGo = under.gate("a");
+    failed.breaks("a");
+    const untold = dieAt("L12 ended, its lane not told", failed.id("a"));
+    await failed.askAll("a", "b");
+    expect(await failed.reaches("a", "errored")).toBe("errored");
+    expect(untold.died()).toBe(true);
+    await under.askAll("a", "b");
+    await under.seenBy("a begins");
+    await under.stands(({ state }) => state === "waiting");
+    await under.age(20);
+    await failed.age(20);
+    await failed.stands(({ ahead }) => ahead[0]?.failed != null);
+    expect(await under.stands(({ state }) => state === "waiting")).toMatchObject({ depth: 1, ahead: [{ failed: null }] });
+    expect(await failed.seen()).toEqual(["a begins"]);
+    letGo();
+    await under.seenBy("b ends");
+  });
+
+  it("outlives a restart of its instance on the platform", async () => {
+    const key = new TurnKey(parked);
+    const letGo = key.gate("a");
+    await key.askAll("a", "b");
+    await key.seenBy("a begins");
+    await key.stands(({ state }) => state === "waiting");
+    await (await (probeEnv as unknown as { TURN_PARKED: Workflow }).TURN_PARKED.get(key.id("a"))).restart();
+    letGo();
+    expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+  });
+});
+
+describe("the keeper", () => {
+  it("L13 sends to its lane what was accepted and not sent, and starts nothing out of turn", async () => {
+    const key = new TurnKey(parked);
+    const letGo = key.gate("a");
+    await key.ask("a");
+    await key.seenBy("a begins");
+    const unsent = dieAt("A03 accept committed, not enqueued");
+    await expect(key.ask("b")).rejects.toThrow();
+    expect(unsent.died()).toBe(true);
+    await key.ask("c");
+    await keeperRound();
+    await keeperRound();
+    expect(await key.stands(({ depth }) => depth === 2)).toMatchObject({ state: "waiting", depth: 2 });
+    expect(await key.reaches("b", "accepted")).toBe("accepted");
+    expect(await key.seen()).toEqual(["a begins"]);
+    letGo();
+    expect((await key.seenBy("b ends")).slice(2)).toEqual(["c begins", "c ends", "b begins", "b ends"]);
+  });
+
+  it("L14 starts what has had its turn and was lost by the platform since", async () => {
+    const key = new TurnKey(parked);
+    const id = await key.ask("a");
+    await key.reaches("a", "complete");
+    await (await (probeEnv as unknown as { TURN_PARKED: Workflow }).TURN_PARKED.get(id)).delete();
+    await rows("UPDATE instances SET status = 'accepted', seen = 0, check_at = 0 WHERE id = ?1", id);
+    await keeperRound();
+    expect(await key.reaches("a", "complete")).toBe("complete");
+    expect(await key.seen()).toEqual(["a begins", "a ends"]);
+  });
+
+  it("L14 does not start what a person took out of the lane, however long its dead letter is on the way", async () => {
+    const key = new TurnKey(parked);
+    const letGo = key.gate("a");
+    await key.askAll("a", "b");
+    await key.stands(({ state }) => state === "waiting");
+    await runInDurableObject(key.stub, (object) => {
+      const lane = object as unknown as { lanes: ReadonlyMap<string, object> };
+      const own = lane.lanes.get("parked");
+      const stuck = { ...own, keepLetter: () => Promise.reject(new Error("The database is away.")) };
+      Object.assign(lane, { lanes: new Map([["parked", stuck]]) });
+    });
+    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", reason: "A test." });
+    await keeperRound();
+    expect(await key.seen()).not.toContain("b begins");
+    letGo();
+    await key.seenBy("a ends");
+    expect(await key.seen()).not.toContain("b begins");
+  });
+});
+
+it("L15 what a person did with a lane is audited, also where the database was away just then", async () => {
+  const key = new TurnKey(parked);
+  failAt("L15 steered, not audited", new Error("The database is away."));
+  const { actionId } = await steerLane(probeEnv, key.by, key.name, { verb: "pause", reason: "Two of everything." });
+  const audited = async () => (await listActions(probeEnv, key.by, {})).items.find(({ id }) => id === actionId);
+  expect(await audited()).toBeUndefined();
+  await key.die();
+  expect(await key.stands(() => true)).toMatchObject({ state: "paused" });
+  expect(await until(audited, (row) => row !== undefined)).toMatchObject({
+    verb: "pause",
+    actor: "tess",
+    target: `parked/${key.key}`,
+    reason: "Two of everything.",
+    result: "applied",
+  });
+});

@@ -1,0 +1,104 @@
+import { retryInstance, steerLane, undoInstance } from "millrace/operate";
+import { describe, expect, it } from "vitest";
+import { blocked, heldUp, parked } from "../../probe/turns.ts";
+import { probeEnv } from "../harness.ts";
+import { TurnKey } from "./turning.ts";
+
+const why = { reason: "A test." };
+
+describe("an instance that fails", () => {
+  it("keeps its place in a lane that blocks, until it is retried to success", async () => {
+    const key = new TurnKey(blocked);
+    const mend = key.breaks("a");
+    await key.askAll("a", "b");
+    const standing = await key.stands(({ ahead }) => ahead[0]?.failed != null);
+    expect(standing).toMatchObject({ state: "waiting", why: expect.stringContaining(key.id("a")), depth: 1 });
+    mend();
+    await key.reaches("a", "errored");
+    await retryInstance(probeEnv, key.by, key.id("a"), why);
+    expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+  });
+
+  it("frees its place in a lane that blocks when it is undone", async () => {
+    const key = new TurnKey(blocked);
+    key.breaks("a");
+    await key.askAll("a", "b");
+    await key.reaches("a", "errored");
+    await undoInstance(probeEnv, key.by, key.id("a"), "A test.");
+    await key.seenBy("b ends");
+    expect(await key.reaches("a", "terminated")).toBe("terminated");
+  });
+
+  it("keeps nobody waiting any more once an operator lets it go", async () => {
+    const key = new TurnKey(blocked);
+    key.breaks("a");
+    await key.askAll("a", "b");
+    await key.stands(({ ahead }) => ahead[0]?.failed != null);
+    await key.reaches("a", "errored");
+    const retry = steerLane(probeEnv, key.by, key.name, { verb: "retry_head", ...why });
+    await expect(retry).rejects.toMatchObject({ code: "invalid_transition", message: expect.stringContaining(key.id("a")) });
+    const other = steerLane(probeEnv, key.by, key.name, { verb: "skip_head", id: key.id("z"), ...why });
+    await expect(other).rejects.toMatchObject({ code: "invalid_transition" });
+    expect(await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why })).toMatchObject({ instanceIds: [key.id("a")] });
+    expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "b ends"]);
+  });
+
+  it("frees its place in a lane that parks, and is retried out of turn", async () => {
+    const key = new TurnKey(parked);
+    const mend = key.breaks("a");
+    const letGo = key.gate("b");
+    await key.askAll("a", "b");
+    await key.seenBy("b begins");
+    mend();
+    await key.reaches("a", "errored");
+    await retryInstance(probeEnv, key.by, key.id("a"), why);
+    await key.seenBy("a ends");
+    letGo();
+    expect(await key.seenBy("b ends")).toEqual(["a begins", "b begins", "a ends", "b ends"]);
+  });
+
+  it("stops a lane that holds until a person resumes it, also when it was retried to success since", async () => {
+    const key = new TurnKey(heldUp);
+    const mend = key.breaks("a");
+    await key.askAll("a", "b");
+    expect(await key.stands(({ state }) => state === "held")).toMatchObject({ why: expect.stringContaining(key.id("a")), depth: 1 });
+    mend();
+    await key.reaches("a", "errored");
+    await retryInstance(probeEnv, key.by, key.id("a"), why);
+    await key.seenBy("a ends");
+    expect(await key.stands(({ ahead }) => ahead.length === 0)).toMatchObject({ state: "held", depth: 1 });
+    await steerLane(probeEnv, key.by, key.name, { verb: "resume", ...why });
+    expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+  });
+});
+
+describe("a message that cannot be taken in", () => {
+  it("is a dead letter of a lane that parks, at once when no try can mend it", async () => {
+    const key = new TurnKey(parked);
+    await key.poison();
+    await key.ask("b");
+    await key.seenBy("b ends");
+    expect(await key.letters()).toEqual([{ reason: "invalid_payload", queue: "lane:parked" }]);
+  });
+
+  it("stays the head of a lane that blocks until a person skips it, and is a dead letter then", async () => {
+    const key = new TurnKey(blocked);
+    await key.poison();
+    await key.ask("b");
+    const standing = await key.stands(({ head }) => (head?.attempts ?? 0) > 1);
+    expect(standing).toMatchObject({ depth: 2, head: { error: expect.stringContaining("invalid_payload") } });
+    const skipped = await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
+    expect(skipped.messageId).toBe(standing.head?.id);
+    await key.seenBy("b ends");
+    expect(await key.letters()).toEqual([{ reason: "skipped", queue: "lane:blocked" }]);
+  });
+
+  it("stops a lane that holds", async () => {
+    const key = new TurnKey(heldUp);
+    await key.poison();
+    await key.ask("b");
+    expect(await key.stands(({ state }) => state === "held")).toMatchObject({ depth: 2, why: expect.stringContaining("invalid_payload") });
+    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", ...why });
+    await key.seenBy("b ends");
+  });
+});

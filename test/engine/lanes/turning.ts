@@ -1,0 +1,136 @@
+import { runInDurableObject } from "cloudflare:test";
+import { enqueue, enqueueOne, instanceId, newTrace } from "millrace";
+import { describeLane, type LaneStanding } from "millrace/operate";
+import { address, messageId, relay } from "millrace/worker";
+import { type TurnCall, turnCode, type turns } from "../../probe/turns.ts";
+import { app } from "../../probe/worker.ts";
+import { until } from "../../until.ts";
+import { fresh, happened, probeEnv, reaches, rows } from "../harness.ts";
+import { held, refuse } from "../lab.ts";
+import { laneEnv } from "./lab.ts";
+
+type TurnLane = (typeof turns)[number];
+
+/** One key of a lane in front of a workflow, which no other test uses. */
+export class TurnKey {
+  readonly key: string;
+  readonly #of: TurnLane;
+  readonly #tenant: string;
+
+  constructor(of: TurnLane, tenant = "acme", key = fresh("key")) {
+    this.#of = of;
+    this.#tenant = tenant;
+    this.key = key;
+  }
+
+  /** What a run of this name does between its two effects, on every pass. */
+  run(name: string, code: (call: TurnCall) => Promise<unknown>): void {
+    turnCode.set(`${this.key} ${name}`, code);
+  }
+
+  payload(name: string) {
+    return { key: this.key, name: `${this.key} ${name}` };
+  }
+
+  /** Asks for a run, and answers its instance's id. */
+  async ask(name: string): Promise<string> {
+    const by = { tenantId: this.#tenant, source: "test" };
+    return (await enqueueOne(probeEnv, app, by, { type: this.#of.command.type, payload: this.payload(name) })).instanceId;
+  }
+
+  /** Asks for runs in one request. */
+  async askAll(...names: string[]): Promise<void> {
+    const requests = names.map((name) => ({ type: this.#of.command.type, payload: this.payload(name) }));
+    await enqueue(probeEnv, app, { tenantId: this.#tenant, source: "test" }, requests);
+  }
+
+  id(name: string): string {
+    return instanceId(this.#tenant, this.#of.workflow.name, `${this.key}/${this.payload(name).name}`);
+  }
+
+  /** A run of this name that stands still until it is let go. */
+  gate(name: string): () => void {
+    let isOpen = false;
+    this.run(name, ({ step }) => step.read("stands", () => held(() => isOpen)));
+    return () => {
+      isOpen = true;
+    };
+  }
+
+  /** A run of this name that fails until it is mended. */
+  breaks(name: string): () => void {
+    let isMended = false;
+    this.run(name, ({ step }) => step.commit("breaks", () => (isMended ? {} : refuse()), { retries: { limit: 0, delay: 10 } }));
+    return () => {
+      isMended = true;
+    };
+  }
+
+  /** Sends a message that no version of its definition takes, as a producer of another deployment might. */
+  async poison(): Promise<void> {
+    const [draft, by] = [this.#of.command.from(this.payload("poison")), { tenantId: this.#tenant, source: "test" }];
+    const said = { correlationId: fresh("job"), causationId: "test", traceparent: newTrace(), owner: fresh("poison") };
+    const envelope = { ...(await address(probeEnv.PAYLOADS, draft, { ...by, ...said })), payload_inline: { key: this.key } };
+    await relay(probeEnv, [{ id: messageId(envelope), queue: this.#of.queue.name, delaySeconds: 0, body: JSON.stringify(envelope) }]);
+  }
+
+  /** The dead letters of its messages, once there is one. */
+  letters(): Promise<{ reason: string; queue: string }[]> {
+    const sql = "SELECT reason, queue FROM dead_letters WHERE tenant_id = ?1 AND body->>'subject' = ?2";
+    return until(
+      () => rows<{ reason: string; queue: string }>(sql, this.#tenant, this.key),
+      (found) => found.length > 0,
+    );
+  }
+
+  /** What the outside world saw, in its order: "a begins", "a ends". */
+  async seen(): Promise<string[]> {
+    return (await happened(`${this.key}/`)).map(({ subject }) => subject.slice(this.key.length * 2 + 2));
+  }
+
+  /** What the outside world has seen by the time that it saw this. */
+  seenBy(last: string): Promise<string[]> {
+    return until(
+      () => this.seen(),
+      (seen) => seen.includes(last),
+      15_000,
+    );
+  }
+
+  get by() {
+    return { tenantId: this.#tenant, actor: "tess" };
+  }
+
+  get name() {
+    return { lane: this.#of.queue.name.replace("lane:", ""), key: this.key };
+  }
+
+  /** How the lane stands once that is right. */
+  stands(right: (standing: LaneStanding) => boolean): Promise<LaneStanding> {
+    return until(() => describeLane(probeEnv, this.by, this.name), right, 15_000);
+  }
+
+  reaches(name: string, ...statuses: string[]) {
+    return reaches(this.id(name), ...statuses);
+  }
+
+  get stub() {
+    return laneEnv.LANES.getByName(JSON.stringify([this.name.lane, this.#tenant, this.key]));
+  }
+
+  /** Kills the object: what is on disk is all that is left of the lane. */
+  async die(): Promise<void> {
+    await runInDurableObject(this.stub, (_, state) => state.abort("Died.")).catch(() => undefined);
+  }
+
+  /** Lets so many seconds pass since the turns that are under way were given, and wakes the object anew. */
+  async age(seconds: number): Promise<void> {
+    await runInDurableObject(this.stub, (_, { storage }) => {
+      const kept = storage.kv.get<{ places: { since: number }[] }>("places");
+      if (!kept) throw new Error("Nothing is under way.");
+      storage.kv.put("places", { ...kept, places: kept.places.map((place) => ({ ...place, since: place.since - seconds * 1000 })) });
+    });
+    await this.die();
+    await this.stands(() => true);
+  }
+}

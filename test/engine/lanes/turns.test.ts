@@ -1,0 +1,79 @@
+import { stateEvents } from "millrace";
+import { describe, expect, it } from "vitest";
+import { deaf, heard, paired, parked, Told } from "../../probe/turns.ts";
+import { app } from "../../probe/worker.ts";
+import { until } from "../../until.ts";
+import { fresh, probeEnv, rows } from "../harness.ts";
+import { runLab } from "../lab.ts";
+import { TurnKey } from "./turning.ts";
+
+describe("a lane in front of a workflow", () => {
+  it("lets the next instance of a key begin when the one before has ended, while other keys go on", async () => {
+    const [one, other] = [new TurnKey(parked), new TurnKey(parked)];
+    const letGo = one.gate("a");
+    await one.askAll("a", "b", "c");
+    await other.askAll("a", "b");
+    expect(await other.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
+    expect(await one.seen()).toEqual(["a begins"]);
+    letGo();
+    expect(await one.seenBy("c ends")).toEqual(["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
+  });
+
+  it("has as many of a key under way as its concurrency says", async () => {
+    const two = new TurnKey(paired);
+    const [a, b] = [two.gate("a"), two.gate("b")];
+    await two.askAll("a", "b", "c");
+    await two.seenBy("b begins");
+    const standing = await two.stands(({ state }) => state === "waiting");
+    expect(standing).toMatchObject({ depth: 1, ahead: [{ instanceId: two.id("a") }, { instanceId: two.id("b") }] });
+    expect(await two.seen()).not.toContain("c begins");
+    b();
+    await two.seenBy("c ends");
+    expect(await two.seen()).not.toContain("a ends");
+    a();
+    await two.seenBy("a ends");
+  });
+
+  it("takes what steps emit in the order of the steps, and of each step's list", async () => {
+    const key = new TurnKey(parked);
+    await runLab(async ({ step }) => {
+      await step.commit("first", () => ({ emit: [parked.command.from(key.payload("a")), parked.command.from(key.payload("b"))] }));
+      await step.commit("second", () => ({ emit: [parked.command.from(key.payload("c"))] }));
+    });
+    const seen = await key.seenBy("c ends");
+    expect(seen).toEqual(["a begins", "a ends", "b begins", "b ends", "c begins", "c ends"]);
+    const left = () => rows<{ id: string }>("SELECT id FROM outbox WHERE body->>'subject' = ?1", key.key);
+    expect(await until(left, (rest) => rest.length === 0)).toEqual([]);
+  });
+
+  it("keeps two tenants' equal keys apart", async () => {
+    const mine = new TurnKey(parked);
+    const theirs = new TurnKey(parked, "globex", mine.key);
+    const letGo = mine.gate("a");
+    await mine.askAll("a", "b");
+    await mine.seenBy("a begins");
+    await theirs.ask("z");
+    await theirs.seenBy("z ends");
+    expect(await theirs.stands(({ ahead }) => ahead.length === 0)).toMatchObject({ tenant: "globex", depth: 0 });
+    expect(await mine.stands(() => true)).toMatchObject({ tenant: "acme", depth: 1 });
+    letGo();
+    await mine.seenBy("b ends");
+  });
+});
+
+describe("a lane of events", () => {
+  it("lets nothing pass an event whose code fails", async () => {
+    const key = fresh("told");
+    deaf.add(key);
+    const state = (name: string) => ({ type: Told.type, payload: { key, name }, idempotencyKey: `${key} ${name}` });
+    await stateEvents(probeEnv, app, { tenantId: "acme", source: "test" }, ["a", "b", "c"].map(state));
+    const lane = new TurnKey({ ...parked, queue: Told.queue }, "acme", key);
+    expect(await lane.stands(({ head }) => (head?.attempts ?? 0) > 2)).toMatchObject({
+      depth: 3,
+      head: { type: "turn.told", error: "Nobody listens." },
+    });
+    deaf.delete(key);
+    const names = async () => heard.filter((one) => one.key === key).map(({ name }) => name);
+    expect(await until(names, (all) => all.length === 3)).toEqual(["a", "b", "c"]);
+  });
+});

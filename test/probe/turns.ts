@@ -1,0 +1,85 @@
+import {
+  call,
+  defineCommand,
+  defineConsumer,
+  defineEvent,
+  defineLaneQueue,
+  defineStep,
+  defineWorkflow,
+  type OnFailure,
+  on,
+  type WorkflowCall,
+} from "millrace";
+import * as z from "zod";
+
+const payload = z.object({ key: z.string(), name: z.string() });
+export type TurnCall = WorkflowCall<z.infer<typeof payload>>;
+
+/** What each run does between its two effects, by its name. */
+export const turnCode = new Map<string, (call: TurnCall) => Promise<unknown>>();
+
+const noted = defineStep<{ subject: string }, string>({
+  effect: "keyed",
+  retries: { limit: 5, delay: 50, backoff: "constant" },
+  undo: { effect: "natural", run: async () => "forgotten" },
+  async run({ input, key, env }) {
+    const url = `${(env as unknown as { UPSTREAM_URL: string }).UPSTREAM_URL}/keyed/${encodeURIComponent(input.subject)}`;
+    const response = await fetch(url, { method: "POST", headers: { "idempotency-key": key }, body: "{}" });
+    return ((await response.json()) as { id: string }).id;
+  },
+});
+
+/** A lane in front of a workflow, which does two effects outside: `{key}/{name} begins` and `{key}/{name} ends`. */
+function turn(name: string, onFailure: OnFailure, concurrency = 1) {
+  const queue = defineLaneQueue({ name });
+  const command = defineCommand({
+    type: `turn.${name}`,
+    payload,
+    key: (asked) => `${asked.key}/${asked.name}`,
+    subject: ({ key }) => key,
+    queue,
+  });
+  const workflow = defineWorkflow({
+    name: `turn-${name}`,
+    on: command,
+    async run(call) {
+      const { key, name: run } = call.payload;
+      await call.step.effect("begins", noted, { subject: `${key}/${run} begins` });
+      const result = await turnCode.get(run)?.(call);
+      await call.step.effect("ends", noted, { subject: `${key}/${run} ends` });
+      return result ?? null;
+    },
+  });
+  const retries = { limit: 2, initial: 20, max: 100 };
+  return { queue, command, workflow, consumer: defineConsumer({ queue, starts: [workflow], onFailure, concurrency, retries }) };
+}
+
+export const blocked = turn("blocked", "block");
+export const parked = turn("parked", "park");
+export const heldUp = turn("held", "hold");
+/** Two of a key side by side. */
+export const paired = turn("paired", "park", 2);
+
+/** What was heard, in its order; and what refuses to hear it, by its key. */
+export const heard: { key: string; name: string }[] = [];
+export const deaf = new Set<string>();
+
+const toldQueue = defineLaneQueue({ name: "told" });
+export const Told = defineEvent({ type: "turn.told", payload, subject: ({ key }) => key, queue: toldQueue, door: { scope: "enqueue" } });
+const told = defineConsumer({
+  queue: toldQueue,
+  routes: [
+    on(
+      Told,
+      call(async ({ payload: one }) => {
+        if (deaf.has(one.key)) throw new Error("Nobody listens.");
+        heard.push(one);
+      }),
+    ),
+  ],
+  onFailure: "block",
+  retries: { limit: 1, initial: 20, max: 50 },
+});
+
+export const turns = [blocked, parked, heldUp, paired];
+export const turnConsumers = [...turns.map(({ consumer }) => consumer), told];
