@@ -40,7 +40,7 @@ export const ENGINE_TEXTS: readonly TextTable[] = [
   { table: "signals", key: ["id"], texts: ["subject", "envelope"], order: ["type", "subject", "received_at", "id"] },
   { table: "actions", key: ["id"], texts: ["target", "reason", "detail", "error"], order: ["at", "id"] },
   { table: "schedules", key: ["name"], texts: ["name", "payload"], order: ["name"] },
-  { table: "lanes", key: ["lane", "key"], texts: ["key", "why", "head"], order: ["lane", "key"] },
+  { table: "lanes", key: ["lane", "key"], texts: ["key", "why", "head", "ahead"], order: ["lane", "key"] },
   { table: "schedule_runs", key: ["name", "due_at", "state"], texts: ["name", "reason"], order: ["name", "due_at", "state"] },
 ];
 

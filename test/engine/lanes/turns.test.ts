@@ -1,9 +1,9 @@
-import { stateEvents } from "millrace";
-import { describe, expect, it } from "vitest";
+import { enqueueOne, stateEvents } from "millrace";
+import { describe, expect, it, onTestFinished } from "vitest";
 import { deaf, heard, paired, parked, Told } from "../../probe/turns.ts";
 import { app } from "../../probe/worker.ts";
 import { until } from "../../until.ts";
-import { fresh, probeEnv, rows } from "../harness.ts";
+import { fresh, probeEnv, reaches, rows } from "../harness.ts";
 import { runLab } from "../lab.ts";
 import { TurnKey } from "./turning.ts";
 
@@ -76,4 +76,17 @@ describe("a lane of events", () => {
     const names = async () => heard.filter((one) => one.key === key).map(({ name }) => name);
     expect(await until(names, (all) => all.length === 3)).toEqual(["a", "b", "c"]);
   });
+});
+
+it("the example of docs/turns.md moves a customer in the order of the requests", async () => {
+  await probeEnv.DB.exec("CREATE TABLE customers (id TEXT PRIMARY KEY, email TEXT)");
+  onTestFinished(async () => void (await probeEnv.DB.exec("DROP TABLE customers")));
+  const customer = fresh("customer");
+  const moved = async (n: number) => {
+    const payload = { customer, move: `${customer} ${n}`, email: `${n}@example.com` };
+    return (await enqueueOne(probeEnv, app, { tenantId: "acme", source: "test" }, { type: "customer.move", payload })).instanceId;
+  };
+  for (const n of [1, 2]) await moved(n);
+  expect(await reaches(await moved(3), "complete")).toBe("complete");
+  expect(await rows("SELECT email FROM customers WHERE id = ?1", customer)).toEqual([{ email: "3@example.com" }]);
 });
