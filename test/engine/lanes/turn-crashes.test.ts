@@ -22,6 +22,16 @@ describe("a turn", () => {
     expect(await key.seenBy("b ends")).toEqual(["a begins", "a ends", "b begins", "b ends"]);
   });
 
+  it("L11 is over at once when its run has told its end before it was noted", async () => {
+    const key = new TurnKey(blocked);
+    const started = pauseAt("L11 started, its turn not noted");
+    await key.askAll("a", "b");
+    await key.seenBy("a ends");
+    expect(await key.reaches("a", "complete")).toBe("complete");
+    started.release();
+    expect(await key.seenBy("b ends", 5000)).toContain("b ends");
+  });
+
   it("L11 keeps its place while the lane dies, and is over when the run says so", async () => {
     const key = new TurnKey(parked);
     const letGo = key.gate("a");

@@ -89,11 +89,11 @@ export class TurnKey {
   }
 
   /** What the outside world has seen by the time that it saw this. */
-  seenBy(last: string): Promise<string[]> {
+  seenBy(last: string, withinMs = 15_000): Promise<string[]> {
     return until(
       () => this.seen(),
       (seen) => seen.includes(last),
-      15_000,
+      withinMs,
     );
   }
 
