@@ -68,6 +68,27 @@ it("a shop in which everything is wired is told nothing", () => {
   expect(told(shop())).toEqual([]);
 });
 
+it("a lane needs no queue, but the object that all lanes wait in", () => {
+  const withLane = () => {
+    const lanes = shop();
+    lanes.known.consumers.push({ ...orders, queue: "lane:customers" });
+    return lanes;
+  };
+  expect(told(withLane())).toEqual([
+    {
+      says:
+        'The messages of "lane:customers" have no object to wait in. Add in wrangler.jsonc to "durable_objects.bindings": ' +
+        '{ "name": "LANES", "class_name": "Lanes" } and to "migrations", with a tag of its own: "new_sqlite_classes": ["Lanes"]',
+      stops: false,
+    },
+  ]);
+  const bound = withLane();
+  bound.config.durable_objects?.bindings?.push({ name: "LANES", class_name: "Lanes" });
+  bound.config.migrations = [{ new_sqlite_classes: ["Lanes"] }];
+  expect(told(bound).map(({ says }) => says)).toEqual([expect.stringContaining("export class Lanes extends engineLanes(app) {}")]);
+  expect(told({ ...bound, known: { ...bound.known, classes: { ...bound.known.classes, Lanes: null } } })).toEqual([]);
+});
+
 it("what this checkout deploys is wired, as far as anybody can see", async () => {
   const secrets = join(emptyFolder(), "secrets");
   writeFileSync(secrets, "MILLRACE_KEY=test\n");

@@ -2,7 +2,7 @@ import { call, on, project, sendEach, signal } from "millrace";
 import { engineRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper } from "millrace/worker";
 import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
-import { customerConsumer, moveCustomer } from "../docs/examples/turns.ts";
+import { changeAddress, customerConsumer } from "../docs/examples/turns.ts";
 import { routesOf, startsOf } from "./consumers.ts";
 import { lab, labRoute } from "./lab.ts";
 import { ownLanes } from "./lanes.ts";
@@ -55,7 +55,7 @@ export class TurnParked extends entrypoint(parked.workflow, app) {}
 export class TurnHeld extends entrypoint(heldUp.workflow, app) {}
 export class TurnPaired extends entrypoint(paired.workflow, app) {}
 /** The example of docs/turns.md. */
-export class MoveCustomer extends entrypoint(moveCustomer, app) {}
+export class ChangeAddress extends entrypoint(changeAddress, app) {}
 /** The example of docs/authoring.md that waits for the outside world. */
 export class FollowParcel extends entrypoint(followParcel, app) {}
 

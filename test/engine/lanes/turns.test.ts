@@ -83,8 +83,8 @@ it("the example of docs/turns.md moves a customer in the order of the requests",
   onTestFinished(async () => void (await probeEnv.DB.exec("DROP TABLE customers")));
   const customer = fresh("customer");
   const moved = async (n: number) => {
-    const payload = { customer, move: `${customer} ${n}`, email: `${n}@example.com` };
-    return (await enqueueOne(probeEnv, app, { tenantId: "acme", source: "test" }, { type: "customer.move", payload })).instanceId;
+    const payload = { customer, change: `${customer} ${n}`, email: `${n}@example.com` };
+    return (await enqueueOne(probeEnv, app, { tenantId: "acme", source: "test" }, { type: "address.change", payload })).instanceId;
   };
   for (const n of [1, 2]) await moved(n);
   expect(await reaches(await moved(3), "complete")).toBe("complete");
