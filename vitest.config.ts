@@ -152,7 +152,7 @@ export default defineConfig({
       {
         test: {
           name: "node",
-          include: ["test/{cli,house,chaos,gate}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
+          include: ["test/{cli,house,chaos,gate,sockets}/**/*.test.ts", "test/docs/static/**/*.test.ts"],
           testTimeout: 180_000,
         },
       },

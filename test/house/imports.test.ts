@@ -66,6 +66,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
   "engine/locks": ["engine/contract", "engine/store"],
   // Lanes whose messages the engine itself takes.
   "engine/turns": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/lanes"],
+  "engine/pull": ["engine/contract"],
+  "engine/rooms": ["engine/contract"],
   "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/access", "engine/operate"],
   "engine/keeper": [
     "engine/schedules",
@@ -92,6 +94,8 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/topology",
     "engine/keeper",
     "engine/lanes",
+    "engine/pull",
+    "engine/rooms",
   ],
   "engine/testing": ["engine/contract", "engine/keeper"],
   // The app is the engine's first customer: it enters by the doors, as an npm user would.

@@ -19,6 +19,8 @@ const READS_ALL: Record<string, string> = {
   "inspect/effects.ts listEffects": "An index that holds only what is in doubt.",
   "store/outbox.ts removeUnsentOf": "The outbox, which holds only what is unconfirmed, when a tenant is deleted.",
   "store/waits.ts assignEvents": "Sorts the events and waits of the subjects that a batch is about.",
+  "pull/letters.ts sql": "The dead letters of one queue, when a person pages through them.",
+  "pull/storage.ts copy": "The dead letters of one queue, when a person puts one back.",
   "inspect/instances.ts listInstances":
     "What is open, from an index that holds nothing else; sorted, because the keeper's order is another.",
 };
@@ -29,9 +31,18 @@ interface Step {
   detail: string;
 }
 
+/** The tables that an object of the engine makes for itself: `SCHEMA`, in the file of its rows. */
+function objectSchemas(): string[] {
+  const folder = join(ROOT, "src/engine");
+  return readdirSync(folder, { recursive: true, encoding: "utf8" })
+    .filter((file) => /^(pull|rooms)\//.test(file))
+    .flatMap((file) => [...readFileSync(join(folder, file), "utf8").matchAll(/^const SCHEMA = `([^`]*)`/gm)].map(([, text = ""]) => text));
+}
+
 function planner(): (written: Written) => Step[] {
   const db = new DatabaseSync(":memory:");
   for (const file of readdirSync(join(ROOT, "migrations")).sort()) db.exec(readFileSync(join(ROOT, "migrations", file), "utf8"));
+  for (const text of objectSchemas()) db.exec(text);
   return ({ where, text }) => {
     try {
       return db.prepare(`EXPLAIN QUERY PLAN ${text}`).all() as unknown as Step[];

@@ -1,5 +1,5 @@
-import { call, on, project, sendEach, signal } from "millrace";
-import { engineRoutes } from "millrace/http";
+import { call, on, PULL_SCOPE, project, sendEach, signal } from "millrace";
+import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper } from "millrace/worker";
 import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
 import { changeAddress, customerConsumer } from "../docs/examples/turns.ts";
@@ -7,12 +7,16 @@ import { routesOf, startsOf } from "./consumers.ts";
 import { lab, labRoute } from "./lab.ts";
 import { ownLanes } from "./lanes.ts";
 import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
+import { pullQueues } from "./pull.ts";
+import { rooms } from "./rooms.ts";
 import { make, routedRow, routing } from "./routing.ts";
 import { blocked, heldUp, paired, parked, turnConsumers } from "./turns.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
 export { Counter, Lock, RateLimit, Recorder } from "millrace/worker";
 export { Listener } from "./listener.ts";
+export { PullQueues } from "./pull.ts";
+export { Rooms } from "./rooms.ts";
 
 export class Keeper extends keeper({}) {}
 
@@ -60,7 +64,11 @@ export class ChangeAddress extends entrypoint(changeAddress, app) {}
 export class FollowParcel extends entrypoint(followParcel, app) {}
 
 const consume = dispatch(app);
-const api = engineRoutes(app);
+const api = engineRoutes(app, {
+  routes: [pullRoutes(pullQueues), roomRoutes(rooms)],
+  scopes: [PULL_SCOPE],
+  knowsCallers: ["client", "rooms"],
+});
 
 export default {
   fetch(request, env, ctx) {

@@ -14,6 +14,8 @@ export { nameQuery, page, pageByName, pageOf, pageQuery, timeCursor, wholeNumber
 export { documentsProblems, HttpRefusal, PROBLEMS_PATH, ProblemSchema, problemOf } from "./problem.ts";
 export { ENGINE_PROBLEMS, type Problem, type Problems } from "./problems.ts";
 export { answers } from "./responses.ts";
+export { pullRoutes } from "./routes/pull.ts";
+export { roomRoutes } from "./routes/rooms.ts";
 export { iso, isoOrNull, timestamp } from "./time.ts";
 export { traceHeadersSchema, traceOf } from "./trace.ts";
 export { refuseUnreadable } from "./unknown-parameters.ts";

@@ -1,0 +1,203 @@
+import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
+import type { Context, MiddlewareHandler } from "hono";
+import type { ContentfulStatusCode } from "hono/utils/http-status";
+import { askedDelayMs, MillraceError, messageOf } from "../../contract/errors.ts";
+import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
+import { beginning } from "../../contract/text.ts";
+import { type AnyPullQueue, MAX_VISIBILITY_MS, type PullPlan, plansOf } from "../../pull/definition.ts";
+import { MAX_PULL_BATCH } from "../../pull/message.ts";
+import type { Leased } from "../../pull/storage.ts";
+import { type PullEnv, pullObjectOf } from "../../pull/stub.ts";
+import { callerOf } from "../auth.ts";
+import { jsonBody, readBody } from "../body.ts";
+import type { HttpEnv } from "../env.ts";
+import { refuseInvalid } from "../invalid-request.ts";
+import { HttpRefusal, problemOf } from "../problem.ts";
+import { ENGINE_PROBLEMS } from "../problems.ts";
+import { countToken } from "../request-limits.ts";
+import { answers } from "../responses.ts";
+
+interface PullHttpEnv {
+  Bindings: HttpEnv["Bindings"] & PullEnv;
+  Variables: HttpEnv["Variables"] & { plan: PullPlan };
+}
+
+/** The beginning of the paths, as Cloudflare's API has it: a client's base address differs by its host alone. */
+const BASE = "/client/v4";
+const DEFAULT_BATCH_SIZE = 5;
+/** Lease ids in one request, acknowledged or given back. */
+const MAX_SETTLED = 1000;
+const MAX_ACK_BYTES = 256 * 1024;
+/** Errors have a number here, beside their words: this and the status. */
+const ERROR_CODES_FROM = 10_000;
+
+const PROBLEMS = {
+  ...ENGINE_PROBLEMS,
+  queue_not_found: { status: 404, title: "No such queue", means: "No pull queue has this name.", next: "Check its spelling." },
+};
+
+const visibility = z.int().min(1).max(MAX_VISIBILITY_MS).optional();
+const pullSchema = z.object({
+  batch_size: z.int().min(1).max(MAX_PULL_BATCH).default(DEFAULT_BATCH_SIZE).meta({ description: "Most messages in the answer." }),
+  visibility_timeout_ms: visibility.meta({
+    description: "For how long nobody else gets them. Default: the queue's own; at most 12 hours.",
+  }),
+  visibility_timeout: visibility.meta({ description: "The same, as older clients say it." }),
+});
+
+const leaseId = z.string().min(1).max(200);
+const ackSchema = z.object({
+  acks: z
+    .array(z.object({ lease_id: leaseId }))
+    .max(MAX_SETTLED)
+    .default([]),
+  retries: z
+    .array(z.object({ lease_id: leaseId, delay_seconds: z.number().min(0).max(MAX_DELAY_SECONDS).optional() }))
+    .max(MAX_SETTLED)
+    .default([]),
+});
+
+function enveloped<Result extends z.ZodType>(description: string, result: Result) {
+  const note = z.object({ code: z.int(), message: z.string() });
+  return answers(description, z.object({ success: z.boolean(), errors: z.array(note), messages: z.array(z.string()), result }));
+}
+
+const params = z.object({
+  account_id: z.string().max(100).openapi({ description: "Your token's tenant." }),
+  queue_id: z.string().max(100).openapi({ description: "The queue's name." }),
+});
+const refused = { "4XX": enveloped("Refused: `errors` says why", z.null()) };
+
+const pull = createRoute({
+  method: "post",
+  path: `${BASE}/accounts/{account_id}/queues/{queue_id}/messages/pull`,
+  operationId: "pullMessages",
+  summary: "Lease messages of a pull queue",
+  description: "Answers at once, with none where there are none. In the shape of Cloudflare's pull consumers.",
+  security: [{ bearer: [] }],
+  request: { params, body: jsonBody(pullSchema) },
+  responses: {
+    200: enveloped(
+      "The leased messages",
+      z.object({
+        message_backlog_count: z.int(),
+        messages: z.array(
+          z.object({
+            body: z.string().openapi({ description: "Base64, except for the content type `text`." }),
+            id: z.string(),
+            timestamp_ms: z.int(),
+            attempts: z.int(),
+            metadata: z.record(z.string(), z.string()),
+            lease_id: z.string(),
+          }),
+        ),
+      }),
+    ),
+    ...refused,
+  },
+});
+
+const ack = createRoute({
+  method: "post",
+  path: `${BASE}/accounts/{account_id}/queues/{queue_id}/messages/ack`,
+  operationId: "acknowledgeMessages",
+  summary: "Acknowledge leased messages, or give them back",
+  description: "A lease that is over is no error: nothing is done for it, and `warnings` says so under its id.",
+  security: [{ bearer: [] }],
+  request: { params, body: jsonBody(ackSchema) },
+  responses: {
+    200: enveloped("What was done", z.object({ ackCount: z.int(), retryCount: z.int(), warnings: z.record(z.string(), z.string()) })),
+    ...refused,
+  },
+});
+
+const LEASE_OVER = "This lease is over: it ran out, or its message was settled before. Nothing was done.";
+
+/**
+ * The routes of pull queues, in the shape of Cloudflare's API and below its path: `engineRoutes(catalog, { routes: [pullRoutes([renders])],
+ * scopes: [PULL_SCOPE], knowsCallers: ["client"] })`, or mounted at the root of any Hono app. The account of their path is the token's tenant.
+ */
+export function pullRoutes(queues: readonly AnyPullQueue[]): OpenAPIHono<PullHttpEnv> {
+  const plans = plansOf(queues);
+  const api = new OpenAPIHono<PullHttpEnv>({ defaultHook: refuseInvalid });
+  api.onError(answerFailure);
+  api.use(`${BASE}/accounts/:account_id/queues/:queue_id/messages/*`, authorized(plans));
+  return api
+    .openapi(pull, async ({ env, req, var: { plan, caller }, json }) => {
+      const { batch_size, visibility_timeout_ms, visibility_timeout } = await readBody(req, pullSchema);
+      const object = pullObjectOf(env, { queue: plan.name, tenant: caller.tenantId });
+      const visibilityMs = visibility_timeout_ms ?? visibility_timeout;
+      const { backlog, messages } = await object.pull({ batchSize: batch_size, visibilityMs });
+      return json(succeeded({ message_backlog_count: backlog, messages: messages.map(view) }), 200);
+    })
+    .openapi(ack, async ({ env, req, var: { plan, caller }, json }) => {
+      const { acks, retries } = await readBody(req, ackSchema, { maxBytes: MAX_ACK_BYTES });
+      const { acked, retried, over } = await pullObjectOf(env, { queue: plan.name, tenant: caller.tenantId }).settle({
+        acks: acks.map(({ lease_id }) => lease_id),
+        retries: retries.map(({ lease_id, delay_seconds: s }) => ({ leaseId: lease_id, delayMs: s === undefined ? undefined : s * 1000 })),
+      });
+      const warnings = Object.fromEntries(over.map((lease) => [lease, LEASE_OVER]));
+      return json(succeeded({ ackCount: acked, retryCount: retried, warnings }), 200);
+    });
+}
+
+/** Lets nobody in without a token of this tenant that has the queue's scope. */
+function authorized(plans: ReadonlyMap<string, PullPlan>): MiddlewareHandler<PullHttpEnv> {
+  return async (context, next) => {
+    const caller = await callerOf(context);
+    if (!caller) throw new MillraceError("unauthorized", "Send a token that is good: `Authorization: Bearer mr_…`.");
+    context.set("caller", caller);
+    await countToken(context as unknown as Context<HttpEnv>);
+    const account = context.req.param("account_id");
+    if (account !== caller.tenantId) {
+      const said = "The token is another tenant's: the account in the path has to be the token's tenant.";
+      throw new MillraceError("forbidden", said);
+    }
+    const plan = plans.get(context.req.param("queue_id") ?? "");
+    if (!plan) throw new HttpRefusal("queue_not_found", `There is no pull queue of this name. There are: ${[...plans.keys()].join(", ")}.`);
+    if (!caller.scopes.includes(plan.scope)) {
+      throw new MillraceError("forbidden", `The token lacks the scope \`${plan.scope}\`. Use one that has it.`);
+    }
+    context.set("plan", plan);
+    await next();
+    context.header("cache-control", "no-store");
+  };
+}
+
+function view({ id, leaseId, type, body, sentAt, attempts }: Leased) {
+  return {
+    body: type === "text" && typeof body === "string" ? body : base64Of(body),
+    id,
+    timestamp_ms: sentAt,
+    attempts,
+    metadata: { "CF-Content-Type": type, "CF-sourceMessageSource": "worker" },
+    lease_id: leaseId,
+  };
+}
+
+function base64Of(body: string | ArrayBuffer): string {
+  return (typeof body === "string" ? Buffer.from(body) : Buffer.from(body)).toString("base64");
+}
+
+function succeeded<Result>(result: Result) {
+  return { success: true, errors: [], messages: [], result };
+}
+
+/** An error in the envelope that a client of Cloudflare's API reads. */
+function answerFailure(error: Error, context: Context<PullHttpEnv>): Response {
+  const { status, detail, code } = problemOf(error, PROBLEMS);
+  if (status >= 500) {
+    const message = beginning(messageOf(error), 500);
+    console.error(JSON.stringify({ log: "api", code, message, method: context.req.method, path: context.req.path }));
+  }
+  const delayMs = askedDelayMs(error);
+  if (delayMs !== undefined) context.header("retry-after", String(Math.ceil(delayMs / 1000)));
+  if (status === 401) context.header("www-authenticate", 'Bearer realm="millrace"');
+  const body = {
+    success: false,
+    errors: [{ code: ERROR_CODES_FROM + status, message: `${detail} (${code})` }],
+    messages: [],
+    result: null,
+  };
+  return context.json(body, status as ContentfulStatusCode);
+}

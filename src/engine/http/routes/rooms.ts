@@ -1,0 +1,162 @@
+import { createRoute, OpenAPIHono, type RouteHandler, z } from "@hono/zod-openapi";
+import type { Context, MiddlewareHandler } from "hono";
+import type { Token } from "../../access/tokens.ts";
+import { MillraceError } from "../../contract/errors.ts";
+import { type AnyRoom, plansOf, type RoomPlan } from "../../rooms/definition.ts";
+import { MAX_ROOM_KEY_CHARACTERS } from "../../rooms/room-name.ts";
+import { ARRIVAL_HEADER, type Arrival } from "../../rooms/room-object.ts";
+import { type RoomEnv, roomObjectOf } from "../../rooms/stub.ts";
+import { type RoomGuest, readTicket, roomTicket } from "../../rooms/ticket.ts";
+import { callerOf } from "../auth.ts";
+import type { HttpEnv } from "../env.ts";
+import { invalidRequest, refuseInvalid } from "../invalid-request.ts";
+import { wholeNumber } from "../paging.ts";
+import { answerProblem, HttpRefusal, problems } from "../problem.ts";
+import { ENGINE_PROBLEMS } from "../problems.ts";
+import { countStranger, countToken } from "../request-limits.ts";
+import { answers } from "../responses.ts";
+
+interface RoomHttpEnv {
+  Bindings: HttpEnv["Bindings"] & RoomEnv;
+  Variables: HttpEnv["Variables"];
+}
+
+/** The subprotocol that a room speaks, and what a ticket stands behind in the list of subprotocols. */
+const PROTOCOL = "millrace.room";
+const TICKET = "ticket.";
+
+/** A room that is full may have a place after so long. */
+const FULL_MS = 10_000;
+
+const params = z.object({
+  room: z.string().max(100).openapi({ description: "The kind of room." }),
+  key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).openapi({ description: "Which room of it." }),
+});
+
+const enter = createRoute({
+  method: "get",
+  path: "/rooms/{room}/{key}",
+  operationId: "enterRoom",
+  summary: "Open a WebSocket to a room",
+  description:
+    "With `Upgrade: websocket`, and the subprotocols `millrace.room` and `ticket.<ticket>`; a program may send its token as `Authorization` instead. Answers 101.",
+  security: [{ bearer: [] }],
+  request: {
+    params,
+    query: z.object({
+      since: wholeNumber(0).optional().openapi({ type: "integer", minimum: 0, description: "The last `sequence` you heard." }),
+    }),
+  },
+  responses: { 101: { description: "The socket is open" }, ...problems("unauthorized", "forbidden", "route_not_found", "invalid_payload") },
+});
+
+const mint = createRoute({
+  method: "post",
+  path: "/rooms/{room}/{key}/tickets",
+  operationId: "mintRoomTicket",
+  summary: "Mint a ticket to a room",
+  description: "For a browser, which can send no `Authorization` with a WebSocket. It opens this room for 30 seconds, in your name.",
+  security: [{ bearer: [] }],
+  request: { params },
+  responses: {
+    201: answers("The ticket", z.object({ ticket: z.string() })),
+    ...problems("unauthorized", "forbidden", "route_not_found"),
+  },
+});
+
+/**
+ * The routes of rooms: `engineRoutes(catalog, { routes: [roomRoutes([desk])], knowsCallers: ["rooms"] })`, or mounted at the root of any
+ * Hono app. A room is of the tenant of the token or ticket that asks for it.
+ */
+export function roomRoutes(rooms: readonly AnyRoom[]): OpenAPIHono<RoomHttpEnv> {
+  const plans = plansOf(rooms);
+  const planOf = (kind: string): RoomPlan => {
+    const plan = plans.get(kind);
+    if (plan) return plan;
+    throw new HttpRefusal("route_not_found", `There is no room of this kind. There are: ${[...plans.keys()].join(", ")}.`);
+  };
+  const api = new OpenAPIHono<RoomHttpEnv>({ defaultHook: refuseInvalid });
+  api.onError((error, context) => answerProblem(error, context as unknown as Context<HttpEnv>));
+  api.use("/rooms/*", knowingProblems);
+  const opened: RouteHandler<typeof enter, RoomHttpEnv> = async (context) => {
+    const { room, key } = context.req.valid("param");
+    const plan = planOf(room);
+    if (context.req.header("upgrade")?.toLowerCase() !== "websocket") {
+      throw invalidRequest([{ path: "Upgrade", message: "must be `websocket`: this address is a WebSocket's" }]);
+    }
+    assertOrigin(context, plan);
+    const offered = (context.req.header("sec-websocket-protocol") ?? "").split(",").map((each) => each.trim());
+    const { tenant, ...guest } = await guestIn(context, plan, key, offered);
+    const arrival: Arrival = {
+      ...{ name: guest.name, maySend: guest.maySend ?? false, until: guest.until ?? null },
+      since: context.req.valid("query").since,
+      protocol: offered.includes(PROTOCOL) ? PROTOCOL : undefined,
+    };
+    const answer = await roomObjectOf(context.env, { room, tenant, key }).fetch("https://room/", {
+      headers: { upgrade: "websocket", [ARRIVAL_HEADER]: encodeURIComponent(JSON.stringify(arrival)) },
+    });
+    if (answer.status === 101) return answer;
+    if (answer.status === 404)
+      throw new MillraceError("config_invalid", `The object ROOMS has no room "${room}": list it in roomObject([…]).`);
+    throw new MillraceError("rate_limited", "The room is full. Come again later.", { delayMs: FULL_MS });
+  };
+  return api
+    .openapi(mint, async (context) => {
+      const { room, key } = context.req.valid("param");
+      const plan = planOf(room);
+      const caller = await callerIn(context, plan);
+      if (!caller) throw new MillraceError("unauthorized", "Send a token that is good: `Authorization: Bearer mr_…`.");
+      return context.json({ ticket: roomTicket(context.env, plan, key, caller.tenantId, guestOf(caller, plan)) }, 201, {
+        "cache-control": "no-store",
+      });
+    })
+    .openapi(enter, opened);
+}
+
+/** Codes are answered as the app answers them, or as the engine does where nobody said. */
+const knowingProblems: MiddlewareHandler<RoomHttpEnv> = async (context, next) => {
+  if ((context.var.problems as object | undefined) === undefined) context.set("problems", ENGINE_PROBLEMS);
+  await next();
+};
+
+/** Whose token a request carries, if it may come in. Errors: `forbidden`, `rate_limited`. */
+async function callerIn(context: Context<RoomHttpEnv>, { join }: RoomPlan): Promise<Token | undefined> {
+  const caller = await callerOf(context);
+  if (!caller) return undefined;
+  context.set("caller", caller);
+  await countToken(context as unknown as Context<HttpEnv>);
+  if (!caller.scopes.includes(join)) throw new MillraceError("forbidden", `The token lacks the scope \`${join}\`. Use one that has it.`);
+  return caller;
+}
+
+function guestOf({ actor, scopes, expiresAt }: Token, { send }: RoomPlan): RoomGuest {
+  return { name: actor, maySend: send !== null && scopes.includes(send), until: expiresAt ?? null };
+}
+
+/** Who comes: by a token in the header, or by a ticket among the subprotocols. Errors: `unauthorized`, `forbidden`, `rate_limited`. */
+async function guestIn(
+  context: Context<RoomHttpEnv>,
+  plan: RoomPlan,
+  key: string,
+  offered: readonly string[],
+): Promise<RoomGuest & { tenant: string }> {
+  const caller = await callerIn(context, plan);
+  if (caller) return { ...guestOf(caller, plan), tenant: caller.tenantId };
+  await countStranger(context, "room");
+  const ticket = offered.find((each) => each.startsWith(TICKET));
+  const guest = ticket === undefined ? undefined : readTicket(context.env, ticket.slice(TICKET.length));
+  if (guest && guest.room === plan.name && guest.key === key) return guest;
+  throw new MillraceError(
+    "unauthorized",
+    ticket === undefined
+      ? "Send `Authorization: Bearer mr_…`, or a ticket: the subprotocols `millrace.room` and `ticket.<ticket>`."
+      : "The ticket is wrong, another room's or older than 30 seconds. Mint a new one.",
+  );
+}
+
+/** A browser says where its page is from, and cannot be made to lie; a program says nothing. Errors: `forbidden`. */
+function assertOrigin(context: Context<RoomHttpEnv>, { origins }: RoomPlan): void {
+  const origin = context.req.header("origin");
+  if (origin === undefined || origin === new URL(context.req.url).origin || origins.has(origin)) return;
+  throw new MillraceError("forbidden", "Pages of this origin may not come in. The room's `origins` say which may.");
+}

@@ -1,0 +1,40 @@
+import { MillraceError } from "../contract/errors.ts";
+import type { PullQueueDefinition } from "./definition.ts";
+import { type PullMessage, type PullSendOptions, postedBatch } from "./message.ts";
+import type { PullSent } from "./storage.ts";
+import { type PullEnv, pullObjectOf } from "./stub.ts";
+
+/** A tenant's pull queue, as its senders see it. */
+export interface PullQueueClient<Body> {
+  /** Kept when it answers. Errors: as `sendBatch`. */
+  send(body: Body, options?: PullSendOptions): Promise<PullSent>;
+  /**
+   * Keeps up to 100 messages and 256 KB, all or none, in one write. Errors: `payload_too_large` for more, and for a body above 128 KB;
+   * `invalid_payload`; `unavailable` where the queue is full; `config_invalid` where the object has no such queue.
+   */
+  sendBatch(messages: readonly PullMessage<Body>[]): Promise<PullSent[]>;
+}
+
+/** A tenant's pull queue. */
+export function pullQueueOf<Body>(env: PullEnv, queue: PullQueueDefinition<Body, never>, tenant: string): PullQueueClient<Body> {
+  const sendBatch = async (messages: readonly PullMessage<Body>[]): Promise<PullSent[]> => {
+    const posts = postedBatch(queue.name, messages);
+    if (posts.length === 0) return [];
+    const answer = await pullObjectOf(env, { queue: queue.name, tenant }).send(posts);
+    if ("sent" in answer) return answer.sent;
+    if ("full" in answer) {
+      throw new MillraceError("unavailable", `The pull queue "${queue.name}" is full: it holds ${answer.full} bytes. Pull from it first.`);
+    }
+    throw new MillraceError(
+      "config_invalid",
+      `The object PULL_QUEUES has no queue "${queue.name}". Add it to the list of pullObject([…]), and deploy that.`,
+    );
+  };
+  return {
+    async send(body, options) {
+      const [sent] = await sendBatch([{ body, ...options }]);
+      return sent as PullSent;
+    },
+    sendBatch,
+  };
+}

@@ -1,0 +1,116 @@
+import { type Duration, durationMs } from "../contract/duration.ts";
+import { MillraceError } from "../contract/errors.ts";
+import type { PullContentType } from "./message.ts";
+
+/** A message that its queue has given up, whole. */
+export interface PullLetter<Body = unknown> {
+  queue: string;
+  tenant: string;
+  /** The message's id, the same as at its deliveries. */
+  id: string;
+  /** As it was sent; bytes as an `ArrayBuffer`. */
+  body: Body;
+  contentType: PullContentType;
+  /** `exhausted`: its leases ran out, or it was given back, more often than its retries allow; `expired`: it was there too long. */
+  reason: "exhausted" | "expired";
+  /** Deliveries that it had. */
+  attempts: number;
+  /** When it was sent, in milliseconds since 1970. */
+  sentAt: number;
+  /** When it was given up, in milliseconds since 1970. */
+  deadAt: number;
+}
+
+/** A queue whose messages are leased over HTTP by programs outside of Cloudflare. */
+export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
+  /** Lower case letters, digits and dashes, at most 63; it begins with a letter. The `queue_id` of its address. */
+  name: string;
+  retries?: {
+    /** Deliveries of one message that may fail and be followed by another. Default: 3. */
+    limit?: number;
+    /** The wait before a message comes again whose lease ran out, or that was given back without a delay. Default: none. */
+    delay?: Duration;
+  };
+  /** How long a lease lasts where the puller does not say. Default: 30 seconds; at most 12 hours. */
+  visibility?: Duration;
+  /** How long a message may be in the queue; then it is a dead letter. Default: 4 days. */
+  retention?: Duration;
+  /** How long an idempotency key is known, from its message's sending. Default: 1 day. */
+  remember?: Duration;
+  /** The scope that a token needs to pull and to acknowledge. Default: `pull`. */
+  scope?: string;
+  /**
+   * Takes a dead letter, inside the queue's object, and is called again, with a back-off, until it succeeds; then the queue forgets the
+   * letter. One call may take 60 seconds. Without it letters stay in the queue until somebody removes them.
+   */
+  onDeadLetter?: (letter: PullLetter<Body>, env: E) => unknown;
+}
+
+/** A pull queue of any body, for lists of them. */
+export type AnyPullQueue = PullQueueDefinition<never, never>;
+
+const DEFAULT_PULL_RETRIES = { limit: 3, delay: 0 } as const;
+const DEFAULT_VISIBILITY = "30 seconds";
+const DEFAULT_RETENTION = "4 days";
+const DEFAULT_PULL_MEMORY = "1 day";
+/** The scope of tokens that pull, where a queue names no other. A tenant's programs outside hold a token with this one alone. */
+export const PULL_SCOPE = "pull";
+
+/** Longest lease, in milliseconds: as long as a Cloudflare queue gives. */
+export const MAX_VISIBILITY_MS = 12 * 3_600_000;
+const MAX_RETENTION_MS = 365 * 86_400_000;
+const MIN_RETENTION_MS = 60_000;
+const NAME = /^[a-z][a-z0-9-]{0,62}$/;
+
+/** Declares a pull queue. */
+export function definePullQueue<Body = unknown, E = Cloudflare.Env>(
+  definition: PullQueueDefinition<Body, E>,
+): PullQueueDefinition<Body, E> {
+  return definition;
+}
+
+/** A queue's definition with every default filled in. */
+export interface PullPlan {
+  name: string;
+  retryLimit: number;
+  retryDelayMs: number;
+  visibilityMs: number;
+  retentionMs: number;
+  rememberMs: number;
+  scope: string;
+  onDeadLetter: ((letter: PullLetter, env: unknown) => unknown) | undefined;
+}
+
+/** The plan of a queue. Errors: `config_invalid`, which says what to change. */
+function planOf(queue: AnyPullQueue): PullPlan {
+  const refuse = (what: string): never => {
+    throw new MillraceError("config_invalid", `The pull queue "${queue.name}" ${what}`);
+  };
+  if (!NAME.test(queue.name)) refuse("needs a name of lower case letters, digits and dashes, at most 63, that begins with a letter.");
+  const { limit, delay } = { ...DEFAULT_PULL_RETRIES, ...queue.retries };
+  if (!Number.isInteger(limit) || limit < 0) refuse(`has retries.limit ${limit}: say a whole number, 0 or more.`);
+  const visibilityMs = durationMs(queue.visibility ?? DEFAULT_VISIBILITY);
+  if (visibilityMs < 1 || visibilityMs > MAX_VISIBILITY_MS)
+    refuse("has a visibility beyond its bounds: say more than 0, at most 12 hours.");
+  const retentionMs = durationMs(queue.retention ?? DEFAULT_RETENTION);
+  if (retentionMs < MIN_RETENTION_MS || retentionMs > MAX_RETENTION_MS)
+    refuse("has a retention beyond its bounds: say 1 minute to 365 days.");
+  return {
+    name: queue.name,
+    retryLimit: limit,
+    retryDelayMs: durationMs(delay),
+    visibilityMs,
+    retentionMs,
+    rememberMs: durationMs(queue.remember ?? DEFAULT_PULL_MEMORY),
+    scope: queue.scope ?? PULL_SCOPE,
+    onDeadLetter: queue.onDeadLetter as PullPlan["onDeadLetter"],
+  };
+}
+
+/** The plans of queues by their names. Errors: `config_invalid`, also for two of one name. */
+export function plansOf(queues: readonly AnyPullQueue[]): ReadonlyMap<string, PullPlan> {
+  const plans = new Map(queues.map((queue) => [queue.name, planOf(queue)]));
+  if (plans.size === queues.length) return plans;
+  const twice = queues.find(({ name }, at) => queues.findIndex((other) => other.name === name) !== at);
+  throw new MillraceError("config_invalid", `Two pull queues are called "${twice?.name}": give each a name of its own.`);
+}

@@ -1,0 +1,100 @@
+/** Messages that were handed out together, and until when nobody else gets them. */
+interface Lease {
+  until: number;
+  sequences: readonly number[];
+}
+
+interface LeaseRow extends Record<string, SqlStorageValue> {
+  id: string;
+  until: number;
+  sequences: string;
+}
+
+/** A lease with what would be left of it; nothing left is its end. */
+type Left = ReadonlyMap<string, Lease>;
+
+/** The id of one message's lease: good for this delivery alone, and for nothing once it is over. */
+export function leaseIdOf(lease: string, sequence: number): string {
+  return `${lease}.${sequence}`;
+}
+
+/** The open leases of one queue: a row for each pull, and the same in memory. What is written becomes known here after its transaction. */
+export class LeaseBook {
+  readonly #sql: SqlStorage;
+  readonly #leases = new Map<string, Lease>();
+  /** Leased messages, each with its lease. */
+  readonly #holders = new Map<number, string>();
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  read(): void {
+    for (const { id, until, sequences } of this.#sql.exec<LeaseRow>("SELECT id, until, sequences FROM pull_leases")) {
+      this.open(id, until, JSON.parse(sequences));
+    }
+  }
+
+  /** Leased messages. */
+  get count(): number {
+    return this.#holders.size;
+  }
+
+  /** When the first lease runs out. */
+  get endsAt(): number | undefined {
+    let first: number | undefined;
+    for (const { until } of this.#leases.values()) first = Math.min(first ?? until, until);
+    return first;
+  }
+
+  has(sequence: number): boolean {
+    return this.#holders.has(sequence);
+  }
+
+  /** The message that a lease id stands for, while its lease is open. */
+  heldBy(leaseId: string): number | undefined {
+    const [, lease, sequence] = /^([0-9a-f]{24})\.(\d{1,15})$/.exec(leaseId) ?? [];
+    return this.#holders.get(Number(sequence)) === lease && lease !== undefined ? Number(sequence) : undefined;
+  }
+
+  write(id: string, until: number, sequences: readonly number[]): void {
+    this.#sql.exec("INSERT INTO pull_leases (id, until, sequences) VALUES (?, ?, ?)", id, until, JSON.stringify(sequences));
+  }
+
+  open(id: string, until: number, sequences: readonly number[]): void {
+    this.#leases.set(id, { until, sequences });
+    for (const sequence of sequences) this.#holders.set(sequence, id);
+  }
+
+  /** The messages of leases that have run out. */
+  ranOut(now: number): number[] {
+    return [...this.#leases.values()].filter(({ until }) => until <= now).flatMap(({ sequences }) => sequences);
+  }
+
+  /** What is left of the leases of these messages without them. */
+  without(sequences: readonly number[]): Left {
+    const over = new Set(sequences);
+    const touched = new Set(sequences.map((sequence) => this.#holders.get(sequence)).filter((id) => id !== undefined));
+    return new Map(
+      [...touched].map((id) => {
+        const { until = 0, sequences: held = [] } = this.#leases.get(id) ?? {};
+        return [id, { until, sequences: held.filter((sequence) => !over.has(sequence)) }];
+      }),
+    );
+  }
+
+  writeWithout(left: Left): void {
+    for (const [id, { sequences }] of left) {
+      if (sequences.length === 0) this.#sql.exec("DELETE FROM pull_leases WHERE id = ?", id);
+      else this.#sql.exec("UPDATE pull_leases SET sequences = ? WHERE id = ?", JSON.stringify(sequences), id);
+    }
+  }
+
+  close(left: Left): void {
+    for (const [id, { until, sequences }] of left) {
+      for (const sequence of this.#leases.get(id)?.sequences ?? []) this.#holders.delete(sequence);
+      this.#leases.delete(id);
+      if (sequences.length > 0) this.open(id, until, sequences);
+    }
+  }
+}

@@ -1,0 +1,119 @@
+import { backoffMs } from "../contract/duration.ts";
+import { messageOf } from "../contract/errors.ts";
+import { beginning } from "../contract/text.ts";
+import { within } from "../contract/within.ts";
+import type { PullLetter, PullPlan } from "./definition.ts";
+import type { PullContentType } from "./message.ts";
+import type { PullName } from "./pull-name.ts";
+
+/** A dead letter in its queue, and how its hand-off goes. */
+export interface KeptPullLetter extends PullLetter {
+  /** Hand-offs that failed. */
+  tries: number;
+  /** When the next hand-off is due; null where none is wanted. */
+  dueAt: number | null;
+  /** What the last hand-off said. */
+  handOffError: string | null;
+}
+
+interface LetterRow extends Record<string, SqlStorageValue> {
+  sequence: number;
+  id: string;
+  type: PullContentType;
+  body: string | ArrayBuffer;
+  reason: PullLetter["reason"];
+  attempts: number;
+  sent_at: number;
+  dead_at: number;
+  tries: number;
+  due_at: number | null;
+  error: string | null;
+}
+
+const HAND_OFF_BACKOFF = { initialMs: 1000, maxMs: 300_000 };
+/** Longest call of `onDeadLetter`. */
+const HAND_OFF_LIMIT_MS = 60_000;
+/** Hand-offs in one round: an alarm has a quarter of an hour. */
+const HANDED_AT_ONCE = 10;
+const MAX_ERROR_CHARACTERS = 500;
+
+const COLUMNS = "sequence, id, type, body, reason, attempts, sent_at, dead_at, tries, due_at, error";
+
+/** The dead letters of one queue: each stays until its hand-off has succeeded, or until a person removes it. The queue waits for none. */
+export class PullLetters {
+  readonly #sql: SqlStorage;
+  #underWay = false;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+  }
+
+  get count(): number {
+    return this.#sql.exec<{ count: number }>("SELECT count(*) AS count FROM pull_letters").one().count;
+  }
+
+  /** Letters in the order in which their messages were sent, behind one of them. */
+  list(name: PullName, after: string | undefined, most: number): KeptPullLetter[] {
+    const sql = `SELECT ${COLUMNS} FROM pull_letters
+      WHERE sequence > coalesce((SELECT sequence FROM pull_letters WHERE id = ?1), 0) ORDER BY sequence LIMIT ?2`;
+    return this.#sql
+      .exec<LetterRow>(sql, after ?? "", most)
+      .toArray()
+      .map((row) => read(name, row));
+  }
+
+  /** Takes a letter out for good; undefined when there is none of this id. */
+  remove(name: PullName, id: string): KeptPullLetter | undefined {
+    const [row] = this.#sql.exec<LetterRow>(`DELETE FROM pull_letters WHERE id = ? RETURNING ${COLUMNS}`, id).toArray();
+    return row && read(name, row);
+  }
+
+  /** Hands over letters that are due, one after another. A failure puts off that letter alone. */
+  async handOff(name: PullName, { onDeadLetter }: PullPlan, env: unknown): Promise<void> {
+    if (this.#underWay || !onDeadLetter) return;
+    this.#underWay = true;
+    try {
+      for (let handed = 0; handed < HANDED_AT_ONCE; handed++) {
+        const [row] = this.#sql
+          .exec<LetterRow>(`SELECT ${COLUMNS} FROM pull_letters WHERE due_at <= ? ORDER BY due_at LIMIT 1`, Date.now())
+          .toArray();
+        if (!row) return;
+        const { tries, dueAt: _, handOffError: __, ...letter } = read(name, row);
+        const error = await failureOf(() => onDeadLetter(letter, env));
+        if (error === undefined) this.#sql.exec("DELETE FROM pull_letters WHERE sequence = ?", row.sequence);
+        else this.#putOff(row.sequence, tries + 1, error);
+      }
+    } finally {
+      this.#underWay = false;
+    }
+  }
+
+  #putOff(sequence: number, tries: number, error: string): void {
+    const dueAt = Date.now() + backoffMs(tries, HAND_OFF_BACKOFF.initialMs, HAND_OFF_BACKOFF.maxMs);
+    this.#sql.exec("UPDATE pull_letters SET tries = ?, due_at = ?, error = ? WHERE sequence = ?", tries, dueAt, error, sequence);
+  }
+}
+
+async function failureOf(handOver: () => unknown): Promise<string | undefined> {
+  try {
+    await within(Promise.resolve(handOver()), HAND_OFF_LIMIT_MS);
+  } catch (error) {
+    return beginning(messageOf(error), MAX_ERROR_CHARACTERS);
+  }
+}
+
+function read(name: PullName, row: LetterRow): KeptPullLetter {
+  return {
+    ...name,
+    id: row.id,
+    body: row.type === "json" ? JSON.parse(row.body as string) : row.body,
+    contentType: row.type,
+    reason: row.reason,
+    attempts: row.attempts,
+    sentAt: row.sent_at,
+    deadAt: row.dead_at,
+    tries: row.tries,
+    dueAt: row.due_at,
+    handOffError: row.error,
+  };
+}

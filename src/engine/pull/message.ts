@@ -1,0 +1,103 @@
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import { byteLength } from "../contract/limits.ts";
+import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
+
+/** How a body is written: Cloudflare's own names. */
+export type PullContentType = "json" | "text" | "bytes";
+
+export interface PullSendOptions {
+  /** `json`: any JSON value; `text`: a string; `bytes`: an `ArrayBuffer` or a view of one. Default: `json`. */
+  contentType?: PullContentType | undefined;
+  /** The message is not handed out before so many seconds have passed. At most 12 hours. Default: 0. */
+  delaySeconds?: number | undefined;
+  /** Names the message: sent again while its queue remembers it, it is the same message. 1 to 500 characters. */
+  idempotencyKey?: string | undefined;
+}
+
+/** A message with what is said of it. */
+export interface PullMessage<Body> extends PullSendOptions {
+  body: Body;
+}
+
+/** A message as it travels to its queue's object: JSON as its text. */
+export interface Posted {
+  type: PullContentType;
+  body: string | ArrayBuffer;
+  key: string | null;
+  delayMs: number;
+}
+
+/** Largest body, in bytes, and largest batch, in messages and in bytes: a Cloudflare queue's, where a KB has 1000 bytes. */
+const MAX_PULL_BODY_BYTES = 128_000;
+export const MAX_PULL_BATCH = 100;
+const MAX_BATCH_BYTES = 256_000;
+const MAX_KEY_CHARACTERS = 500;
+
+/** A batch on its way. Errors: `payload_too_large` and `invalid_payload`, with the place of the message that cannot be sent. */
+export function postedBatch<Body>(queue: string, messages: readonly PullMessage<Body>[]): Posted[] {
+  if (messages.length > MAX_PULL_BATCH) {
+    throw tooLarge(queue, `${messages.length} messages, and a batch has at most ${MAX_PULL_BATCH}: send several`);
+  }
+  const posts = messages.map((message, at) => posted(queue, message, messages.length > 1 ? `message ${at}` : "a message"));
+  const bytes = posts.reduce((sum, { body }) => sum + sizeOf(body), 0);
+  if (bytes > MAX_BATCH_BYTES && posts.length > 1) {
+    throw tooLarge(queue, `a batch of ${bytes} bytes, and it may have ${MAX_BATCH_BYTES} (256 KB): send several`);
+  }
+  return posts;
+}
+
+function posted<Body>(queue: string, message: PullMessage<Body>, at: string): Posted {
+  const { contentType: type = "json", delaySeconds = 0, idempotencyKey } = message;
+  const body = bodyOf(queue, type, message.body, at);
+  const bytes = sizeOf(body);
+  if (bytes > MAX_PULL_BODY_BYTES) {
+    throw tooLarge(queue, `${at} of ${bytes} bytes, and it may have ${MAX_PULL_BODY_BYTES} (128 KB): store it, and send a reference to it`);
+  }
+  if (!(delaySeconds >= 0 && delaySeconds <= MAX_DELAY_SECONDS)) {
+    throw refused(queue, at, "delaySeconds", `must be 0 to ${MAX_DELAY_SECONDS} seconds`);
+  }
+  if (idempotencyKey !== undefined && !isKey(idempotencyKey)) {
+    throw refused(queue, at, "idempotencyKey", `must be a well-formed text of 1 to ${MAX_KEY_CHARACTERS} characters`);
+  }
+  return { type, body, key: idempotencyKey ?? null, delayMs: delaySeconds * 1000 };
+}
+
+function bodyOf(queue: string, type: PullContentType, body: unknown, at: string): string | ArrayBuffer {
+  if (type === "json") return jsonOf(queue, body, at);
+  if (type === "text" && typeof body === "string" && body.isWellFormed()) return body;
+  if (type === "bytes" && body instanceof ArrayBuffer) return body;
+  if (type === "bytes" && ArrayBuffer.isView(body)) return new Uint8Array(body.buffer, body.byteOffset, body.byteLength).slice().buffer;
+  const takes = { text: "a well-formed string", bytes: "an ArrayBuffer or a view of one" };
+  const message = takes[type] ? `must be ${takes[type]} for the content type ${type}` : "has no such content type: say json, text or bytes";
+  throw refused(queue, at, "body", message);
+}
+
+function jsonOf(queue: string, body: unknown, at: string): string {
+  let text: string | undefined;
+  try {
+    text = JSON.stringify(body);
+  } catch (cause) {
+    throw refused(queue, at, "body", `has no JSON: ${messageOf(cause)}`);
+  }
+  if (text === undefined) throw refused(queue, at, "body", "has no JSON: send an object, a list, a text, a number, true, false or null");
+  return text;
+}
+
+/** Bytes of a body as it is kept. */
+function sizeOf(body: string | ArrayBuffer): number {
+  return typeof body === "string" ? byteLength(body) : body.byteLength;
+}
+
+function isKey(key: unknown): boolean {
+  return typeof key === "string" && key.length >= 1 && key.length <= MAX_KEY_CHARACTERS && key.isWellFormed();
+}
+
+function tooLarge(queue: string, what: string): MillraceError {
+  return new MillraceError("payload_too_large", `The pull queue "${queue}" was sent ${what}.`);
+}
+
+function refused(queue: string, at: string, path: string, message: string): MillraceError {
+  return new MillraceError("invalid_payload", `The ${path} of ${at} for the pull queue "${queue}" ${message}.`, {
+    issues: [{ path, message }],
+  });
+}

@@ -1,0 +1,198 @@
+import { DurableObject } from "cloudflare:workers";
+import { type AnyPullQueue, type PullPlan, plansOf } from "./definition.ts";
+import { type KeptPullLetter, PullLetters } from "./letters.ts";
+import type { Posted } from "./message.ts";
+import { type PullName, pullNameOf } from "./pull-name.ts";
+import { type Leased, type PullSent, PullStorage } from "./storage.ts";
+
+/** A pull that was asked for. */
+export interface PullRequest {
+  batchSize: number;
+  /** Default: the queue's own. */
+  visibilityMs?: number | undefined;
+}
+
+/** How leased messages went. */
+export interface Settlement {
+  /** Lease ids of messages that are done. */
+  acks: readonly string[];
+  /** Lease ids of messages that shall come again, after a delay, or after the queue's own. */
+  retries: readonly { leaseId: string; delayMs?: number | undefined }[];
+}
+
+/** What a settlement did. A lease that is over is no error: its message is somebody else's by now, or done. */
+export interface Settled {
+  acked: number;
+  retried: number;
+  /** Lease ids for which nothing was done. */
+  over: string[];
+}
+
+/** A queue as it stands. */
+export interface PullLook extends PullName {
+  /** Messages that are neither acknowledged nor given up: leased ones, waiting ones, and those that may be pulled now. */
+  depth: number;
+  leased: number;
+  /** Messages that wait for their delay, or to come again. */
+  waiting: number;
+  /** When the oldest message was sent, in milliseconds since 1970. */
+  oldestAt: number | null;
+  letters: number;
+  bytes: number;
+}
+
+type SendAnswer = { sent: PullSent[] } | { unknownQueue: true } | { full: number };
+
+/** An object has 10 GB. */
+const FULL_BYTES = 9_000_000_000;
+
+/**
+ * A tenant's queue. Its messages are on disk before their sender is answered, a lease before its puller is. The alarm ends leases that
+ * nobody ended, gives up what is too old, and hands dead letters over; whoever comes by sets it again where it was lost.
+ */
+export class PullObject extends DurableObject {
+  protected readonly plans: ReadonlyMap<string, PullPlan> = new Map();
+  #messages = new PullStorage(this.ctx.storage);
+  readonly #letters = new PullLetters(this.ctx.storage.sql);
+  #alarmAt: number | undefined;
+  /** When keys are looked through next for those whose time is over. */
+  #forgetAt = 0;
+
+  constructor(ctx: DurableObjectState, env: never) {
+    super(ctx, env);
+    void ctx.blockConcurrencyWhile(async () => {
+      this.#alarmAt = (await ctx.storage.getAlarm()) ?? undefined;
+    });
+  }
+
+  /** Keeps messages, all or none. */
+  send(posts: readonly Posted[]): SendAnswer {
+    const { plan, name } = this.#self();
+    if (!plan) return { unknownQueue: true };
+    if (this.#messages.bytes > FULL_BYTES) return { full: this.#messages.bytes };
+    if (!this.#messages.made) this.ctx.storage.kv.put("name", name);
+    const sent = this.#messages.keep(posts, plan, Date.now());
+    this.#arm();
+    return { sent };
+  }
+
+  /** Leases messages, the oldest first. */
+  pull({ batchSize, visibilityMs }: PullRequest): { backlog: number; messages: Leased[] } {
+    const { plan } = this.#self();
+    if (!plan) return { backlog: 0, messages: [] };
+    const now = Date.now();
+    this.#endLeases(plan, now);
+    const messages = this.#messages.take(batchSize, now + (visibilityMs ?? plan.visibilityMs), now);
+    this.#arm();
+    return { backlog: this.#messages.depth, messages };
+  }
+
+  /** Removes messages, or lets them come again, by their leases. Nothing is done for a lease that is over. */
+  settle({ acks, retries }: Settlement): Settled {
+    const { plan } = this.#self();
+    const all = [...acks, ...retries.map(({ leaseId }) => leaseId)];
+    if (!plan) return { acked: 0, retried: 0, over: all };
+    const now = Date.now();
+    this.#endLeases(plan, now);
+    const acked = new Set(acks.map((leaseId) => this.#messages.heldBy(leaseId)).filter((held) => held !== undefined));
+    const delays = new Map<number, number>();
+    for (const { leaseId, delayMs } of retries) {
+      const held = this.#messages.heldBy(leaseId);
+      if (held !== undefined && !acked.has(held) && !delays.has(held)) delays.set(held, delayMs ?? plan.retryDelayMs);
+    }
+    const over = all.filter((leaseId) => this.#messages.heldBy(leaseId) === undefined);
+    const byDelay = Map.groupBy(delays, ([, delayMs]) => delayMs);
+    const returns = [...byDelay].map(([delayMs, held]) => ({ sequences: held.map(([sequence]) => sequence), dueAt: now + delayMs }));
+    this.#messages.settle([...acked], returns, plan, now);
+    this.#arm();
+    return { acked: acked.size, retried: delays.size, over };
+  }
+
+  /** How the queue stands. */
+  look(): PullLook {
+    const { name } = this.#self();
+    return {
+      ...name,
+      depth: this.#messages.depth,
+      leased: this.#messages.leased,
+      waiting: this.#messages.waiting(Date.now()),
+      oldestAt: this.#messages.oldestAt,
+      letters: this.#messages.made ? this.#letters.count : 0,
+      bytes: this.#messages.bytes,
+    };
+  }
+
+  /** The dead letters, in order, behind one of them. */
+  letters({ after, limit = 100 }: { after?: string; limit?: number } = {}): KeptPullLetter[] {
+    return this.#messages.made ? this.#letters.list(this.#self().name, after, Math.min(limit, 1000)) : [];
+  }
+
+  /** Takes a dead letter out for good; undefined when there is none of this id. */
+  removeLetter(id: string): KeptPullLetter | undefined {
+    return this.#messages.made ? this.#letters.remove(this.#self().name, id) : undefined;
+  }
+
+  /** Puts a dead letter's message back behind all others, as new; false when there is none of this id. */
+  replayLetter(id: string): boolean {
+    const revived = this.#messages.revive(id, Date.now());
+    if (revived) this.#arm();
+    return revived;
+  }
+
+  /** Removes everything, dead letters and known keys too: for a tenant that is deleted. */
+  async purge(): Promise<void> {
+    await this.ctx.storage.deleteAlarm();
+    await this.ctx.storage.deleteAll();
+    this.#alarmAt = undefined;
+    this.#messages = new PullStorage(this.ctx.storage);
+  }
+
+  override async alarm(): Promise<void> {
+    this.#alarmAt = undefined;
+    const { plan, name } = this.#self();
+    if (!plan) return;
+    try {
+      const now = Date.now();
+      this.#endLeases(plan, now);
+      this.#messages.retire(plan, now);
+      if (this.#forgetAt <= now) {
+        this.#messages.forget(now);
+        this.#forgetAt = now + plan.rememberMs / 4;
+      }
+      await this.#letters.handOff(name, plan, this.env);
+    } finally {
+      this.#arm();
+    }
+  }
+
+  #endLeases(plan: PullPlan, now: number): void {
+    const ranOut = this.#messages.ranOut(now);
+    this.#messages.settle([], [{ sequences: ranOut, dueAt: now + plan.retryDelayMs }], plan, now);
+  }
+
+  /** Which queue of whose this is. An alarm that wakes the object does not say its name. */
+  #self(): { name: PullName; plan: PullPlan | undefined } {
+    const name = pullNameOf(this.ctx.id.name) ?? this.ctx.storage.kv.get<PullName>("name") ?? { queue: "", tenant: "" };
+    return { name, plan: this.plans.get(name.queue) };
+  }
+
+  /** An alarm for what is due next. It is a written row, so one that rings earlier is left as it is. */
+  #arm(): void {
+    const { plan } = this.#self();
+    if (!plan) return;
+    const next = this.#messages.nextAt(plan);
+    const forgets = this.#messages.remembers ? Date.now() + plan.rememberMs : undefined;
+    const due = Math.min(next ?? Number.POSITIVE_INFINITY, forgets ?? Number.POSITIVE_INFINITY);
+    if (due === Number.POSITIVE_INFINITY || (this.#alarmAt !== undefined && this.#alarmAt <= due)) return;
+    this.#alarmAt = due;
+    void this.ctx.storage.setAlarm(due);
+  }
+}
+
+/** The object of these queues: `export class PullQueues extends pullObject([renders]) {}`. Errors: `config_invalid`. */
+export function pullObject(queues: readonly AnyPullQueue[]): typeof PullObject {
+  const plans = plansOf(queues);
+  return class extends PullObject {
+    protected override readonly plans = plans;
+  };
+}

@@ -1,0 +1,289 @@
+import { randomBytes } from "node:crypto";
+import type { PullPlan } from "./definition.ts";
+import { LeaseBook, leaseIdOf } from "./leases.ts";
+import type { Posted, PullContentType } from "./message.ts";
+
+/** What became of a message that was sent: its id, and whether its idempotency key was known, so that nothing new was kept. */
+export interface PullSent {
+  id: string;
+  duplicate: boolean;
+}
+
+/** A message in a lease, as its puller gets it. */
+export interface Leased {
+  id: string;
+  leaseId: string;
+  type: PullContentType;
+  /** JSON as its text. */
+  body: string | ArrayBuffer;
+  sentAt: number;
+  /** Its deliveries with this one. */
+  attempts: number;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  sequence: number;
+  id: string;
+  type: PullContentType;
+  body: string | ArrayBuffer;
+  sent_at: number;
+  attempts: number;
+}
+
+/** Messages of a lease that come back, and when. */
+interface Returned {
+  sequences: readonly number[];
+  dueAt: number;
+}
+
+/**
+ * `due_at` is set while a message waits to come (again), and NULL while it is new or leased, so that the index holds exceptions alone: a
+ * message that is sent, leased and acknowledged is written once and deleted once.
+ */
+const SCHEMA = `
+  CREATE TABLE IF NOT EXISTS pull_messages (
+    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, type TEXT NOT NULL, body BLOB NOT NULL, sent_at INTEGER NOT NULL,
+    attempts INTEGER NOT NULL DEFAULT 0, due_at INTEGER);
+  CREATE INDEX IF NOT EXISTS pull_messages_due ON pull_messages (due_at) WHERE due_at IS NOT NULL;
+  CREATE TABLE IF NOT EXISTS pull_leases (id TEXT PRIMARY KEY, until INTEGER NOT NULL, sequences TEXT NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS pull_keys (key TEXT PRIMARY KEY, id TEXT NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
+  CREATE TABLE IF NOT EXISTS pull_letters (
+    sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, type TEXT NOT NULL, body BLOB NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL,
+    sent_at INTEGER NOT NULL, dead_at INTEGER NOT NULL, tries INTEGER NOT NULL DEFAULT 0, due_at INTEGER, error TEXT);
+  CREATE INDEX IF NOT EXISTS pull_letters_due ON pull_letters (due_at) WHERE due_at IS NOT NULL;`;
+
+const COLUMNS = "sequence, id, type, body, sent_at, attempts";
+/** Messages that one look at the retention gives up at most. */
+const RETIRED_AT_ONCE = 100;
+
+/**
+ * The messages of one queue and their leases. Each change is one atomic write. What is kept in memory beside it (which messages are leased,
+ * and from where on all are new) is read from disk by whoever comes first.
+ */
+export class PullStorage {
+  readonly #storage: DurableObjectStorage;
+  readonly #sql: SqlStorage;
+  readonly #book: LeaseBook;
+  #made: boolean;
+  /** No message up to this one is new. */
+  #cursor = 0;
+  #last = 0;
+  #depth = 0;
+
+  constructor(storage: DurableObjectStorage) {
+    this.#storage = storage;
+    this.#sql = storage.sql;
+    this.#made = this.#number("SELECT count(*) FROM sqlite_master WHERE name = 'pull_messages'") > 0;
+    this.#book = new LeaseBook(this.#sql);
+    if (!this.#made) return;
+    this.#book.read();
+    this.#depth = this.#number("SELECT count(*) FROM pull_messages");
+    const last = (table: string) => this.#number(`SELECT coalesce(max(sequence), 0) FROM ${table}`);
+    this.#last = Math.max(last("pull_messages"), last("pull_letters"));
+  }
+
+  /** False until the first message: a queue that nobody sends to writes nothing. */
+  get made(): boolean {
+    return this.#made;
+  }
+
+  /** Messages that are neither acknowledged nor given up. */
+  get depth(): number {
+    return this.#depth;
+  }
+
+  get leased(): number {
+    return this.#book.count;
+  }
+
+  get bytes(): number {
+    return this.#sql.databaseSize;
+  }
+
+  /** When the oldest message was sent, in milliseconds since 1970. */
+  get oldestAt(): number | null {
+    return this.#made ? (this.#head()?.sent_at ?? null) : null;
+  }
+
+  /** Messages that wait to come (again). */
+  waiting(now: number): number {
+    return this.#made ? this.#number("SELECT count(*) FROM pull_messages WHERE due_at > ?", now) : 0;
+  }
+
+  /** Keeps messages behind those that are there, but not one whose key is known. */
+  keep(posts: readonly Posted[], { rememberMs }: Pick<PullPlan, "rememberMs">, now: number): PullSent[] {
+    let last = this.#last;
+    const sent = this.#storage.transactionSync(() => {
+      if (!this.#made) this.#sql.exec(SCHEMA);
+      return posts.map(({ type, body, key, delayMs }) => {
+        const known = key === null ? undefined : this.#idOf(key, now);
+        if (known !== undefined) return { id: known, duplicate: true };
+        const id = randomBytes(16).toString("hex");
+        const message = [++last, id, type, body, now, delayMs > 0 ? now + delayMs : null];
+        this.#sql.exec("INSERT INTO pull_messages (sequence, id, type, body, sent_at, due_at) VALUES (?, ?, ?, ?, ?, ?)", ...message);
+        if (key !== null) this.#sql.exec("INSERT OR REPLACE INTO pull_keys (key, id, until) VALUES (?, ?, ?)", key, id, now + rememberMs);
+        return { id, duplicate: false };
+      });
+    });
+    this.#made = true;
+    this.#last = last;
+    this.#depth += sent.filter(({ duplicate }) => !duplicate).length;
+    return sent;
+  }
+
+  /** Leases the oldest messages that may come. Nobody else gets them before `until`. */
+  take(most: number, until: number, now: number): Leased[] {
+    if (this.#depth === this.#book.count) return [];
+    const due = `SELECT ${COLUMNS} FROM pull_messages WHERE due_at <= ? ORDER BY due_at LIMIT ?`;
+    const returned = this.#sql.exec<Row>(due, now, most).toArray();
+    const fresh = this.#fresh(most);
+    const chosen = [...returned, ...fresh].toSorted((one, other) => one.sequence - other.sequence).slice(0, most);
+    if (chosen.length === 0) return [];
+    const sequences = chosen.map(({ sequence }) => sequence);
+    const again = returned.filter((row) => chosen.includes(row)).map(({ sequence }) => sequence);
+    const lease = randomBytes(12).toString("hex");
+    this.#storage.transactionSync(() => {
+      this.#book.write(lease, until, sequences);
+      if (again.length > 0)
+        this.#sql.exec(`UPDATE pull_messages SET due_at = NULL WHERE sequence IN (SELECT value FROM json_each(?1))`, JSON.stringify(again));
+    });
+    this.#book.open(lease, until, sequences);
+    const news = fresh.filter((row) => chosen.includes(row));
+    const isAll = news.length === fresh.length && fresh.length < most;
+    this.#cursor = isAll ? this.#last : Math.max(this.#cursor, ...news.map(({ sequence }) => sequence));
+    return chosen.map(({ sequence, id, type, body, sent_at, attempts }) => ({
+      ...{ id, type, body, sentAt: sent_at, attempts: attempts + 1 },
+      leaseId: leaseIdOf(lease, sequence),
+    }));
+  }
+
+  /** The message that a lease id is good for; undefined once the lease is over. */
+  heldBy(leaseId: string): number | undefined {
+    return this.#book.heldBy(leaseId);
+  }
+
+  /** Removes acknowledged messages, and lets others come back when each is due, or gives them up; all of them leave their leases. */
+  settle(acked: readonly number[], returns: readonly Returned[], plan: PullPlan, now: number): void {
+    const over = [...acked, ...returns.flatMap(({ sequences }) => sequences)];
+    if (over.length === 0) return;
+    const left = this.#book.without(over);
+    const gone = this.#storage.transactionSync(() => {
+      const deleted = acked.length === 0 ? 0 : this.#delete(acked);
+      const given = returns.map((each) => this.#return(each, plan, now));
+      this.#book.writeWithout(left);
+      return deleted + given.reduce((sum, count) => sum + count, 0);
+    });
+    this.#depth -= gone;
+    this.#book.close(left);
+  }
+
+  /** The messages of leases that have run out. */
+  ranOut(now: number): number[] {
+    return this.#book.ranOut(now);
+  }
+
+  /** Gives up messages that are too old, but for those that are leased. True when there may be more of them. */
+  retire({ retentionMs, onDeadLetter }: PullPlan, now: number): boolean {
+    if (!this.#made) return false;
+    const old: number[] = [];
+    for (const { sequence, sent_at } of this.#sql.exec<Row>("SELECT sequence, sent_at FROM pull_messages ORDER BY sequence")) {
+      if (sent_at > now - retentionMs || old.length === RETIRED_AT_ONCE) break;
+      if (!this.#book.has(sequence)) old.push(sequence);
+    }
+    if (old.length === 0) return false;
+    this.#depth -= this.#storage.transactionSync(() => this.#bury(old, "expired", 0, onDeadLetter ? now : null, now));
+    return old.length === RETIRED_AT_ONCE;
+  }
+
+  /** Forgets keys whose time is over. */
+  forget(now: number): void {
+    if (this.#made) this.#sql.exec("DELETE FROM pull_keys WHERE until <= ?", now);
+  }
+
+  /** When something is due next, in milliseconds since 1970: a lease's end, a message's, a letter's hand-off. */
+  nextAt({ retentionMs }: Pick<PullPlan, "retentionMs">): number | undefined {
+    if (!this.#made) return undefined;
+    const head = this.#head();
+    const letter = this.#sql.exec<{ due: number | null }>("SELECT min(due_at) AS due FROM pull_letters WHERE due_at IS NOT NULL").one().due;
+    const times = [this.#book.endsAt, head && !this.#book.has(head.sequence) ? head.sent_at + retentionMs : undefined, letter ?? undefined];
+    const known = times.filter((time) => time !== undefined);
+    return known.length > 0 ? Math.min(...known) : undefined;
+  }
+
+  /** True while there are keys to forget one day. */
+  get remembers(): boolean {
+    return this.#made && this.#sql.exec("SELECT 1 FROM pull_keys LIMIT 1").toArray().length > 0;
+  }
+
+  /** Puts a letter's message back behind all others, as if it were new; false when there is none of this id. */
+  revive(id: string, now: number): boolean {
+    if (!this.#made) return false;
+    const sequence = this.#last + 1;
+    const revived = this.#storage.transactionSync(() => {
+      const copy = `INSERT INTO pull_messages (sequence, id, type, body, sent_at)
+        SELECT ?, id, type, body, ? FROM pull_letters WHERE id = ? RETURNING sequence`;
+      const found = this.#sql.exec(copy, sequence, now, id).toArray().length > 0;
+      if (found) this.#sql.exec("DELETE FROM pull_letters WHERE id = ?", id);
+      return found;
+    });
+    if (revived) {
+      this.#last = sequence;
+      this.#depth++;
+    }
+    return revived;
+  }
+
+  #head(): Pick<Row, "sequence" | "sent_at"> | undefined {
+    return this.#sql.exec<Row>("SELECT sequence, sent_at FROM pull_messages ORDER BY sequence LIMIT 1").toArray()[0];
+  }
+
+  #fresh(most: number): Row[] {
+    const fresh: Row[] = [];
+    const sql = `SELECT ${COLUMNS} FROM pull_messages WHERE sequence > ? AND due_at IS NULL ORDER BY sequence`;
+    for (const row of this.#sql.exec<Row>(sql, this.#cursor)) {
+      if (!this.#book.has(row.sequence)) fresh.push(row);
+      if (fresh.length === most) break;
+    }
+    return fresh;
+  }
+
+  #idOf(key: string, now: number): string | undefined {
+    return this.#sql.exec<{ id: string }>("SELECT id FROM pull_keys WHERE key = ? AND until > ?", key, now).toArray()[0]?.id;
+  }
+
+  #delete(sequences: readonly number[]): number {
+    return this.#sql
+      .exec(`DELETE FROM pull_messages WHERE sequence IN (SELECT value FROM json_each(?1)) RETURNING sequence`, JSON.stringify(sequences))
+      .toArray().length;
+  }
+
+  /** Counts a delivery that failed; answers how many messages had no further one. */
+  #return({ sequences, dueAt }: Returned, { retryLimit, onDeadLetter }: PullPlan, now: number): number {
+    const list = JSON.stringify(sequences);
+    const used = `SELECT sequence FROM pull_messages WHERE sequence IN (SELECT value FROM json_each(?1)) AND attempts >= ?2`;
+    const exhausted = this.#sql
+      .exec<Row>(used, list, retryLimit)
+      .toArray()
+      .map(({ sequence }) => sequence);
+    const buried = exhausted.length === 0 ? 0 : this.#bury(exhausted, "exhausted", 1, onDeadLetter ? now : null, now);
+    this.#sql.exec(
+      `UPDATE pull_messages SET attempts = attempts + 1, due_at = ?2 WHERE sequence IN (SELECT value FROM json_each(?1))`,
+      list,
+      dueAt,
+    );
+    return buried;
+  }
+
+  #bury(sequences: readonly number[], reason: "exhausted" | "expired", more: number, dueAt: number | null, now: number): number {
+    const bury = `INSERT INTO pull_letters (sequence, id, type, body, reason, attempts, sent_at, dead_at, due_at)
+      SELECT sequence, id, type, body, ?2, attempts + ?3, sent_at, ?4, ?5 FROM pull_messages
+      WHERE sequence IN (SELECT value FROM json_each(?1))`;
+    this.#sql.exec(bury, JSON.stringify(sequences), reason, more, now, dueAt);
+    return this.#delete(sequences);
+  }
+
+  #number(sql: string, ...bound: SqlStorageValue[]): number {
+    const [row] = this.#sql.exec(sql, ...bound).toArray();
+    return Number(Object.values(row ?? {})[0] ?? 0);
+  }
+}

@@ -1,0 +1,22 @@
+import { placed } from "../contract/location.ts";
+import { objectName, type PullName } from "./pull-name.ts";
+import type { PullObject } from "./pull-object.ts";
+
+/** What pull queues need of a Worker's env: the Durable Object of `pullObject`, bound as PULL_QUEUES. */
+export interface PullEnv {
+  PULL_QUEUES: DurableObjectNamespace<PullObject>;
+}
+
+type DurableObjectBase = import("cloudflare:workers").DurableObject;
+
+/** A queue's object as it is called. RPC's mapped types lose the class; the methods are its own. */
+export type PullStub = {
+  [Name in Exclude<keyof PullObject, keyof DurableObjectBase>]: (
+    ...args: Parameters<PullObject[Name]>
+  ) => Promise<ReturnType<PullObject[Name]>>;
+};
+
+/** A queue's object: to look at it and to steer it. One that was never sent anything is empty. */
+export function pullObjectOf(env: PullEnv, name: PullName): PullStub {
+  return env.PULL_QUEUES.getByName(objectName(name), placed(env)) as unknown as PullStub;
+}

@@ -1,0 +1,62 @@
+import { MillraceError, messageOf } from "../contract/errors.ts";
+import { byteLength } from "../contract/limits.ts";
+import type { RoomDefinition } from "./definition.ts";
+import type { RoomSent } from "./history.ts";
+import { MAX_ROOM_KEY_CHARACTERS } from "./room-name.ts";
+import { type RoomEnv, roomObjectOf } from "./stub.ts";
+
+export interface RoomSendOptions {
+  /** Names the message: sent again while the room remembers it, it is the same message. 1 to 200 characters. */
+  idempotencyKey?: string | undefined;
+  /** Who says it. Default: null, the app itself. */
+  from?: string | null | undefined;
+}
+
+/** A room, as Workers and steps see it. */
+export interface RoomClient<Body> {
+  /**
+   * Kept when it answers, and told to whoever is in the room. Errors: `payload_too_large` beyond the room's `maxBytes`; `invalid_payload`;
+   * `config_invalid` where the object has no such room.
+   */
+  send(body: Body, options?: RoomSendOptions): Promise<RoomSent>;
+  /** Closes the sockets of somebody; answers how many there were. They may come back unless their token is revoked. */
+  dismiss(name: string, reason?: string): Promise<number>;
+}
+
+/** A tenant's room of this key: 1 to 200 characters. Errors: `invalid_payload` for another key. */
+export function roomOf<Body>(env: RoomEnv, room: RoomDefinition<Body>, key: string, tenant: string): RoomClient<Body> {
+  const at = { room: room.name, tenant, key: checked(room.name, "key", key) };
+  return {
+    async send(body, { idempotencyKey, from = null } = {}) {
+      const text = jsonOf(room.name, body);
+      const name = idempotencyKey === undefined ? null : checked(room.name, "idempotencyKey", idempotencyKey);
+      const answer = await roomObjectOf(env, at).send({ from, text, key: name });
+      if ("sent" in answer) return answer.sent;
+      if ("unknownRoom" in answer) {
+        const said = `The object ROOMS has no room "${room.name}". Add it to the list of roomObject([…]), and deploy that.`;
+        throw new MillraceError("config_invalid", said);
+      }
+      const said = `A message for the room "${room.name}" has ${byteLength(text)} bytes, and at most ${answer.maxBytes} travel.`;
+      throw new MillraceError("payload_too_large", `${said} Store it, and send a reference to it.`);
+    },
+    dismiss: (name, reason = "Dismissed.") => roomObjectOf(env, at).dismiss(name, reason),
+  };
+}
+
+function checked(room: string, path: string, key: string): string {
+  if (key.length >= 1 && key.length <= MAX_ROOM_KEY_CHARACTERS && key.isWellFormed()) return key;
+  const message = `must be a well-formed text of 1 to ${MAX_ROOM_KEY_CHARACTERS} characters`;
+  throw new MillraceError("invalid_payload", `The ${path} for the room "${room}" ${message}.`, { issues: [{ path, message }] });
+}
+
+function jsonOf(room: string, body: unknown): string {
+  let why = "send an object, a list, a text, a number, true, false or null";
+  try {
+    const text: string | undefined = JSON.stringify(body);
+    if (text !== undefined) return text;
+  } catch (error) {
+    why = messageOf(error);
+  }
+  const message = `has no JSON: ${why}`;
+  throw new MillraceError("invalid_payload", `A message for the room "${room}" ${message}.`, { issues: [{ path: "body", message }] });
+}

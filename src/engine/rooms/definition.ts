@@ -1,0 +1,101 @@
+import type { ZodType } from "zod";
+import { MillraceError } from "../contract/errors.ts";
+
+/** A kind of rooms; each room of it has a key. Whoever is in one hears what is said there, live. */
+export interface RoomDefinition<Body = unknown> {
+  /** Lower case letters, digits and dashes, at most 63; it begins with a letter. A part of its rooms' address. */
+  name: string;
+  scopes?: {
+    /** What a token needs to come in. Default: `read`. */
+    join?: string;
+    /** What it needs to speak as well; null where Workers and steps alone do. Default: null. */
+    send?: string | null;
+  };
+  /** What clients may say. Default: any JSON. */
+  message?: ZodType<Body>;
+  /** Largest message, in bytes of JSON, whoever sends it. Default: 16 KB; at most 128 KB. */
+  maxBytes?: number;
+  /** How often one socket may speak: so many frames at once, and then so many a second. Default: 10 and 5. */
+  rate?: { burst: number; perSecond: number };
+  /** What whoever joins is told of before. Default: 50 messages and 256 KB; at most 500 and 1 MB. */
+  history?: { messages?: number; bytes?: number };
+  /** Origins beside the room's own from which browsers may come, such as `https://console.example.com`. Default: none. */
+  origins?: readonly string[];
+  /** Up to so many sockets each hears who comes and goes; 0 tells nobody who is here. Default: 100. */
+  presence?: number;
+  /** Sockets of one room. Default: 10,000; at most 30,000. */
+  maxSockets?: number;
+}
+
+/** A room of any messages, for lists of them. */
+export type AnyRoom = RoomDefinition<unknown>;
+
+/** The definition of a kind of rooms with every default filled in. */
+export interface RoomPlan {
+  name: string;
+  join: string;
+  send: string | null;
+  message: ZodType | undefined;
+  maxBytes: number;
+  rate: { burst: number; perSecond: number };
+  history: { messages: number; bytes: number };
+  origins: ReadonlySet<string>;
+  presence: number;
+  maxSockets: number;
+}
+
+const DEFAULT_ROOM = {
+  scopes: { join: "read", send: null },
+  maxBytes: 16 * 1024,
+  rate: { burst: 10, perSecond: 5 },
+  history: { messages: 50, bytes: 256 * 1024 },
+  presence: 100,
+  maxSockets: 10_000,
+} as const;
+
+/** What a room may not go beyond: what is told at the join travels as one frame, and an object takes some 32,000 sockets. */
+const MOST = { maxBytes: 128 * 1024, messages: 500, bytes: 1024 * 1024, maxSockets: 30_000 };
+const NAME = /^[a-z][a-z0-9-]{0,62}$/;
+
+/** Declares a kind of rooms. */
+export function defineRoom<Body = unknown>(definition: RoomDefinition<Body>): RoomDefinition<Body> {
+  return definition;
+}
+
+/** The plans of kinds of rooms by their names. Errors: `config_invalid`, which says what to change. */
+export function plansOf(rooms: readonly AnyRoom[]): ReadonlyMap<string, RoomPlan> {
+  return new Map(rooms.map((room) => [room.name, planOf(room)]));
+}
+
+function planOf(room: AnyRoom): RoomPlan {
+  const plan = {
+    ...DEFAULT_ROOM,
+    ...room,
+    ...DEFAULT_ROOM.scopes,
+    ...room.scopes,
+    message: room.message,
+    history: { ...DEFAULT_ROOM.history, ...room.history },
+    origins: new Set(room.origins),
+  };
+  const check = (value: number, least: number, most: number, what: string): void => {
+    if (Number.isInteger(value) && value >= least && value <= most) return;
+    throw new MillraceError("config_invalid", `The room "${room.name}" has ${what} ${value}: say ${least} to ${most}.`);
+  };
+  if (!NAME.test(room.name)) {
+    const name = "needs a name of lower case letters, digits and dashes, at most 63, that begins with a letter.";
+    throw new MillraceError("config_invalid", `The room "${room.name}" ${name}`);
+  }
+  check(plan.maxBytes, 1, MOST.maxBytes, "maxBytes");
+  check(plan.history.messages, 0, MOST.messages, "history.messages");
+  check(plan.history.bytes, 0, MOST.bytes, "history.bytes");
+  check(plan.rate.burst, 1, 10_000, "rate.burst");
+  check(plan.maxSockets, 1, MOST.maxSockets, "maxSockets");
+  for (const origin of plan.origins) {
+    if (URL.canParse(origin) && new URL(origin).origin === origin) continue;
+    throw new MillraceError(
+      "config_invalid",
+      `The room "${room.name}" has the origin "${origin}": say one like https://console.example.com.`,
+    );
+  }
+  return plan;
+}

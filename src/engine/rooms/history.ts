@@ -1,0 +1,109 @@
+import { byteLength } from "../contract/limits.ts";
+import type { RoomPlan } from "./definition.ts";
+
+/** What became of a message: its number in the room, and whether its key was known, so that nothing new was said. */
+export interface RoomSent {
+  sequence: number;
+  duplicate: boolean;
+}
+
+/** A message of a room. */
+export interface RoomMessage {
+  /** Its number in the room: each is one more than the last. */
+  sequence: number;
+  /** Who said it: the actor of a token, or whom the app named; null is the app itself. */
+  from: string | null;
+  /** When, in milliseconds since 1970. */
+  at: number;
+  body: unknown;
+}
+
+/** A message on its way into the room. */
+export interface RoomPost {
+  from: string | null;
+  /** The body as JSON. */
+  text: string;
+  key: string | null;
+}
+
+interface Row extends Record<string, SqlStorageValue> {
+  sequence: number;
+  sender: string | null;
+  at: number;
+  body: string;
+}
+
+const SCHEMA = `CREATE TABLE IF NOT EXISTS room_messages (
+  slot INTEGER PRIMARY KEY, sequence INTEGER NOT NULL, sender TEXT, at INTEGER NOT NULL, key TEXT, body TEXT NOT NULL)`;
+
+/** Keys are known for longer than messages are told: a step may send again when a room has gone on. */
+const REMEMBERED_TIMES = 4;
+const LEAST_REMEMBERED = 200;
+
+/** The last messages of a room, in a ring of rows: a message is one written row, which takes the place of an old one. */
+export class RoomHistory {
+  readonly #sql: SqlStorage;
+  #made: boolean;
+  #last = 0;
+
+  constructor(sql: SqlStorage) {
+    this.#sql = sql;
+    this.#made = sql.exec("SELECT 1 FROM sqlite_master WHERE name = 'room_messages'").toArray().length > 0;
+    if (!this.#made) return;
+    this.#last = sql.exec<{ last: number }>("SELECT coalesce(max(sequence), 0) AS last FROM room_messages").one().last;
+  }
+
+  /** The number of the last message; 0 before the first. */
+  get last(): number {
+    return this.#last;
+  }
+
+  /** Keeps a message, but not one whose key is known. */
+  keep({ from, text, key }: RoomPost, { history }: RoomPlan, at: number): RoomSent {
+    if (!this.#made) this.#sql.exec(SCHEMA);
+    this.#made = true;
+    const known = key === null ? undefined : this.#sequenceOf(key);
+    if (known !== undefined) return { sequence: known, duplicate: true };
+    const sequence = this.#last + 1;
+    const slot = sequence % Math.max(LEAST_REMEMBERED, history.messages * REMEMBERED_TIMES);
+    const keep = `INSERT INTO room_messages (slot, sequence, sender, at, key, body) VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (slot) DO UPDATE
+      SET sequence = excluded.sequence, sender = excluded.sender, at = excluded.at, key = excluded.key, body = excluded.body`;
+    this.#sql.exec(keep, slot, sequence, from, at, key, text);
+    this.#last = sequence;
+    return { sequence, duplicate: false };
+  }
+
+  /** The message of a number; undefined when it is too long ago. */
+  find(sequence: number): RoomMessage | undefined {
+    const sql = "SELECT sequence, sender, at, body FROM room_messages WHERE sequence = ?";
+    return this.#sql.exec<Row>(sql, sequence).toArray().map(read)[0];
+  }
+
+  /**
+   * What somebody is told who has heard everything up to `since`, in order, within the room's bounds; `missed` when there was more than
+   * that.
+   */
+  after(since: number | undefined, { history }: RoomPlan): { messages: RoomMessage[]; missed: boolean } {
+    const from = since === undefined || since > this.#last ? 0 : since;
+    const messages: RoomMessage[] = [];
+    let bytes = 0;
+    if (this.#made && from < this.#last) {
+      const sql = "SELECT sequence, sender, at, body FROM room_messages WHERE sequence > ? ORDER BY sequence DESC LIMIT ?";
+      for (const row of this.#sql.exec<Row>(sql, from, history.messages)) {
+        bytes += byteLength(row.body);
+        if (bytes > history.bytes) break;
+        messages.unshift(read(row));
+      }
+    }
+    const told = this.#last - messages.length;
+    return { messages, missed: since !== undefined && (since > this.#last || told > from) };
+  }
+
+  #sequenceOf(key: string): number | undefined {
+    return this.#sql.exec<Row>("SELECT sequence FROM room_messages WHERE key = ?", key).toArray()[0]?.sequence;
+  }
+}
+
+function read({ sequence, sender, at, body }: Row): RoomMessage {
+  return { sequence, from: sender, at, body: JSON.parse(body) };
+}

@@ -1,0 +1,246 @@
+import { DurableObject } from "cloudflare:workers";
+import { firstOf, issuesOf } from "../contract/envelope.ts";
+import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
+import { byteLength, parseBounded } from "../contract/limits.ts";
+import { type AnyRoom, plansOf, type RoomPlan } from "./definition.ts";
+import { CLOSE, type RoomFrame, reasonOf, saidSchema } from "./frames.ts";
+import { RoomHistory, type RoomMessage, type RoomPost, type RoomSent } from "./history.ts";
+import { type RoomName, roomNameOf } from "./room-name.ts";
+import { afterFrame, Seats } from "./seat.ts";
+
+/** Who comes, as the route has made sure. */
+export interface Arrival {
+  name: string;
+  maySend: boolean;
+  /** When the token ends, in milliseconds since 1970; null is never. */
+  until: number | null;
+  /** The last message that was heard. */
+  since: number | undefined;
+  /** The subprotocol that the client hears back. */
+  protocol: string | undefined;
+}
+
+/** The header in which a room's object is told who comes: nobody reaches it but by its binding. */
+export const ARRIVAL_HEADER = "millrace-arrival";
+
+/** A room as it stands. */
+export interface RoomLook extends RoomName {
+  sockets: number;
+  /** The number of the last message. */
+  sequence: number;
+  /** Different people. */
+  present: number;
+}
+
+type SendAnswer = { sent: RoomSent } | { unknownRoom: true } | { maxBytes: number };
+
+/** Names that are listed at the join. */
+const LISTED_NAMES = 500;
+const OPEN = 1;
+const TOKEN_ENDED = "The token has ended: come again with a new one.";
+/** A frame is a message and a few words around it. */
+const FRAME_BYTES = 500;
+
+/**
+ * One room. Its sockets are kept by the platform while it sleeps, and `ping` is answered with `pong` without waking it; it has neither
+ * timers nor alarms. A message is on disk before anybody hears it.
+ */
+export class RoomObject extends DurableObject {
+  protected readonly plans: ReadonlyMap<string, RoomPlan> = new Map();
+  #history = new RoomHistory(this.ctx.storage.sql);
+  readonly #seats = new Seats();
+  /** How many sockets each name has; undefined until somebody asks. */
+  #present: Map<string, number> | undefined;
+  readonly #counted = new WeakSet<WebSocket>();
+
+  constructor(ctx: DurableObjectState, env: never) {
+    super(ctx, env);
+    ctx.setWebSocketAutoResponse(new WebSocketRequestResponsePair("ping", "pong"));
+  }
+
+  /** Lets somebody in whom the route has made sure of. */
+  override fetch(request: Request): Response {
+    const { plan } = this.#self();
+    const arrival: Arrival = JSON.parse(decodeURIComponent(request.headers.get(ARRIVAL_HEADER) ?? "null"));
+    if (!plan) return new Response(null, { status: 404 });
+    if (this.ctx.getWebSockets().length >= plan.maxSockets) return new Response(null, { status: 429 });
+    const [client, socket] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
+    const { name, maySend, until, since, protocol } = arrival;
+    const present = this.#presence();
+    const isNew = !present.has(name);
+    this.ctx.acceptWebSocket(socket);
+    this.#seats.take(socket, { kind: plan.name, name, maySend, until, room: plan.rate.burst, at: Date.now() });
+    this.#count(socket, present);
+    const names = plan.presence === 0 ? [] : [...present.keys()].slice(0, LISTED_NAMES);
+    const here = { count: plan.presence === 0 ? 0 : present.size, names };
+    tell(socket, { type: "welcome", you: name, sequence: this.#history.last, ...this.#history.after(since, plan), present: here });
+    if (isNew) this.#announce(plan, { type: "joined", who: name }, socket);
+    const headers = new Headers(protocol === undefined ? [] : [["sec-websocket-protocol", protocol]]);
+    return new Response(null, { status: 101, webSocket: client, headers });
+  }
+
+  /** Says something in the room, for a Worker or a step. */
+  send(post: RoomPost): SendAnswer {
+    const { plan } = this.#self();
+    if (!plan) return { unknownRoom: true };
+    if (byteLength(post.text) > plan.maxBytes) return { maxBytes: plan.maxBytes };
+    return { sent: this.#say({ ...post, key: post.key === null ? null : `app/${post.key}` }, plan) };
+  }
+
+  /** How the room stands. */
+  look(): RoomLook {
+    const { name } = this.#self();
+    return { ...name, sockets: this.ctx.getWebSockets().length, sequence: this.#history.last, present: this.#presence().size };
+  }
+
+  /** Closes somebody's sockets. Answers how many there were. */
+  dismiss(name: string, reason: string): number {
+    const theirs = this.ctx.getWebSockets().filter((socket) => this.#seats.of(socket).name === name);
+    for (const socket of theirs) socket.close(CLOSE.dismissed, reasonOf(reason));
+    return theirs.length;
+  }
+
+  /** Removes every message and closes every socket: for a tenant that is deleted. */
+  async clear(): Promise<void> {
+    for (const socket of this.ctx.getWebSockets()) socket.close(CLOSE.dismissed, "The room was cleared.");
+    await this.ctx.storage.deleteAll();
+    this.#history = new RoomHistory(this.ctx.storage.sql);
+  }
+
+  override webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): void {
+    const now = Date.now();
+    const seat = this.#seats.of(socket);
+    const plan = this.plans.get(seat.kind);
+    if (!plan) return;
+    const after = afterFrame(seat, plan.rate, now);
+    if (after) this.#seats.take(socket, after);
+    const refusal = refusalOf(data, plan, { hasEnded: seat.until !== null && seat.until <= now, isTooFast: after === undefined });
+    if (refusal) socket.close(...refusal);
+    else this.#hear(socket, data as string, plan);
+  }
+
+  override webSocketClose(socket: WebSocket, code: number, reason: string): void {
+    this.#leaves(socket);
+    // What a client said that may not be said back (1005, 1006) is no reason to fail.
+    attempt(() => socket.close(code, reason));
+  }
+
+  override webSocketError(socket: WebSocket): void {
+    this.#leaves(socket);
+  }
+
+  #hear(socket: WebSocket, data: string, plan: RoomPlan): void {
+    const { name, maySend } = this.#seats.of(socket);
+    let key: string | undefined;
+    try {
+      const said = saidSchema.safeParse(parseBounded(data));
+      if (!said.success) throw new MillraceError("invalid_payload", firstOf(issuesOf(said.error).slice(0, 1), "the frame"));
+      key = said.data.key;
+      if (!maySend) throw new MillraceError("forbidden", "You may listen here, and not speak.");
+      const body = plan.message ? plan.message.safeParse(said.data.body) : { success: true as const, data: said.data.body };
+      if (!body.success) throw new MillraceError("invalid_payload", firstOf(issuesOf(body.error).slice(0, 1), "the body"));
+      const text = JSON.stringify(body.data);
+      if (byteLength(text) > plan.maxBytes) throw new MillraceError("payload_too_large", `A message has at most ${plan.maxBytes} bytes.`);
+      this.#say({ from: name, text, key: key === undefined ? null : `by/${name}/${key}` }, plan, { socket, key });
+    } catch (error) {
+      const code = codeOf(error);
+      if (code === undefined) throw error;
+      if (code === "invalid_json") socket.close(CLOSE.notJson, "Send JSON.");
+      else tell(socket, { type: "refused", code, message: messageOf(error), ...(key !== undefined && { key }) });
+    }
+  }
+
+  /** Keeps a message and tells it to all; one that is known is told once more to who sent it again. */
+  #say(post: RoomPost, plan: RoomPlan, by?: { socket: WebSocket; key: string | undefined }): RoomSent {
+    const at = Date.now();
+    const sent = this.#history.keep(post, plan, at);
+    const { sequence, duplicate } = sent;
+    const message: RoomMessage = { sequence, from: post.from, at, body: JSON.parse(post.text) };
+    if (!duplicate) this.#tellAll({ type: "message", ...message }, by?.socket);
+    const told = duplicate ? this.#history.find(sequence) : message;
+    if (by && told) tell(by.socket, { type: "message", ...told, ...(by.key !== undefined && { key: by.key }) });
+    return sent;
+  }
+
+  /** Tells all but one. Whose token has ended hears nothing more. */
+  #tellAll(frame: RoomFrame, except: WebSocket | undefined): void {
+    const text = JSON.stringify(frame);
+    const now = Date.now();
+    for (const socket of this.ctx.getWebSockets()) {
+      const { until } = this.#seats.of(socket);
+      if (until !== null && until <= now) attempt(() => socket.close(CLOSE.tokenEnded, TOKEN_ENDED));
+      else if (socket !== except) attempt(() => socket.send(text));
+    }
+  }
+
+  #announce(plan: RoomPlan, frame: RoomFrame, except: WebSocket): void {
+    if (this.ctx.getWebSockets().length <= plan.presence) this.#tellAll(frame, except);
+  }
+
+  #leaves(socket: WebSocket): void {
+    const { kind, name } = this.#seats.of(socket);
+    const present = this.#presence(socket);
+    // A socket may fail and close as well; one that woke the object was not counted.
+    if (this.#counted.delete(socket)) present.set(name, (present.get(name) ?? 1) - 1);
+    if ((present.get(name) ?? 0) > 0) return;
+    present.delete(name);
+    const plan = this.plans.get(kind);
+    if (plan) this.#announce(plan, { type: "left", who: name }, socket);
+  }
+
+  /** How many open sockets each name has, but for one that is leaving. */
+  #presence(leaving?: WebSocket): Map<string, number> {
+    if (this.#present) return this.#present;
+    const present = new Map<string, number>();
+    for (const socket of this.ctx.getWebSockets()) {
+      if (socket !== leaving && socket.readyState === OPEN) this.#count(socket, present);
+    }
+    this.#present = present;
+    return present;
+  }
+
+  #count(socket: WebSocket, present: Map<string, number>): void {
+    const { name } = this.#seats.of(socket);
+    present.set(name, (present.get(name) ?? 0) + 1);
+    this.#counted.add(socket);
+  }
+
+  #self(): { name: RoomName; plan: RoomPlan | undefined } {
+    const name = roomNameOf(this.ctx.id.name) ?? { room: "", tenant: "", key: "" };
+    return { name, plan: this.plans.get(name.room) };
+  }
+}
+
+/** Why a socket is closed that sent this. */
+function refusalOf(
+  data: string | ArrayBuffer,
+  { rate, maxBytes }: RoomPlan,
+  { hasEnded, isTooFast }: { hasEnded: boolean; isTooFast: boolean },
+): [code: number, reason: string] | undefined {
+  if (hasEnded) return [CLOSE.tokenEnded, TOKEN_ENDED];
+  if (isTooFast) return [CLOSE.tooFast, `Too fast: at most ${rate.burst} frames at once, then ${rate.perSecond} a second.`];
+  if (typeof data !== "string") return [CLOSE.notText, "Send text: JSON in UTF-8."];
+  if (byteLength(data) <= maxBytes + FRAME_BYTES) return undefined;
+  return [CLOSE.tooLarge, `A message has at most ${maxBytes} bytes: store more, and send a reference to it.`];
+}
+
+function tell(socket: WebSocket, frame: RoomFrame): void {
+  attempt(() => socket.send(JSON.stringify(frame)));
+}
+
+/** What one socket refuses is nothing to the others. */
+function attempt(act: () => void): void {
+  try {
+    act();
+  } catch {
+    // It is closing, and says so by itself.
+  }
+}
+
+/** The object of these rooms: `export class Rooms extends roomObject([desk]) {}`. Errors: `config_invalid`, which says what to change. */
+export function roomObject(rooms: readonly AnyRoom[]): typeof RoomObject {
+  const plans = plansOf(rooms);
+  return class extends RoomObject {
+    protected override readonly plans = plans;
+  };
+}

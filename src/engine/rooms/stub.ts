@@ -1,0 +1,21 @@
+import { placed } from "../contract/location.ts";
+import { objectName, type RoomName } from "./room-name.ts";
+import type { RoomObject } from "./room-object.ts";
+
+/** What rooms need of a Worker's env: the Durable Object of `roomObject`, bound as ROOMS. */
+export interface RoomEnv {
+  ROOMS: DurableObjectNamespace<RoomObject>;
+}
+
+/** A room's object as it is called. RPC's mapped types lose the class; the methods are its own. */
+export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
+  send(...args: Parameters<RoomObject["send"]>): Promise<ReturnType<RoomObject["send"]>>;
+  look(): Promise<ReturnType<RoomObject["look"]>>;
+  dismiss(name: string, reason: string): Promise<number>;
+  clear(): Promise<void>;
+}
+
+/** A room's object: to look at it and to steer it. */
+export function roomObjectOf(env: RoomEnv, name: RoomName): RoomStub {
+  return env.ROOMS.getByName(objectName(name), placed(env)) as unknown as RoomStub;
+}

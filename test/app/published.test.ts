@@ -1,0 +1,49 @@
+import { expect, it } from "vitest";
+import pull from "../../docs/pull.md?raw";
+import { app } from "../../src/catalog.ts";
+import { readMessage } from "../../src/engine/intake/read.ts";
+import { fencesOf } from "../docs/markdown.ts";
+import { MESSAGES } from "./messages.ts";
+import { payloadsOf } from "./payloads.ts";
+
+/** What docs/pull.md has a program outside publish into a queue by Cloudflare's API. */
+const published = JSON.parse(fencesOf(pull).find(({ comment }) => comment === "publish")?.text ?? "null");
+
+const hex = (...fields: string[]) => Object.fromEntries(fields.map((field) => [field, "a".repeat(32)]));
+const trace = { traceparent: `00-${"a".repeat(32)}-${"b".repeat(16)}-01`, tracestate: "a=b" };
+/** Texts that any field takes, unless its schema asks for more than a text. */
+const TEXTS: Record<string, string> = {
+  tenant_id: "acme",
+  url: "https://acme.example",
+  email: "ada@acme.example",
+  person: `forgotten-${"a".repeat(32)}`,
+  ...hex("trace_id", "delivery_id"),
+  ...trace,
+};
+const names = new Proxy(TEXTS, { get: (known, field: string) => known[field] ?? "acme" });
+
+const definitionOf = (type: string) => {
+  const definition = MESSAGES.find((one) => one.type === type);
+  if (!definition) throw new Error(`No such type: ${type}.`);
+  return definition;
+};
+
+it("the recipe's own body is one that its queue takes", () => {
+  expect(published.content_type).toBe("json");
+  const { definition, envelope } = readMessage(published.body, definitionOf);
+  expect([definition.queue.name, envelope]).toEqual(["gatherfeed-commands", published.body]);
+});
+
+it.each(app.consumers.map(({ queue }) => queue.name))("the recipe's body, with a message of its own, is one that %s takes", (queue) => {
+  const definitions = MESSAGES.filter((one) => one.queue.name === queue);
+  expect(definitions).not.toEqual([]);
+  for (const definition of definitions) {
+    const [payload] = payloadsOf(definition, names);
+    const { type: message_type, kind, version: schema_version } = definition;
+    const subject = definition.subject(definition.payload.parse(payload));
+    const body = JSON.parse(JSON.stringify({ ...published.body, message_type, kind, schema_version, subject, payload_inline: payload }));
+    expect(readMessage(body, definitionOf).envelope).toMatchObject({ message_type, tenant_id: "acme" });
+    const wrong = () => readMessage({ ...body, payload_inline: 7 }, definitionOf);
+    expect(wrong).toThrow(expect.objectContaining({ code: "invalid_payload" }));
+  }
+});

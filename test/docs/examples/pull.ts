@@ -1,0 +1,17 @@
+import { definePullQueue, type PullEnv, pullQueueOf } from "millrace";
+import { pullObject } from "millrace/worker";
+
+/** Scenes that machines outside of Cloudflare render. */
+export const renders = definePullQueue<{ scene: number }>({
+  name: "renders",
+  retries: { limit: 3, delay: "10 seconds" },
+  visibility: "1 minute",
+  onDeadLetter: ({ id, body, attempts }) => console.error(`Scene ${body.scene} (${id}) failed ${attempts} times.`),
+});
+
+export class PullQueues extends pullObject([renders]) {}
+
+/** From a Worker, an object or a step: asked for twice, a scene is rendered once. */
+export async function askForRender(env: PullEnv, tenant: string, scene: number): Promise<void> {
+  await pullQueueOf(env, renders, tenant).send({ scene }, { idempotencyKey: `scene/${scene}` });
+}

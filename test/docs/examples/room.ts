@@ -1,0 +1,18 @@
+import { defineRoom, type RoomEnv, roomOf } from "millrace";
+import { roomObject } from "millrace/worker";
+import * as z from "zod";
+
+/** A room per shop, where everybody with a token listens and operators speak. */
+export const desk = defineRoom<{ text: string }>({
+  name: "desk",
+  scopes: { join: "read", send: "operate" },
+  message: z.strictObject({ text: z.string() }),
+});
+
+export class Rooms extends roomObject([desk]) {}
+
+/** From a Worker, an object or a step: said again under its key, it is heard once. */
+export async function announce(env: RoomEnv, tenant: string, text: string, key: string): Promise<number> {
+  const { sequence } = await roomOf(env, desk, "front", tenant).send({ text }, { idempotencyKey: key });
+  return sequence;
+}

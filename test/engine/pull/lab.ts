@@ -1,0 +1,102 @@
+import { createExecutionContext, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { PULL_SCOPE, type PullEnv, type PullMessage, type PullQueueDefinition, pullQueueOf } from "millrace";
+import { mintToken, type PullStub, pullObjectOf, type Scope } from "millrace/operate";
+import { vi } from "vitest";
+import worker from "../../probe/worker.ts";
+import { fresh, probeEnv } from "../harness.ts";
+
+export const pullEnv = env as unknown as PullEnv;
+
+export interface Pulled {
+  body: string;
+  id: string;
+  timestamp_ms: number;
+  attempts: number;
+  metadata: Record<string, string>;
+  lease_id: string;
+}
+
+export interface Answer {
+  status: number;
+  headers: Headers;
+  body: { success: boolean; errors: { code: number; message: string }[]; messages: string[]; result: never };
+}
+
+/** Sends a request to the probe Worker. */
+export async function request(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+  const init = { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) };
+  const asked = new Request(`http://localhost${path}`, init);
+  const response = (await worker.fetch?.(asked as never, probeEnv as unknown as Env, createExecutionContext())) as unknown as Response;
+  return { status: response.status, headers: response.headers, body: await response.json() };
+}
+
+export function tokenFor(tenantId: string, ...scopes: Scope[]): Promise<string> {
+  return mintToken(probeEnv, { tenantId, actor: "renderer", scopes }, [PULL_SCOPE]);
+}
+
+/** A queue of a tenant that no other test uses, with what pulls from it over HTTP. */
+export class LabQueue {
+  readonly tenant = fresh("tenant").toLowerCase();
+  readonly #queue: PullQueueDefinition;
+  #token: Promise<string> | undefined;
+
+  constructor(queue: PullQueueDefinition) {
+    this.#queue = queue;
+  }
+
+  get path(): string {
+    return `/client/v4/accounts/${this.tenant}/queues/${this.#queue.name}/messages`;
+  }
+
+  get client() {
+    return pullQueueOf(pullEnv, this.#queue, this.tenant);
+  }
+
+  get object(): PullStub {
+    return pullObjectOf(pullEnv, { queue: this.#queue.name, tenant: this.tenant });
+  }
+
+  send(...bodies: unknown[]) {
+    return this.client.sendBatch(bodies.map((body): PullMessage<unknown> => ({ body })));
+  }
+
+  async ask(verb: "pull" | "ack", body: unknown): Promise<Answer> {
+    this.#token ??= tokenFor(this.tenant, PULL_SCOPE);
+    return request(`${this.path}/${verb}`, body, { authorization: `Bearer ${await this.#token}` });
+  }
+
+  async pull(body: { batch_size?: number; visibility_timeout_ms?: number } = {}): Promise<Pulled[]> {
+    const { messages } = (await this.ask("pull", body)).body.result as { messages: Pulled[] };
+    return messages;
+  }
+
+  async ack(acks: readonly Pulled[], retries: readonly (Pulled & { delay_seconds?: number })[] = []) {
+    const { body } = await this.ask("ack", {
+      acks: acks.map(({ lease_id }) => ({ lease_id })),
+      retries: retries.map(({ lease_id, delay_seconds }) => ({ lease_id, delay_seconds })),
+    });
+    return body.result as { ackCount: number; retryCount: number; warnings: Record<string, string> };
+  }
+
+  /** Ends the object where it stands, as a crash does: what was only in its memory is gone. */
+  async crash(): Promise<void> {
+    const stub = this.object as unknown as DurableObjectStub;
+    await runInDurableObject(stub, (_, state) => state.abort("A crash of the test's.")).catch(() => undefined);
+  }
+}
+
+export const textOf = ({ body }: Pulled): unknown => JSON.parse(Buffer.from(body, "base64").toString());
+
+/** A clock that a test moves: everything here reads the time by it. */
+export function movedClock() {
+  const real = Date.now.bind(Date);
+  let ahead = 0;
+  const spy = vi.spyOn(Date, "now").mockImplementation(() => real() + ahead);
+  return {
+    pass: (ms: number) => {
+      ahead += ms;
+    },
+    [Symbol.dispose]: () => spy.mockRestore(),
+  };
+}

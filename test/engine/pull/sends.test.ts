@@ -1,0 +1,57 @@
+import { pullQueueOf } from "millrace";
+import { expect, it } from "vitest";
+import { renders, unlisted } from "../../probe/pull.ts";
+import { rowsWritten } from "../written.ts";
+import { LabQueue, type Pulled, pullEnv } from "./lab.ts";
+
+it.each([
+  ["a body above 128 KB", [{ body: "x".repeat(128_000) }], "payload_too_large", "128 KB"],
+  ["more than a hundred", Array.from({ length: 101 }, () => ({ body: 1 })), "payload_too_large", "at most 100"],
+  ["more than 256 KB together", Array.from({ length: 3 }, () => ({ body: "x".repeat(100_000) })), "payload_too_large", "256 KB"],
+  ["a body without JSON", [{ body: undefined }], "invalid_payload", "has no JSON"],
+  ["text that is none", [{ body: { a: 1 }, contentType: "text" as const }], "invalid_payload", "well-formed string"],
+  ["a content type of the runtime's own", [{ body: 1, contentType: "v8" as never }], "invalid_payload", "json, text or bytes"],
+  ["a delay beyond 12 hours", [{ body: 1 }, { body: 2, delaySeconds: 43_201 }], "invalid_payload", "message 1"],
+  ["an empty key", [{ body: 1, idempotencyKey: "" }], "invalid_payload", "1 to 500"],
+] as const)("refuses %s, and keeps nothing of the batch", async (_, batch, code, said) => {
+  const queue = new LabQueue(renders);
+  await expect(queue.client.sendBatch([...batch])).rejects.toMatchObject({ code, message: expect.stringContaining(said) });
+  expect(await queue.object.look()).toMatchObject({ depth: 0 });
+});
+
+it("takes as much as a Cloudflare queue: 100 messages in one call, and a body of 128 KB", async () => {
+  const queue = new LabQueue(renders);
+  const sent = await queue.client.sendBatch(Array.from({ length: 100 }, (_, n) => ({ body: n })));
+  expect(new Set(sent.map(({ id }) => id)).size).toBe(100);
+  await queue.client.send("x".repeat(127_998));
+  expect(await queue.pull({ batch_size: 100 })).toHaveLength(100);
+  expect(await queue.object.look()).toMatchObject({ depth: 101, leased: 100 });
+});
+
+it("says which list lacks a queue that the object does not know", async () => {
+  const sending = pullQueueOf(pullEnv, unlisted, "acme").send(1);
+  await expect(sending).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("pullObject([…])") });
+});
+
+it("a queue that is only asked keeps nothing on disk", async () => {
+  const queue = new LabQueue(renders);
+  const before = (await queue.object.look()).bytes;
+  expect(await queue.pull()).toEqual([]);
+  await queue.ack([]);
+  expect((await queue.object.look()).bytes).toBe(before);
+});
+
+it("a hundred messages cost a row each to send, one to lease, and a row each and one to acknowledge", async () => {
+  const queue = new LabQueue(renders);
+  await queue.send("first");
+  const bodies = Array.from({ length: 100 }, (_, n) => n);
+  expect(await rowsWritten(queue.object, () => queue.send(...bodies))).toBe(100);
+  await queue.ack(await queue.pull({ batch_size: 1 }));
+  let pulled: Pulled[] = [];
+  const leased = rowsWritten(queue.object, async () => {
+    pulled = await queue.pull({ batch_size: 100 });
+  });
+  expect(await leased).toBe(1);
+  expect(await rowsWritten(queue.object, () => queue.ack(pulled))).toBe(101);
+  expect(await rowsWritten(queue.object, () => queue.pull())).toBe(0);
+});

@@ -1,0 +1,138 @@
+import { roomTicket } from "millrace";
+import { expect, it } from "vitest";
+import { desk, ticker } from "../../probe/rooms.ts";
+import { movedClock } from "../pull/lab.ts";
+import { Ear, LabRoom, roomEnv } from "./lab.ts";
+
+const offering = (ticket: string) => ({ "sec-websocket-protocol": `millrace.room, ticket.${ticket}` });
+
+async function codeOf(response: Response): Promise<unknown[]> {
+  return [response.status, ((await response.json()) as { code: string }).code];
+}
+
+it("a browser comes in with a ticket that a token was given, as a subprotocol, from the room's own origin or an allowed one", async () => {
+  const room = new LabRoom(desk);
+  const minted = await room.ask(`${room.path}/tickets`, { authorization: `Bearer ${await room.token("ada", "read")}` }, "POST");
+  expect(minted.status).toBe(201);
+  const { ticket } = (await minted.json()) as { ticket: string };
+  for (const origin of ["http://localhost", "https://console.example.com"]) {
+    const { status, headers, webSocket } = await room.upgrade({ origin, ...offering(ticket) });
+    expect([status, headers.get("sec-websocket-protocol")]).toEqual([101, "millrace.room"]);
+    const ear = new Ear(webSocket as WebSocket);
+    expect((await ear.hears("welcome"))[0]?.you).toBe("ada");
+  }
+  expect(await codeOf(await room.upgrade({ origin: "https://evil.example", ...offering(ticket) }))).toEqual([403, "forbidden"]);
+  expect(await codeOf(await room.upgrade({ origin: "null", ...offering(ticket) }))).toEqual([403, "forbidden"]);
+});
+
+it("a ticket opens its own room alone, for thirty seconds, and nobody can write one", async () => {
+  using clock = movedClock();
+  const room = new LabRoom(desk);
+  const other = new LabRoom(desk);
+  const ticket = roomTicket(roomEnv, desk, room.key, room.tenant, { name: "ada" });
+  const [text = "", proof] = ticket.split(".");
+  const said = JSON.parse(Buffer.from(text, "base64url").toString());
+  const forged = `${Buffer.from(JSON.stringify({ ...said, maySend: true })).toString("base64url")}.${proof}`;
+  for (const bad of [forged, text, `${text}.`, "", "a.b.c"])
+    expect(await codeOf(await room.upgrade(offering(bad)))).toEqual([401, "unauthorized"]);
+  expect(await codeOf(await other.upgrade(offering(ticket)))).toEqual([401, "unauthorized"]);
+  expect((await room.upgrade(offering(ticket))).status).toBe(101);
+  clock.pass(30_001);
+  expect(await codeOf(await room.upgrade(offering(ticket)))).toEqual([401, "unauthorized"]);
+});
+
+it("is open to nobody without a token or a ticket, to no scope that does not suffice, and to nothing but a WebSocket", async () => {
+  const room = new LabRoom(desk);
+  const bearer = { authorization: `Bearer ${await room.token("ada", "read")}` };
+  expect(await codeOf(await room.upgrade({}))).toEqual([401, "unauthorized"]);
+  expect(await codeOf(await room.upgrade({ authorization: "Bearer mr_0000000000000000_no" }))).toEqual([401, "unauthorized"]);
+  const enqueues = { authorization: `Bearer ${await room.token("ada", "enqueue")}` };
+  expect(await codeOf(await room.upgrade(enqueues))).toEqual([403, "forbidden"]);
+  expect(await codeOf(await room.ask(`${room.path}/tickets`, enqueues, "POST"))).toEqual([403, "forbidden"]);
+  expect(await codeOf(await room.ask(`${room.path}/tickets`, {}, "POST"))).toEqual([401, "unauthorized"]);
+  expect(await codeOf(await room.ask(room.path, bearer))).toEqual([422, "invalid_payload"]);
+  expect(await codeOf(await room.upgrade(bearer, "?since=x"))).toEqual([422, "invalid_payload"]);
+  expect(await codeOf(await room.ask("/rooms/dresk/a", { upgrade: "websocket", ...bearer }))).toEqual([404, "route_not_found"]);
+});
+
+it("a token opens rooms of its own tenant: the same address of another one's is another room", async () => {
+  const room = new LabRoom(desk);
+  const other = new LabRoom(desk);
+  await room.client.send({ text: "secret" });
+  const bearer = { authorization: `Bearer ${await other.token("eve", "read")}` };
+  const { webSocket } = await other.ask(room.path, { upgrade: "websocket", ...bearer });
+  const eve = new Ear(webSocket as WebSocket);
+  expect((await eve.hears("welcome"))[0]).toMatchObject({ messages: [], sequence: 0, present: { names: ["eve"] } });
+});
+
+it.each([
+  ["bytes", new ArrayBuffer(3), 1003, "text"],
+  ["what is not JSON", "{", 1007, "JSON"],
+  ["too much", JSON.stringify({ type: "send", body: { text: "x".repeat(2000) } }), 1009, "at most 1000 bytes"],
+] as const)("who sends %s is sent away, with a code and a reason, and the others hear on", async (_, frame, code, reason) => {
+  const room = new LabRoom(desk);
+  const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
+  ada.say(frame);
+  expect(await ada.isClosed()).toEqual({ code, reason: expect.stringContaining(reason) });
+  await room.client.send({ text: "on" });
+  expect(await bob.hears("message")).toHaveLength(1);
+  expect(bob.closed).toBeUndefined();
+});
+
+it("who sends too fast is sent away: five at once here, and then one a second", async () => {
+  using clock = movedClock();
+  const room = new LabRoom(desk);
+  const ada = await room.enter("ada");
+  const five = (from: number) => {
+    for (let n = from; n < from + 5; n++) ada.say({ type: "send", body: { text: `${n}` } });
+  };
+  five(1);
+  await ada.hears("message", 5);
+  clock.pass(5000);
+  five(6);
+  await ada.hears("message", 10);
+  ada.say({ type: "send", body: { text: "11" } });
+  expect(await ada.isClosed()).toEqual({ code: 4429, reason: expect.stringContaining("5 frames at once") });
+  expect(await room.object.look()).toMatchObject({ sequence: 10 });
+});
+
+it.each([
+  ["who may only listen", ["read"], { type: "send", body: { text: "hi" }, key: "k" }, "forbidden", "k"],
+  ["a body that does not fit", ["read", "operate"], { type: "send", body: { txt: "hi" }, key: "k" }, "invalid_payload", "k"],
+  ["a frame that is none", ["read", "operate"], { type: "shout", body: 1 }, "invalid_payload", undefined],
+  ["a name of one's own", ["read", "operate"], { type: "send", body: { text: "hi" }, from: "root" }, "invalid_payload", undefined],
+] as const)("%s is told so, and stays", async (_, scopes, frame, code, key) => {
+  const room = new LabRoom(desk);
+  const ada = await room.enter("ada", { scopes: [...scopes] });
+  ada.say(frame);
+  const [refused] = await ada.hears("refused");
+  expect([refused?.code, refused?.key]).toEqual([code, key]);
+  expect([ada.closed, (await room.object.look()).sequence]).toEqual([undefined, 0]);
+});
+
+it("where Workers alone speak, no token does", async () => {
+  const room = new LabRoom(ticker);
+  const ada = await room.enter("ada");
+  ada.say({ type: "send", body: 1 });
+  expect((await ada.hears("refused"))[0]?.code).toBe("forbidden");
+});
+
+it("whose token has ended hears nothing more, and who is dismissed is gone", async () => {
+  using clock = movedClock();
+  const room = new LabRoom(desk);
+  const soon = roomTicket(roomEnv, desk, room.key, room.tenant, { name: "ada", until: Date.now() + 60_000 });
+  const ada = new Ear((await room.upgrade(offering(soon))).webSocket as WebSocket);
+  const bob = await room.enter("bob");
+  clock.pass(60_001);
+  await room.client.send({ text: "later" });
+  expect(await ada.isClosed()).toMatchObject({ code: 4401 });
+  expect(ada.of("message")).toEqual([]);
+  expect(await room.client.dismiss("bob", "Go home.")).toBe(1);
+  expect(await bob.isClosed()).toEqual({ code: 4403, reason: "Go home." });
+});
+
+it("a ping is answered", async () => {
+  const ada = await new LabRoom(desk).enter("ada");
+  ada.say("ping");
+  expect((await ada.hears("refused"))[0]?.code).toBe("pong");
+});

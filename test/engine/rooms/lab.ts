@@ -1,0 +1,113 @@
+import { createExecutionContext, runInDurableObject } from "cloudflare:test";
+import { env } from "cloudflare:workers";
+import { type RoomDefinition, type RoomEnv, type RoomFrame, roomOf } from "millrace";
+import { mintToken, type RoomStub, roomObjectOf, type Scope } from "millrace/operate";
+import worker from "../../probe/worker.ts";
+import { until } from "../../until.ts";
+import { fresh, probeEnv } from "../harness.ts";
+
+export const roomEnv = env as unknown as RoomEnv & { MILLRACE_KEY: string };
+
+/** A socket into a room, with all that it has heard. */
+export class Ear {
+  readonly heard: RoomFrame[] = [];
+  closed: { code: number; reason: string } | undefined;
+  readonly #socket: WebSocket;
+
+  constructor(socket: WebSocket) {
+    this.#socket = socket;
+    socket.addEventListener("message", ({ data }) => {
+      this.heard.push(data === "pong" ? { type: "refused", code: "pong", message: "" } : JSON.parse(data as string));
+    });
+    socket.addEventListener("close", ({ code, reason }) => {
+      this.closed = { code, reason };
+    });
+    socket.accept();
+  }
+
+  say(frame: unknown): void {
+    this.#socket.send(typeof frame === "string" || frame instanceof ArrayBuffer ? frame : JSON.stringify(frame));
+  }
+
+  close(): void {
+    this.#socket.close(1000, "Bye.");
+  }
+
+  of<Type extends RoomFrame["type"]>(type: Type) {
+    return this.heard.filter((frame): frame is Extract<RoomFrame, { type: Type }> => frame.type === type);
+  }
+
+  get welcome() {
+    return this.of("welcome")[0];
+  }
+
+  /** Waits until it has heard so many frames of a type. */
+  hears<Type extends RoomFrame["type"]>(type: Type, count = 1) {
+    return until(
+      async () => this.of(type),
+      (frames) => frames.length >= count,
+      5000,
+    );
+  }
+
+  isClosed() {
+    return until(
+      async () => this.closed,
+      (closed) => closed !== undefined,
+      5000,
+    );
+  }
+}
+
+/** A room that no other test uses. */
+export class LabRoom {
+  readonly tenant = fresh("tenant").toLowerCase();
+  readonly key = fresh("room");
+  readonly #room: RoomDefinition;
+
+  constructor(room: RoomDefinition) {
+    this.#room = room;
+  }
+
+  get path(): string {
+    return `/rooms/${this.#room.name}/${this.key}`;
+  }
+
+  get client() {
+    return roomOf(roomEnv, this.#room, this.key, this.tenant);
+  }
+
+  get object(): RoomStub {
+    return roomObjectOf(roomEnv, { room: this.#room.name, tenant: this.tenant, key: this.key });
+  }
+
+  token(actor: string, ...scopes: Scope[]): Promise<string> {
+    return mintToken(probeEnv, { tenantId: this.tenant, actor, scopes });
+  }
+
+  async ask(path: string, headers: Record<string, string>, method = "GET"): Promise<Response> {
+    const asked = new Request(`http://localhost${path}`, { method, headers });
+    return (await worker.fetch?.(asked as never, probeEnv as unknown as Env, createExecutionContext())) as unknown as Response;
+  }
+
+  /** Asks for a socket. */
+  upgrade(headers: Record<string, string>, query = ""): Promise<Response> {
+    return this.ask(`${this.path}${query}`, { upgrade: "websocket", ...headers });
+  }
+
+  /** Comes in with a token. */
+  async enter(actor: string, { scopes = ["read", "operate"], since }: { scopes?: Scope[]; since?: number } = {}): Promise<Ear> {
+    const query = since === undefined ? "" : `?since=${since}`;
+    const { status, webSocket } = await this.upgrade({ authorization: `Bearer ${await this.token(actor, ...scopes)}` }, query);
+    if (status !== 101 || !webSocket) throw new Error(`Not let in: ${status}.`);
+    const ear = new Ear(webSocket);
+    await ear.hears("welcome");
+    return ear;
+  }
+
+  /** Ends the object where it stands, as a crash does: its sockets drop. */
+  async crash(): Promise<void> {
+    const stub = this.object as unknown as DurableObjectStub;
+    await runInDurableObject(stub, (_, state) => state.abort("A crash of the test's.")).catch(() => undefined);
+  }
+}

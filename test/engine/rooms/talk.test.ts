@@ -1,0 +1,131 @@
+import { expect, it } from "vitest";
+import { desk, nowhere, ticker } from "../../probe/rooms.ts";
+import { until } from "../../until.ts";
+import { rowsWritten } from "../written.ts";
+import { LabRoom } from "./lab.ts";
+
+const say = (text: string, key?: string) => ({ type: "send", body: { text }, ...(key && { key }) });
+
+it("what is said is heard by all, in one order, with the speaker's name from the token", async () => {
+  const room = new LabRoom(desk);
+  const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
+  ada.say(say("one"));
+  await bob.hears("message", 1);
+  bob.say(say("two"));
+  await room.client.send({ text: "three" });
+  const heard = (await ada.hears("message", 3)).map(({ sequence, from, body }) => [sequence, from, body]);
+  expect(heard).toEqual([
+    [1, "ada", { text: "one" }],
+    [2, "bob", { text: "two" }],
+    [3, null, { text: "three" }],
+  ]);
+  expect((await bob.hears("message", 3)).map(({ sequence }) => sequence)).toEqual([1, 2, 3]);
+});
+
+it("whoever joins hears the last fifty, and who comes again with `since` only what it has not heard", async () => {
+  const room = new LabRoom(desk);
+  for (let n = 1; n <= 60; n++) await room.client.send({ text: `${n}` });
+  const { welcome } = await room.enter("ada");
+  expect(welcome).toMatchObject({ you: "ada", sequence: 60, missed: false });
+  expect(welcome?.messages.map(({ sequence }) => sequence)).toEqual(Array.from({ length: 50 }, (_, n) => n + 11));
+  const again = (await room.enter("ada", { since: 57 })).welcome;
+  expect([again?.missed, again?.messages.map(({ body }) => body)]).toEqual([false, [{ text: "58" }, { text: "59" }, { text: "60" }]]);
+  expect((await room.enter("ada", { since: 60 })).welcome).toMatchObject({ missed: false, messages: [] });
+  const late = (await room.enter("ada", { since: 9 })).welcome;
+  expect([late?.missed, late?.messages.length]).toEqual([true, 50]);
+  expect((await room.enter("ada", { since: 10 })).welcome).toMatchObject({ missed: false });
+});
+
+it("what is told at the join has a bound in bytes, too", async () => {
+  const room = new LabRoom(ticker);
+  for (const body of ["a".repeat(60), "b".repeat(60), "c"]) await room.client.send(body);
+  const { welcome } = await room.enter("ada", { since: 0 });
+  expect([welcome?.missed, welcome?.messages.map(({ sequence }) => sequence)]).toEqual([true, [2, 3]]);
+});
+
+it("a message is one written row, and takes the place of an old one", async () => {
+  const room = new LabRoom(ticker);
+  for (let n = 1; n <= 210; n++) await room.client.send(n, { idempotencyKey: `${n}` });
+  expect(await rowsWritten(room.object, () => room.client.send("one"))).toBe(1);
+  expect(await rowsWritten(room.object, () => room.client.send("two", { idempotencyKey: "two" }))).toBe(1);
+  expect((await room.client.send(210, { idempotencyKey: "210" })).duplicate).toBe(true);
+  expect((await room.client.send(13, { idempotencyKey: "13" })).duplicate).toBe(true);
+});
+
+it("one key is one message: from a Worker, and from a client who is told the first one again", async () => {
+  const room = new LabRoom(desk);
+  const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
+  expect(await room.client.send({ text: "paid" }, { idempotencyKey: "order/7", from: "till" })).toEqual({ sequence: 1, duplicate: false });
+  expect(await room.client.send({ text: "paid" }, { idempotencyKey: "order/7", from: "till" })).toEqual({ sequence: 1, duplicate: true });
+  ada.say(say("hello", "order/7"));
+  ada.say(say("hello", "order/7"));
+  await ada.hears("message", 3);
+  bob.say(say("from bob", "order/7"));
+  expect((await ada.hears("message", 4)).map(({ sequence, from, key }) => [sequence, from, key])).toEqual([
+    [1, "till", undefined],
+    [2, "ada", "order/7"],
+    [2, "ada", "order/7"],
+    [3, "bob", undefined],
+  ]);
+});
+
+it("who is here: a list at the join, then who comes and who goes, each name once however many sockets it has", async () => {
+  const room = new LabRoom(desk);
+  const ada = await room.enter("ada");
+  const bobs = [await room.enter("bob"), await room.enter("bob")];
+  expect((await room.enter("cyd")).welcome?.present).toEqual({ count: 3, names: ["ada", "bob", "cyd"] });
+  bobs[0]?.close();
+  await bobs[0]?.isClosed();
+  bobs[1]?.close();
+  await ada.hears("left");
+  expect([ada.of("joined").map(({ who }) => who), ada.of("left").map(({ who }) => who)]).toEqual([["bob", "cyd"], ["bob"]]);
+  expect(
+    await until(
+      () => room.object.look(),
+      ({ sockets }) => sockets === 2,
+    ),
+  ).toMatchObject({ present: 2, sockets: 2 });
+});
+
+it("a room without presence tells nobody who is here, and a full one lets nobody in", async () => {
+  const room = new LabRoom(ticker);
+  const ada = await room.enter("ada");
+  const bob = await room.enter("bob");
+  expect(bob.welcome?.present).toEqual({ count: 0, names: [] });
+  await room.client.send("tick");
+  await ada.hears("message");
+  expect(ada.of("joined")).toEqual([]);
+  const refused = await room.upgrade({ authorization: `Bearer ${await room.token("cyd", "read")}` });
+  expect([refused.status, await refused.json()]).toMatchObject([429, { code: "rate_limited" }]);
+});
+
+it("through a crash of its object nothing that was said is lost: sockets drop, and come again with `since`", async () => {
+  const room = new LabRoom(desk);
+  const ada = await room.enter("ada");
+  await room.client.send({ text: "before" });
+  const [{ sequence } = { sequence: 0 }] = await ada.hears("message");
+  await room.client.send({ text: "right before" }, { idempotencyKey: "k" });
+  await room.crash();
+  await ada.isClosed();
+  expect(await room.client.send({ text: "right before" }, { idempotencyKey: "k" })).toEqual({ sequence: 2, duplicate: true });
+  await room.client.send({ text: "meanwhile" });
+  const { welcome } = await room.enter("ada", { since: sequence });
+  expect([welcome?.missed, welcome?.messages.map(({ body }) => body)]).toEqual([false, [{ text: "right before" }, { text: "meanwhile" }]]);
+});
+
+it("an author's mistakes are told: a room that the object does not know, a body too large, one without JSON", async () => {
+  const large = new LabRoom(desk).client.send({ text: "x".repeat(1000) });
+  await expect(large).rejects.toMatchObject({ code: "payload_too_large" });
+  await expect(new LabRoom(desk).client.send(undefined)).rejects.toMatchObject({ code: "invalid_payload" });
+  const unknown = new LabRoom(nowhere).client.send(1);
+  await expect(unknown).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("roomObject([…])") });
+});
+
+it("cleared, a room has nothing to tell, and says to who comes with an old `since` that something is missing", async () => {
+  const room = new LabRoom(desk);
+  const ada = await room.enter("ada");
+  await room.client.send({ text: "secret" });
+  await room.object.clear();
+  expect(await ada.isClosed()).toMatchObject({ code: 4403 });
+  expect((await room.enter("ada", { since: 1 })).welcome).toMatchObject({ missed: true, messages: [], sequence: 0 });
+});

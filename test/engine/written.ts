@@ -1,0 +1,25 @@
+import { runInDurableObject } from "cloudflare:test";
+
+/** The rows that an object writes in its SQLite while something is done: what the platform counts. */
+export async function rowsWritten(stub: unknown, act: () => Promise<unknown>): Promise<number> {
+  const cursors: SqlStorageCursor<Record<string, SqlStorageValue>>[] = [];
+  let restore = (): void => {};
+  const object = stub as DurableObjectStub;
+  await runInDurableObject(object, (_, { storage }) => {
+    const exec = storage.sql.exec.bind(storage.sql);
+    storage.sql.exec = ((...args: Parameters<typeof exec>) => {
+      const cursor = exec(...args);
+      cursors.push(cursor);
+      return cursor;
+    }) as typeof exec;
+    restore = () => {
+      storage.sql.exec = exec;
+    };
+  });
+  try {
+    await act();
+    return await runInDurableObject(object, () => cursors.reduce((sum, cursor) => sum + cursor.rowsWritten, 0));
+  } finally {
+    await runInDurableObject(object, () => restore());
+  }
+}

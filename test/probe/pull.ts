@@ -1,0 +1,25 @@
+import { definePullQueue, type PullLetter } from "millrace";
+import { pullObject } from "millrace/worker";
+
+/** What takes the dead letters of a tenant. */
+export const pullLetterTakers = new Map<string, (letter: PullLetter) => unknown>();
+
+/** Two retries, no wait between them; letters are handed over. */
+export const renders = definePullQueue({
+  name: "renders",
+  retries: { limit: 2 },
+  visibility: "1 hour",
+  onDeadLetter: (letter) => pullLetterTakers.get(letter.tenant)?.(letter),
+});
+/** Letters of it stay where they are. */
+export const keepings = definePullQueue({ name: "keepings", retries: { limit: 0 }, retention: "1 minute", remember: "1 minute" });
+/** Pulled with a scope of its own. */
+export const guarded = definePullQueue({ name: "guarded", scope: "operate" });
+/** One retry; letters of it stay where they are. */
+export const plain = definePullQueue({ name: "plain", retries: { limit: 1 } });
+/** Declared, and in no object's list. */
+export const unlisted = definePullQueue({ name: "unlisted" });
+
+export const pullQueues = [renders, keepings, guarded, plain];
+
+export class PullQueues extends pullObject(pullQueues) {}

@@ -1,0 +1,22 @@
+import { Hono } from "hono";
+import { PULL_SCOPE, type PullEnv, type RoomEnv } from "millrace";
+import { type HttpEnv, pullRoutes, roomRoutes } from "millrace/http";
+import { mintToken } from "millrace/operate";
+import { askForRender, renders } from "../docs/examples/pull.ts";
+import { announce, desk } from "../docs/examples/room.ts";
+
+export { PullQueues } from "../docs/examples/pull.ts";
+export { Rooms } from "../docs/examples/room.ts";
+
+/** Rooms and pull queues in an app that has nothing else of the engine, but the table of tokens. */
+const app = new Hono<{ Bindings: HttpEnv["Bindings"] & RoomEnv & PullEnv }>();
+app.route("/", roomRoutes([desk]));
+app.route("/", pullRoutes([renders]));
+app.post("/say/:n", async ({ env, req, json }) => json(await announce(env, "acme", req.param("n"), req.param("n"))));
+app.post("/render/:scene", async ({ env, req, json }) => json(await askForRender(env, "acme", Number(req.param("scene")))));
+app.post("/tokens", async ({ env, text }) => {
+  await env.DB.exec("CREATE TABLE IF NOT EXISTS tokens (id PRIMARY KEY, hash, tenant_id, actor, scopes, created_at, expires_at)");
+  return text(await mintToken(env, { tenantId: "acme", actor: "renderer", scopes: [PULL_SCOPE] }, [PULL_SCOPE]));
+});
+
+export default app;
