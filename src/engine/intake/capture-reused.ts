@@ -1,6 +1,7 @@
 import type { EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { rowChunks } from "../contract/sql.ts";
+import { logDelivery } from "../observe/deliveries.ts";
 import { reusedAmong } from "../signals/assign.ts";
 import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
 import { selectKnown } from "../store/instances/keys.ts";
@@ -43,13 +44,13 @@ async function captureCommands(
     others.map(({ one }) => one),
   );
   const reused = others.filter(({ one }) => !same.has(one));
-  const letters = reused.map(({ one, plan: { message, envelope } }) => {
+  const letters = reused.map(({ one, plan: { message, envelope } }): Captured => {
     // A command that an event leads to is captured as it would have been sent: the event itself is none the worse.
     const body = envelope.kind === "command" ? message.body : one.envelope;
     const given = { queue: one.queue ?? queue.name, body, attempts: message.attempts, firstAt: message.timestamp.getTime() };
-    return deadLetter({ ...given, error: keyReused(one.envelope) });
+    return { letter: deadLetter({ ...given, error: keyReused(one.envelope) }), delivery: { id: message.id, body } };
   });
-  await storeLetters(env, letters);
+  await capture(env, letters);
   return new Set(reused.map(({ one }) => one));
 }
 
@@ -67,16 +68,27 @@ async function captureEvents(
   );
   const letters = repeated
     .filter(({ envelope }) => reused.has(envelope))
-    .map(({ message: { body, attempts, timestamp }, envelope }) =>
-      deadLetter({ queue: queue.name, body, attempts, firstAt: timestamp.getTime(), error: keyReused(envelope) }),
-    );
-  await storeLetters(env, letters);
+    .map(({ message: { id, body, attempts, timestamp }, envelope }): Captured => {
+      const letter = deadLetter({ queue: queue.name, body, attempts, firstAt: timestamp.getTime(), error: keyReused(envelope) });
+      return { letter, delivery: { id, body } };
+    });
+  await capture(env, letters);
   return reused;
 }
 
-async function storeLetters(env: EngineEnv, letters: readonly DeadLetter[]): Promise<void> {
+/** A dead letter, and the delivery that it is made of. */
+interface Captured {
+  readonly letter: DeadLetter;
+  readonly delivery: Pick<Message, "id" | "body">;
+}
+
+async function capture(env: EngineEnv, captured: readonly Captured[]): Promise<void> {
   await atomically(
     env.DB,
-    rowChunks(letters).map((chunk) => insertDeadLetters(chunk)),
+    rowChunks(captured.map(({ letter }) => letter)).map((chunk) => insertDeadLetters(chunk)),
   );
+  for (const { letter, delivery } of captured) {
+    const { id, queue, reason, error, attempts } = letter;
+    logDelivery({ name: queue }, delivery, { attempt: attempts, outcome: "captured", dead_letter: id, code: reason, error });
+  }
 }

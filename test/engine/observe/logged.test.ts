@@ -223,6 +223,16 @@ describe("In the log", () => {
     ]);
   });
 
+  it("so does one that is captured because its key is another payload's", async () => {
+    const name = fresh();
+    const lines = linesAbout(name);
+    const key = crypto.randomUUID();
+    for (const value of ["one", "other"]) await deliver("probe-events", [event("probe.signal", name, { about: name, value }, key)]);
+    const [letter] = await rows<{ id: string }>("SELECT id FROM dead_letters WHERE body LIKE ?1", `%${name}%`);
+    const said = { log: "delivery", queue: "probe-events", outcome: "captured", code: "idempotency_key_reused", tenant_id: "acme" };
+    expect(lines()).toEqual([expect.objectContaining({ ...said, dead_letter: letter?.id, delivery_id: expect.any(String) })]);
+  });
+
   it("an end that only the keeper found is told by it", async () => {
     const name = fresh("lab");
     const { instanceId } = await runLab(({ step }) => step.sleep("a while", "1 hour"), { name });
