@@ -33,6 +33,16 @@ it("a lease that has run out is over: its message comes again with one more atte
   expect(await queue.object.look()).toMatchObject({ depth: 1, leased: 1 });
 });
 
+it("an acknowledgement that comes too late does nothing, also where nobody else has pulled meanwhile", async () => {
+  using clock = movedClock();
+  const queue = new LabQueue(renders);
+  await queue.send("slow");
+  const late = await queue.pull({ visibility_timeout_ms: 60_000 });
+  clock.pass(60_001);
+  expect(await queue.ack(late)).toMatchObject({ ackCount: 0 });
+  expect((await queue.pull()).map(({ attempts }) => attempts)).toEqual([2]);
+});
+
 it("what is given back comes again at once, or after its delay, and what is acknowledged and given back at once is acknowledged", async () => {
   using clock = movedClock();
   const queue = new LabQueue(renders);

@@ -22,7 +22,7 @@ const acts: fc.Arbitrary<Act[]> = fc.array(
       weight: 2,
       arbitrary: fc.record({
         do: fc.constant("settle" as const),
-        picks: fc.array(fc.record({ which: fc.nat(20), how: fc.constantFrom("ack" as const, "retry" as const), delayMs: ms }), {
+        picks: fc.array(fc.record({ which: fc.nat(6), how: fc.constantFrom("ack" as const, "retry" as const), delayMs: ms }), {
           maxLength: 5,
         }),
       }),
