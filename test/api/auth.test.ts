@@ -110,9 +110,9 @@ describe("Another tenant", () => {
 
     for (const { method, path } of await operations()) {
       // These ask for work of one's own, or tell of one's own projection, rules, accounts and contacts, or read a body before they look:
-      // test/systems/{facts,webhooks,brand,privacy}, test/engine/schedules and tokens.test.ts say that they keep tenants apart.
+      // test/systems/{facts,webhooks,brand,privacy}, test/engine/{schedules,locks} and tokens.test.ts say that they keep tenants apart.
       const own =
-        /^POST \/v1\/(commands|events|facts|batches$|tenant\/delete)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens)/;
+        /^POST \/v1\/(commands|events|facts|batches$|tenant\/delete)|^\w+ \/v1\/(projections|qualification-rules|budgets|contacts|webhooks|schedules|brands|tokens|locks)/;
       if (own.test(`${method} ${path}`)) continue;
       const id = { "dead-letters": letter, batches: batch, approvals: approval }[path.split("/")[2] ?? ""] ?? instance;
       const answer = await stranger.call(method, path.replace("{id}", id).replace("{key}", effect), body(method, path));

@@ -26,7 +26,7 @@ describe("An effect in doubt", () => {
     ["confirm", { output: { sent: true } }, "confirm", [{ state: "confirmed", output: { sent: true } }]],
     ["confirm", { output: null }, "confirm", [{ state: "confirmed", output: null }]],
     ["reject", {}, "reject", [{ state: "failed", output: null }]],
-    ["retry", {}, "retry_anyway", [{ state: "superseded" }, { state: "failed", generation: 2 }]],
+    ["retry", {}, "retry_anyway", [{ state: "superseded" }]],
   ])("is resolved by %s %j, on record", async (verb, extra, recorded, effects) => {
     const caller = await callerWith();
     const { instanceId, key } = await doubtful(caller);

@@ -13,7 +13,11 @@ const value = z.union([z.string().max(MAX_VALUE_CHARACTERS), z.number(), z.boole
 /** A contact's id as whoever brings a contact may choose it. */
 export const newContactId = chosenName(MAX_ID_CHARACTERS);
 /** The same where somebody names a contact that may be there: rows of earlier deployments hold control characters, and can be forgotten. */
-export const keptContactId = z.string().min(1).max(MAX_ID_CHARACTERS);
+export const keptContactId = z
+  .string()
+  .min(1)
+  .max(MAX_ID_CHARACTERS)
+  .refine((id) => !id.includes("\0"), "must not contain NUL");
 
 export const emailSchema = z.email().max(254);
 
