@@ -2,26 +2,12 @@ import { DurableObject } from "cloudflare:workers";
 import { firstOf, issuesOf } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { byteLength, parseBounded } from "../contract/limits.ts";
+import { ARRIVAL_HEADER, type Arrival } from "./arrival.ts";
 import { type AnyRoom, plansOf, type RoomPlan } from "./definition.ts";
 import { CLOSE, type RoomFrame, reasonOf, saidSchema } from "./frames.ts";
 import { RoomHistory, type RoomMessage, type RoomPost, type RoomSent } from "./history.ts";
 import { type RoomName, roomNameOf } from "./room-name.ts";
 import { afterFrame, Seats } from "./seat.ts";
-
-/** Who comes, as the route has made sure. */
-export interface Arrival {
-  name: string;
-  maySend: boolean;
-  /** When the token ends, in milliseconds since 1970; null is never. */
-  until: number | null;
-  /** The last message that was heard. */
-  since: number | undefined;
-  /** The subprotocol that the client hears back. */
-  protocol: string | undefined;
-}
-
-/** The header in which a room's object is told who comes: nobody reaches it but by its binding. */
-export const ARRIVAL_HEADER = "millrace-arrival";
 
 /** A room as it stands. */
 export interface RoomLook extends RoomName {

@@ -2,9 +2,9 @@ import { createRoute, OpenAPIHono, type RouteHandler, z } from "@hono/zod-openap
 import type { Context, MiddlewareHandler } from "hono";
 import type { Token } from "../../access/tokens.ts";
 import { MillraceError } from "../../contract/errors.ts";
+import { ARRIVAL_HEADER, type Arrival } from "../../rooms/arrival.ts";
 import { type AnyRoom, plansOf, type RoomPlan } from "../../rooms/definition.ts";
 import { MAX_ROOM_KEY_CHARACTERS } from "../../rooms/room-name.ts";
-import { ARRIVAL_HEADER, type Arrival } from "../../rooms/room-object.ts";
 import { type RoomEnv, roomObjectOf } from "../../rooms/stub.ts";
 import { type RoomGuest, readTicket, roomTicket } from "../../rooms/ticket.ts";
 import { callerOf } from "../auth.ts";
