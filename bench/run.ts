@@ -5,13 +5,14 @@ import { freePort } from "../src/cli/local/ports.ts";
 import { misused, numberOption, readOptions } from "../src/cli/options.ts";
 import { type AskWorker, median, repeat, round, say } from "./figures.ts";
 import { measureLanes } from "./lanes/measure.ts";
+import { coordinationFigures } from "./limits.ts";
 import { usdPerMillionRuns } from "./prices.ts";
 
 // npm run bench: what the guarantees cost, as ratios within one run on one machine. `-- --json` prints one object last.
 
 const USAGE =
   "Usage: npm run bench -- [lanes] [--rounds 5] [--json]. Each comparison is made so many times; --json prints one object last. " +
-  "lanes: what stands beside the chains (lanes), instead of the chains.";
+  "lanes: lanes, limits and counters instead of the chains.";
 const { values, positionals } = readOptions(USAGE, {
   allowPositionals: true,
   options: { json: { type: "boolean", default: false }, rounds: { type: "string", default: "5" } },
@@ -35,13 +36,21 @@ mkdirSync(folder, { recursive: true });
 const secrets = join(folder, "secrets");
 writeFileSync(secrets, "MILLRACE_KEY=bench\n");
 
-const config = join(ROOT, "bench", what === "lanes" ? "lanes" : "", "wrangler.jsonc");
-const engine = await startEngine({ folder, port: await freePort(), secrets, config, fresh: true });
-try {
-  const result = what === "lanes" ? await measureLanes(askOf(engine), rounds) : await measure(askOf(engine));
-  if (values.json) console.log(JSON.stringify(result));
-} finally {
-  await engine.stop();
+const result =
+  what === "lanes"
+    ? { ...(await on("lanes", (ask) => measureLanes(ask, rounds))), ...(await on(".", (ask) => coordinationFigures(ask, rounds))) }
+    : await on(".", measure);
+if (values.json) console.log(JSON.stringify(result));
+
+/** Measures something on the Worker of a folder. */
+async function on<T>(worker: string, measured: (ask: AskWorker) => Promise<T>): Promise<T> {
+  const config = join(ROOT, "bench", worker, "wrangler.jsonc");
+  const engine = await startEngine({ folder, port: await freePort(), secrets, config, fresh: true });
+  try {
+    return await measured(askOf(engine));
+  } finally {
+    await engine.stop();
+  }
 }
 
 function askOf({ url }: Engine): AskWorker {

@@ -7,9 +7,10 @@ import { ROOT, runWrangler } from "./wrangler.ts";
  * `wrangler dev` is to be told to run that bundle.
  */
 export async function bundled(config: string): Promise<string[]> {
-  const [beside = ""] = relative(ROOT, config).split(sep);
+  const [beside = "", ...below] = relative(ROOT, config).split(sep);
   const sources = ["src", beside, "package-lock.json"].map((name) => join(ROOT, name));
-  const folder = await madeOnce("bundle", sources, (making) =>
+  // Two Workers may stand in one folder of sources.
+  const folder = await madeOnce(["bundle", ...below.slice(0, -1)].join("-"), sources, (making) =>
     runWrangler(making, "bundle the Worker", ["deploy", "--dry-run", "--outdir", join(making, "bundle"), "--config", config]),
   );
   return [join(folder, "bundle", "worker.js"), "--no-bundle"];
