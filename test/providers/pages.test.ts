@@ -62,13 +62,14 @@ describe("publishing", () => {
   });
 
   it("is harmless to repeat, and replaces what changed", async () => {
-    const first = await pages(env).put(page("acme/oolong", "one"), { key: "k1" });
-    const again = await pages(env).put(page("acme/oolong", "one"), { key: "k1" });
-    const changed = await pages(env).put(page("acme/oolong", "two"), { key: "k2" });
+    const path = fresh("acme/oolong");
+    const first = await pages(env).put(page(path, "one"), { key: "k1" });
+    const again = await pages(env).put(page(path, "one"), { key: "k1" });
+    const changed = await pages(env).put(page(path, "two"), { key: "k2" });
     expect(again).toEqual(first);
     expect(changed.etag).not.toBe(first.etag);
-    expect(await (await servePage(env, "acme/oolong"))?.text()).toBe("two");
-    expect((await ledger({ match: "acme/oolong" })).totals.pages).toMatchObject({ created: 1, replaced: 2 });
+    expect(await (await servePage(env, path))?.text()).toBe("two");
+    expect((await ledger({ match: path })).totals.pages).toMatchObject({ created: 1, replaced: 2 });
   });
 
   it("says of a repeat what it was, when the process was killed between the store's write and its noting", async () => {
