@@ -62,8 +62,7 @@ export interface Accepted {
  * Accepts commands: their rows are committed together in one round trip, then their messages are sent. An accepted command
  * runs even if this process dies before it is sent. Answers one result or error per request, in order; a refused one changes nothing.
  * `also` is committed with them, unless none of them is valid. Errors per item: `unknown_message_type`, `invalid_payload`,
- * `idempotency_key_reused`, and `config_invalid` for what is not bound, and without
- * `MILLRACE_KEY`.
+ * `idempotency_key_reused`, and `config_invalid` for what is not bound, and without `MILLRACE_KEY`.
  */
 export async function enqueue(
   env: EngineEnv,

@@ -41,11 +41,16 @@ function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage
   let { last } = stream;
   for (const one of messages.toSorted((a, b) => placeOf(a) - placeOf(b))) {
     const place = placeOf(one);
-    if (place <= last) {
-      if (stream.missing.includes(place) && one.envelope.replay === undefined)
-        outcomes.set(one.message, { did: "refused", error: tooLate(one) });
+    if (place <= stream.last) {
       // A replay is an operator's word that it still counts.
-      else turns.push(stream.missing.includes(place) ? one : { ...one, isOver: true });
+      if (one.envelope.replay !== undefined) turns.push(one);
+      else if (stream.missing.includes(place)) outcomes.set(one.message, { did: "refused", error: tooLate(one) });
+      else turns.push({ ...one, isOver: true });
+      continue;
+    }
+    // Whether the other one of this number is taken in is not known yet: a repeat that is confirmed before it could be all that is left.
+    if (place <= last) {
+      outcomes.set(one.message, { did: "retried", error: stuckBehind(one), unharmed: true });
       continue;
     }
     const isNext = place === last + 1 || (last === 0 && place === 2);
@@ -84,9 +89,9 @@ function gapBefore({ envelope }: ReadMessage, last: number): MillraceError {
   );
 }
 
-/** Why a message comes back whose turn is not reached: the one before it in its stream has failed. */
+/** Why a message comes back whose turn is not reached: the one before it in its stream is not taken in yet. */
 export function stuckBehind({ envelope }: ReadMessage): MillraceError {
-  return new MillraceError(OUT_OF_ORDER, `It is number ${envelope.sequence} of its stream, and the one before it has failed.`);
+  return new MillraceError(OUT_OF_ORDER, `It is number ${envelope.sequence} of its stream, and the one before it is not taken in yet.`);
 }
 
 function tooLate({ envelope }: ReadMessage): MillraceError {
