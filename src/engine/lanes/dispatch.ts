@@ -1,10 +1,10 @@
 import { messageOf } from "../contract/errors.ts";
+import { MAX_ERROR_CHARACTERS } from "../contract/hand-off.ts";
 import { beginning } from "../contract/text.ts";
 import type { Kept } from "./backlog.ts";
 import type { LaneLetter, Plan } from "./definition.ts";
 import type { Gate } from "./gate.ts";
 import { handOut } from "./hand-out.ts";
-import { MAX_ERROR_CHARACTERS } from "./letters.ts";
 import { advanced, attemptsOf, dueAtOf, follow, type Outcome, type Progress } from "./progress.ts";
 import type { LaneStorage } from "./storage.ts";
 import { Waker } from "./waker.ts";

@@ -1,4 +1,5 @@
 import { MillraceError } from "../contract/errors.ts";
+import { objectNameOf, partsOf } from "../contract/object-name.ts";
 
 /** Which lane: each has an object of its own. */
 export interface LaneName {
@@ -11,21 +12,15 @@ export interface LaneName {
 /** Longest key of a lane, in characters. */
 const MAX_LANE_KEY_CHARACTERS = 500;
 
-/** The name of a lane's object: different lanes never share one, whatever their keys hold. */
+/** The name of a lane's object. */
 export function objectName({ lane, tenant, key }: LaneName): string {
-  return JSON.stringify([lane, tenant, key]);
+  return objectNameOf([lane, tenant, key]);
 }
 
 /** The reverse of `objectName`; undefined for anything it did not write. */
 export function parseObjectName(name: string | undefined): LaneName | undefined {
-  try {
-    const [lane, tenant, key] = JSON.parse(name ?? "");
-    return typeof lane === "string" && (tenant === null || typeof tenant === "string") && typeof key === "string"
-      ? { lane, tenant, key }
-      : undefined;
-  } catch {
-    return undefined;
-  }
+  const [lane, tenant, key] = partsOf(name, 3) ?? [];
+  return typeof lane === "string" && tenant !== undefined && typeof key === "string" ? { lane, tenant, key } : undefined;
 }
 
 /** The name, if its key can be one. Errors: `invalid_payload`. */

@@ -1,7 +1,4 @@
-import { backoffMs } from "../contract/duration.ts";
-import { messageOf } from "../contract/errors.ts";
-import { beginning } from "../contract/text.ts";
-import { within } from "../contract/within.ts";
+import { handedOver, nextHandOffAt } from "../contract/hand-off.ts";
 import type { LaneLetter, Plan } from "./definition.ts";
 
 /** A dead letter in its lane, and how its hand-off goes. */
@@ -20,11 +17,6 @@ interface LetterRow extends Record<string, SqlStorageValue> {
   due_at: number;
   error: string | null;
 }
-
-/** The waits between the hand-offs of one letter. */
-const HAND_OFF = { initialMs: 1000, maxMs: 300_000 } as const;
-/** What is kept of an error's text. */
-export const MAX_ERROR_CHARACTERS = 500;
 
 /** The dead letters of one lane: each stays until its hand-off has succeeded, or a person has taken it out. The lane waits for none. */
 export class Letters {
@@ -89,13 +81,9 @@ export class Letters {
     try {
       for (let due = this.#due(); due; due = this.#due()) {
         const { tries, dueAt: _, handOffError: __, ...letter } = due;
-        try {
-          await within((async () => onDeadLetter(letter, env))(), deadlineMs);
-        } catch (error) {
-          this.#putOff(letter.id, tries + 1, beginning(messageOf(error), MAX_ERROR_CHARACTERS));
-          continue;
-        }
-        this.remove(letter.id);
+        const error = await handedOver(() => onDeadLetter(letter, env), deadlineMs);
+        if (error === undefined) this.remove(letter.id);
+        else this.#putOff(letter.id, tries + 1, error);
       }
     } finally {
       this.#underWay = false;
@@ -110,8 +98,7 @@ export class Letters {
   }
 
   #putOff(id: string, tries: number, error: string): void {
-    const dueAt = Date.now() + backoffMs(tries, HAND_OFF.initialMs, HAND_OFF.maxMs);
-    this.#sql.exec("UPDATE letters SET tries = ?, due_at = ?, error = ? WHERE id = ?", tries, dueAt, error, id);
+    this.#sql.exec("UPDATE letters SET tries = ?, due_at = ?, error = ? WHERE id = ?", tries, nextHandOffAt(tries), error, id);
     this.#look();
   }
 

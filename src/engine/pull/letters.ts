@@ -1,7 +1,4 @@
-import { backoffMs } from "../contract/duration.ts";
-import { messageOf } from "../contract/errors.ts";
-import { beginning } from "../contract/text.ts";
-import { within } from "../contract/within.ts";
+import { handedOver, nextHandOffAt } from "../contract/hand-off.ts";
 import type { PullLetter, PullPlan } from "./definition.ts";
 import type { PullContentType } from "./message.ts";
 import type { PullName } from "./pull-name.ts";
@@ -30,12 +27,10 @@ interface LetterRow extends Record<string, SqlStorageValue> {
   error: string | null;
 }
 
-const HAND_OFF_BACKOFF = { initialMs: 1000, maxMs: 300_000 };
 /** Longest call of `onDeadLetter`. */
 const HAND_OFF_LIMIT_MS = 60_000;
 /** Hand-offs in one round: an alarm has a quarter of an hour. */
 const HANDED_AT_ONCE = 10;
-const MAX_ERROR_CHARACTERS = 500;
 
 const COLUMNS = "sequence, id, type, body, reason, attempts, sent_at, dead_at, tries, due_at, error";
 
@@ -79,7 +74,7 @@ export class PullLetters {
           .toArray();
         if (!row) return;
         const { tries, dueAt: _, handOffError: __, ...letter } = read(name, row);
-        const error = await failureOf(() => onDeadLetter(letter, env));
+        const error = await handedOver(() => onDeadLetter(letter, env), HAND_OFF_LIMIT_MS);
         if (error === undefined) this.#sql.exec("DELETE FROM pull_letters WHERE sequence = ?", row.sequence);
         else this.#putOff(row.sequence, tries + 1, error);
       }
@@ -89,16 +84,13 @@ export class PullLetters {
   }
 
   #putOff(sequence: number, tries: number, error: string): void {
-    const dueAt = Date.now() + backoffMs(tries, HAND_OFF_BACKOFF.initialMs, HAND_OFF_BACKOFF.maxMs);
-    this.#sql.exec("UPDATE pull_letters SET tries = ?, due_at = ?, error = ? WHERE sequence = ?", tries, dueAt, error, sequence);
-  }
-}
-
-async function failureOf(handOver: () => unknown): Promise<string | undefined> {
-  try {
-    await within(Promise.resolve(handOver()), HAND_OFF_LIMIT_MS);
-  } catch (error) {
-    return beginning(messageOf(error), MAX_ERROR_CHARACTERS);
+    this.#sql.exec(
+      "UPDATE pull_letters SET tries = ?, due_at = ?, error = ? WHERE sequence = ?",
+      tries,
+      nextHandOffAt(tries),
+      error,
+      sequence,
+    );
   }
 }
 

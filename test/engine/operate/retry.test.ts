@@ -4,15 +4,21 @@ import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { fresh, keeperRound, operator, pauseAt, probeEnv, reaches, rows, statusOf, until } from "../harness.ts";
 import { failsUntilMended, LAB, platformReaches, runLab } from "../lab.ts";
 
+/** A run whose end is in its row while its pass is still going on, mended. */
+async function endedBeforeItsPass() {
+  const name = fresh("lab");
+  const pass = pauseAt("W33 end told, pass not over", name);
+  const { instanceId, state } = await failsUntilMended(name);
+  expect(await reaches(instanceId, "errored")).toBe("errored");
+  await until(async () => pass.reached(), Boolean);
+  state.broken = false;
+  state.go = true;
+  return { instanceId, pass };
+}
+
 describe("A retry between the row's end and the platform's", () => {
   it("W33 is carried out as soon as the platform has ended the run too", async () => {
-    const name = fresh("lab");
-    const pass = pauseAt("W33 end told, pass not over", name);
-    const { instanceId, state } = await failsUntilMended(name);
-    expect(await reaches(instanceId, "errored")).toBe("errored");
-    await until(async () => pass.reached(), Boolean);
-    state.broken = false;
-    state.go = true;
+    const { instanceId, pass } = await endedBeforeItsPass();
     const retried = retryInstance(probeEnv, operator, instanceId, { reason: "at once" });
     await reaches(instanceId, "running");
     pass.release();
@@ -21,13 +27,7 @@ describe("A retry between the row's end and the platform's", () => {
   });
 
   it("W33 stays promised while the platform takes longer, and the keeper carries it out", async () => {
-    const name = fresh("lab");
-    const pass = pauseAt("W33 end told, pass not over", name);
-    const { instanceId, state } = await failsUntilMended(name);
-    expect(await reaches(instanceId, "errored")).toBe("errored");
-    await until(async () => pass.reached(), Boolean);
-    state.broken = false;
-    state.go = true;
+    const { instanceId, pass } = await endedBeforeItsPass();
     const { actionId } = await retryInstance(probeEnv, operator, instanceId, { reason: "at once" });
     const promise = () =>
       rows<{ open: number; attempts: number }>("SELECT applied_at IS NULL AS open, attempts FROM actions WHERE id = ?1", actionId);
