@@ -12,12 +12,15 @@ function page(path: string, document: string): Page {
 
 afterEach(() => inject());
 
+/** A brand of this file's own: pages of other tests are not counted. */
+const BRAND = fresh("acme");
+
 describe("publishing", () => {
   it("publishes a page that people can read", async () => {
-    const published = await pages(env).put(page("acme/green-tea", "<h1>Green tea</h1>"), { key: "k1" });
-    expect(published.url).toMatch(/\/pages\/acme\/green-tea$/);
+    const published = await pages(env).put(page(`${BRAND}/green-tea`, "<h1>Green tea</h1>"), { key: "k1" });
+    expect(published.url).toMatch(new RegExp(`/pages/${BRAND}/green-tea$`));
 
-    const served = await servePage(env, "acme/green-tea");
+    const served = await servePage(env, `${BRAND}/green-tea`);
     expect(await served?.text()).toBe("<h1>Green tea</h1>");
     expect(Object.fromEntries(served?.headers ?? [])).toMatchObject({
       etag: published.etag,
@@ -28,7 +31,7 @@ describe("publishing", () => {
   });
 
   it("finds the page that is up, and says surely where none is", async () => {
-    const at = { path: "t/acme/genmaicha", slug: "genmaicha" };
+    const at = { path: `t/${BRAND}/genmaicha`, slug: "genmaicha" };
     expect(await pages(env).find(at, { key: "k" })).toBeUndefined();
     const published = await pages(env).put(page(at.path, "x"), { key: "k1" });
     expect(await pages(env).find(at, { key: "k" })).toEqual(published);
@@ -37,7 +40,7 @@ describe("publishing", () => {
   });
 
   it("takes a page down, again without harm, and no other", async () => {
-    const [gone, stays] = [page("t/acme/hojicha", "x"), page("t/acme/hojicha-2", "y")];
+    const [gone, stays] = [page(`t/${BRAND}/hojicha`, "x"), page(`t/${BRAND}/hojicha-2`, "y")];
     const key = fresh("k");
     for (const one of [gone, stays]) await pages(env).put(one, { key: "k1" });
     await pages(env).remove(gone, { key });
@@ -53,7 +56,7 @@ describe("publishing", () => {
 
   it("refuses to find or remove with a wrong token", async () => {
     const stranger = pages({ ...env, PAGES_TOKEN: "wrong" });
-    const published = page("t/acme/kukicha", "x");
+    const published = page(`t/${BRAND}/kukicha`, "x");
     await pages(env).put(published, { key: "k1" });
     for (const ask of [stranger.find, stranger.remove]) {
       await expect(ask(published, { key: "k" })).rejects.toMatchObject({ code: "not_retryable" });
@@ -62,7 +65,7 @@ describe("publishing", () => {
   });
 
   it("is harmless to repeat, and replaces what changed", async () => {
-    const path = fresh("acme/oolong");
+    const path = `${BRAND}/oolong`;
     const first = await pages(env).put(page(path, "one"), { key: "k1" });
     const again = await pages(env).put(page(path, "one"), { key: "k1" });
     const changed = await pages(env).put(page(path, "two"), { key: "k2" });
@@ -73,7 +76,7 @@ describe("publishing", () => {
   });
 
   it("says of a repeat what it was, when the process was killed between the store's write and its noting", async () => {
-    const lost = page("acme/shincha", "x");
+    const lost = page(`${BRAND}/shincha`, "x");
     await env.PAGES.put(lost.path, lost.document);
     await pages(env).put(lost, { key: "k1" });
     await env.PAGES.delete(lost.path);
@@ -82,27 +85,27 @@ describe("publishing", () => {
   });
 
   it("keeps pages with unusual names apart", async () => {
-    const published = await pages(env).put(page("acme/50% más & 茶", "x"), { key: "k1" });
-    expect(published.url).toMatch(/\/pages\/acme\/50%25%20m%C3%A1s%20%26%20%E8%8C%B6$/);
-    expect(await servePage(env, "acme/50% más & 茶")).not.toBeNull();
+    const published = await pages(env).put(page(`${BRAND}/50% más & 茶`, "x"), { key: "k1" });
+    expect(published.url).toMatch(new RegExp(`/pages/${BRAND}/50%25%20m%C3%A1s%20%26%20%E8%8C%B6$`));
+    expect(await servePage(env, `${BRAND}/50% más & 茶`)).not.toBeNull();
   });
 
   it("answers 304 to a browser that has this version, also through a proxy that weakened the tag", async () => {
-    const { etag } = await pages(env).put(page("acme/sencha", "x"), { key: "k1" });
+    const { etag } = await pages(env).put(page(`${BRAND}/sencha`, "x"), { key: "k1" });
     for (const held of [etag, `W/${etag}`, `"other", ${etag}`, "*"]) {
-      const answer = await servePage(env, "acme/sencha", new Headers({ "if-none-match": held }));
+      const answer = await servePage(env, `${BRAND}/sencha`, new Headers({ "if-none-match": held }));
       expect(answer?.status, held).toBe(304);
       expect(answer?.headers.get("etag")).toBe(etag);
     }
     for (const held of ['"other"', "garbage", '"unclosed', ""]) {
-      const answer = await servePage(env, "acme/sencha", new Headers({ "if-none-match": held }));
+      const answer = await servePage(env, `${BRAND}/sencha`, new Headers({ "if-none-match": held }));
       expect(answer?.status, held).toBe(200);
       expect(await answer?.text()).toBe("x");
     }
   });
 
   it("serves nothing where no page is", async () => {
-    expect(await servePage(env, "acme/nothing")).toBeNull();
+    expect(await servePage(env, `${BRAND}/nothing`)).toBeNull();
     expect(await servePage(env, "x".repeat(2_000))).toBeNull();
   });
 
@@ -111,17 +114,17 @@ describe("publishing", () => {
   });
 
   it("leaves nothing behind when the store is down", async () => {
-    await inject({ upstream: "pages", match: "acme/matcha", status: 503, remaining: 1 });
-    const put = () => pages(env).put(page("acme/matcha", "x"), { key: "k1" });
+    await inject({ upstream: "pages", match: `${BRAND}/matcha`, status: 503, remaining: 1 });
+    const put = () => pages(env).put(page(`${BRAND}/matcha`, "x"), { key: "k1" });
     await expect(put()).rejects.toMatchObject({ code: "unavailable" });
-    expect(await servePage(env, "acme/matcha")).toBeNull();
+    expect(await servePage(env, `${BRAND}/matcha`)).toBeNull();
     await put();
-    expect((await ledger({ match: "acme/matcha" })).totals.pages).toMatchObject({ refused: 1, created: 1 });
+    expect((await ledger({ match: `${BRAND}/matcha` })).totals.pages).toMatchObject({ refused: 1, created: 1 });
   });
 
   it("fails for as long as a fault without a count stands", async () => {
     await inject({ upstream: "pages", match: "", status: 500, remaining: null });
-    const put = () => pages(env).put(page("acme/chai", "x"), { key: "k1" });
+    const put = () => pages(env).put(page(`${BRAND}/chai`, "x"), { key: "k1" });
     await expect(put()).rejects.toMatchObject({ code: "unavailable" });
     await expect(put()).rejects.toMatchObject({ code: "unavailable" });
     await env.UPSTREAMS.fetch("https://control.embedded/faults", { method: "DELETE" });
@@ -129,7 +132,7 @@ describe("publishing", () => {
   });
 
   it("refuses a wrong token and says which variable to check", async () => {
-    const put = pages({ ...env, PAGES_TOKEN: "wrong" }).put(page("acme/tea", "x"), { key: "k" });
+    const put = pages({ ...env, PAGES_TOKEN: "wrong" }).put(page(`${BRAND}/tea`, "x"), { key: "k" });
     await expect(put).rejects.toMatchObject({ code: "not_retryable", message: expect.stringContaining("Check PAGES_TOKEN") });
   });
 });

@@ -83,15 +83,17 @@ export class Dispatch {
 
   /** Hands out what is due, batch by batch, until nothing is. */
   async #drain(plan: Plan): Promise<void> {
+    let failed = false;
     try {
       this.#handOffLetters(plan);
       for (let batch = await this.#ready(plan); batch.length > 0; batch = await this.#ready(plan)) await this.#deliver(plan, batch);
     } catch (error) {
+      failed = true;
       logFailure(plan, error);
     } finally {
       this.#handed = [];
       this.#running = false;
-      this.#setWaker();
+      this.#setWaker(failed);
     }
   }
 
@@ -173,20 +175,32 @@ export class Dispatch {
     if (plan) this.#handOffLetters(plan);
   }
 
-  #setWaker(): void {
+  /**
+   * Has itself woken when something is due. One look at the clock decides: a head whose time has come, and at which nobody is, is handed
+   * out now, but for one that could not be handed out at all: that is left to the alarm.
+   */
+  #setWaker(failed = false): void {
     if (this.#stopped) return;
+    const now = Date.now();
     const plan = this.plan;
     const { progress } = this.#lane;
     const times: number[] = [];
     const [head] = progress.paused || progress.held ? [] : this.#lane.messages(progress.head, 1);
+    if (head && this.#gate?.room() !== 0) {
+      const headAt = plan ? dueAtOf(progress, head) : now + UNKNOWN_MS;
+      if (headAt <= now && !this.#running && !failed) {
+        this.go();
+        return;
+      }
+      times.push(headAt);
+    }
     const own = this.#gate?.nextAt();
-    if (own !== undefined) times.push(Math.max(Date.now() + 1, own));
-    if (head && this.#gate?.room() !== 0) times.push(plan ? dueAtOf(progress, head) : Date.now() + UNKNOWN_MS);
+    if (own !== undefined) times.push(Math.max(now + 1, own));
     const letterDueAt = plan?.onDeadLetter && this.#lane.letters?.dueAt;
     if (letterDueAt !== undefined) times.push(letterDueAt);
     const forgetsAt = plan && this.#lane.forgetsAt(plan.rememberMs);
     if (forgetsAt !== undefined) times.push(forgetsAt);
-    this.#waker.set(times.length > 0 ? Math.min(...times) : undefined);
+    this.#waker.set(times, now);
   }
 }
 

@@ -16,15 +16,17 @@ export class Waker {
     this.#wake = wake;
   }
 
-  /** Something is due at this time; undefined for nothing. */
-  set(dueAt: number | undefined): void {
-    const now = Date.now();
+  /**
+   * Something is due at each of these times, if at any. What was due by now is under way: the timer is for what comes next, the alarm for
+   * all of it.
+   */
+  set(times: readonly number[], now: number): void {
     if (this.#timer !== undefined) clearTimeout(this.#timer);
-    this.#timer = undefined;
-    if (dueAt === undefined) return;
-    const isSoon = dueAt - now <= FALLBACK_MS;
-    if (isSoon && dueAt > now) this.#timer = setTimeout(this.#wake, dueAt - now);
-    const at = isSoon ? now + FALLBACK_MS : dueAt;
+    const next = Math.min(...times.filter((time) => time > now));
+    this.#timer = next - now <= FALLBACK_MS ? setTimeout(this.#wake, next - now) : undefined;
+    if (times.length === 0) return;
+    const first = Math.min(...times);
+    const at = first - now <= FALLBACK_MS ? now + FALLBACK_MS : first;
     if (this.#alarmAt !== undefined && this.#alarmAt <= at) return;
     this.#alarmAt = at;
     // A write that fails resets the object, and the answer that waits for it.

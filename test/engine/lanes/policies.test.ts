@@ -1,6 +1,6 @@
 import { evictDurableObject, runDurableObjectAlarm } from "cloudflare:test";
 import type { LaneLetter } from "millrace";
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { blocking, holding, type LaneBody, letterTakers, parking, small, usual } from "../../probe/lanes.ts";
 import { until } from "../harness.ts";
 import { LabLane, type LaneBatch, numbers } from "./lab.ts";
@@ -15,6 +15,23 @@ function refusing(...poison: number[]) {
 }
 
 describe("a head that fails", () => {
+  it.each([2, 3, 4, 6])("is tried again although its time came between two looks at the clock, %i ms apart", async (apart) => {
+    const lane = new LabLane(blocking, ({ messages }) => {
+      if ((messages[0]?.attempts ?? 0) < 12) throw new Error("Not yet.");
+    });
+    let looks = 0;
+    const now = Date.now.bind(Date);
+    const clock = vi.spyOn(Date, "now").mockImplementation(() => now() + apart * ++looks);
+    onTestFinished(() => clock.mockRestore());
+    await lane.send(0);
+    await until(
+      async () => lane.calls.length,
+      (calls) => calls === 12,
+      5_000,
+    );
+    expect(lane.calls).toHaveLength(12);
+  });
+
   it("blocks its lane for ever under `block`: nothing passes it, and it is tried again beyond its retries", async () => {
     const { handle, heal } = refusing(1);
     const lane = new LabLane(blocking, handle);
