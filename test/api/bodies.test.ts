@@ -141,7 +141,7 @@ describe("A hostile body", () => {
     }
   });
 
-  it("that begins and never goes on holds no refusal back for more than five seconds, on any route", async () => {
+  it("that begins and never goes on holds no refusal back, on any route", async () => {
     const unable = await callerWith(["unattributed"]);
     const able = await callerWith(["enqueue", "read", "operate", "tokens", "unattributed"]);
     const document: Json = await (await exports.default.fetch("http://localhost/openapi.json")).json();
@@ -168,14 +168,13 @@ describe("A hostile body", () => {
       ["one on another route", {}, "/nonesuch/nonesuch"],
       ["one that announces 2 GB", { authorization: `Bearer ${able.token}`, "content-type": "text/csv", "content-length": "2147483648" }],
     ] as const;
-    const began = Date.now();
+    // One that waited for the rest of its body would wait for ever.
     const answers = await Promise.all(
       routes.flatMap(([path, method]) =>
         refusals.map(async ([whose, headers, more = ""]) => [method, path, whose, (await stalled(path + more, method, headers)).status]),
       ),
     );
     expect(answers.filter(([, , , status]) => Number(status) < 400 || Number(status) >= 500)).toEqual([]);
-    expect(Date.now() - began).toBeLessThan(20_000);
   });
 
   it("that breaks off is refused, and is no error of ours", async () => {
