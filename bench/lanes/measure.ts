@@ -4,7 +4,7 @@ import { usdPerMillionLaneMessages, usdPerMillionQueueMessages } from "../prices
 const BURST = 1000;
 const SINGLY = 500;
 const BATCHED = 10_000;
-const PACED = 100;
+const PACED = 500;
 const COUNTED = 300;
 const SIDES = ["lane", "seed", "seed-kv"] as const;
 
