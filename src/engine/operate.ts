@@ -14,6 +14,7 @@ export {
   type TokenRow,
 } from "./access/tokens.ts";
 export { formatEntryKey } from "./contract/ids.ts";
+export { eraseObjects } from "./erase/erase-objects.ts";
 export { countRows, ENGINE_TENANT_TABLES, removeInstances, removeRows, removeUnsent, stopInstances } from "./erase/remove-tenant.ts";
 export { ENGINE_TEXTS, type Rewriter, type Rewritten, rewriteRows, type TextTable, unsentSaying } from "./erase/rewrite.ts";
 export { type AuditRow, listActions, retriedSince } from "./inspect/actions.ts";

@@ -59,15 +59,15 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/inspect",
     "engine/lanes",
   ],
-  "engine/erase": ["engine/contract", "engine/store"],
+  "engine/erase": ["engine/contract", "engine/store", "engine/lanes", "engine/locks"],
   "engine/limits": ["engine/contract"],
   "engine/lanes": ["engine/contract"],
   "engine/counters": ["engine/contract"],
   "engine/locks": ["engine/contract", "engine/store"],
   // Lanes whose messages the engine itself takes.
   "engine/turns": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/lanes"],
-  "engine/pull": ["engine/contract"],
-  "engine/rooms": ["engine/contract"],
+  "engine/pull": ["engine/contract", "engine/store"],
+  "engine/rooms": ["engine/contract", "engine/store"],
   "engine/schedules": ["engine/contract", "engine/store", "engine/intake", "engine/topology", "engine/access", "engine/operate"],
   "engine/keeper": [
     "engine/schedules",

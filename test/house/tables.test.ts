@@ -64,6 +64,7 @@ it("each of the engine's tables is written in one file or folder of its store, w
     "sequences",
     "signals",
     "stated_events",
+    "tenant_objects",
     "tokens",
     "tombstones",
     "waits",

@@ -2,7 +2,9 @@ import { type Envelope, parseEnvelope } from "./envelope.ts";
 import { MillraceError } from "./errors.ts";
 import { assertBounded } from "./limits.ts";
 import type { Draft } from "./message.ts";
+import { objectNameOf } from "./object-name.ts";
 import { packPayload } from "./payload.ts";
+import { laneIn } from "./queue.ts";
 import { beginning, characterCount } from "./text.ts";
 import type { TraceContext } from "./trace.ts";
 
@@ -24,10 +26,14 @@ export interface Address extends TraceContext {
 
 /**
  * Puts a message in its envelope; a payload too large to travel goes to R2. Errors: `invalid_payload` when the derived key is empty or too
- * long, and for a payload that no consumer would take; `invalid_envelope` for any other field that does not hold.
+ * long, for a payload that no consumer would take, and for a subject that no lane can be named by; `invalid_envelope` for any other field
+ * that does not hold.
  */
 export async function address(bucket: R2Bucket, draft: Draft, to: Address): Promise<Envelope> {
   assertBounded(draft.payload, { within: 1 });
+  const lane = laneIn(draft.queue.name);
+  // A message that is kept, and that no lane could ever take, would be sent again for ever.
+  if (lane !== undefined) objectNameOf([lane, to.tenantId, draft.subject], "subject");
   return parseEnvelope({
     schema_version: draft.version,
     message_type: draft.type,

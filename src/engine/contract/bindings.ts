@@ -53,6 +53,11 @@ export function assertReady(env: EngineEnv): void {
   assertSecret(env.MILLRACE_KEY);
 }
 
+/** True for the env of a Worker that has the engine, and not only an object of it. */
+export function hasEngine(env: unknown): env is EngineEnv {
+  return Object.keys(OWN).every((binding) => (env as Record<string, unknown>)[binding] !== undefined);
+}
+
 /** The producer side of a queue. Errors: `config_invalid`, with the line that is missing, when `wrangler.jsonc` does not bind it. */
 export function queueBinding(env: object, queue: string): Queue {
   return bindingOf(env, queue, "queues.producers", { queue }) as Queue;

@@ -34,6 +34,8 @@ export interface SharedCounter {
   read(options?: { maxAgeMs?: number }): Promise<number>;
   /** What each of the last `minutes` (default 60, at most 1,440) brought, the present one last, those that brought nothing included. */
   perMinute(minutes?: number): Promise<{ at: number; count: number }[]>;
+  /** Removes the sum, the minutes and the keys, for good: a counter of this name begins at 0. */
+  erase(): Promise<void>;
 }
 
 const SHARDS = 32;
@@ -56,11 +58,13 @@ type CounterObject = {
   add(adds: readonly Add[]): Promise<boolean[]>;
   total(): Promise<number>;
   minutes(from: number): Promise<MinuteCount[]>;
+  erase(): Promise<void>;
 };
 
 /** The counter of this name. Errors: `config_invalid` for what cannot be a name or a number of shards. */
 export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: CounterOptions = {}): SharedCounter {
-  assertThat(name.length >= 1 && name.length <= NAME_CHARACTERS, `A counter's name has 1 to ${NAME_CHARACTERS} characters.`);
+  const isName = name.length >= 1 && name.length <= NAME_CHARACTERS && name.isWellFormed();
+  assertThat(isName, `A counter's name has 1 to ${NAME_CHARACTERS} characters, whole ones.`);
   assertThat(Number.isInteger(shards) && shards >= 1 && shards <= MOST_SHARDS, `A counter has 1 to ${MOST_SHARDS} shards, not ${shards}.`);
   const objects = objectBinding(env.COUNTER, "COUNTER", "Counter");
   // RPC's mapped types lose the class. No two counters share an object: what stands behind the last slash is the shard.
@@ -126,6 +130,10 @@ export function counterOf(env: CounterEnv, name: string, { shards = SHARDS }: Co
       const counts = new Map<number, number>();
       for (const { minute, n } of (await all((one) => one.minutes(from))).flat()) counts.set(minute, (counts.get(minute) ?? 0) + n);
       return Array.from({ length: minutes }, (_, index) => ({ at: (from + index) * MINUTE_MS, count: counts.get(from + index) ?? 0 }));
+    },
+    async erase() {
+      await all((one) => one.erase());
+      sums.delete(`${name}/${shards}`);
     },
   };
 }

@@ -89,6 +89,12 @@ export class Counter extends DurableObject {
       .toArray();
   }
 
+  /** Removes all that was ever added, and the keys. */
+  async erase(): Promise<void> {
+    this.#hasTables = false;
+    await this.ctx.storage.deleteAll();
+  }
+
   #isNew(key: string, minute: number): boolean {
     const { rowsWritten } = this.ctx.storage.sql.exec(
       "INSERT INTO keys (key, minute) VALUES (?1, ?2) ON CONFLICT (key) DO NOTHING",

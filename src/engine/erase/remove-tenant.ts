@@ -1,11 +1,14 @@
 import type { EngineEnv } from "../contract/bindings.ts";
+import { laneIn } from "../contract/queue.ts";
 import { among, type SqlValue, type Statement, sql } from "../contract/sql.ts";
+import type { LaneEnv } from "../lanes/stub.ts";
 import { removeQuestions } from "../store/approvals.ts";
 import { removeEntries } from "../store/inbox/remove.ts";
 import { deleteInstances, isOpenOf, terminateInstances } from "../store/instances/remove.ts";
 import { removeUnsentOf } from "../store/outbox.ts";
 import { atomically, query } from "../store/retry.ts";
 import { removeWaits } from "../store/waits.ts";
+import { eraseLanes } from "./erase-objects.ts";
 import { deleteOnPlatform, type PlatformInstance } from "./platform-copy.ts";
 
 /**
@@ -22,6 +25,7 @@ export const ENGINE_TENANT_TABLES: Readonly<Record<string, readonly string[]>> =
   locks: ["name"],
   fences: ["name"],
   lanes: ["lane", "key"],
+  tenant_objects: ["binding", "name"],
 };
 
 /** Instances of one slice: each is a call or two to the platform. */
@@ -42,13 +46,22 @@ export async function stopInstances(env: EngineEnv, tenantId: string, except: st
   return found.length;
 }
 
-/** Removes some of a tenant's instances, but for one, with all that belongs to them, here and on the platform. Answers how many. */
-export async function removeInstances(env: EngineEnv, tenantId: string, except: string): Promise<number> {
-  const found = await query<PlatformInstance & Record<string, unknown>>(
+/**
+ * Removes some of a tenant's instances, but for one, with all that belongs to them, here and on the platform, and the lanes in which they
+ * had their turn. Answers how many.
+ */
+export async function removeInstances(env: EngineEnv & Partial<LaneEnv>, tenantId: string, except: string): Promise<number> {
+  const found = await query<PlatformInstance & { queue: string | null; subject: string } & Record<string, unknown>>(
     env.DB,
-    sql`SELECT id, workflow, undo FROM instances WHERE tenant_id = ${tenantId} AND id <> ${except} LIMIT ${INSTANCES}`,
+    sql`SELECT id, workflow, undo, queue, subject FROM instances WHERE tenant_id = ${tenantId} AND id <> ${except} LIMIT ${INSTANCES}`,
   );
   if (found.length === 0) return 0;
+  const lanes = new Map(found.map(({ queue, subject: key }) => [JSON.stringify([queue, key]), { lane: laneIn(queue) ?? "", key }]));
+  await eraseLanes(
+    env,
+    tenantId,
+    [...lanes.values()].filter(({ lane }) => lane !== ""),
+  );
   for (const instance of found) await deleteOnPlatform(env, instance);
   const ids = found.map(({ id }) => id);
   await atomically(env.DB, [

@@ -58,11 +58,13 @@ export class Dispatch {
     return this.#around.planOf(this.#lane.name?.lane ?? "");
   }
 
-  /** The alarm has rung. */
-  rang(): void {
+  /** The alarm has rung. Answers whether the last keys were forgotten now. */
+  rang(): boolean {
     this.#waker.rang();
+    const hadKeys = this.#lane.knowsKeys;
     if (this.plan) this.#lane.forget(this.plan.rememberMs, Date.now());
     this.go();
+    return hadKeys && !this.#lane.knowsKeys;
   }
 
   /** Lets go of a lane that was erased: what its handler settles from now on is not heard. */

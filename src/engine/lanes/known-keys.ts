@@ -25,6 +25,10 @@ export class KnownKeys {
     this.#turn = storage.kv.get<Turn>("keys");
   }
 
+  get any(): boolean {
+    return this.#turn !== undefined;
+  }
+
   /** The id of the message with this key; undefined when the key is not known. */
   find(key: string): string | undefined {
     const find = "SELECT id FROM even_keys WHERE key = ?1 UNION ALL SELECT id FROM odd_keys WHERE key = ?1";

@@ -122,16 +122,23 @@ export class LaneObject extends DurableObject {
   /** Removes all that the lane keeps, its letters too, for good. Answers whether there was anything. */
   async erase(): Promise<boolean> {
     const had = this.#lane.name !== undefined;
-    await this.ctx.storage.deleteAlarm();
-    await this.ctx.storage.deleteAll();
     this.#dispatch.stop();
+    // In one turn: what is sent meanwhile is kept behind it, and not erased with what was there.
+    const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     this.#lane = new LaneStorage(this.ctx.storage);
     this.#dispatch = this.#dispatchOf(this.#lane);
+    await Promise.all(erased);
     return had;
   }
 
-  override alarm(): void {
-    this.#dispatch.rang();
+  override async alarm(): Promise<void> {
+    if (this.#dispatch.rang() && this.isSpent()) await this.erase();
+  }
+
+  /** True for a lane that has nothing more to remember, not even the keys of messages: all that is left of it is its name. */
+  protected isSpent(): boolean {
+    const { depth, letters, progress } = this.#lane;
+    return depth === 0 && letters?.count === 0 && !progress.paused && !progress.held;
   }
 
   /** An alarm that wakes the object does not say its name, so it is kept. */

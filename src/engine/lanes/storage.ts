@@ -114,6 +114,11 @@ export class LaneStorage {
     return this.#open ? this.#storage.sql.databaseSize : 0;
   }
 
+  /** True while there is an idempotency key that is known. */
+  get knowsKeys(): boolean {
+    return this.#open?.keys.any ?? false;
+  }
+
   /** When keys may be forgotten; undefined while none may. */
   forgetsAt(rememberMs: number): number | undefined {
     return this.#open?.keys.forgetsAt(rememberMs);

@@ -1,6 +1,7 @@
 import { objectBinding } from "../contract/bindings.ts";
 import { MillraceError, retryAfter } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
+import { checkedObjectName } from "../contract/object-name.ts";
 import { type Answer, ASK_AGAIN_MS, type Ask, type Held, type Rule } from "./plan.ts";
 import type { RateLimit } from "./rate-limit.ts";
 import { type UpstreamAnswer, type Word, wordOf } from "./upstream.ts";
@@ -48,13 +49,14 @@ const MAX_MISSED_SLOTS = 5;
 /**
  * The limit of this name, by one rule or several: a window `{ limit, periodMs }`, a token bucket `{ burst, refill, periodMs }`. They belong
  * to the caller's configuration and go with each question, so that changed ones hold at once; whoever shares a name says the same ones.
- * Errors: `config_invalid` for a rule that is none.
+ * Errors: `config_invalid` for a rule that is none; `invalid_payload` for a name beyond 1,024 bytes.
  */
 export function limitOf(env: LimitEnv, name: string, rules: readonly Rule[], options: LimitOptions = {}): Limit {
   const { patienceMs = PATIENCE_MS, marginMs = MARGIN_MS } = options;
   assertRules(name, rules);
+  const limits = objectBinding(env.RATE_LIMIT, "RATE_LIMIT", "RateLimit");
   // RPC's mapped types lose the class; the methods are these three.
-  const object = objectBinding(env.RATE_LIMIT, "RATE_LIMIT", "RateLimit").getByName(name, placed(env)) as unknown as {
+  const object = limits.getByName(checkedObjectName(name, "name"), placed(env)) as unknown as {
     take(ask: Ask): Promise<Answer>;
     heed(word: Word): Promise<void>;
     pause(ms: number): Promise<void>;

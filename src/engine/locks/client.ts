@@ -2,6 +2,7 @@ import { objectBinding } from "../contract/bindings.ts";
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError, messageOf } from "../contract/errors.ts";
 import { placed } from "../contract/location.ts";
+import { checkedObjectName } from "../contract/object-name.ts";
 import type { Statement } from "../contract/sql.ts";
 import { within } from "../contract/within.ts";
 import { assertFence, isFenced } from "../store/fences.ts";
@@ -73,11 +74,11 @@ export type LockObject = {
   acquire(wanted: Wanted): Promise<Turn>;
   renew(id: string, ttlMs: number): Promise<boolean>;
   release(id: string): Promise<void>;
-} & Pick<DurableObjectStub<Lock>, "look" | "breakNow">;
+} & Pick<DurableObjectStub<Lock>, "look" | "breakNow" | "erase">;
 
 /** The object of a lock: tenants have no slash, so no two of them share one. */
 export function lockObject(env: LockEnv, { tenantId, name }: Pick<Wanted, "tenantId" | "name">): LockObject {
-  return env.LOCK.getByName(`${tenantId}/${name}`, placed(env)) as unknown as LockObject;
+  return env.LOCK.getByName(checkedObjectName(`${tenantId}/${name}`, "name"), placed(env)) as unknown as LockObject;
 }
 
 /** Waits for one's turn. An object that restarts is asked again, and has kept the place. */
@@ -128,7 +129,7 @@ function keptAlive(object: () => LockObject, { id, name, ttlMs }: Wanted): { sig
 
 function wantedOf(name: string, { ttl = TTL, wait = WAIT, tenantId = "", holder = "" }: LockOptions): Wanted {
   const [ttlMs, waitMs] = [durationMs(ttl), durationMs(wait)];
-  assertThat(isName(name), `A lock's name has 1 to ${NAME_CHARACTERS} characters, none of them a control character.`);
+  assertThat(isName(name), `A lock's name has 1 to ${NAME_CHARACTERS} characters, whole ones, none of them a control character.`);
   assertThat(/^([a-z0-9][a-z0-9_-]{0,63})?$/.test(tenantId), `"${tenantId.slice(0, 80)}" is not a tenant.`);
   assertThat(ttlMs >= BOUNDS_MS.leastTtl && ttlMs <= BOUNDS_MS.mostTtl, `The lock "${name}" has a ttl of ${ttl}. Say 1 second to 1 day.`);
   assertThat(waitMs <= BOUNDS_MS.mostWait, `The lock "${name}" is waited for ${wait}. Say 10 minutes at most.`);
@@ -138,7 +139,7 @@ function wantedOf(name: string, { ttl = TTL, wait = WAIT, tenantId = "", holder 
 
 /** True for what can be the name of a lock. */
 function isName(name: string): boolean {
-  return name.length >= 1 && name.length <= NAME_CHARACTERS && !/\p{Cc}/u.test(name);
+  return name.length >= 1 && name.length <= NAME_CHARACTERS && name.isWellFormed() && !/\p{Cc}/u.test(name);
 }
 
 function assertThat(holds: boolean, otherwise: string): void {

@@ -127,6 +127,13 @@ export class Lock extends DurableObject<{ DB?: D1Database }> {
     return holder !== null;
   }
 
+  /** Removes all that is kept of it: who holds it has lost it, who waits is told so. For a tenant that is deleted. */
+  async erase(): Promise<void> {
+    const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
+    for (const tell of this.#here.values()) tell();
+    await Promise.all(erased);
+  }
+
   override async alarm(): Promise<void> {
     await this.#payAudit().catch(() => {});
     const state = this.#state();

@@ -1,4 +1,5 @@
 import { DurableObject } from "cloudflare:workers";
+import { Registration } from "../store/tenant-objects.ts";
 import { type AnyPullQueue, type PullPlan, plansOf } from "./definition.ts";
 import { type KeptPullLetter, PullLetters } from "./letters.ts";
 import type { Posted } from "./message.ts";
@@ -53,6 +54,7 @@ const FULL_BYTES = 9_000_000_000;
 export class PullObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, PullPlan> = new Map();
   #messages = new PullStorage(this.ctx.storage);
+  #registration = new Registration(this.env, this.ctx.storage.kv);
   readonly #letters = new PullLetters(this.ctx.storage.sql);
   #alarmAt: number | undefined;
   /** When keys are looked through next for those whose time is over. */
@@ -66,10 +68,12 @@ export class PullObject extends DurableObject {
   }
 
   /** Keeps messages, all or none. */
-  send(posts: readonly Posted[]): SendAnswer {
+  async send(posts: readonly Posted[]): Promise<SendAnswer> {
     const { plan, name } = this.#self();
     if (!plan) return { unknownQueue: true };
     if (this.#messages.bytes > FULL_BYTES) return { full: this.#messages.bytes };
+    const { name: object } = this.ctx.id;
+    if (object !== undefined) await this.#registration.make({ tenantId: name.tenant, binding: "PULL_QUEUES", name: object });
     if (!this.#messages.made) this.ctx.storage.kv.put("name", name);
     const sent = this.#messages.keep(posts, plan, Date.now());
     this.#arm();
@@ -139,12 +143,13 @@ export class PullObject extends DurableObject {
     return revived;
   }
 
-  /** Removes everything, dead letters and known keys too: for a tenant that is deleted. */
-  async purge(): Promise<void> {
-    await this.ctx.storage.deleteAlarm();
-    await this.ctx.storage.deleteAll();
+  /** Removes everything, dead letters and known keys too, for good. The deletion of a tenant does it. */
+  async erase(): Promise<void> {
+    const erased = [this.ctx.storage.deleteAlarm(), this.ctx.storage.deleteAll()];
     this.#alarmAt = undefined;
     this.#messages = new PullStorage(this.ctx.storage);
+    this.#registration = new Registration(this.env, this.ctx.storage.kv);
+    await Promise.all(erased);
   }
 
   override async alarm(): Promise<void> {

@@ -13,7 +13,7 @@ type DurableObjectBase = import("cloudflare:workers").DurableObject;
 export type PullStub = {
   [Name in Exclude<keyof PullObject, keyof DurableObjectBase>]: (
     ...args: Parameters<PullObject[Name]>
-  ) => Promise<ReturnType<PullObject[Name]>>;
+  ) => Promise<Awaited<ReturnType<PullObject[Name]>>>;
 };
 
 /** A queue's object: to look at it and to steer it. One that was never sent anything is empty. */

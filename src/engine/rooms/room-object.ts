@@ -2,6 +2,7 @@ import { DurableObject } from "cloudflare:workers";
 import { firstOf, issuesOf } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { byteLength, parseBounded } from "../contract/limits.ts";
+import { Registration } from "../store/tenant-objects.ts";
 import { ARRIVAL_HEADER, type Arrival } from "./arrival.ts";
 import { type AnyRoom, plansOf, type RoomPlan } from "./definition.ts";
 import { CLOSE, type RoomFrame, reasonOf, saidSchema } from "./frames.ts";
@@ -34,6 +35,7 @@ const FRAME_BYTES = 500;
 export class RoomObject extends DurableObject {
   protected readonly plans: ReadonlyMap<string, RoomPlan> = new Map();
   #history = new RoomHistory(this.ctx.storage.sql);
+  #registration = new Registration(this.env, this.ctx.storage.kv);
   readonly #seats = new Seats();
   /** How many sockets each name has; undefined until somebody asks. */
   #present: Map<string, number> | undefined;
@@ -45,10 +47,11 @@ export class RoomObject extends DurableObject {
   }
 
   /** Lets somebody in whom the route has made sure of. */
-  override fetch(request: Request): Response {
+  override async fetch(request: Request): Promise<Response> {
     const { plan } = this.#self();
     const arrival: Arrival = JSON.parse(decodeURIComponent(request.headers.get(ARRIVAL_HEADER) ?? "null"));
     if (!plan) return new Response(null, { status: 404 });
+    await this.#register();
     if (this.ctx.getWebSockets().length >= plan.maxSockets) return new Response(null, { status: 429 });
     const [client, socket] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     const { name, maySend, until, since, protocol } = arrival;
@@ -66,10 +69,11 @@ export class RoomObject extends DurableObject {
   }
 
   /** Says something in the room, for a Worker or a step. */
-  send(post: RoomPost): SendAnswer {
+  async send(post: RoomPost): Promise<SendAnswer> {
     const { plan } = this.#self();
     if (!plan) return { unknownRoom: true };
     if (byteLength(post.text) > plan.maxBytes) return { maxBytes: plan.maxBytes };
+    await this.#register();
     return { sent: this.#say({ ...post, key: post.key === null ? null : `app/${post.key}` }, plan) };
   }
 
@@ -86,14 +90,18 @@ export class RoomObject extends DurableObject {
     return theirs.length;
   }
 
-  /** Removes every message and closes every socket: for a tenant that is deleted. */
-  async clear(): Promise<void> {
-    for (const socket of this.ctx.getWebSockets()) socket.close(CLOSE.dismissed, "The room was cleared.");
-    await this.ctx.storage.deleteAll();
+  /** Removes every message and closes every socket, for good. The deletion of a tenant does it. */
+  async erase(): Promise<void> {
+    for (const socket of this.ctx.getWebSockets()) attempt(() => socket.close(CLOSE.dismissed, "The room was erased."));
+    const erased = this.ctx.storage.deleteAll();
     this.#history = new RoomHistory(this.ctx.storage.sql);
+    this.#registration = new Registration(this.env, this.ctx.storage.kv);
+    await erased;
   }
 
   override webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): void {
+    // What was on its way to a room that was erased is not kept.
+    if (socket.readyState !== OPEN) return;
     const now = Date.now();
     const seat = this.#seats.of(socket);
     const plan = this.plans.get(seat.kind);
@@ -189,6 +197,12 @@ export class RoomObject extends DurableObject {
     const { name } = this.#seats.of(socket);
     present.set(name, (present.get(name) ?? 0) + 1);
     this.#counted.add(socket);
+  }
+
+  #register(): Promise<void> | undefined {
+    const { name } = this.ctx.id;
+    const { tenant: tenantId } = this.#self().name;
+    return name === undefined ? undefined : this.#registration.make({ tenantId, binding: "ROOMS", name });
   }
 
   #self(): { name: RoomName; plan: RoomPlan | undefined } {

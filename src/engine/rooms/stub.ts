@@ -9,10 +9,10 @@ export interface RoomEnv {
 
 /** A room's object as it is called. RPC's mapped types lose the class; the methods are its own. */
 export interface RoomStub extends Pick<DurableObjectStub, "fetch"> {
-  send(...args: Parameters<RoomObject["send"]>): Promise<ReturnType<RoomObject["send"]>>;
+  send(...args: Parameters<RoomObject["send"]>): ReturnType<RoomObject["send"]>;
   look(): Promise<ReturnType<RoomObject["look"]>>;
   dismiss(name: string, reason: string): Promise<number>;
-  clear(): Promise<void>;
+  erase(): Promise<void>;
 }
 
 /** A room's object: to look at it and to steer it. */

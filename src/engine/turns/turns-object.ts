@@ -53,8 +53,16 @@ export class TurnsObject extends LaneObject implements LaneTurns {
   }
 
   override async erase(): Promise<boolean> {
+    const erased = super.erase();
     this.#places = undefined;
-    return super.erase();
+    this.#became.clear();
+    return erased;
+  }
+
+  protected override isSpent(): boolean {
+    const { held = false, all = [] } = this.#turns() ?? {};
+    const isOwed = this.#audits.dueAt !== undefined || this.#noticed.dueAt(this.#standing()) !== undefined;
+    return super.isSpent() && !held && all.length === 0 && !isOwed;
   }
 
   async stand(): Promise<LaneStanding | undefined> {

@@ -3,6 +3,7 @@ import {
   audit,
   countRows,
   ENGINE_TENANT_TABLES,
+  eraseObjects,
   getInstance,
   type Instance,
   listInstances,
@@ -45,7 +46,7 @@ const FILES = 1000;
 /** A tenant's folders in the bucket of payloads. */
 const FOLDERS = ["payloads", "outputs", "batches", "archive", "files"] as const;
 /** Rows by which objects are found: they go behind their objects. */
-const NAMES_OBJECTS = new Set(["ledgers", "brands", "budget_accounts"]);
+const NAMES_OBJECTS = new Set(["ledgers", "brands", "budget_accounts", "tenant_objects", "lanes", "locks"]);
 
 const TABLES = Object.entries({ ...ENGINE_TENANT_TABLES, ...APP_TENANT_TABLES });
 
@@ -54,6 +55,7 @@ const PLACES: readonly Place[] = [
   ...rowsIn(["tokens", "schedules"]),
   { name: "instances under way", remove: ({ env, tenantId, instanceId }) => stopInstances(env, tenantId, instanceId) },
   { name: "outbox", remove: ({ env, tenantId }) => removeUnsent(env, tenantId) },
+  { name: "rooms, pull queues, lanes and locks", remove: ({ env, tenantId }) => eraseObjects(env, tenantId) },
   { name: "ledger objects", remove: eraseLedgers },
   { name: "brand agents", remove: eraseBrands },
   { name: "budget objects", remove: eraseBudgets },

@@ -2,6 +2,7 @@ import { runDurableObjectAlarm } from "cloudflare:test";
 import { expect, it } from "vitest";
 import { blocking, small } from "../../probe/lanes.ts";
 import { until } from "../harness.ts";
+import { keptIn } from "../kept.ts";
 import { LabLane, numbers } from "./lab.ts";
 
 it("a key that is sent again while its message waits, or after it was done, is the same message", async () => {
@@ -51,4 +52,35 @@ it("a key is forgotten after its time, by an alarm, and its message's is not whi
     ({ duplicate }) => !duplicate,
   );
   expect(again.id).not.toBe(first.id);
+});
+
+it("a lane that has nothing more to remember leaves nothing behind, not even its name, and begins anew with what comes", async () => {
+  const lane = new LabLane(small);
+  await lane.client.send(lane.message(0).body, { idempotencyKey: "a" });
+  await lane.is("empty");
+  const left = await until(
+    async () => {
+      await runDurableObjectAlarm(lane.stub);
+      return keptIn(lane.stub);
+    },
+    (kept) => kept === "",
+    5000,
+  );
+  expect(left).toBe("");
+  await lane.send(1);
+  await lane.is("empty");
+  expect(lane.calls.flat()).toEqual([0, 1]);
+});
+
+it("a lane that is paused, or has a dead letter, is not forgotten", async () => {
+  const [paused, parked] = [new LabLane(small), new LabLane(small, () => Promise.reject(new Error("Never.")))];
+  for (const lane of [paused, parked]) await lane.client.send(lane.message(0).body, { idempotencyKey: "a" });
+  await paused.is("empty");
+  await paused.object.pause();
+  await parked.is("empty");
+  for (const _ of numbers(4)) {
+    await scheduler.wait(60);
+    for (const lane of [paused, parked]) await runDurableObjectAlarm(lane.stub);
+  }
+  expect([(await paused.object.look()).state, (await parked.object.look()).letters]).toEqual(["paused", 1]);
 });

@@ -149,7 +149,7 @@ it("purged, a queue holds nothing any more, and takes messages as before", async
   const queue = new LabQueue(renders);
   await queue.send("one", "two");
   await queue.pull({ batch_size: 1 });
-  await queue.object.purge();
+  await queue.object.erase();
   expect(await queue.object.look()).toMatchObject({ depth: 0, leased: 0 });
   expect(await queue.pull()).toEqual([]);
   await queue.send("three");

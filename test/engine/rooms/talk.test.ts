@@ -121,11 +121,11 @@ it("an author's mistakes are told: a room that the object does not know, a body 
   await expect(unknown).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("roomObject([…])") });
 });
 
-it("cleared, a room has nothing to tell, and says to who comes with an old `since` that something is missing", async () => {
+it("erased, a room has nothing to tell, and says to who comes with an old `since` that something is missing", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
   await room.client.send({ text: "secret" });
-  await room.object.clear();
+  await room.object.erase();
   expect(await ada.isClosed()).toMatchObject({ code: 4403 });
   expect((await room.enter("ada", { since: 1 })).welcome).toMatchObject({ missed: true, messages: [], sequence: 0 });
 });

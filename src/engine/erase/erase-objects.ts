@@ -1,0 +1,57 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { placed } from "../contract/location.ts";
+import { type Statement, sql } from "../contract/sql.ts";
+import { within } from "../contract/within.ts";
+import { type LaneEnv, laneObjectOf } from "../lanes/stub.ts";
+import { type LockEnv, lockObject } from "../locks/client.ts";
+import { forgetLane } from "../store/lanes.ts";
+import { selectLocks, unlistLock } from "../store/locks.ts";
+import { atomically, query } from "../store/retry.ts";
+import { selectObjects, type TenantObject, unregisterObject } from "../store/tenant-objects.ts";
+
+/** Bindings of objects that may hold something of a tenant; a deployment has those that it uses. */
+type ObjectsEnv = EngineEnv & Partial<LaneEnv & LockEnv & Record<TenantObject["binding"], DurableObjectNamespace>>;
+
+/** Objects that are asked in one slice. */
+const OBJECTS = 25;
+
+/**
+ * Erases some of a tenant's rooms and pull queues, of its lanes that do not flow, and of its locks that are held. Answers how many; 0 when
+ * there are no more. Lanes that flow go with the instances that they started. A row by which an object is found goes behind it, so that a
+ * crash leaves it to be found again.
+ */
+export async function eraseObjects(env: ObjectsEnv, tenantId: string): Promise<number> {
+  const objects = await query<TenantObject & Record<string, unknown>>(env.DB, selectObjects(tenantId, OBJECTS));
+  const lanes = await query<{ lane: string; key: string }>(
+    env.DB,
+    sql`SELECT lane, key FROM lanes WHERE tenant_id = ${tenantId} LIMIT ${OBJECTS}`,
+  );
+  const locks = await query<{ name: string; token: number }>(env.DB, selectLocks(tenantId, "", OBJECTS));
+  await Promise.all([
+    ...objects.map(({ binding, name }) => eraseObject(env[binding]?.getByName(name, placed(env)))),
+    eraseLanes(env, tenantId, lanes),
+    ...locks.map(({ name }) => env.LOCK && within(lockObject({ LOCK: env.LOCK }, { tenantId, name }).erase())),
+  ]);
+  const rows: Statement[] = [
+    ...objects.map(unregisterObject),
+    ...lanes.map(({ lane, key }) => forgetLane({ tenantId, lane, key })),
+    ...locks.map(({ name, token }) => unlistLock({ tenantId, name }, token)),
+  ];
+  if (rows.length > 0) await atomically(env.DB, rows);
+  return rows.length;
+}
+
+/** Erases lanes of a tenant. */
+export async function eraseLanes(
+  { LANES }: Partial<LaneEnv>,
+  tenant: string,
+  lanes: readonly { lane: string; key: string }[],
+): Promise<void> {
+  if (!LANES) return;
+  await Promise.all(lanes.map(({ lane, key }) => within(laneObjectOf({ LANES }, { lane, tenant, key }).erase())));
+}
+
+/** Erases an object. One whose class is bound no more is gone. */
+async function eraseObject(object: DurableObjectStub | undefined): Promise<void> {
+  if (object) await within((object as unknown as { erase(): Promise<unknown> }).erase());
+}

@@ -1,0 +1,62 @@
+import { hasEngine } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
+import { type Statement, sql } from "../contract/sql.ts";
+import { within } from "../contract/within.ts";
+import { query } from "./retry.ts";
+
+/** An object that may hold something of a tenant. */
+export interface TenantObject {
+  readonly tenantId: string;
+  /** What its class is bound as. */
+  readonly binding: "ROOMS" | "PULL_QUEUES";
+  /** The object's own name. */
+  readonly name: string;
+}
+
+function registerObject({ tenantId, binding, name }: TenantObject): Statement {
+  return sql`INSERT INTO tenant_objects (tenant_id, binding, name) VALUES (${tenantId}, ${binding}, ${name}) ON CONFLICT DO NOTHING`;
+}
+
+/** Some of a tenant's registered objects. */
+export function selectObjects(tenantId: string, limit: number): Statement {
+  return sql`SELECT tenant_id AS "tenantId", binding, name FROM tenant_objects WHERE tenant_id = ${tenantId} LIMIT ${limit}`;
+}
+
+/** Takes an object that was erased from the register. */
+export function unregisterObject({ tenantId, binding, name }: TenantObject): Statement {
+  return sql`DELETE FROM tenant_objects WHERE tenant_id = ${tenantId} AND binding = ${binding} AND name = ${name}`;
+}
+
+/**
+ * The row by which an object is found when its tenant is deleted: it is there before the object keeps anything. One that is used without
+ * the engine has none.
+ */
+export class Registration {
+  readonly #env: unknown;
+  readonly #kv: SyncKvStorage;
+  #isThere: boolean;
+
+  constructor(env: unknown, kv: SyncKvStorage) {
+    this.#env = env;
+    this.#kv = kv;
+    this.#isThere = kv.get("registered") === true;
+  }
+
+  /** Sees to it that the row is there; undefined when it is. Errors: `unavailable`, and then nothing may be kept. */
+  make(object: TenantObject): Promise<void> | undefined {
+    return this.#isThere || !hasEngine(this.#env) ? undefined : this.#register(this.#env.DB, object);
+  }
+
+  async #register(db: D1Database, object: TenantObject): Promise<void> {
+    try {
+      await within(query(db, registerObject(object)));
+    } catch (cause) {
+      throw new MillraceError("unavailable", "The database did not register this object with its tenant. Nothing was kept: try again.", {
+        cause,
+        delayMs: 1000,
+      });
+    }
+    this.#kv.put("registered", true);
+    this.#isThere = true;
+  }
+}

@@ -1,0 +1,66 @@
+import { env } from "cloudflare:workers";
+import {
+  type CounterEnv,
+  counterOf,
+  enqueueOne,
+  type LimitEnv,
+  type LockEnv,
+  laneOf,
+  limitOf,
+  pullQueueOf,
+  roomOf,
+  withLock,
+} from "millrace";
+import { describe, expect, it } from "vitest";
+import { blocking } from "../../probe/lanes.ts";
+import { renders } from "../../probe/pull.ts";
+import { desk } from "../../probe/rooms.ts";
+import { blocked } from "../../probe/turns.ts";
+import { app } from "../../probe/worker.ts";
+import { fresh, probeEnv, rows } from "../harness.ts";
+import { laneEnv } from "../lanes/lab.ts";
+import { pullEnv } from "../pull/lab.ts";
+import { roomEnv } from "../rooms/lab.ts";
+
+/** What something is refused with. */
+const refusal = (work: () => unknown) =>
+  (async () => work())().then(
+    () => expect.unreachable("It was not refused."),
+    (error) => error,
+  );
+
+// An object with a longer name is not told it, by Cloudflare's documents: it would not know whose it is.
+describe("a name beyond the 1,024 bytes of an object's is refused, and nothing is stored", () => {
+  it.each([
+    ["a lane's key of 500 characters with three bytes each", () => laneOf(laneEnv, blocking, "鍵".repeat(500)).send({ n: 0 })],
+    ["a room's key of characters that are written as six", () => roomOf(roomEnv, desk, "\u0001".repeat(200), "acme").send({ text: "" })],
+    ["a pull queue's tenant", () => pullQueueOf(pullEnv, renders, "t".repeat(1100)).send(1)],
+    ["a limit's name", () => limitOf(env as unknown as LimitEnv, "l".repeat(1025), [{ limit: 1, periodMs: 1000 }]).take()],
+  ])("%s", async (_, work) => {
+    const { code, message } = await refusal(work);
+    expect({ code, message }).toMatchObject({ code: "invalid_payload", message: expect.stringContaining("1024") });
+  });
+
+  it("a lane's key that makes one of 1,024 bytes is taken", async () => {
+    const left = 1024 - JSON.stringify([blocking.name, null, ""]).length;
+    const key = fresh("k").padEnd(30, "x") + "鍵".repeat(Math.floor((left - 30) / 3));
+    expect(await laneOf(laneEnv, blocking, key).send({ n: 0 })).toMatchObject({ duplicate: false });
+    expect((await refusal(() => laneOf(laneEnv, blocking, `${key}鍵`).send({ n: 0 }))).code).toBe("invalid_payload");
+  });
+
+  it("a command whose lane could not be named: no row of it is written", async () => {
+    const by = { tenantId: fresh("tenant").toLowerCase(), source: "test" };
+    const payload = { key: "鍵".repeat(400), name: "run" };
+    const { code, detail } = await refusal(() => enqueueOne(probeEnv, app, by, { type: blocked.command.type, payload }));
+    expect({ code, detail }).toMatchObject({ code: "invalid_payload", detail: { issues: [{ path: "subject" }] } });
+    expect(await rows("SELECT 1 FROM instances WHERE tenant_id = ?1", by.tenantId)).toEqual([]);
+  });
+});
+
+it("two names that differ in half a character alone would be one object: both are refused", async () => {
+  const lock = (name: string) => refusal(() => withLock(env as unknown as LockEnv, name, {}, () => undefined));
+  for (const half of ["\ud800", "\ud801"]) {
+    expect((await lock(`a${half}`)).code).toBe("config_invalid");
+    expect((await refusal(() => counterOf(env as unknown as CounterEnv, `a${half}`).add())).code).toBe("config_invalid");
+  }
+});
