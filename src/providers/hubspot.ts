@@ -1,4 +1,4 @@
-import { type Limit, MillraceError, messageOf, notRetryable } from "millrace";
+import { type ErrorDetail, type Limit, MillraceError, messageOf, notRetryable } from "millrace";
 import type * as z from "zod";
 import { CRM_BATCH, type Crm, type CrmFound, type CrmReadBy, type CrmReading } from "./crm.ts";
 import { missingProperties, type Sent, traceOf, upsertBatch } from "./hubspot-batch.ts";
@@ -14,7 +14,7 @@ const CONTACT_PROPERTIES = ["email", "firstname", "lastname", "phone", "company"
  * HubSpot, by the CRM v3 objects and the v4 associations. Every call takes its place under the limit first. `idProperty` is a property of
  * contacts and companies with unique values (see docs/crm.md): it holds our name for a record, which is what makes a repeat harmless.
  */
-export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<Limit, "take" | "pause">): Crm {
+export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<Limit, "take" | "heed">): Crm {
   async function post<T>(path: string, body: unknown, schema: z.ZodType<T>, options: CallOptions): Promise<T> {
     await limit.take();
     const call = {
@@ -27,8 +27,8 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
     try {
       return await callUpstream(upstream, call, schema, options);
     } catch (error) {
-      // Somebody else uses up the account's limit too: all of us wait, not only this caller.
-      if (isLimit(error)) await limit.pause(error.detail.delayMs ?? 0);
+      // Somebody else uses up the account's limit too: all of us wait and then go slowly, not only this caller.
+      if (isLimit(error)) await limit.heed(heardIn(error.detail));
       throw error;
     }
   }
@@ -128,6 +128,11 @@ export function hubspotCrm(upstream: Upstream, idProperty: string, limit: Pick<L
 
 function isLimit(error: unknown): error is MillraceError {
   return error instanceof MillraceError && error.code === "retry_after" && error.detail.upstreamStatus === 429;
+}
+
+/** A refusal as every limit reads it: HubSpot names the wait by its policy where other upstreams have `Retry-After`. */
+function heardIn({ upstreamStatus = 0, delayMs = 0 }: ErrorDetail): Parameters<Limit["heed"]>[0] {
+  return { status: upstreamStatus, headers: { "retry-after": String(Math.ceil(delayMs / 1000)) } };
 }
 
 function atMost(list: readonly unknown[]): void {

@@ -1,5 +1,5 @@
 import { env } from "cloudflare:workers";
-import { type Limit, messageOf } from "millrace";
+import { type Limit, limitOf, messageOf } from "millrace";
 import { afterEach, describe, expect, it } from "vitest";
 import { hubspotCrm } from "../../src/providers/hubspot.ts";
 import { type CrmOutcome, crm, type ProvidersEnv } from "../../src/providers/index.ts";
@@ -90,7 +90,7 @@ describe("A batch with records at fault", () => {
       return Response.json({ status: "error", message: "No.", correlationId: "c", category: "VALIDATION_ERROR" }, { status: 400 });
     };
     const upstream = { name: "crm", url: "https://crm.example.com", credential: { variable: "CRM_TOKEN", value: "t" }, fetch };
-    const outcomes = await hubspotCrm(upstream, "millrace_id", { take: async () => {}, pause: async () => {} }).upsert(
+    const outcomes = await hubspotCrm(upstream, "millrace_id", { take: async () => {}, heed: async () => {} }).upsert(
       "contacts",
       people(100),
       options,
@@ -111,7 +111,7 @@ describe("A batch with records at fault", () => {
       ...scripted(Response.json(bad, { status: 400 }), Response.json({ results: [at(0), at(1)] }), new Error("reset")),
       name: "crm",
     };
-    const attempt = hubspotCrm(upstream, "millrace_id", { take: async () => {}, pause: async () => {} }).upsert(
+    const attempt = hubspotCrm(upstream, "millrace_id", { take: async () => {}, heed: async () => {} }).upsert(
       "contacts",
       records,
       options,
@@ -148,16 +148,16 @@ describe("A batch with records at fault", () => {
 
 describe("A call that fails as a whole", () => {
   const records = [{ key: "k1", properties: { email: "k1@example.com" } }];
-  const idle: Pick<Limit, "take" | "pause"> = { take: async () => {}, pause: async () => {} };
+  const idle: Pick<Limit, "take" | "heed"> = { take: async () => {}, heed: async () => {} };
   const refusing = (status: number, body: object, headers = {}) => {
     const upstream = {
       ...scripted(Response.json(body, { status, headers })),
       name: "crm",
       credential: { variable: "CRM_TOKEN", value: "s3cret" },
     };
-    const pauses: number[] = [];
-    const limit: typeof idle = { ...idle, pause: async (ms) => void pauses.push(ms) };
-    return { pauses, attempt: () => hubspotCrm(upstream, "millrace_id", limit).upsert("contacts", records, options) };
+    const heard: unknown[] = [];
+    const limit: typeof idle = { ...idle, heed: async (answer) => void heard.push(answer) };
+    return { heard, attempt: () => hubspotCrm(upstream, "millrace_id", limit).upsert("contacts", records, options) };
   };
   const body = { status: "error", message: "No.", correlationId: "aeb5f871-7f07-4993-9211-075dc63e7cbf", category: "X" };
 
@@ -175,13 +175,13 @@ describe("A call that fails as a whole", () => {
     [500, {}, {}, "unavailable", undefined],
     [504, {}, {}, "unavailable", undefined],
   ])("with %i and %o means what HubSpot means, and says its correlation id", async (status, more, headers, code, delayMs) => {
-    const { pauses, attempt } = refusing(status, { ...body, ...more }, headers);
+    const { heard, attempt } = refusing(status, { ...body, ...more }, headers);
     await expect(attempt()).rejects.toMatchObject({
       code,
       message: expect.stringContaining("correlation id aeb5f871-7f07-4993-9211-075dc63e7cbf"),
       ...(delayMs !== undefined && { detail: { delayMs } }),
     });
-    expect(pauses).toEqual(status === 429 ? [delayMs] : []);
+    expect(heard).toEqual(status === 429 ? [{ status, headers: { "retry-after": String(Number(delayMs) / 1000) } }] : []);
   });
 
   it("never tells the token, even if HubSpot repeats it", async () => {
@@ -223,6 +223,16 @@ describe("A call that fails as a whole", () => {
     });
     expect(asked).toBe(1);
   });
+});
+
+it("after one 429 everybody's calls go apart from each other, until time has widened the limit again", async () => {
+  const RATE_LIMIT = namespaceOf(fresh());
+  const body = { status: "error", message: "No.", correlationId: "c", category: "RATE_LIMITS", policyName: "SECONDLY" };
+  const EMBEDDED_CRM = { fetch: async () => Response.json(body, { status: 429, headers: { "retry-after": "0" } }) };
+  const others = limitOf({ RATE_LIMIT }, "crm https://crm.embedded", [{ limit: 100, periodMs: 10_000 }]);
+  expect([await others.tryTake(), await others.tryTake()]).toMatchObject([{ taken: true }, { taken: true }]);
+  await expect(crm({ EMBEDDED_CRM, RATE_LIMIT }, "acme").read(["1"], options)).rejects.toMatchObject({ code: "retry_after" });
+  expect([await others.tryTake(), await others.tryTake()]).toMatchObject([{ taken: true }, { taken: false, waitMs: expect.any(Number) }]);
 });
 
 /** The real limiter, under another name: a pause in this test is nobody else's. */

@@ -1,4 +1,4 @@
-import { runInDurableObject } from "cloudflare:test";
+import { evictDurableObject, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
 import { onTestFinished, inject as provided } from "vitest";
 import type { CallReport } from "../../src/embedded/crm/calls.ts";
@@ -96,5 +96,8 @@ export async function crmRests(forgetAfter = Number.MAX_SAFE_INTEGER): Promise<v
     storage.sql.exec("DELETE FROM calls WHERE id > ?", forgetAfter);
     storage.sql.exec("UPDATE calls SET at = at - 11000");
   });
-  await runInDurableObject(env.RATE_LIMIT.getByName("crm https://crm.embedded"), (_, { storage }) => void storage.kv.delete("state"));
+  const limit = env.RATE_LIMIT.getByName("crm https://crm.embedded");
+  await runInDurableObject(limit, (_, { storage }) => void storage.kv.delete("state"));
+  // What it keeps in memory would outlive that.
+  await evictDurableObject(limit);
 }
