@@ -26,7 +26,7 @@ export {
   type MessageDefinition,
 } from "./contract/message.ts";
 export { nearest } from "./contract/nearest.ts";
-export { defineLaneQueue, defineQueue, MAX_DELAY_SECONDS, type QueueDefinition } from "./contract/queue.ts";
+export { defineLaneQueue, defineQueue, MAX_DELAY_SECONDS, type QueueDefinition, type QueueOptions } from "./contract/queue.ts";
 export { among, type Fragment, fragment, now, type RowStatement, rowChunks, type SqlValue, type Statement, sql } from "./contract/sql.ts";
 export { beginning, characterCount } from "./contract/text.ts";
 export { newTrace, nextHop, type SaidTrace, type TraceContext, traceHeaders, traceIdOf } from "./contract/trace.ts";

@@ -2,6 +2,7 @@
 export { type Address, address } from "./contract/address.ts";
 export { messageId } from "./contract/ids.ts";
 export { placed } from "./contract/location.ts";
+export { queueFor } from "./contract/queue.ts";
 export { Counter } from "./counters/counter.ts";
 export { dispatch } from "./intake/dispatch.ts";
 export { oldestWaiting, UNKNOWN } from "./keeper/backlog.ts";

@@ -205,6 +205,23 @@ it.each<[string, Break, string, boolean]>([
     false,
   ],
   [
+    "one of the queues that a declared one stands for, where it is not set up",
+    ({ known }) => known.consumers.push({ ...orders, queue: "orders-acme", declaredAs: "orders" }),
+    'The queue "orders-acme" is not set up. Add in wrangler.jsonc to "queues.producers": { "binding": "ORDERS_ACME", "queue": "orders-acme" } and to "queues.consumers": { "queue": "orders-acme", "max_batch_size": 10, "max_batch_timeout": 0, "max_retries": 3, "max_concurrency": 5, "dead_letter_queue": "orders-acme-dlq" } and to "queues.consumers": { "queue": "orders-acme-dlq", "max_batch_size": 100, "max_batch_timeout": 1, "max_retries": 100, "max_concurrency": 1 }',
+    false,
+  ],
+  [
+    "one of them with other numbers than its consumer",
+    ({ config: { queues = {} }, known }) => {
+      known.consumers.push({ ...orders, queue: "orders-2", declaredAs: "orders" });
+      queues.producers?.push({ binding: "ORDERS_2", queue: "orders-2" });
+      queues.consumers?.push({ ...consumer, queue: "orders-2", max_retries: 2, dead_letter_queue: "orders-2-dlq" });
+      queues.consumers?.push({ ...letters, queue: "orders-2-dlq" });
+    },
+    'The queue "orders-2" is not consumed as src/consumers/orders.ts says: max_retries is 2. Put into its consumer in wrangler.jsonc "max_retries": 3',
+    false,
+  ],
+  [
     "an event without a line in the routes",
     ({ known }) => known.messages.push({ ...event, name: "OrderLost", type: "order.lost", known: false }),
     'The event "order.lost" (src/messages/orders.ts) has no line in the routes: each would become a dead letter. Add to routes in src/consumers/orders.ts: on(OrderLost), which knows it and lets nothing follow from it.',

@@ -10,6 +10,7 @@ import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
 import { pullQueues } from "./pull.ts";
 import { rooms } from "./rooms.ts";
 import { make, routedRow, routing } from "./routing.ts";
+import { sharedConsumers, tellShared } from "./shared.ts";
 import { blocked, heldUp, paired, parked, turnConsumers } from "./turns.ts";
 import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
@@ -41,6 +42,7 @@ export const app = catalog({
     ...parcelConsumers,
     ...turnConsumers,
     customerConsumer,
+    ...sharedConsumers,
   ],
   async onConfirmed(_env, events) {
     if (routing.confirmFails) throw new Error("The sender does not answer.");
@@ -53,6 +55,7 @@ export class Lanes extends engineLanes(app, ownLanes) {}
 export class Probe extends entrypoint(probe, app) {}
 export class CountDone extends entrypoint(countDone, app) {}
 export class Lab extends entrypoint(lab, app) {}
+export class TellShared extends entrypoint(tellShared, app) {}
 export class FollowProbe extends entrypoint(followProbe, app) {}
 export class TurnBlocked extends entrypoint(blocked.workflow, app) {}
 export class TurnParked extends entrypoint(parked.workflow, app) {}

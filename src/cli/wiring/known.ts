@@ -16,6 +16,8 @@ export interface Known {
 export interface KnownConsumer {
   /** The queue's own name. */
   queue: string;
+  /** The name under which it is declared, where that stands for several queues. */
+  declaredAs?: string | undefined;
   retries: { limit: number };
   batch: { size: number; waitSeconds: number };
   concurrency: number;

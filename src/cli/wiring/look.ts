@@ -36,7 +36,7 @@ interface Message {
 }
 
 /** As a consumer of the catalog. */
-type Consumer = Omit<KnownConsumer, "queue"> & { queue: { name: string } };
+type Consumer = Omit<KnownConsumer, "queue" | "declaredAs"> & { queue: { name: string; parts?: { shared: string[] } } };
 
 /** As the catalog of `src/catalog.ts`. */
 interface App {
@@ -65,7 +65,9 @@ process.send?.(said, () => exit());
 function knownOf({ app, worker, modules }: Loaded): Known {
   const exported = modules.flatMap(([file, names]) => Object.entries(names).map(([name, value]) => ({ file, name, value })));
   return {
-    consumers: app.consumers.map(({ queue, retries, batch, concurrency }) => ({ queue: queue.name, retries, batch, concurrency })),
+    consumers: app.consumers.map(({ queue: { name: queue, parts }, retries, batch, concurrency }) => {
+      return { queue, declaredAs: parts?.shared[0], retries, batch, concurrency };
+    }),
     workflows: app.workflows.map(({ name }) => name),
     classes: Object.fromEntries(Object.entries(worker).map(([name, value]) => [name, workflowRunBy(value)])),
     messages: exported.flatMap(({ file, name, value }): KnownMessage[] =>

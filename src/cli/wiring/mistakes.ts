@@ -118,9 +118,10 @@ function lanes({ durable_objects, migrations = [] }: Config, known: Known): stri
 /** Where the platform would take messages otherwise than their consumer says. */
 function otherNumbers(configured: ConfiguredConsumer, declared: KnownConsumer, known: Known): string[] {
   const { queue, dead_letter_queue, ...numbers } = consumerOf(declared);
+  const { declaredAs = queue } = declared;
   const others = Object.entries(numbers).filter(([field, number]) => configured[field as keyof typeof numbers] !== number);
   if (others.length === 0) return [];
-  const file = known.declared.find((one) => one.queue === queue)?.file ?? "its consumer";
+  const file = known.declared.find((one) => one.queue === declaredAs)?.file ?? "its consumer";
   const is = others.map(([field]) => `${field} is ${configured[field as keyof typeof numbers] ?? "left to the platform"}`);
   const put = others.map(([field, number]) => `"${field}": ${number}`);
   return [

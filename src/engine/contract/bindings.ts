@@ -1,6 +1,6 @@
 import { MillraceError } from "./errors.ts";
 import { assertSecret } from "./ids.ts";
-import { laneIn } from "./queue.ts";
+import { laneIn, type QueueDefinition, queuesOf } from "./queue.ts";
 
 /** What the engine itself needs of a Worker's env. Queues and workflows are found by their names. */
 export interface EngineEnv {
@@ -63,10 +63,13 @@ export function queueBinding(env: object, queue: string): Queue {
   return bindingOf(env, queue, "queues.producers", { queue }) as Queue;
 }
 
-/** Refuses to send where nothing could take it. Errors: `config_invalid`, with what is missing in `wrangler.jsonc`. */
-export function assertSendable(env: object, queue: string): void {
-  if (laneIn(queue) === undefined) queueBinding(env, queue);
-  else if ((env as { LANES?: unknown }).LANES === undefined) throw lanesNotBound(queue);
+/**
+ * Refuses to send where nothing could take it, whichever of the queues it stands for. Errors: `config_invalid`, with what is missing in
+ * `wrangler.jsonc`.
+ */
+export function assertSendable(env: object, queue: QueueDefinition): void {
+  if (laneIn(queue.name) === undefined) for (const name of queuesOf(queue)) queueBinding(env, name);
+  else if ((env as { LANES?: unknown }).LANES === undefined) throw lanesNotBound(queue.name);
 }
 
 function lanesNotBound(queue: string): MillraceError {

@@ -3,6 +3,7 @@ import { assertSendable, type EngineEnv } from "../contract/bindings.ts";
 import type { Envelope } from "../contract/envelope.ts";
 import { type EntryKey, eventKey, fingerprintOf, messageId } from "../contract/ids.ts";
 import type { Draft } from "../contract/message.ts";
+import { queueFor } from "../contract/queue.ts";
 import { nextHop } from "../contract/trace.ts";
 import { labelOf } from "../pass/history.ts";
 import type { Outgoing } from "../store/outbox.ts";
@@ -19,7 +20,7 @@ export function addressEmitted(
   return Promise.all(
     drafts.map(async (draft, index) => {
       // What no queue would ever take is better said to its author than kept in the outbox.
-      assertSendable(env, draft.queue.name);
+      assertSendable(env, draft.queue);
       const envelope = await address(env.PAYLOADS, draft, {
         tenantId: cause.tenant_id,
         source,
@@ -28,7 +29,12 @@ export function addressEmitted(
         ...nextHop(cause),
         owner: eventKey(entry, index),
       });
-      return { id: messageId(envelope), queue: draft.queue.name, delaySeconds: draft.delaySeconds, body: JSON.stringify(envelope) };
+      return {
+        id: messageId(envelope),
+        queue: queueFor(draft.queue, envelope),
+        delaySeconds: draft.delaySeconds,
+        body: JSON.stringify(envelope),
+      };
     }),
   );
 }

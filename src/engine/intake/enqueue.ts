@@ -4,7 +4,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { codeOf, MillraceError } from "../contract/errors.ts";
 import { digest, fingerprintOf } from "../contract/ids.ts";
 import { assertKnownFields, checkedDelay, type DraftOptions, decodePayload } from "../contract/message.ts";
-import type { QueueDefinition } from "../contract/queue.ts";
+import { type QueueDefinition, queueFor } from "../contract/queue.ts";
 import type { RowStatement, Statement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
@@ -201,7 +201,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
   // What nobody could start, or sign, is refused here, where somebody reads the answer, and before its row is written.
   assertReady(env);
   workflowBinding(env, workflow.name);
-  assertSendable(env, definition.queue.name);
+  assertSendable(env, definition.queue);
   const version = request.schemaVersion ?? definition.version;
   const payload = decodePayload(definition, version, request.payload);
   if (request.exact) assertKnownFields(definition, version, request.payload);
@@ -217,7 +217,7 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
     owner: name,
   });
   const { goesAhead, delaySeconds } = paced(catalog, definition.queue, request);
-  return { ...acceptance(workflow.name, envelope, definition.queue.name, delaySeconds), goesAhead };
+  return { ...acceptance(workflow.name, envelope, queueFor(definition.queue, envelope), delaySeconds), goesAhead };
 }
 
 /** What a command's delay and its priority come to. Errors: `invalid_payload` for what its queue cannot honour. */

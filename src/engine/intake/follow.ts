@@ -4,7 +4,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { messageId } from "../contract/ids.ts";
 import { checkedDelay, type Draft } from "../contract/message.ts";
 import { unpackPayload } from "../contract/payload.ts";
-import { staggered } from "../contract/queue.ts";
+import { queueFor, staggered } from "../contract/queue.ts";
 import type { RowStatement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { within } from "../contract/within.ts";
@@ -99,7 +99,7 @@ async function commandAfter({ env, catalog }: Intake, draft: Draft, event: Envel
     owner: `${messageId(event)}-${draft.type}`,
   });
   const delaySeconds = checkedDelay(draft.delaySeconds + laterSeconds);
-  return acceptance(catalog.performer(draft.type).name, envelope, draft.queue.name, delaySeconds);
+  return acceptance(catalog.performer(draft.type).name, envelope, queueFor(draft.queue, envelope), delaySeconds);
 }
 
 /** Remembers what was made under a name, for as long as the batch is handled. One that failed is made anew by the next who asks. */

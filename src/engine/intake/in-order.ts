@@ -18,9 +18,10 @@ export interface InTurn extends ReadMessage {
  * others is said in `outcomes`, by the queue's rule for gaps. Where that has none, and for messages without a number, all go through.
  */
 export async function inOrder({ env, consumer }: Intake, read: readonly ReadMessage[], outcomes: Outcomes): Promise<InTurn[]> {
-  const { queue, sequence: rule } = consumer;
+  const { sequence: rule } = consumer;
   if (rule === undefined) return [...read];
-  const streamOf = ({ envelope: { tenant_id, source, subject, sequence } }: ReadMessage) =>
+  // By the declared queue: a stream goes on where it was when its messages come by another of the queues that it stands for.
+  const streamOf = ({ envelope: { tenant_id, source, subject, sequence }, definition: { queue } }: ReadMessage) =>
     sequence === undefined ? undefined : digest("stream", queue.name, tenant_id, source, subject);
   const streams = Map.groupBy(read, streamOf);
   const free = streams.get(undefined) ?? [];

@@ -3,6 +3,7 @@ import { assertReady, assertSendable, type EngineEnv } from "../contract/binding
 import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { assertKnownFields, decodePayload } from "../contract/message.ts";
+import { queueFor } from "../contract/queue.ts";
 import { nextHop } from "../contract/trace.ts";
 import { relay } from "../recorder/relay.ts";
 import { namedBatch } from "../store/named.ts";
@@ -72,7 +73,7 @@ export async function stateEvents(
 async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request: EventRequest): Promise<Statable> {
   const { event: definition } = catalog.subscribers(request.type);
   assertReady(env);
-  assertSendable(env, definition.queue.name);
+  assertSendable(env, definition.queue);
   const version = request.schemaVersion ?? definition.version;
   const payload = decodePayload(definition, version, request.payload);
   if (request.exact) assertKnownFields(definition, version, request.payload);
@@ -86,5 +87,5 @@ async function prepare(env: EngineEnv, catalog: Catalog, by: Requester, request:
     idempotencyKey: id,
     owner: id,
   });
-  return statable(id, envelope, definition.queue.name, request);
+  return statable(id, envelope, queueFor(definition.queue, envelope), request);
 }

@@ -47,7 +47,7 @@ async function sendOnce(env: object, queue: string, messages: readonly Outgoing[
   const posts = messages.map(({ id, body, delaySeconds }) => ({ id, post: inLane(queue, JSON.parse(body) as Envelope, delaySeconds) }));
   let answers: LaneKeySent[];
   try {
-    assertSendable(env, queue);
+    assertSendable(env, { name: queue });
     answers = await within(
       sendToLanes(
         env as LaneEnv,

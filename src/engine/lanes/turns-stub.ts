@@ -63,7 +63,7 @@ type TurnsStub = { [Name in keyof LaneTurns]: (...args: Parameters<LaneTurns[Nam
 
 /** The object of a lane that the engine takes messages from. Errors: `config_invalid` where it is not bound. */
 export function turnsObjectOf(env: object, name: LaneName): TurnsStub {
-  assertSendable(env, `lane:${name.lane}`);
+  assertSendable(env, { name: `lane:${name.lane}` });
   return laneObjectOf(env as LaneEnv, name) as unknown as TurnsStub;
 }
 

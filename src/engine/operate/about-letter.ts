@@ -1,6 +1,7 @@
 import { address } from "../contract/address.ts";
 import type { EngineEnv } from "../contract/bindings.ts";
 import { messageId } from "../contract/ids.ts";
+import { queueFor } from "../contract/queue.ts";
 import { shortened } from "../contract/text.ts";
 import { newTrace } from "../contract/trace.ts";
 import type { Outgoing } from "../store/outbox.ts";
@@ -41,7 +42,12 @@ export function aboutLetter(env: EngineEnv, catalog: Catalog, letter: GivenUp, {
         traceparent: newTrace(),
         owner: `dead-letter-${id}`,
       });
-      return { id: messageId(envelope), queue: draft.queue.name, delaySeconds: draft.delaySeconds, body: JSON.stringify(envelope) };
+      return {
+        id: messageId(envelope),
+        queue: queueFor(draft.queue, envelope),
+        delaySeconds: draft.delaySeconds,
+        body: JSON.stringify(envelope),
+      };
     }),
   );
 }

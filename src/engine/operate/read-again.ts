@@ -4,6 +4,7 @@ import { type Envelope, parseEnvelope } from "../contract/envelope.ts";
 import { codeOf, MillraceError, messageOf } from "../contract/errors.ts";
 import { assertKnownFields } from "../contract/message.ts";
 import { payloadFingerprint, unpackPayload } from "../contract/payload.ts";
+import { queueFor } from "../contract/queue.ts";
 import { shortened } from "../contract/text.ts";
 import type { DeadLetterReader, DeadLetterRow } from "../inspect/dead-letters.ts";
 import { type Acceptance, acceptance } from "../intake/accept.ts";
@@ -18,6 +19,8 @@ import type { Catalog } from "../topology/catalog.ts";
 /** A message that may be sent once more. */
 interface Resendable {
   envelope: Envelope;
+  /** The queue that it goes to now. */
+  queue: string;
   /** What it becomes; null for an event. */
   command: Acceptance | null;
   /** The fingerprint of the message as it was captured; null where that cannot be read. */
@@ -48,11 +51,12 @@ export async function readAgain(
   if (correction !== undefined) assertCorrection(letter, read, payload);
   // Whoever kept the message has let it go when it was captured: from now on it is in our outbox.
   const { outbox: _, ...envelope } = read.envelope;
-  const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type).name, envelope, letter.queue) : null;
+  const queue = queueFor(read.definition.queue, envelope);
+  const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type).name, envelope, queue) : null;
   const original = envelopeIn(letter.body);
   const before = original ? payloadFingerprint(original) : null;
   if (command) await assertKeyIsFree(env, catalog, command, before);
-  return { envelope, command, before };
+  return { envelope, command, before, queue };
 }
 
 type ReadLetter = ReturnType<typeof readMessage>;

@@ -43,11 +43,11 @@ export async function replayDeadLetter(
     await atomically(env.DB, [settleLetter(id, "replayed"), audit(by, action(instanceId), false)]);
     return { actionId, instanceId, sent: false, why: `The letter is already ${state}.` };
   }
-  const { envelope, command, before } = await readAgain(env, catalog, by, letter, body);
+  const { envelope, command, before, queue } = await readAgain(env, catalog, by, letter, body);
   const instanceId = command?.id ?? null;
   // Older copies of the message do not bear this mark: they are not it.
   const marked: Envelope = { ...envelope, replay: actionId };
-  const outgoing: Outgoing = { id: outboxId(marked), queue: letter.queue, delaySeconds: 0, body: JSON.stringify(marked) };
+  const outgoing: Outgoing = { id: outboxId(marked), queue, delaySeconds: 0, body: JSON.stringify(marked) };
   const edited = { ...action(instanceId), detail: { edited: body !== undefined } };
   const { isApplied, answers } = await act(env, by, edited, {
     change: settleLetter(id, "replayed"),

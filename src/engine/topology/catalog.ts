@@ -5,13 +5,14 @@ import { nearest } from "../contract/nearest.ts";
 import { beginning } from "../contract/text.ts";
 import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { checkConsumers } from "./check.ts";
-import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
+import { type ConsumerDefinition, ofEachQueue, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import type { Hooks } from "./hooks.ts";
 import { type Target, targetsOf } from "./routes.ts";
 
 /** Everything a deployment knows: which messages exist, who performs them, what follows from what. */
 export interface Catalog {
   readonly workflows: readonly AnyWorkflow[];
+  /** One for each queue: where a declared one stands for several, as many. */
   readonly consumers: readonly ConsumerDefinition[];
   /** The types of events that a route signals to waiting runs. */
   readonly signalled: ReadonlySet<string>;
@@ -46,7 +47,7 @@ export function catalog({ consumers, ...hooks }: Definition): Catalog {
   );
   return {
     workflows,
-    consumers,
+    consumers: consumers.flatMap(ofEachQueue),
     signalled,
     performer: (type) =>
       performers.get(type) ?? (routes.has(type) ? otherKind(type, "event") : unknown("command", type, performers.keys())),

@@ -1,6 +1,6 @@
 import { MillraceError } from "../contract/errors.ts";
 import type { MessageDefinition } from "../contract/message.ts";
-import { laneIn } from "../contract/queue.ts";
+import { laneIn, queuesOf } from "../contract/queue.ts";
 import { type ConsumerDefinition, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import { targetsOf } from "./routes.ts";
 
@@ -20,6 +20,7 @@ export function checkConsumers(consumers: readonly ConsumerDefinition[]): void {
 function queues(consumers: readonly ConsumerDefinition[]): string[] {
   const asked = startedBy(consumers).flatMap(({ on }) => (on.kind === "command" ? [on.queue.name] : []));
   const told = routesOf(consumers).flatMap(({ event }) => (isCommand(event) ? [] : [event.queue.name]));
+  const said = [...startedBy(consumers).map(({ on }) => on.queue), ...routesOf(consumers).map(({ event }) => event.queue)];
   const mixed = told.filter((name) => asked.includes(name));
   return [
     ...mixed.map(
@@ -31,7 +32,12 @@ function queues(consumers: readonly ConsumerDefinition[]): string[] {
         ({ queue }) =>
           `The consumer of "${queue.name}" has starts and routes: a queue carries commands, for starts, or events, for routes.`,
       ),
-    ...twice(consumers.map(({ queue }) => queue.name)).map((name) => `The queue "${name}" has two consumers: put what both take into one.`),
+    ...consumers
+      .filter(({ queue }) => said.some((other) => other.name === queue.name && String(queuesOf(other)) !== String(queuesOf(queue))))
+      .map(({ queue }) => `The queue "${queue.name}" is declared twice, once for other queues than its consumer's: declare it once.`),
+    ...twice(consumers.flatMap(({ queue }) => queuesOf(queue))).map(
+      (name) => `The queue "${name}" has two consumers: put what both take into one.`,
+    ),
   ];
 }
 

@@ -1,6 +1,6 @@
 import { backoffMs, type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
-import { laneIn, MAX_DELAY_SECONDS, type QueueDefinition } from "../contract/queue.ts";
+import { laneIn, MAX_DELAY_SECONDS, type QueueDefinition, queuesOf } from "../contract/queue.ts";
 import type { OnFailure } from "../lanes/definition.ts";
 import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { type Route, targetsOf } from "./routes.ts";
@@ -134,6 +134,11 @@ function checkedLow({ name }: QueueDefinition, lowMs: number): number {
 /** Seconds before the next delivery of a message that failed `attempt` times: whole seconds, at least one, as queues count. */
 export function retryDelaySeconds({ retries }: ConsumerDefinition, attempt: number): number {
   return Math.max(1, Math.ceil(backoffMs(attempt, retries.initialMs, retries.maxMs) / 1000));
+}
+
+/** The consumers of all queues that a declared one stands for: alike, each of one queue. */
+export function ofEachQueue(consumer: ConsumerDefinition): ConsumerDefinition[] {
+  return queuesOf(consumer.queue).map((name) => ({ ...consumer, queue: { ...consumer.queue, name } }));
 }
 
 /** The workflows that consumers of commands start. */

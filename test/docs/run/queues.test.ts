@@ -1,9 +1,11 @@
+import { queueFor } from "millrace/worker";
 import { expect, it } from "vitest";
 import queues from "../../../docs/queues.md?raw";
 import { app } from "../../../src/catalog.ts";
 import wrangler from "../../../wrangler.jsonc?raw";
 import { callerWith } from "../../api/client.ts";
 import { following, shipping } from "../examples/queues.ts";
+import { exportCommands } from "../examples/several-queues.ts";
 import { followDocument } from "./follow.ts";
 
 it("every command of docs/queues.md answers what is written under it", async () => {
@@ -24,6 +26,13 @@ it("the options on it are options, with what they come to", () => {
     priority: undefined,
     routes: [{ targets: [{ ratePerSecond: 5 }] }],
   });
+});
+
+it("its one line for several queues is what is written under it", () => {
+  const queueOf = (tenant_id: string) => queueFor(exportCommands, { tenant_id, subject: "" });
+  const tenants = Array.from({ length: 50 }, (_, index) => `t${index}`);
+  expect(queueOf("acme")).toBe("export-commands-acme");
+  expect([...new Set(tenants.map(queueOf))].sort()).toEqual(["export-commands", "export-commands-2", "export-commands-3"]);
 });
 
 it.each([

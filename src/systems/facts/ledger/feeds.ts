@@ -1,5 +1,5 @@
 import { type Draft, digest, nextHop } from "millrace";
-import { address, messageId, type Outgoing } from "millrace/worker";
+import { address, messageId, type Outgoing, queueFor } from "millrace/worker";
 import type { RecordedFact } from "../../../messages/fact.ts";
 import { FactRecorded, PROCESSED, PROCESSED_EVENTS } from "../../../messages/facts.ts";
 
@@ -73,5 +73,5 @@ async function outgoing(
     outbox: "sender",
     owner: `${feed}-${sequence}`,
   });
-  return { id: messageId(envelope), queue: feed, delaySeconds: 0, body: JSON.stringify(envelope) };
+  return { id: messageId(envelope), queue: queueFor(draft.queue, envelope), delaySeconds: 0, body: JSON.stringify(envelope) };
 }

@@ -1,0 +1,174 @@
+import { call, defineCommand, defineConsumer, defineQueue, defineWorkflow, enqueue, notRetryable, on, stateEvents } from "millrace";
+import { replayDeadLetter, SCOPES } from "millrace/operate";
+import { deliverTo } from "millrace/testing";
+import { catalog, dispatch, queueFor } from "millrace/worker";
+import { describe, expect, it, onTestFinished } from "vitest";
+import * as z from "zod";
+import { ProbeRouted, probeEvents } from "../../probe/messages.ts";
+import { hearing, SharedTold, sharedEvents } from "../../probe/shared.ts";
+import { app } from "../../probe/worker.ts";
+import { event, fresh, probeEnv, rows, until } from "../harness.ts";
+
+/** Tenants of each of the queues. */
+const queueOf = (tenant_id: string) => queueFor(sharedEvents, { tenant_id, subject: "" });
+const ours = (queue: string) => Array.from({ length: 50 }, (_, index) => `t${index}`).find((tenant) => queueOf(tenant) === queue) ?? "";
+const [ONE, TWO] = [ours("shared-events"), ours("shared-events-2")];
+
+const ask = (tenantId: string, name: string, asks: string[] = []) =>
+  enqueue(probeEnv, app, { tenantId, source: "test" }, [{ type: "shared.asked", payload: { name, asks } }]);
+const state = (tenantId: string, name: string) =>
+  stateEvents(probeEnv, app, { tenantId, source: "test" }, [{ type: SharedTold.type, payload: { name }, idempotencyKey: name }]);
+const told = (tenant_id: string, name: string) => ({
+  ...event("probe.routed", name, { name, asks: [] }),
+  ...{ message_type: SharedTold.type, tenant_id },
+});
+const lettersAbout = (name: string) =>
+  rows<{ id: string; queue: string; state: string }>(
+    "SELECT id, queue, state FROM dead_letters WHERE body LIKE ?1 ORDER BY first_at",
+    `%"${name}"%`,
+  );
+
+/** Refuses the event of this name so many times, then hears it. */
+function refuse(name: string, times: number): { heard: number } {
+  const seen = { heard: 0 };
+  hearing.set(name, async () => {
+    if (times-- > 0) throw notRetryable(`${name} is refused.`);
+    seen.heard++;
+  });
+  onTestFinished(() => void hearing.delete(name));
+  return seen;
+}
+
+describe("A queue that stands for several", () => {
+  it.each([
+    [ONE, ""],
+    [TWO, "-2"],
+    ["big", "-big"],
+  ])("takes what is asked for the tenant %s, what that emits and what follows from it, by one of them: %s", async (tenant, end) => {
+    const [first, second] = [fresh(), fresh()];
+    refuse(second, 1);
+    await ask(tenant, first, [second]);
+    // The event of the second run is refused where it was delivered, and kept with that queue's name.
+    const letters = await until(
+      () => lettersAbout(second),
+      (found) => found.length > 0,
+    );
+    expect(letters).toMatchObject([{ queue: `shared-events${end}` }]);
+    expect(await rows("SELECT DISTINCT queue FROM instances WHERE idempotency_key IN (?1, ?2)", first, second)).toEqual([
+      { queue: `shared-commands${end}` },
+    ]);
+  });
+
+  it("has one tenant's burst keep no other waiting", async () => {
+    const [mine, yours] = [fresh(), fresh()];
+    let release = () => {};
+    const held = new Promise<void>((resolve) => {
+      release = resolve;
+    });
+    let begun = false;
+    hearing.set(mine, () => {
+      begun = true;
+      return held;
+    });
+    const seen = refuse(yours, 0);
+    await state(ONE, mine);
+    await until(async () => begun, Boolean);
+    await state(TWO, yours);
+    const heard = await until(async () => seen.heard, Boolean);
+    release();
+    hearing.delete(mine);
+    expect(heard).toBe(1);
+  });
+
+  it("has a dead letter go back to the one that its tenant has now, also from one that nothing is sent to any more", async () => {
+    const name = fresh();
+    const seen = refuse(name, 2);
+    const consume = dispatch(app);
+    const settled = await deliverTo((batch) => consume(batch, probeEnv as never), "shared-events-old", [told(TWO, name)]);
+    expect(settled).toEqual({ acked: 1, retried: 0 });
+    const operator = { tenantId: TWO, actor: "tess", scopes: SCOPES };
+    const replay = async () => {
+      const letter = (await lettersAbout(name)).find((one) => one.state === "open");
+      return replayDeadLetter(probeEnv, app, operator as never, letter?.id ?? "", { reason: "mended" });
+    };
+    expect(await replay()).toMatchObject({ sent: true });
+    const letters = await until(
+      () => lettersAbout(name),
+      (found) => found.length > 1,
+    );
+    expect(letters.map(({ queue }) => queue)).toEqual(["shared-events-old", "shared-events-2"]);
+    await replay();
+    expect(await until(async () => seen.heard, Boolean)).toBe(1);
+  });
+
+  it("goes on with a sender's order when more of them change the way of its messages", async () => {
+    const heard: string[] = [];
+    const subject = fresh();
+    const numbered = (sequence: number) => ({ ...event("probe.routed", subject, { name: `${subject}#${sequence}` }), sequence });
+    const deliver = (partitions: number, queue: string, sequence: number) => {
+      const queueOfThem = defineQueue({ name: probeEvents.name, partitions });
+      const hear = call<{ name: string }>(({ payload }) => void heard.push(payload.name));
+      const routes = [on({ ...ProbeRouted, queue: queueOfThem }, hear)];
+      const consumer = defineConsumer({ queue: queueOfThem, sequence: { gap: "retry" }, routes });
+      const consume = dispatch(catalog({ consumers: [consumer] }));
+      return deliverTo((batch) => consume(batch, probeEnv as never), queue, [numbered(sequence)]);
+    };
+    expect(await deliver(1, "probe-events", 1)).toEqual({ acked: 1, retried: 0 });
+    expect(await deliver(1, "probe-events", 2)).toEqual({ acked: 1, retried: 0 });
+    expect(await deliver(2, "probe-events-2", 3)).toEqual({ acked: 1, retried: 0 });
+    expect(heard).toEqual([1, 2, 3].map((number) => `${subject}#${number}`));
+  });
+
+  it("spreads one tenant's messages by what they are about, where it says so", () => {
+    const queue = defineQueue({ name: "orders", partitions: 4, by: "subject", tenants: ["big"] });
+    const subjects = Array.from({ length: 100 }, (_, index) => `order-${index}`);
+    const counts = Map.groupBy(subjects, (subject) => queueFor(queue, { tenant_id: "acme", subject }));
+    expect([...counts.keys()].sort()).toEqual(["orders", "orders-2", "orders-3", "orders-4"]);
+    for (const found of counts.values()) expect(found.length).toBeGreaterThan(10);
+    expect(queueFor(queue, { tenant_id: "big", subject: "order-1" })).toBe("orders-big");
+    expect(queueFor(queue, { tenant_id: "constructor", subject: "order-1" })).toMatch(/^orders(-[234])?$/);
+  });
+});
+
+const payload = z.object({ name: z.string() });
+const name = ({ name }: { name: string }) => name;
+const performing = (queue: ReturnType<typeof defineQueue>) => {
+  const command = defineCommand({ type: "probe.spread", payload, key: name, subject: name, queue });
+  return defineWorkflow({ name: "probe", on: command, run: async () => undefined });
+};
+
+it("a command is refused while one of its queues is not bound, with the line to add", async () => {
+  const queue = defineQueue({ name: "shared-commands", partitions: 3 });
+  const app = catalog({ consumers: [defineConsumer({ queue, starts: [performing(queue)] })] });
+  const [answer] = await enqueue(probeEnv, app, { tenantId: ONE, source: "test" }, [{ type: "probe.spread", payload: { name: fresh() } }]);
+  expect(answer).toMatchObject({
+    code: "config_invalid",
+    message: expect.stringContaining(
+      '"queues.producers" in wrangler.jsonc: {"binding": "SHARED_COMMANDS_3", "queue": "shared-commands-3"}',
+    ),
+  });
+});
+
+it.each<[string, Parameters<typeof defineQueue>[0], string]>([
+  ["no queue at all", { name: "orders", partitions: 0 }, 'The queue "orders" has partitions: 0. Say 1 to 100.'],
+  ["half of one", { name: "orders", partitions: 1.5 }, "Say 1 to 100"],
+  ["a tenant whose name no queue can have", { name: "orders", tenants: ["big_shop"] }, '"orders-big_shop" is not a queue name'],
+  ["a tenant called as a partition", { name: "orders", partitions: 2, tenants: ["2"] }, 'stands for two queues "orders-2"'],
+  ["a tenant called as its dead letters", { name: "orders", tenants: ["dlq"] }, 'stands for two queues "orders-dlq"'],
+])("a queue does not stand for %s", (_, options, says) => {
+  expect(() => defineQueue(options)).toThrow(expect.objectContaining({ code: "config_invalid", message: expect.stringContaining(says) }));
+});
+
+const orders = (partitions: number) => defineQueue({ name: "orders", partitions });
+
+it("a queue that messages take for another number than their consumer ends the start", () => {
+  const consumer = defineConsumer({ queue: orders(1), starts: [performing(orders(2))] });
+  expect(() => catalog({ consumers: [consumer] })).toThrow(
+    'The queue "orders" is declared twice, once for other queues than its consumer\'s: declare it once.',
+  );
+});
+
+it("two consumers of one of the queues end the start", () => {
+  const consumers = [orders(2), defineQueue({ name: "orders-2" })].map((queue) => defineConsumer({ queue, starts: [] }));
+  expect(() => catalog({ consumers })).toThrow('The queue "orders-2" has two consumers');
+});
