@@ -1,5 +1,5 @@
-import { codeOf, defineCommand, defineWorkflow, type EngineEnv, messageOf, on, signal } from "millrace";
-import { armKeeper, type Catalog, catalog, dispatch, entrypoint } from "millrace/worker";
+import { codeOf, defineCommand, defineWorkflow, type EngineEnv, type LaneEnv, messageOf, on, signal } from "millrace";
+import { armKeeper, type Catalog, catalog, dispatch, engineLanes, entrypoint } from "millrace/worker";
 import * as z from "zod";
 import { queueBinding } from "../../src/engine/contract/bindings.ts";
 import { routesOf, startsOf } from "../probe/consumers.ts";
@@ -11,12 +11,13 @@ import { codeFor } from "../proof/interpret.ts";
 import { BEGIN_JOURNAL } from "../proof/journal.ts";
 import type { Program } from "../proof/program.ts";
 import type { Asking } from "../proof/stage.ts";
+import { type LedgerEnv, laneDoors, laneList } from "./lanes/lanes.ts";
 
 export { CountDone, FollowProbe, Keeper, Listener, Recorder } from "../probe/worker.ts";
 
 // The engine that is killed: a run does what the program in its command says, and those outside come in over HTTP.
 
-interface ChaosEnv extends EngineEnv {
+interface ChaosEnv extends EngineEnv, LaneEnv, LedgerEnv {
   UPSTREAM_URL: string;
   LAB: Workflow;
   LISTENER: DurableObjectNamespace;
@@ -57,6 +58,7 @@ const app: Catalog = catalog({
   consumers: [startsOf(lab, followProbe), routesOf(whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow))],
 });
 export class Lab extends entrypoint(lab, app) {}
+export class Lanes extends engineLanes(app, laneList) {}
 const consume = dispatch(app);
 
 /** The one table of the probes' own, as in test/probe/0100_probe.sql. */
@@ -89,6 +91,7 @@ function allDoors(env: ChaosEnv) {
   const doors = doorsOf(env, app);
   return {
     ...doors,
+    ...laneDoors(env),
     enqueue: async (requests: readonly Asking[]): Promise<Answer[]> =>
       (await doors.enqueue(requests)).map((one) => ("instanceId" in one ? { gave: one } : refused(one))),
     deliver: (queue: string, bodies: unknown[], attempt: number) => deliver(env, queue, bodies, attempt),

@@ -14,12 +14,12 @@ export interface Workshop {
   folder: string;
 }
 
-/** Works with an engine that is started for this, and ended whatever comes of it. */
-export async function withEngine<T>(work: (workshop: Workshop) => Promise<T>): Promise<T> {
+/** Works with an engine that is started for this with these variables, and ended whatever comes of it. */
+export async function withEngine<T>(work: (workshop: Workshop) => Promise<T>, vars: Record<string, string> = {}): Promise<T> {
   const folder = mkdtempSync(join(inMemory() ?? tmpdir(), "millrace-chaos-"));
   const upstream = await startUpstream(join(folder, "ledger.jsonl"));
   const config = join(import.meta.dirname, "wrangler.jsonc");
-  const engine = new ChaosEngine(folder, { config, vars: { UPSTREAM_URL: upstream.url } });
+  const engine = new ChaosEngine(folder, { config, vars: { UPSTREAM_URL: upstream.url, ...vars } });
   let database: Database | undefined;
   const clear = () => {
     upstream.stop();

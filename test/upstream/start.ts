@@ -10,9 +10,12 @@ export interface UpstreamProcess {
   stop(): void;
 }
 
-/** Starts the upstream on a free port, with a fresh ledger unless told where one is kept. */
-export function startUpstream(ledger = join(mkdtempSync(join(tmpdir(), "millrace-upstream-")), "ledger.jsonl")): Promise<UpstreamProcess> {
-  const child: ChildProcess = spawn(process.execPath, [join(dirname(fileURLToPath(import.meta.url)), "server.ts"), "--ledger", ledger], {
+/** Starts the upstream, or another program that keeps a ledger, on a free port, with a fresh ledger unless told where one is kept. */
+export function startUpstream(
+  ledger = join(mkdtempSync(join(tmpdir(), "millrace-upstream-")), "ledger.jsonl"),
+  program = join(dirname(fileURLToPath(import.meta.url)), "server.ts"),
+): Promise<UpstreamProcess> {
+  const child: ChildProcess = spawn(process.execPath, [program, "--ledger", ledger], {
     stdio: ["ignore", "pipe", "inherit"],
   });
   return new Promise((resolve, reject) => {

@@ -1,0 +1,69 @@
+import type { OnFailure } from "millrace";
+
+/** The lanes that are tried: one of each policy, all with these retries and this size of a batch. */
+export const LANES = { blocking: "block", parking: "park", holding: "hold" } as const satisfies Record<string, OnFailure>;
+export type LaneName = keyof typeof LANES;
+export const RETRIES = { limit: 2, initial: 20, max: 100 } as const;
+export const BATCH_SIZE = 10;
+/** How often a message fails that never succeeds. */
+export const ALWAYS = 1_000_000;
+
+/** A message: the n-th of its key, which fails so often before it succeeds. */
+export interface Body {
+  key: string;
+  n: number;
+  fails: number;
+}
+
+/** One message of one lane and key. */
+interface Of {
+  lane: LaneName;
+  key: string;
+  n: number;
+}
+
+/** A lane's answer to its sender. */
+export interface Accepted extends Of {
+  is: "accepted";
+  id: string;
+  duplicate: boolean;
+}
+
+/** A message that its handler has in hand, in a process (`life`). */
+export interface Told extends Body {
+  lane: LaneName;
+  life: string;
+  id: string;
+  attempts: number;
+}
+
+/** A delivery, as the ledger ends it. */
+export interface Delivery extends Told {
+  is: "delivery";
+  /** A message is refused as often as it says. */
+  did: "done" | "refused";
+  /** True when another delivery of the same key and life had no answer yet: two calls of the handler at once. */
+  beside: boolean;
+}
+
+/** A dead letter on its way out of its lane. */
+export interface ToldLetter extends Of {
+  life: string;
+  id: string;
+  reason: "exhausted" | "skipped";
+}
+
+/** A dead letter that was handed over, or refused, so that it must come again. */
+export interface Letter extends ToldLetter {
+  is: "letter";
+  taken: boolean;
+}
+
+/** What a person is about to do with a lane that holds. */
+export interface Freed extends Of {
+  is: "freed";
+  how: "resume" | "retry" | "skip";
+}
+
+/** A line of the ledger, in the order in which it was told. */
+export type Entry = Accepted | Delivery | Letter | Freed | { is: "kill"; what: string };

@@ -1,0 +1,181 @@
+import type { OnFailure } from "millrace";
+import { type Accepted, BATCH_SIZE, type Delivery, type Freed, LANES, type Letter, RETRIES } from "./entries.ts";
+
+type OfKey = Accepted | Delivery | Letter | Freed;
+
+/** What is known of one message while the ledger is read. Processes are named by their rank. */
+interface Known {
+  id: string | undefined;
+  accepted: boolean;
+  /** The process of its last success. */
+  doneIn: number | undefined;
+  failures: number;
+  /** Failures since a person let it go on. */
+  failuresInARow: number;
+  /** The process that was at work when it became the head. */
+  headSince: number;
+  /** The process at work when a person let it go on last. */
+  freedIn: number;
+  isSkipped: boolean;
+  /** The process that handed its letter over last. */
+  laidIn: number | undefined;
+  letters: number;
+}
+
+/** Judges one key of a lane by what the ledger was told of it. */
+export class KeyJudge {
+  readonly problems: string[] = [];
+  /** By process: successes of those before that it repeated. */
+  readonly repeats: number[];
+  readonly #name: string;
+  readonly #policy: OnFailure;
+  readonly #lives: readonly string[];
+  readonly #known = new Map<number, Known>();
+  #head = 1;
+  /** The process whose words are read. */
+  #now = 0;
+  #last: Delivery | undefined;
+
+  constructor(name: string, told: readonly OfKey[], lives: readonly string[]) {
+    this.#name = name;
+    this.#policy = LANES[told[0]?.lane ?? "blocking"];
+    this.#lives = lives;
+    this.repeats = lives.map(() => 0);
+    for (const one of inOrderOfLives(told, lives)) {
+      if (one.is === "delivery") this.#deliver(one);
+      else if (one.is === "letter") this.#lay(one);
+      else if (one.is === "freed") this.#free(one);
+      else this.#about(one.n, one.id).accepted = true;
+    }
+    this.#end();
+  }
+
+  get messages(): number {
+    return this.#count(({ accepted }) => accepted);
+  }
+
+  get letters(): number {
+    return this.#count(({ letters }) => letters > 0);
+  }
+
+  get duplicateLetters(): number {
+    return this.#all.reduce((sum, { letters }) => sum + Math.max(0, letters - 1), 0);
+  }
+
+  get givenUpByKills(): number {
+    return this.#count(({ letters, failures, isSkipped }) => letters > 0 && !isSkipped && failures <= RETRIES.limit);
+  }
+
+  #deliver(delivery: Delivery): void {
+    const { n, id, life, did, beside } = delivery;
+    const one = this.#about(n, id);
+    const before = this.#now;
+    this.#now = this.#lives.indexOf(life);
+    if (beside) this.#wrong(`${n} was handled while another one was`);
+    for (; this.#head < n; this.#head++) {
+      if (!this.#isOver(this.#about(this.#head))) this.#wrong(`${n} passed ${this.#head}, which was neither done nor given up`);
+      this.#about(this.#head + 1).headSince = before;
+    }
+    if (this.#last?.life === life && n < this.#last.n) this.#wrong(`${n} came behind ${this.#last.n}`);
+    this.#last = delivery;
+    if (did === "done") this.#succeed(n, one);
+    else this.#fail(n, one);
+  }
+
+  #succeed(n: number, one: Known): void {
+    if (one.doneIn === this.#now) this.#wrong(`${n} was done twice by one process`);
+    else if (one.doneIn !== undefined) this.repeats[this.#now] = (this.repeats[this.#now] ?? 0) + 1;
+    one.doneIn = this.#now;
+  }
+
+  #fail(n: number, one: Known): void {
+    if (n < this.#head && one.doneIn === undefined) this.#wrong(`${n} came again behind ${this.#head}, after it had been given up`);
+    one.failures++;
+    one.failuresInARow++;
+    // One more where it failed in a batch, of which nobody is blamed.
+    const most = RETRIES.limit + 2 + (this.#now - Math.max(one.freedIn, one.headSince));
+    if (this.#policy !== "block" && one.failuresInARow > most) this.#wrong(`${n} was tried on after ${most} failures`);
+  }
+
+  #lay({ n, id, life, reason, taken }: Letter): void {
+    const one = this.#about(n, id);
+    this.#now = Math.max(this.#now, this.#lives.indexOf(life));
+    if (this.#policy === "block") this.#wrong(`${n} became a dead letter of a lane that blocks`);
+    if (this.#policy === "park" && (reason !== "exhausted" || !this.#mayBeGivenUp(one)))
+      this.#wrong(`${n} was given up after ${one.failures} failures`);
+    if (this.#policy === "hold" && !one.isSkipped) this.#wrong(`${n} was given up, and no person had skipped it`);
+    if (!taken) return;
+    if (one.laidIn === this.#now) this.#wrong(`the letter of ${n} came again to the process that had handed it over`);
+    one.laidIn = this.#now;
+    one.letters++;
+  }
+
+  #free({ n, how }: Freed): void {
+    const one = this.#about(n);
+    one.failuresInARow = 0;
+    one.freedIn = this.#now;
+    one.isSkipped ||= how === "skip";
+  }
+
+  #end(): void {
+    for (const [n, { accepted, doneIn, letters }] of this.#known) {
+      if (!accepted) this.#wrong(`${n} was handled, and nobody had sent it`);
+      if (doneIn === undefined && letters === 0) this.#wrong(`${n} is lost: neither done nor a dead letter`);
+    }
+    for (const [life, count] of this.repeats.entries())
+      if (count > BATCH_SIZE) this.#wrong(`process ${life + 1} repeated ${count} successes: more than a batch`);
+  }
+
+  #isOver(one: Known): boolean {
+    if (one.doneIn !== undefined) return true;
+    return this.#policy === "park" ? this.#mayBeGivenUp(one) : one.isSkipped;
+  }
+
+  /** A process that died in the midst of a delivery may have cost its head a try that nobody heard of. */
+  #mayBeGivenUp({ failures, headSince }: Known): boolean {
+    return failures + (this.#now - headSince) > RETRIES.limit;
+  }
+
+  #about(n: number, id?: string): Known {
+    const one = this.#known.get(n) ?? {
+      id,
+      accepted: false,
+      doneIn: undefined,
+      failures: 0,
+      failuresInARow: 0,
+      headSince: this.#now,
+      freedIn: this.#now,
+      isSkipped: false,
+      laidIn: undefined,
+      letters: 0,
+    };
+    this.#known.set(n, one);
+    one.id ??= id;
+    if (id !== undefined && one.id !== id) this.#wrong(`${n} is two messages, ${one.id} and ${id}`);
+    return one;
+  }
+
+  get #all(): Known[] {
+    return [...this.#known.values()];
+  }
+
+  #count(which: (one: Known) => boolean): number {
+    return this.#all.filter(which).length;
+  }
+
+  #wrong(what: string): void {
+    this.problems.push(`${this.#name}: ${what}`);
+  }
+}
+
+/** What a dying process had said may be heard after the first words of its successor. */
+function inOrderOfLives(told: readonly OfKey[], lives: readonly string[]): OfKey[] {
+  let latest = 0;
+  const ranked = told.map((one) => {
+    if (!("life" in one)) return { one, life: latest };
+    const life = lives.indexOf(one.life);
+    latest = Math.max(latest, life);
+    return { one, life };
+  });
+  return ranked.sort((a, b) => a.life - b.life).map(({ one }) => one);
+}

@@ -1,0 +1,111 @@
+import { describe, expect, it } from "vitest";
+import { BATCH_SIZE, type Delivery, type Entry, type Freed, type LaneName, type Letter, RETRIES } from "./entries.ts";
+import { judge } from "./judge.ts";
+
+/** Stands where a process is killed. */
+const KILL: Entry = { is: "kill", what: "runtime" };
+
+/** What is told of one key of a lane. */
+function of(lane: LaneName) {
+  const about = (n: number) => ({ lane, key: "k", n, id: `id-${n}` });
+  const deliver = (did: Delivery["did"], n: number, life: string): Delivery => ({
+    ...about(n),
+    is: "delivery",
+    life,
+    attempts: 1,
+    fails: 0,
+    did,
+    beside: false,
+  });
+  return {
+    accepted: (...numbers: number[]): Entry[] => numbers.map((n) => ({ ...about(n), is: "accepted", duplicate: false })),
+    done: (n: number, life = "a") => deliver("done", n, life),
+    refused: (n: number, life = "a") => deliver("refused", n, life),
+    letter: (n: number, reason: Letter["reason"] = "exhausted", life = "a"): Letter => ({
+      ...about(n),
+      is: "letter",
+      life,
+      reason,
+      taken: true,
+    }),
+    freed: (n: number, how: Freed["how"]): Freed => ({ is: "freed", lane, key: "k", n, how }),
+  };
+}
+
+const times = <T>(count: number, make: (at: number) => T): T[] => Array.from({ length: count }, (_, at) => make(at));
+const exhausting = RETRIES.limit + 1;
+
+describe("the judge of lanes finds nothing wrong with", () => {
+  const { accepted, done, refused, letter, freed } = of("parking");
+
+  it("messages that are done in their order, and what a killed process had in hand done again", () => {
+    const verdict = judge([...accepted(1, 2, 3), done(1), done(2), KILL, done(1, "b"), done(2, "b"), done(3, "b")]);
+    expect(verdict).toMatchObject({ problems: [], messages: 3, kills: 1, lives: 2, duplicates: 2, most_duplicates: 2 });
+  });
+
+  it("words of a dead process that are heard after the first of the next", () => {
+    expect(judge([...accepted(1, 2, 3), done(1), KILL, done(2, "b"), done(2), done(3, "b")]).problems).toEqual([]);
+  });
+
+  it("a head that is given up after its retries, and a letter that a killed process hands over again", () => {
+    const given = times(exhausting, () => refused(1));
+    const before = [...accepted(1, 2, 3), ...given, done(2), done(3), letter(1)];
+    const verdict = judge([...before, KILL, letter(1, "exhausted", "b"), done(2, "b"), done(3, "b")]);
+    expect(verdict).toMatchObject({ problems: [], letters: 1, duplicate_letters: 1, given_up_by_kills: 0 });
+  });
+
+  it("a head that killed processes used all retries of", () => {
+    const lives = ["b", "c", "d"].flatMap((life) => [KILL, done(1, life)]);
+    expect(judge([...accepted(1, 2), done(1), ...lives, done(2, "d"), letter(1, "exhausted", "d")])).toMatchObject({
+      problems: [],
+      given_up_by_kills: 1,
+    });
+  });
+
+  it("a lane that holds until a person resumes it, and then skips its head", () => {
+    const held = of("holding");
+    const tries = times(exhausting, () => held.refused(1));
+    const steered = [freed(1, "resume"), ...tries, freed(1, "skip")].map((one) => ({ ...one, lane: "holding" as const }));
+    expect(judge([...held.accepted(1, 2), ...tries, ...steered, held.done(2), held.letter(1, "skipped")]).problems).toEqual([]);
+  });
+
+  it("a head that blocks for as long as it fails", () => {
+    const block = of("blocking");
+    expect(judge([...block.accepted(1, 2), ...times(9, () => block.refused(1)), block.done(1), block.done(2)]).problems).toEqual([]);
+  });
+});
+
+describe("the judge of lanes finds", () => {
+  const { accepted, done, refused, letter } = of("parking");
+  const block = of("blocking");
+  const held = of("holding");
+  const finds = (entries: Entry[], what: string) => expect(judge(entries).problems.join("\n")).toContain(what);
+
+  it("a message that is lost", () => finds([...accepted(1, 2), done(1)], "2 is lost"));
+  it("a message that nobody sent", () => finds([done(1)], "1 was handled, and nobody had sent it"));
+  it("a message that passes another", () => finds([...accepted(1, 2), done(2), done(1)], "2 passed 1"));
+  it("a message that passes a head which blocks", () =>
+    finds([...block.accepted(1, 2), ...times(9, () => block.refused(1)), block.done(2), block.done(1)], "2 passed 1"));
+  it("a message that passes a head which still has retries", () => finds([...accepted(1, 2), refused(1), done(2), done(1)], "2 passed 1"));
+  it("a message that passes a head which no person has skipped", () =>
+    finds([...held.accepted(1, 2), ...times(exhausting, () => held.refused(1)), held.done(2)], "2 passed 1"));
+  it("a message that comes behind a later one", () => finds([...accepted(1, 2), done(1), done(2), done(1)], "1 came behind 2"));
+  it("a message that one process does twice", () => finds([...accepted(1), done(1), done(1)], "1 was done twice by one process"));
+  it("a message that a process repeats twice", () =>
+    finds([...accepted(1), done(1), KILL, done(1, "b"), done(1, "b")], "1 was done twice by one process"));
+  it("more repeated than a batch", () => {
+    const numbers = times(BATCH_SIZE + 1, (at) => at + 1);
+    const repeated = [...numbers.map((n) => done(n)), KILL, ...numbers.map((n) => done(n, "b"))];
+    finds([...accepted(...numbers), ...repeated], "more than a batch");
+  });
+  it("two messages of one idempotency key", () => finds([...accepted(1), { ...done(1), id: "another" }], "1 is two messages"));
+  it("two calls of a handler at once", () => finds([...accepted(1), { ...done(1), beside: true }], "1 was handled while another one was"));
+  it("a head that is given up too soon", () => finds([...accepted(1), refused(1), letter(1)], "given up after 1 failures"));
+  it("a head that is tried on and on in a lane that parks", () =>
+    finds([...accepted(1), ...times(exhausting + 2, () => refused(1)), letter(1)], "was tried on"));
+  it("a lane that does not hold", () => finds([...held.accepted(1), ...times(9, () => held.refused(1)), held.done(1)], "was tried on"));
+  it("a dead letter of a lane that blocks", () => finds([...block.accepted(1), block.refused(1), block.letter(1)], "that blocks"));
+  it("a letter that is handed over twice by one process", () =>
+    finds([...accepted(1), ...times(exhausting, () => refused(1)), letter(1), letter(1)], "came again"));
+  it("a process too many", () => finds([...accepted(1), done(1), done(1, "b")], "2 processes handled messages, with 0 kills"));
+});

@@ -1,0 +1,54 @@
+import type { Entry } from "./entries.ts";
+import { KeyJudge } from "./judge-key.ts";
+
+/** What a ledger shows of the lanes' promise. */
+export interface Verdict {
+  /** What is not as promised; empty where all is. */
+  problems: string[];
+  messages: number;
+  keys: number;
+  kills: number;
+  /** Processes that handled messages. */
+  lives: number;
+  deliveries: number;
+  failures: number;
+  letters: number;
+  /** Successes that a process repeated of the ones before it. */
+  duplicates: number;
+  /** Most of them of one key after one kill: at most a batch. */
+  most_duplicates: number;
+  /** Letters that were handed over again after they had been taken. */
+  duplicate_letters: number;
+  /** Sends that were answered again with the same message. */
+  duplicate_sends: number;
+  /** Messages that nothing was wrong with, and that killed processes used all retries of. */
+  given_up_by_kills: number;
+}
+
+/** Judges lanes by their ledger alone. */
+export function judge(entries: readonly Entry[]): Verdict {
+  const lives = [...new Set(entries.flatMap((one) => ("life" in one ? [one.life] : [])))];
+  const kills = entries.filter(({ is }) => is === "kill").length;
+  const ofKeys = Map.groupBy(
+    entries.filter((one) => one.is !== "kill"),
+    ({ lane, key }) => `${lane} ${key}`,
+  );
+  const keys = [...ofKeys].map(([name, told]) => new KeyJudge(name, told, lives));
+  const sum = (count: (key: KeyJudge) => number) => keys.reduce((all, key) => all + count(key), 0);
+  const extra = lives.length > kills + 1 ? [`${lives.length} processes handled messages, with ${kills} kills`] : [];
+  return {
+    problems: [...extra, ...keys.flatMap(({ problems }) => problems)],
+    messages: sum(({ messages }) => messages),
+    keys: keys.length,
+    kills,
+    lives: lives.length,
+    deliveries: entries.filter(({ is }) => is === "delivery").length,
+    failures: entries.filter((one) => one.is === "delivery" && one.did === "refused").length,
+    letters: sum(({ letters }) => letters),
+    duplicates: sum(({ repeats }) => repeats.reduce((all, count) => all + count, 0)),
+    most_duplicates: Math.max(0, ...keys.flatMap(({ repeats }) => repeats)),
+    duplicate_letters: sum(({ duplicateLetters }) => duplicateLetters),
+    duplicate_sends: entries.filter((one) => one.is === "accepted" && one.duplicate).length,
+    given_up_by_kills: sum(({ givenUpByKills }) => givenUpByKills),
+  };
+}

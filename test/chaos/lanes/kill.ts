@@ -1,0 +1,192 @@
+import { join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { startUpstream } from "../../upstream/start.ts";
+import type { ChaosEngine } from "../engine.ts";
+import { type Random, randomFrom } from "../random.ts";
+import type { Answer } from "../worker.ts";
+import { withEngine } from "../workshop.ts";
+import { type Accepted, ALWAYS, type Body, type Entry, type Freed, type LaneName } from "./entries.ts";
+import type { Verdict } from "./judge.ts";
+import type { Stand } from "./lanes.ts";
+import type { Far } from "./ledger.ts";
+import { drawStreams, type Stream } from "./traffic.ts";
+
+interface KillOptions {
+  seed: number;
+  messages: number;
+  keys: number;
+  kills: number;
+  /** One kill of so many takes wrangler along; 0 for none. */
+  power: number;
+  /** True has all lanes looked at, again and again; otherwise what a kill left behind wakes by its alarm alone. */
+  looks: boolean;
+  say?: (line: string) => void;
+}
+
+/** What the ledger's process says of the lanes, and how they stand in the end by their own word. */
+export interface Killed extends Verdict {
+  seconds: number;
+  /** Lanes that are not empty. */
+  left: string[];
+}
+
+const REQUEST_MS = 5000;
+const AGAIN_MS = 50;
+/** How long nothing may be done before a run is given up. */
+const PATIENCE_MS = 60_000;
+/** Longest run of messages in one call for one key. */
+const MOST_AT_ONCE = 20;
+/** Most messages that wait at once, as a share of all. */
+const AHEAD = 0.4;
+
+/** Sends messages to lanes while their process is killed, frees those that hold, and has the ledger's process judge what was done. */
+export async function killLanes(options: KillOptions): Promise<Killed> {
+  const ledger = await startUpstream(undefined, join(import.meta.dirname, "ledger.ts"));
+  try {
+    return await withEngine(({ engine }) => new Run(engine, ledger.url, options).all(), { LEDGER_URL: ledger.url });
+  } finally {
+    ledger.stop();
+  }
+}
+
+class Run {
+  readonly #engine: ChaosEngine;
+  readonly #ledger: string;
+  readonly #options: KillOptions;
+  readonly #random: Random;
+  readonly #streams: Stream[];
+  readonly #total: number;
+  #far: Far = { over: 0, lives: 0 };
+  #sent = 0;
+  /** True once all is over, or has been given up. */
+  #ended = false;
+
+  constructor(engine: ChaosEngine, ledger: string, options: KillOptions) {
+    this.#engine = engine;
+    this.#ledger = ledger;
+    this.#options = options;
+    this.#random = randomFrom(options.seed);
+    this.#streams = drawStreams(this.#random, options);
+    this.#total = this.#streams.reduce((sum, { bodies }) => sum + bodies.length, 0);
+  }
+
+  async all(): Promise<Killed> {
+    const began = Date.now();
+    await Promise.all([this.#watch(), this.#sendAll(), this.#free(), this.#kill()]);
+    const seconds = Math.round((Date.now() - began) / 100) / 10;
+    const left = await this.#left();
+    const verdict = (await (await fetch(`${this.#ledger}/verdict`)).json()) as Verdict;
+    return { ...verdict, seconds, left };
+  }
+
+  async #watch(): Promise<void> {
+    for (let movedAt = Date.now(); this.#far.over < this.#total && Date.now() - movedAt < PATIENCE_MS; await sleep(AGAIN_MS)) {
+      const far = (await (await fetch(`${this.#ledger}/far`)).json()) as Far;
+      if (far.over > this.#far.over) movedAt = Date.now();
+      this.#far = far;
+    }
+    this.#ended = true;
+  }
+
+  async #until(right: () => boolean): Promise<boolean> {
+    while (!right() && !this.#ended) await sleep(AGAIN_MS / 5);
+    return !this.#ended;
+  }
+
+  /** Sends all messages, of each key in their order: what was not answered is sent again before what is behind it. */
+  async #sendAll(): Promise<void> {
+    const left = this.#streams.map(({ lane, bodies }) => ({ lane, bodies: [...bodies], next: [] as Body[] }));
+    while (await this.#until(() => this.#sent - this.#far.over < this.#total * AHEAD)) {
+      const open = left.filter((one) => one.bodies.length > 0 || one.next.length > 0);
+      if (open.length === 0) return;
+      for (const one of open) if (one.next.length === 0) one.next = one.bodies.splice(0, this.#random.between(1, MOST_AT_ONCE));
+      await Promise.all([...Map.groupBy(open, ({ lane }) => lane)].map(([lane, some]) => this.#send(lane, some)));
+    }
+  }
+
+  async #send(lane: LaneName, some: { next: Body[] }[]): Promise<void> {
+    const answers = await this.#ask<(Body & { id: string; duplicate: boolean })[]>(
+      "sendToLanes",
+      lane,
+      some.flatMap(({ next }) => next),
+    );
+    if (!answers) return;
+    await this.#tell(...answers.map(({ key, n, id, duplicate }): Accepted => ({ is: "accepted", lane, key, n, id, duplicate })));
+    const kept = new Set(answers.map(({ key }) => key));
+    for (const one of some.filter(({ next }) => kept.has(next[0]?.key ?? ""))) {
+      // Some senders have not heard the answer.
+      if (this.#random.chance(0.1)) continue;
+      this.#sent += one.next.length;
+      one.next = [];
+    }
+  }
+
+  /** A person who looks at the lanes that hold, and decides. */
+  async #free(): Promise<void> {
+    for (; !this.#ended; await sleep(AGAIN_MS * 4)) {
+      for (const [lane, streams] of this.#byLane()) {
+        if (lane !== "holding" && !this.#options.looks) continue;
+        for (const { key, head, heldFor } of await this.#look(lane, streams)) {
+          if (heldFor === undefined || !head) continue;
+          const how: Freed["how"] = heldFor.fails === ALWAYS && this.#random.chance(0.7) ? "skip" : this.#random.pick(["resume", "retry"]);
+          await this.#tell({ is: "freed", lane, key, n: heldFor.n, how });
+          await this.#ask("freeLane", lane, key, head.id, how);
+        }
+      }
+    }
+  }
+
+  /** Kills while messages are handled, each time a process that has handled some. */
+  async #kill(): Promise<void> {
+    const { kills, power, say } = this.#options;
+    for (let kill = 1; kill <= kills; kill++) {
+      const at = (kill / (kills + 2)) * this.#total;
+      if (!(await this.#until(() => this.#far.lives >= kill && this.#far.over >= at))) return;
+      await sleep(this.#random.between(0, 100));
+      const death = power > 0 && kill % power === 0 ? "everything" : "runtime";
+      await this.#tell({ is: "kill", what: death });
+      const died = await this.#engine.kill(death);
+      await this.#engine.revive(death);
+      say?.(`kill ${kill}, of ${died} processes: ${this.#far.over} of ${this.#total} messages over, ${this.#sent} sent`);
+    }
+  }
+
+  /** Lanes that are not empty: what is over may need a moment until it is removed. */
+  async #left(): Promise<string[]> {
+    for (const until = Date.now() + REQUEST_MS * 3; ; await sleep(AGAIN_MS)) {
+      const stands = await Promise.all(this.#byLane().map(([lane, streams]) => this.#look(lane, streams)));
+      const left = stands.flat().filter(({ depth, letters }) => depth > 0 || letters > 0);
+      const isAll = stands.flat().length === this.#streams.length;
+      if ((isAll && left.length === 0) || Date.now() > until) return left.map(({ lane, key, why }) => `${lane} ${key}: ${why}`);
+    }
+  }
+
+  #byLane(): [LaneName, Stream[]][] {
+    return [...Map.groupBy(this.#streams, ({ lane }) => lane)];
+  }
+
+  async #look(lane: LaneName, streams: readonly Stream[]): Promise<Stand[]> {
+    return (
+      (await this.#ask<Stand[]>(
+        "lookAtLanes",
+        lane,
+        streams.map(({ key }) => key),
+      )) ?? []
+    );
+  }
+
+  async #tell(...entries: Entry[]): Promise<void> {
+    await fetch(this.#ledger, { method: "POST", body: JSON.stringify(entries) });
+  }
+
+  /** Asks the engine; undefined where it did not answer. */
+  async #ask<T>(door: string, ...args: unknown[]): Promise<T | undefined> {
+    const init = { method: "POST", body: JSON.stringify(args), signal: AbortSignal.timeout(REQUEST_MS) };
+    const answer = await fetch(`${this.#engine.url}/door/${door}`, init)
+      .then(async (response) => (response.ok ? ((await response.json()) as Answer) : undefined))
+      .catch(() => undefined);
+    if (answer && "gave" in answer) return answer.gave as T;
+    await sleep(AGAIN_MS);
+    return undefined;
+  }
+}

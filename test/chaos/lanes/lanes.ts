@@ -1,0 +1,80 @@
+import { defineLane, type LaneDefinition, type LaneEnv, type LaneLetter, type LaneSent, sendToLanes } from "millrace";
+import { type LaneLook, laneObjectOf } from "millrace/operate";
+import { BATCH_SIZE, type Body, type Freed, LANES, type LaneName, RETRIES, type Told, type ToldLetter } from "./entries.ts";
+
+// The lanes whose process is killed. Their handlers tell the ledger of each delivery, and fail where it refuses the message.
+
+export interface LedgerEnv {
+  LEDGER_URL: string;
+}
+
+const TELL_MS = 10_000;
+
+let ownLife: string | undefined;
+/** Names this process. */
+function life(): string {
+  ownLife ??= crypto.randomUUID();
+  return ownLife;
+}
+
+/** Answers whether the ledger has taken it. */
+async function tell({ LEDGER_URL }: LedgerEnv, what: "deliveries" | "letters", told: Told | ToldLetter): Promise<boolean> {
+  const init = { method: "POST", body: JSON.stringify(told), signal: AbortSignal.timeout(TELL_MS) };
+  const answer = await fetch(`${LEDGER_URL}/${what}`, init);
+  await answer.text();
+  return answer.ok;
+}
+
+async function handle(batch: MessageBatch<Body>, env: LedgerEnv): Promise<void> {
+  for (const message of batch.messages) {
+    const { id, attempts, body } = message;
+    if (await tell(env, "deliveries", { ...body, lane: batch.queue as LaneName, life: life(), id, attempts })) message.ack();
+    // What is behind it is acknowledged by the return, untouched: it has to come again.
+    else if (body.n % 2 === 0) return message.retry();
+    else throw new Error(`${body.n} was refused.`);
+  }
+}
+
+async function lay({ key, lane, id, reason, body: { n } }: LaneLetter<Body>, env: LedgerEnv): Promise<void> {
+  const isTaken = await tell(env, "letters", { lane: lane as LaneName, key, n, life: life(), id, reason });
+  if (!isTaken) throw new Error(`The letter of ${n} was refused.`);
+}
+
+const lanes = Object.fromEntries(
+  Object.entries(LANES).map(([name, onFailure]) => [
+    name,
+    defineLane<Body, LedgerEnv>({ name, onFailure, retries: RETRIES, batch: { size: BATCH_SIZE }, queue: handle, onDeadLetter: lay }),
+  ]),
+) as Record<LaneName, LaneDefinition<Body, LedgerEnv>>;
+
+export const laneList = Object.values(lanes);
+
+/** How a lane stands, and the message that it is held for. */
+export type Stand = LaneLook & { heldFor: Body | undefined };
+
+/** What those outside may ask of the lanes. */
+export function laneDoors(env: LaneEnv) {
+  const object = (lane: LaneName, key: string) => laneObjectOf(env, { lane, tenant: null, key });
+  return {
+    /** Sends messages, of each key in their order, under idempotency keys. Answers what became of those that were kept. */
+    async sendToLanes(lane: LaneName, bodies: readonly Body[]): Promise<(Body & LaneSent)[]> {
+      const messages = bodies.map((body) => ({ key: body.key, body, idempotencyKey: `message ${body.n}` }));
+      return (await sendToLanes(env, lanes[lane], messages)).flatMap((one) => {
+        const of = bodies.filter(({ key }) => key === one.key);
+        return "sent" in one ? one.sent.map((sent, at) => ({ ...(of[at] as Body), ...sent })) : [];
+      });
+    },
+    lookAtLanes: (lane: LaneName, keys: readonly string[]): Promise<Stand[]> =>
+      Promise.all(
+        keys.map(async (key) => {
+          const look = await object(lane, key).look();
+          const [first] = look.state === "held" ? await object(lane, key).messages({ limit: 1 }) : [];
+          return { ...look, heldFor: first?.body as Body | undefined };
+        }),
+      ),
+    async freeLane(lane: LaneName, key: string, id: string, how: Freed["how"]): Promise<unknown> {
+      if (how === "resume") return object(lane, key).resume();
+      return how === "skip" ? object(lane, key).skipHead(id) : object(lane, key).retryHead(id);
+    },
+  };
+}

@@ -1,0 +1,95 @@
+import { appendFileSync, fsyncSync, openSync } from "node:fs";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { parseArgs } from "node:util";
+import type { Entry, Told, ToldLetter } from "./entries.ts";
+import { judge } from "./judge.ts";
+
+// What the lanes' handlers do, and what their senders and people did, in a process that nobody kills: it appends each line to a file and
+// syncs it before it answers, and judges the lanes by these lines alone. Run it with: node test/chaos/lanes/ledger.ts --ledger FILE
+
+/** How far the lanes have come. */
+export interface Far {
+  /** Messages that are done, or dead letters. */
+  over: number;
+  /** Processes that have handled messages. */
+  lives: number;
+}
+
+/** How long a delivery takes. */
+const WORK_MS = 3;
+
+const { values } = parseArgs({ options: { ledger: { type: "string" } } });
+if (!values.ledger) throw new Error("Say where the ledger is kept: --ledger FILE");
+const file = openSync(values.ledger, "a");
+const entries: Entry[] = [];
+const over = new Set<string>();
+const lives = new Set<string>();
+/** Handlers that wait for the answer to a delivery. */
+const atWork = new Set<string>();
+/** How often each message was refused, by its id, and each letter, by its message's. */
+const refusals = new Map<string, number>();
+
+// A connection that closes as the next request goes out looks like a lost network.
+createServer({ keepAliveTimeout: 0 }, (request, response) => {
+  answer(request, response).catch((error) => send(response, 500, { error: String(error) }));
+}).listen(0, "127.0.0.1", function (this: import("node:net").Server) {
+  console.log(JSON.stringify({ port: (this.address() as { port: number }).port }));
+});
+
+async function answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+  if (request.url === "/far") return send(response, 200, { over: over.size, lives: lives.size } satisfies Far);
+  if (request.url === "/verdict") return send(response, 200, judge(entries));
+  const body = JSON.parse(await read(request));
+  if (request.url === "/deliveries") return send(response, (await deliver(body)) ? 200 : 503, {});
+  if (request.url === "/letters") return send(response, lay(body) ? 200 : 503, {});
+  write(...(body as Entry[]));
+  send(response, 200, {});
+}
+
+async function deliver(told: Told): Promise<boolean> {
+  const handler = `${told.life} ${told.lane} ${told.key}`;
+  const isDone = !refuses(told.id, told.fails);
+  write({ is: "delivery", ...told, did: isDone ? "done" : "refused", beside: atWork.has(handler) });
+  atWork.add(handler);
+  await sleep(WORK_MS);
+  atWork.delete(handler);
+  return isDone;
+}
+
+/** The first hand-off of some is refused. */
+function lay(told: ToldLetter): boolean {
+  const taken = !refuses(`letter ${told.id}`, told.n % 3 === 0 ? 1 : 0);
+  write({ is: "letter", ...told, taken });
+  return taken;
+}
+
+function refuses(what: string, times: number): boolean {
+  const refused = refusals.get(what) ?? 0;
+  if (refused < times) refusals.set(what, refused + 1);
+  return refused < times;
+}
+
+function write(...some: Entry[]): void {
+  appendFileSync(file, some.map((one) => `${JSON.stringify(one)}\n`).join(""));
+  fsyncSync(file);
+  entries.push(...some);
+  for (const one of some) {
+    if ("life" in one) lives.add(one.life);
+    if ((one.is === "delivery" && one.did === "done") || (one.is === "letter" && one.taken)) over.add(`${one.lane} ${one.key} ${one.n}`);
+  }
+}
+
+function read(request: IncomingMessage): Promise<string> {
+  return new Promise((resolve, reject) => {
+    let text = "";
+    request.on("data", (chunk) => (text += chunk));
+    request.on("end", () => resolve(text));
+    request.on("error", reject);
+  });
+}
+
+function send(response: ServerResponse, status: number, body: unknown): void {
+  response.writeHead(status, { "content-type": "application/json" });
+  response.end(JSON.stringify(body));
+}
