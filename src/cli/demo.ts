@@ -5,6 +5,7 @@ import { batch } from "./demo/batch.ts";
 import { brand } from "./demo/brand/story.ts";
 import { crm } from "./demo/crm.ts";
 import { derived } from "./demo/derived.ts";
+import { lanes } from "./demo/lanes.ts";
 import { ledger } from "./demo/ledger.ts";
 import { publish } from "./demo/publish.ts";
 import type { Story } from "./demo/story.ts";
@@ -16,7 +17,7 @@ import { ROOT, requireInstalled, shown } from "./local/wrangler.ts";
 import { wantsHelp } from "./options.ts";
 import { paint, say, seconds } from "./terminal.ts";
 
-const STORIES: Record<string, Story> = { brand, crm, publish, ledger, derived, webhooks, batch };
+const STORIES: Record<string, Story> = { brand, crm, publish, ledger, derived, webhooks, batch, lanes };
 const VARS = { EMBEDDED_CONTROL: "true", KEEPER_NUDGES: "true" };
 
 /** `npm run demo -- [story]`: one system at work, on an engine of its own that shares nothing with `npm start`. */
@@ -45,7 +46,8 @@ async function demo({ args, stop }: Call): Promise<number> {
   const secrets = join(folder, "secrets");
   ensureDevVars(secrets);
   const vars = { ...VARS, ...story.vars };
-  let settings: EngineOptions = { folder, port, secrets, vars, startWithinMs: START_MS, signal: stop };
+  const worker = story.worker?.(folder);
+  let settings: EngineOptions = { folder, port, secrets, vars, ...(worker && { worker }), startWithinMs: START_MS, signal: stop };
   let engine = await startEngine({ ...settings, fresh: true });
   try {
     say(paint("dim", `It runs at ${engine.url} (after ${seconds(Date.now() - began)}).`));
@@ -62,7 +64,7 @@ async function demo({ args, stop }: Call): Promise<number> {
         engine = await pRetry(() => startEngine(settings), { retries: 4, minTimeout: 500, signal: stop });
       },
     });
-    if (process.stdout.isTTY && !args.includes("--exit")) await linger(engine.url, engine.ended, stop);
+    if (!worker && process.stdout.isTTY && !args.includes("--exit")) await linger(engine.url, engine.ended, stop);
     return 0;
   } finally {
     await engine.stop();
@@ -77,7 +79,7 @@ const VALUES = ["--port"];
 
 function usage(own: readonly string[]): string {
   const options = ["--port <number>", ...own.map((option) => `${option} <number>`), "--exit"];
-  const said = "--exit ends it on a terminal too; by itself it stays there until Ctrl-C, so that its pages can be opened.";
+  const said = "--exit ends it on a terminal too; by itself one with pages stays there until Ctrl-C, so that they can be opened.";
   return `Usage: npm run demo -- [name] [${options.join("] [")}]. ${said} The demos:\n${list()}`;
 }
 

@@ -33,6 +33,7 @@ const SYSTEMS = [
   ["charges, payouts, budgets, contacts", "docs/derived.md", "derived"],
   ["webhooks", "docs/webhooks.md", "webhooks"],
   ["import, export, reconcile files", "docs/batches.md", "batch"],
+  ["lanes, limits, locks", "docs/lanes.md", "lanes"],
 ] as const;
 
 const USAGE: Usage = {

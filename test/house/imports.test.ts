@@ -139,8 +139,8 @@ const MAY_IMPORT_FILES: Record<string, readonly string[]> = {
   cli: ["engine/contract/sql.ts", "engine/contract/token.ts", "engine/store/tokens.ts", "engine/store/actions.ts"],
 };
 
-/** Files that stand between rooms. */
-const WIRING = new Set(["worker.ts", "catalog.ts", "systems/retention.ts", ...DOORS.values()]);
+/** Files that stand between rooms; a demo's own Worker is one that the command line never imports. */
+const WIRING = new Set(["worker.ts", "catalog.ts", "systems/retention.ts", "cli/demo/lanes/worker.ts", ...DOORS.values()]);
 
 interface Import {
   from: string;

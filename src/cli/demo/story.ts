@@ -9,6 +9,8 @@ export interface Story {
   readonly options?: readonly string[];
   /** Variables of its engine beyond those of every demo. */
   readonly vars?: Record<string, string>;
+  /** The Worker that it plays on, with a configuration in the demo's folder. Default: the one of this checkout, which has pages. */
+  readonly worker?: (folder: string) => { script: string; config: string };
   /** Tells it from the first request to the proof. Errors: a `Refusal` when anything is not as Millrace promises. */
   tell(stage: Stage): Promise<void>;
 }
