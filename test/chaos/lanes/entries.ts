@@ -29,10 +29,11 @@ export interface Accepted extends Of {
   duplicate: boolean;
 }
 
-/** A message that its handler has in hand, in a process (`life`). */
+/** A message that its handler has in hand, in a process (`life`), and in one call of its own there. */
 export interface Told extends Body {
   lane: LaneName;
   life: string;
+  call: string;
   id: string;
   attempts: number;
 }

@@ -9,6 +9,8 @@ interface Known {
   accepted: boolean;
   /** The process of its last success. */
   doneIn: number | undefined;
+  /** True once its handler was called again behind its success: it had been removed before. */
+  isRemoved: boolean;
   failures: number;
   /** Failures since a person let it go on. */
   failuresInARow: number;
@@ -35,6 +37,8 @@ export class KeyJudge {
   /** The process whose words are read. */
   #now = 0;
   #last: Delivery | undefined;
+  /** Successes of the handler's last call. */
+  #inCall: Known[] = [];
 
   constructor(name: string, told: readonly OfKey[], lives: readonly string[]) {
     this.#name = name;
@@ -67,7 +71,7 @@ export class KeyJudge {
   }
 
   #deliver(delivery: Delivery): void {
-    const { n, id, life, did, beside } = delivery;
+    const { n, id, life, call, did, beside } = delivery;
     const one = this.#about(n, id);
     const before = this.#now;
     this.#now = this.#lives.indexOf(life);
@@ -77,12 +81,21 @@ export class KeyJudge {
       this.#about(this.#head + 1).headSince = before;
     }
     if (this.#last?.life === life && n < this.#last.n) this.#wrong(`${n} came behind ${this.#last.n}`);
+    if (this.#last?.call !== call) this.#begin(life);
     this.#last = delivery;
     if (did === "done") this.#succeed(n, one);
     else this.#fail(n, one);
   }
 
+  /** A call begins in the process of the last one: what that one did is removed by now. What a killed process did may not be. */
+  #begin(life: string): void {
+    if (this.#last?.life === life) for (const one of this.#inCall) one.isRemoved = true;
+    this.#inCall = [];
+  }
+
   #succeed(n: number, one: Known): void {
+    this.#inCall.push(one);
+    if (one.isRemoved) this.#wrong(`${n} was done again, after it had been removed`);
     if (one.doneIn === this.#now) this.#wrong(`${n} was done twice by one process`);
     else if (one.doneIn !== undefined) this.repeats[this.#now] = (this.repeats[this.#now] ?? 0) + 1;
     one.doneIn = this.#now;
@@ -141,6 +154,7 @@ export class KeyJudge {
       id,
       accepted: false,
       doneIn: undefined,
+      isRemoved: false,
       failures: 0,
       failuresInARow: 0,
       headSince: this.#now,

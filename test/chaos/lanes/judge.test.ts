@@ -8,10 +8,11 @@ const KILL: Entry = { is: "kill", what: "runtime" };
 /** What is told of one key of a lane. */
 function of(lane: LaneName) {
   const about = (n: number) => ({ lane, key: "k", n, id: `id-${n}` });
-  const deliver = (did: Delivery["did"], n: number, life: string): Delivery => ({
+  const deliver = (did: Delivery["did"], n: number, life: string, call = `${life} once`): Delivery => ({
     ...about(n),
     is: "delivery",
     life,
+    call,
     attempts: 1,
     fails: 0,
     did,
@@ -19,7 +20,7 @@ function of(lane: LaneName) {
   });
   return {
     accepted: (...numbers: number[]): Entry[] => numbers.map((n) => ({ ...about(n), is: "accepted", duplicate: false })),
-    done: (n: number, life = "a") => deliver("done", n, life),
+    done: (n: number, life = "a", call?: string) => deliver("done", n, life, call),
     refused: (n: number, life = "a") => deliver("refused", n, life),
     letter: (n: number, reason: Letter["reason"] = "exhausted", life = "a"): Letter => ({
       ...about(n),
@@ -98,6 +99,8 @@ describe("the judge of lanes finds", () => {
     const repeated = [...numbers.map((n) => done(n)), KILL, ...numbers.map((n) => done(n, "b"))];
     finds([...accepted(...numbers), ...repeated], "more than a batch");
   });
+  it("a removed message that comes again", () =>
+    finds([...accepted(1, 2), done(1), done(2, "a", "a twice"), KILL, done(1, "b")], "1 was done again, after it had been removed"));
   it("two messages of one idempotency key", () => finds([...accepted(1), { ...done(1), id: "another" }], "1 is two messages"));
   it("two calls of a handler at once", () => finds([...accepted(1), { ...done(1), beside: true }], "1 was handled while another one was"));
   it("a head that is given up too soon", () => finds([...accepted(1), refused(1), letter(1)], "given up after 1 failures"));

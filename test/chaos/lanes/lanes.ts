@@ -26,9 +26,10 @@ async function tell({ LEDGER_URL }: LedgerEnv, what: "deliveries" | "letters", t
 }
 
 async function handle(batch: MessageBatch<Body>, env: LedgerEnv): Promise<void> {
+  const about = { lane: batch.queue as LaneName, life: life(), call: crypto.randomUUID() };
   for (const message of batch.messages) {
     const { id, attempts, body } = message;
-    if (await tell(env, "deliveries", { ...body, lane: batch.queue as LaneName, life: life(), id, attempts })) message.ack();
+    if (await tell(env, "deliveries", { ...body, ...about, id, attempts })) message.ack();
     // What is behind it is acknowledged by the return, untouched: it has to come again.
     else if (body.n % 2 === 0) return message.retry();
     else throw new Error(`${body.n} was refused.`);
