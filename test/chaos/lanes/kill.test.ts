@@ -7,7 +7,7 @@ const SIZE =
     ? { messages: 5000, keys: 50, kills: 20, power: 5, looks: false }
     : { messages: 300, keys: 10, kills: 2, power: 0, looks: true };
 
-it(`${SIZE.messages} messages of ${SIZE.keys} keys keep their order and none is lost, through ${SIZE.kills} kills and failing heads of all three policies`, async () => {
+it(`L01 ${SIZE.messages} messages of ${SIZE.keys} keys keep their order and none is lost, through ${SIZE.kills} kills and failing heads of all three policies`, async () => {
   const killed = await killLanes({ seed: 20_261_123, ...SIZE, say: (line) => console.log(line) });
   const { problems, left, messages, keys, kills, lives } = killed;
   console.log(JSON.stringify(killed));
