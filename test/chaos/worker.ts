@@ -12,6 +12,7 @@ import { BEGIN_JOURNAL } from "../proof/journal.ts";
 import type { Program } from "../proof/program.ts";
 import type { Asking } from "../proof/stage.ts";
 import { type LedgerEnv, laneDoors, laneList } from "./lanes/lanes.ts";
+import { takeTurn, turnConsumer, turnDoors } from "./lanes/turns.ts";
 
 export { CountDone, FollowProbe, Keeper, Listener, Recorder } from "../probe/worker.ts";
 
@@ -55,9 +56,10 @@ const lab = defineWorkflow({
 });
 
 const app: Catalog = catalog({
-  consumers: [startsOf(lab, followProbe), routesOf(whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow))],
+  consumers: [startsOf(lab, followProbe), routesOf(whenDone, on(ProbeSignal, signal()), on(LabEvent, keepLabRow)), turnConsumer],
 });
 export class Lab extends entrypoint(lab, app) {}
+export class TakeTurn extends entrypoint(takeTurn, app) {}
 export class Lanes extends engineLanes(app, laneList) {}
 const consume = dispatch(app);
 
@@ -92,6 +94,7 @@ function allDoors(env: ChaosEnv) {
   return {
     ...doors,
     ...laneDoors(env),
+    ...turnDoors(env, app),
     enqueue: async (requests: readonly Asking[]): Promise<Answer[]> =>
       (await doors.enqueue(requests)).map((one) => ("instanceId" in one ? { gave: one } : refused(one))),
     deliver: (queue: string, bodies: unknown[], attempt: number) => deliver(env, queue, bodies, attempt),

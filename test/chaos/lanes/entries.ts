@@ -66,5 +66,13 @@ export interface Freed extends Of {
   how: "resume" | "retry" | "skip";
 }
 
+/** A run behind a lane was asked for, begins, or ends. */
+export interface Turn {
+  is: "turn";
+  key: string;
+  n: number;
+  at: "asked" | "begins" | "ends";
+}
+
 /** A line of the ledger, in the order in which it was told. */
-export type Entry = Accepted | Delivery | Letter | Freed | { is: "kill"; what: string };
+export type Entry = Accepted | Delivery | Letter | Freed | Turn | { is: "kill"; what: string };

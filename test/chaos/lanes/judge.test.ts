@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { BATCH_SIZE, type Delivery, type Entry, type Freed, type LaneName, type Letter, RETRIES } from "./entries.ts";
+import { BATCH_SIZE, type Delivery, type Entry, type Freed, type LaneName, type Letter, RETRIES, type Turn } from "./entries.ts";
 import { judge } from "./judge.ts";
 
 /** Stands where a process is killed. */
@@ -111,4 +111,25 @@ describe("the judge of lanes finds", () => {
   it("a letter that is handed over twice by one process", () =>
     finds([...accepted(1), ...times(exhausting, () => refused(1)), letter(1), letter(1)], "came again"));
   it("a process too many", () => finds([...accepted(1), done(1), done(1, "b")], "2 processes handled messages, with 0 kills"));
+});
+
+describe("the judge of lanes in front of a workflow", () => {
+  const turn = (n: number, at: Turn["at"]): Entry => ({ is: "turn", key: "k", n, at });
+  const asked = [turn(1, "asked"), turn(2, "asked")];
+  const whole = [1, 2].flatMap((n) => [turn(n, "begins"), turn(n, "ends")]);
+
+  it("finds nothing wrong with runs one after another, and with a run that a kill makes tell again", () => {
+    const told = [...asked, turn(1, "begins"), KILL, ...whole];
+    expect(judge(told)).toMatchObject({ problems: [], turns: 2, turn_kills: 1, turn_repeats: 1 });
+  });
+
+  it("finds a run that begins before the one before has ended, and one that goes on behind the next", () => {
+    const told = [...asked, turn(1, "begins"), turn(2, "begins"), turn(1, "ends"), turn(2, "ends")];
+    expect(judge(told).problems).toEqual(["turns of k: 2 begins before 1 ends", "turns of k: 1 ends behind 2"]);
+  });
+
+  it("finds a run that passes another, and one that is lost", () => {
+    const told = [...asked, turn(2, "begins"), turn(2, "ends")];
+    expect(judge(told).problems).toEqual(["turns of k: 2 begins before 1 ends", "turns of k: 1 is lost"]);
+  });
 });

@@ -1,5 +1,6 @@
 import type { Entry } from "./entries.ts";
 import { KeyJudge } from "./judge-key.ts";
+import { judgeTurns } from "./judge-turns.ts";
 
 /** What a ledger shows of the lanes' promise. */
 export interface Verdict {
@@ -23,6 +24,12 @@ export interface Verdict {
   duplicate_sends: number;
   /** Messages that nothing was wrong with, and that killed processes used all retries of. */
   given_up_by_kills: number;
+  /** Runs behind a lane that have ended. */
+  turns: number;
+  /** Kills between the first beginning and the last end of these. */
+  turn_kills: number;
+  /** Beginnings and ends of runs that were told again. */
+  turn_repeats: number;
 }
 
 /** Judges lanes by their ledger alone. */
@@ -30,14 +37,15 @@ export function judge(entries: readonly Entry[]): Verdict {
   const lives = [...new Set(entries.flatMap((one) => ("life" in one ? [one.life] : [])))];
   const kills = entries.filter(({ is }) => is === "kill").length;
   const ofKeys = Map.groupBy(
-    entries.filter((one) => one.is !== "kill"),
+    entries.filter((one) => one.is !== "kill" && one.is !== "turn"),
     ({ lane, key }) => `${lane} ${key}`,
   );
   const keys = [...ofKeys].map(([name, told]) => new KeyJudge(name, told, lives));
   const sum = (count: (key: KeyJudge) => number) => keys.reduce((all, key) => all + count(key), 0);
   const extra = lives.length > kills + 1 ? [`${lives.length} processes handled messages, with ${kills} kills`] : [];
+  const turns = judgeTurns(entries);
   return {
-    problems: [...extra, ...keys.flatMap(({ problems }) => problems)],
+    problems: [...extra, ...turns.problems, ...keys.flatMap(({ problems }) => problems)],
     messages: sum(({ messages }) => messages),
     keys: keys.length,
     kills,
@@ -50,5 +58,8 @@ export function judge(entries: readonly Entry[]): Verdict {
     duplicate_letters: sum(({ duplicateLetters }) => duplicateLetters),
     duplicate_sends: entries.filter((one) => one.is === "accepted" && one.duplicate).length,
     given_up_by_kills: sum(({ givenUpByKills }) => givenUpByKills),
+    turns: turns.turns,
+    turn_kills: turns.kills,
+    turn_repeats: turns.repeats,
   };
 }

@@ -16,6 +16,8 @@ interface KillOptions {
   messages: number;
   keys: number;
   kills: number;
+  /** Keys of the lane in front of a workflow, and runs of each. */
+  turns: { keys: number; each: number };
   /** One kill of so many takes wrangler along; 0 for none. */
   power: number;
   /** True has all lanes looked at, again and again; otherwise what a kill left behind wakes by its alarm alone. */
@@ -55,7 +57,9 @@ class Run {
   readonly #options: KillOptions;
   readonly #random: Random;
   readonly #streams: Stream[];
+  /** How many messages there are. */
   readonly #total: number;
+  readonly #turns: { key: string; n: number }[];
   #far: Far = { over: 0, lives: 0 };
   #sent = 0;
   /** True once all is over, or has been given up. */
@@ -68,10 +72,13 @@ class Run {
     this.#random = randomFrom(options.seed);
     this.#streams = drawStreams(this.#random, options);
     this.#total = this.#streams.reduce((sum, { bodies }) => sum + bodies.length, 0);
+    const { keys, each } = options.turns;
+    this.#turns = Array.from({ length: keys * each }, (_, at) => ({ key: `turn-${at % keys}`, n: Math.floor(at / keys) + 1 }));
   }
 
   async all(): Promise<Killed> {
     const began = Date.now();
+    await this.#askForTurns();
     await Promise.all([this.#watch(), this.#sendAll(), this.#free(), this.#kill()]);
     const seconds = Math.round((Date.now() - began) / 100) / 10;
     const left = await this.#left();
@@ -79,8 +86,19 @@ class Run {
     return { ...verdict, seconds, left };
   }
 
+  /** Before anything dies: what a lane is sent by the keeper comes behind what was sent meanwhile. */
+  async #askForTurns(): Promise<void> {
+    if (this.#turns.length === 0) return;
+    await this.#tell(...this.#turns.map((turn): Entry => ({ is: "turn", at: "asked", ...turn })));
+    if (!(await this.#ask("askForTurns", this.#turns))) throw new Error("The runs behind a lane were not accepted.");
+  }
+
   async #watch(): Promise<void> {
-    for (let movedAt = Date.now(); this.#far.over < this.#total && Date.now() - movedAt < PATIENCE_MS; await sleep(AGAIN_MS)) {
+    for (
+      let movedAt = Date.now();
+      this.#far.over < this.#total + this.#turns.length && Date.now() - movedAt < PATIENCE_MS;
+      await sleep(AGAIN_MS)
+    ) {
       const far = (await (await fetch(`${this.#ledger}/far`)).json()) as Far;
       if (far.over > this.#far.over) movedAt = Date.now();
       this.#far = far;

@@ -12,7 +12,7 @@ const TELL_MS = 10_000;
 
 let ownLife: string | undefined;
 /** Names this process. */
-function life(): string {
+export function life(): string {
   ownLife ??= crypto.randomUUID();
   return ownLife;
 }

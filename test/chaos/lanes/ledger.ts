@@ -76,6 +76,7 @@ function write(...some: Entry[]): void {
   entries.push(...some);
   for (const one of some) {
     if ("life" in one) lives.add(one.life);
+    if (one.is === "turn" && one.at === "ends") over.add(`turn ${one.key} ${one.n}`);
     if ((one.is === "delivery" && one.did === "done") || (one.is === "letter" && one.taken)) over.add(`${one.lane} ${one.key} ${one.n}`);
   }
 }
