@@ -20,6 +20,8 @@ export interface Address extends TraceContext {
   sequence?: number;
   /** Where the message is kept until it is confirmed; default the engine's own outbox. */
   outbox?: "sender";
+  /** The workflows whose runs led to it, the first first. */
+  path?: readonly string[] | undefined;
   /** Unique name under which a payload too large to travel is stored. */
   owner: string;
 }
@@ -47,6 +49,7 @@ export async function address(bucket: R2Bucket, draft: Draft, to: Address): Prom
     created_at: new Date().toISOString(),
     traceparent: to.traceparent,
     ...(to.tracestate && { tracestate: to.tracestate }),
+    ...(to.path && { path: to.path }),
     ...(to.outbox && { outbox: to.outbox }),
     ...(to.sequence !== undefined && { sequence: to.sequence }),
     ...(await packPayload(bucket, to.tenantId, to.owner, draft.payload)),

@@ -7,6 +7,9 @@ import { shortened } from "./text.ts";
 /** R2 takes names of 1,024 bytes. */
 const MAX_REF_BYTES = 1024 + "r2://".length;
 
+/** Runs that a message can have behind it. */
+export const MAX_PATH = 100;
+
 /** Names a person or a system chose: bounded, of whole characters, and without NUL, where SQL's functions take a text to end. */
 const name = (max: number) =>
   z
@@ -55,6 +58,8 @@ export const envelopeSchema = z
      * itself.
      */
     replay: z.string().max(64).optional(),
+    /** The engine's own list of the workflows whose runs led to it, the first first; producers leave it out. */
+    path: z.array(name(63)).max(MAX_PATH).optional(),
     traceparent: z.string().regex(/^00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}$/, "must be a W3C traceparent"),
     tracestate: z.string().max(512).optional(),
   })

@@ -11,6 +11,7 @@ const ENGINE_CODES = [
   "idempotency_key_reused",
   "route_timeout",
   "out_of_order",
+  "too_many_hops",
   "instance_not_found",
   "effect_not_found",
   "dead_letter_not_found",

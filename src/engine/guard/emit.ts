@@ -12,7 +12,7 @@ import type { Outgoing } from "../store/outbox.ts";
 export function addressEmitted(
   env: EngineEnv,
   cause: Envelope,
-  source: string,
+  workflow: string,
   entry: EntryKey,
   drafts: readonly Draft[],
 ): Promise<Outgoing[]> {
@@ -23,10 +23,11 @@ export function addressEmitted(
       assertSendable(env, draft.queue);
       const envelope = await address(env.PAYLOADS, draft, {
         tenantId: cause.tenant_id,
-        source,
+        source: `workflow:${workflow}`,
         correlationId: cause.correlation_id,
         causationId: causes[index] ?? "",
         ...nextHop(cause),
+        path: [...(cause.path ?? []), workflow],
         owner: eventKey(entry, index),
       });
       return {

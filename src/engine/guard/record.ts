@@ -24,7 +24,7 @@ export async function record<Output>(
   await crashPoint("W03 effect done, not recorded", pass.instanceId);
   const { packed, problem } = await pack(pass, attempt, output);
   const { statements = [], emit = [] } = problem ? {} : asWrites(writes(output), step.label);
-  const messages = await addressEmitted(pass.env, pass.envelope, `workflow:${pass.workflow}`, attempt.key, emit);
+  const messages = await addressEmitted(pass.env, pass.envelope, pass.workflow, attempt.key, emit);
   await crashPoint("W06 about to record", pass.instanceId);
   const error = problem ? JSON.stringify({ step: step.label, code: codeOf(problem), message: messageOf(problem) }) : null;
   const outcome = { ...packed, statements, messages, error };

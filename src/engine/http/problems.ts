@@ -264,6 +264,12 @@ export const ENGINE_PROBLEMS = {
     means: "Its number is not the next of its sender about its subject, and its queue's rule for gaps sent it here.",
     next: "Replay what is missing first, then this.",
   },
+  too_many_hops: {
+    status: 409,
+    title: "A chain went too far, or in a circle",
+    means: "More runs led to this message, one after another, than the catalog's maxHops allows.",
+    next: "End the circle, or raise maxHops; then replay the dead letter, with which its chain begins anew.",
+  },
   step_timeout: {
     status: 504,
     title: "A step took too long",

@@ -2,6 +2,7 @@ import { crashPoint } from "../contract/crash-points.ts";
 import { MillraceError } from "../contract/errors.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import type { CommandConsumer } from "../topology/consumer.ts";
+import { assertFewHops } from "../topology/hops.ts";
 import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { acceptance } from "./accept.ts";
 import { handleBatch } from "./batch.ts";
@@ -41,7 +42,9 @@ export function consumeCommands(consumer: CommandConsumer, catalog: Catalog): Ta
         const plans = turns.flatMap(({ message, envelope, move, isOver }): Plan[] => {
           try {
             // What is known already has its repeat counted, as ever: the row decides.
-            const command = acceptance(performer(envelope.message_type).name, envelope, queue.name);
+            const { name } = performer(envelope.message_type);
+            if (!isOver) assertFewHops(catalog, name, envelope);
+            const command = acceptance(name, envelope, queue.name);
             const plan = { ...nothing({ message, envelope }), move };
             return [isOver ? plan : { ...plan, instances: [command] }];
           } catch (error) {

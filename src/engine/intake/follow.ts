@@ -9,6 +9,7 @@ import type { RowStatement } from "../contract/sql.ts";
 import { nextHop } from "../contract/trace.ts";
 import { within } from "../contract/within.ts";
 import { bindable } from "../store/bindable.ts";
+import { assertFewHops } from "../topology/hops.ts";
 import type { Routed, Target } from "../topology/routes.ts";
 import { type Acceptance, acceptance } from "./accept.ts";
 import type { Intake } from "./consumer.ts";
@@ -58,6 +59,7 @@ interface Followed {
 async function followTarget(intake: Intake, target: Target, event: Routed<unknown>): Promise<Followed> {
   switch (target.do) {
     case "start":
+      assertFewHops(intake.catalog, target.workflow.name, event.envelope);
       return { instances: [acceptance(target.workflow.name, event.envelope, null)] };
     case "send": {
       const { command, row, ratePerSecond } = target;
@@ -90,16 +92,19 @@ function inTime<T>(following: Promise<T>, target: Target, type: string): Promise
 
 /** A command that an event leads to: its tenant is the event's, its correlation carried on, the event its cause. */
 async function commandAfter({ env, catalog }: Intake, draft: Draft, event: Envelope, laterSeconds: number): Promise<Acceptance> {
+  const workflow = catalog.performer(draft.type).name;
+  assertFewHops(catalog, workflow, event);
   const envelope = await address(env.PAYLOADS, draft, {
     tenantId: event.tenant_id,
     source: "router",
     correlationId: event.correlation_id,
     causationId: event.idempotency_key,
     ...nextHop(event),
+    path: event.path,
     owner: `${messageId(event)}-${draft.type}`,
   });
   const delaySeconds = checkedDelay(draft.delaySeconds + laterSeconds);
-  return acceptance(catalog.performer(draft.type).name, envelope, queueFor(draft.queue, envelope), delaySeconds);
+  return acceptance(workflow, envelope, queueFor(draft.queue, envelope), delaySeconds);
 }
 
 /** Remembers what was made under a name, for as long as the batch is handled. One that failed is made anew by the next who asks. */

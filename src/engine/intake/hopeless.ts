@@ -8,6 +8,7 @@ const CODES: ReadonlySet<string | undefined> = new Set([
   "payload_missing",
   "unknown_message_type",
   "idempotency_key_reused",
+  "too_many_hops",
   "not_retryable",
 ]);
 

@@ -49,8 +49,8 @@ export async function readAgain(
   // A payload that is not there, or is none, is better said now than by the run: its key would be taken.
   const payload = await payloadOf(env, read);
   if (correction !== undefined) assertCorrection(letter, read, payload);
-  // Whoever kept the message has let it go when it was captured: from now on it is in our outbox.
-  const { outbox: _, ...envelope } = read.envelope;
+  // Whoever kept the message has let it go when it was captured: from now on it is in our outbox. A person's word begins its chain anew.
+  const { outbox: _outbox, path: _path, ...envelope } = read.envelope;
   const queue = queueFor(read.definition.queue, envelope);
   const command = envelope.kind === "command" ? acceptance(catalog.performer(envelope.message_type).name, envelope, queue) : null;
   const original = envelopeIn(letter.body);

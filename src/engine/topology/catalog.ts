@@ -7,6 +7,7 @@ import type { AnyWorkflow } from "../workflow/workflow.ts";
 import { checkConsumers } from "./check.ts";
 import { type ConsumerDefinition, ofEachQueue, routesOf, startedBy, workflowsOf } from "./consumer.ts";
 import type { Hooks } from "./hooks.ts";
+import { checkedHops } from "./hops.ts";
 import { type Target, targetsOf } from "./routes.ts";
 
 /** Everything a deployment knows: which messages exist, who performs them, what follows from what. */
@@ -22,6 +23,8 @@ export interface Catalog {
   subscribers(type: string): { event: EventDefinition; targets: readonly Target[] };
   /** The kinds of message that have this type: one, two where a command and an event are called alike, or none. */
   kindsOf(type: string): readonly Envelope["kind"][];
+  /** Runs that may follow a first, one after another, before a message of their chain becomes a dead letter. */
+  readonly maxHops: number;
   /** Functions of the deployment that are called when the way of a message ends. */
   readonly hooks: Hooks;
 }
@@ -29,15 +32,20 @@ export interface Catalog {
 /** What a deployment is made of. */
 interface Definition extends Hooks {
   readonly consumers: readonly ConsumerDefinition[];
+  /**
+   * Hops of the longest chain: runs that follow a first, each started by what the one before it emitted. Default 3; at most 99. A message
+   * beyond it becomes a dead letter, `too_many_hops`: so a chain that goes in a circle ends.
+   */
+  readonly maxHops?: number;
 }
 
 /**
  * Builds the catalog from the consumers of a deployment: its workflows are those that they start, its events those that they route.
  * Errors: `config_invalid` when a consumer starts or routes what travels on another queue, a queue has two consumers or carries commands
  * and events, a workflow or an event is listed twice, two workflows claim one name or command, a command is sent that nobody performs or
- * consumes, or the line of another event starts a workflow.
+ * consumes, the line of another event starts a workflow, or `maxHops` is none.
  */
-export function catalog({ consumers, ...hooks }: Definition): Catalog {
+export function catalog({ consumers, maxHops, ...hooks }: Definition): Catalog {
   checkConsumers(consumers);
   const workflows = workflowsOf(consumers);
   const performers = new Map(startedBy(consumers).map((workflow) => [workflow.on.type, workflow]));
@@ -55,6 +63,7 @@ export function catalog({ consumers, ...hooks }: Definition): Catalog {
       routes.get(type) ??
       (performers.has(type) ? otherKind(type, "command", performers.get(type)?.on.door) : unknown("event", type, routes.keys())),
     kindsOf: (type) => [...(performers.has(type) ? (["command"] as const) : []), ...(routes.has(type) ? (["event"] as const) : [])],
+    maxHops: checkedHops(maxHops),
     hooks,
   };
 }
