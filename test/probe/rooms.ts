@@ -13,9 +13,11 @@ export const desk = defineRoom<{ text: string }>({
 });
 /** Workers alone speak here, and little is kept. */
 export const ticker = defineRoom({ name: "ticker", history: { messages: 3, bytes: 100 }, presence: 0, maxSockets: 2 });
+/** Everybody speaks here, as fast as they can. */
+export const hall = defineRoom<string>({ name: "hall", rate: { burst: 1000, perSecond: 1000 } });
 /** Declared, and in no object's list. */
 export const nowhere = defineRoom({ name: "nowhere" });
 
-export const rooms = [desk, ticker];
+export const rooms = [desk, ticker, hall];
 
 export class Rooms extends roomObject(rooms) {}

@@ -1,6 +1,6 @@
 import { createExecutionContext, runInDurableObject } from "cloudflare:test";
 import { env } from "cloudflare:workers";
-import { type RoomDefinition, type RoomEnv, type RoomFrame, roomOf } from "millrace";
+import { type RoomDefinition, type RoomEnv, type RoomFrame, roomOf, roomTicket } from "millrace";
 import { mintToken, type RoomStub, roomObjectOf, type Scope } from "millrace/operate";
 import worker from "../../probe/worker.ts";
 import { until } from "../../until.ts";
@@ -101,6 +101,16 @@ export class LabRoom {
     const { status, webSocket } = await this.upgrade({ authorization: `Bearer ${await this.token(actor, ...scopes)}` }, query);
     if (status !== 101 || !webSocket) throw new Error(`Not let in: ${status}.`);
     const ear = new Ear(webSocket);
+    await ear.hears("welcome");
+    return ear;
+  }
+
+  /** Comes in with a ticket, for which nothing is stored. */
+  async enterAs(name: string, since?: number): Promise<Ear> {
+    const ticket = roomTicket(roomEnv, this.#room, this.key, this.tenant, { name, maySend: true });
+    const query = since === undefined ? "" : `?since=${since}`;
+    const { webSocket } = await this.upgrade({ "sec-websocket-protocol": `millrace.room, ticket.${ticket}` }, query);
+    const ear = new Ear(webSocket as WebSocket);
     await ear.hears("welcome");
     return ear;
   }
