@@ -1,7 +1,9 @@
-import { laneOf } from "millrace";
+import { codeOf, laneOf, sendToLanes } from "millrace";
+import { laneObjectOf } from "millrace/operate";
 import { describe, expect, it } from "vitest";
-import { blocking, impatient, letterTakers, misspelt, small } from "../../probe/lanes.ts";
-import { until } from "../harness.ts";
+import { howMany } from "../../full-size.ts";
+import { blocking, impatient, letterTakers, misspelt, parking, small } from "../../probe/lanes.ts";
+import { fresh, until } from "../harness.ts";
 import { LabLane, type LaneBatch, laneEnv, numbers } from "./lab.ts";
 
 /** The error of something that is refused. */
@@ -60,6 +62,24 @@ describe("a sender is told", () => {
     for (const delaySeconds of [-1, 43_201, Number.NaN, "1"]) {
       expect(await send("k", { delaySeconds })).toMatchObject({ detail: { issues: [{ path: "delaySeconds" }] } });
     }
+  });
+
+  it("of each of very many keys at once what became of its messages: the bad one is refused alone, and none of the others is lost", {
+    timeout: 300_000,
+  }, async () => {
+    const many = howMany(300, 10_000);
+    const base = fresh("many");
+    const messages = numbers(many).map((n) => ({ key: n === 7 ? "k".repeat(501) : `${base}/${n}`, body: { n } }));
+    const answers = await sendToLanes(laneEnv, parking, messages);
+    expect(answers.map(({ key }) => key)).toEqual(messages.map(({ key }) => key));
+    const refused = answers.flatMap((one) => ("error" in one ? [{ key: one.key, code: codeOf(one.error) }] : []));
+    expect(refused).toEqual([{ key: "k".repeat(501), code: "invalid_payload" }]);
+    const last = laneObjectOf(laneEnv, { lane: parking.name, tenant: null, key: `${base}/${many - 1}` });
+    const seen = await until(
+      () => last.look(),
+      ({ state }) => state === "empty",
+    );
+    expect(seen).toMatchObject({ state: "empty", letters: 0 });
   });
 
   it("that a lane is full, and what it holds is handed out all the same", async () => {
