@@ -58,6 +58,7 @@ const MAY_IMPORT: Record<string, readonly string[]> = {
     "engine/access",
     "engine/inspect",
     "engine/lanes",
+    "engine/pull",
   ],
   "engine/erase": ["engine/contract", "engine/store", "engine/lanes", "engine/locks"],
   "engine/limits": ["engine/contract"],

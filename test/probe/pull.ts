@@ -11,11 +11,11 @@ export const renders = definePullQueue({
   visibility: "1 hour",
   onDeadLetter: (letter) => pullLetterTakers.get(letter.tenant)?.(letter),
 });
-/** Letters of it stay where they are. */
+/** Letters of it are the engine's. */
 export const keepings = definePullQueue({ name: "keepings", retries: { limit: 0 }, retention: "1 minute", remember: "1 minute" });
 /** Pulled with a scope of its own. */
 export const guarded = definePullQueue({ name: "guarded", scope: "operate" });
-/** One retry; letters of it stay where they are. */
+/** One retry; letters of it are the engine's. */
 export const plain = definePullQueue({ name: "plain", retries: { limit: 1 } });
 /** Declared, and in no object's list. */
 export const unlisted = definePullQueue({ name: "unlisted" });
@@ -23,3 +23,10 @@ export const unlisted = definePullQueue({ name: "unlisted" });
 export const pullQueues = [renders, keepings, guarded, plain];
 
 export class PullQueues extends pullObject(pullQueues) {}
+
+/** The same in a Worker that has nothing else of the engine. */
+export class AlonePullQueues extends pullObject(pullQueues) {
+  constructor(ctx: DurableObjectState, _env: never) {
+    super(ctx, {} as never);
+  }
+}

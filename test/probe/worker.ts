@@ -16,7 +16,7 @@ import { countDone, followProbe, probe, whenDone } from "./workflows.ts";
 
 export { Counter, Lock, RateLimit, Recorder } from "millrace/worker";
 export { Listener } from "./listener.ts";
-export { PullQueues } from "./pull.ts";
+export { AlonePullQueues, PullQueues } from "./pull.ts";
 export { Rooms } from "./rooms.ts";
 
 export class Keeper extends keeper({}) {}

@@ -3,6 +3,7 @@ import type { Envelope } from "../contract/envelope.ts";
 import { outboxId } from "../contract/ids.ts";
 import { sql } from "../contract/sql.ts";
 import { type DeadLetterReader, getDeadLetter } from "../inspect/dead-letters.ts";
+import { pullIn } from "../pull/keep-letter.ts";
 import { relay } from "../recorder/relay.ts";
 import { type Action, audit } from "../store/actions.ts";
 import { settleLetter } from "../store/dead-letters.ts";
@@ -12,6 +13,7 @@ import { atomically } from "../store/retry.ts";
 import type { Catalog } from "../topology/catalog.ts";
 import { act } from "./act.ts";
 import { readAgain } from "./read-again.ts";
+import { replayPulled } from "./replay-pulled.ts";
 
 /** What a replay did: sent the message again, or found nothing left to do. */
 export interface Replayed {
@@ -43,6 +45,8 @@ export async function replayDeadLetter(
     await atomically(env.DB, [settleLetter(id, "replayed"), audit(by, action(instanceId), false)]);
     return { actionId, instanceId, sent: false, why: `The letter is already ${state}.` };
   }
+  const pulled = pullIn(letter.queue);
+  if (pulled !== undefined) return replayPulled(env, by, letter, { queue: pulled, reason, body });
   const { envelope, command, before, queue } = await readAgain(env, catalog, by, letter, body);
   const instanceId = command?.id ?? null;
   // Older copies of the message do not bear this mark: they are not it.

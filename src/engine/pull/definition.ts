@@ -41,7 +41,8 @@ export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
   scope?: string;
   /**
    * Takes a dead letter, inside the queue's object, and is called again, with a back-off, until it succeeds; then the queue forgets the
-   * letter. One call may take 60 seconds. Without it letters stay in the queue until somebody removes them.
+   * letter. One call may take 60 seconds. Default: where the engine is, letters become its dead letters; where it is not, they stay in the
+   * queue until somebody removes them.
    */
   onDeadLetter?: (letter: PullLetter<Body>, env: E) => unknown;
 }

@@ -1,6 +1,8 @@
 import { DurableObject } from "cloudflare:workers";
+import { type EngineEnv, hasEngine } from "../contract/bindings.ts";
 import { Registration } from "../store/tenant-objects.ts";
 import { type AnyPullQueue, type PullPlan, plansOf } from "./definition.ts";
+import { keepLetter } from "./keep-letter.ts";
 import { type KeptPullLetter, PullLetters } from "./letters.ts";
 import type { Posted } from "./message.ts";
 import { type PullName, pullNameOf } from "./pull-name.ts";
@@ -178,7 +180,9 @@ export class PullObject extends DurableObject {
   /** Which queue of whose this is. An alarm that wakes the object does not say its name. */
   #self(): { name: PullName; plan: PullPlan | undefined } {
     const name = pullNameOf(this.ctx.id.name) ?? this.ctx.storage.kv.get<PullName>("name") ?? { queue: "", tenant: "" };
-    return { name, plan: this.plans.get(name.queue) };
+    const plan = this.plans.get(name.queue);
+    if (!plan || plan.onDeadLetter || !hasEngine(this.env)) return { name, plan };
+    return { name, plan: { ...plan, onDeadLetter: (letter, env) => keepLetter(letter, env as EngineEnv) } };
   }
 
   /** An alarm for what is due next. It is a written row, so one that rings earlier is left as it is. */

@@ -6,7 +6,9 @@ import { vi } from "vitest";
 import worker from "../../probe/worker.ts";
 import { fresh, probeEnv } from "../harness.ts";
 
-export const pullEnv = env as unknown as PullEnv;
+export const pullEnv: PullEnv = { PULL_QUEUES: (env as unknown as PullEnv).PULL_QUEUES };
+/** The objects of a Worker that has nothing else of the engine. */
+export const ALONE: PullEnv = { PULL_QUEUES: (env as unknown as { ALONE_PULL_QUEUES: PullEnv["PULL_QUEUES"] }).ALONE_PULL_QUEUES };
 
 export interface Pulled {
   body: string;
@@ -24,10 +26,14 @@ export interface Answer {
 }
 
 /** Sends a request to the probe Worker. */
-export async function request(path: string, body: unknown, headers: Record<string, string> = {}): Promise<Answer> {
+export async function request(path: string, body: unknown, headers: Record<string, string> = {}, env: PullEnv = pullEnv): Promise<Answer> {
   const init = { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) };
   const asked = new Request(`http://localhost${path}`, init);
-  const response = (await worker.fetch?.(asked as never, probeEnv as unknown as Env, createExecutionContext())) as unknown as Response;
+  const response = (await worker.fetch?.(
+    asked as never,
+    { ...probeEnv, ...env } as unknown as Env,
+    createExecutionContext(),
+  )) as unknown as Response;
   return { status: response.status, headers: response.headers, body: await response.json() };
 }
 
@@ -39,10 +45,12 @@ export function tokenFor(tenantId: string, ...scopes: Scope[]): Promise<string> 
 export class LabQueue {
   readonly tenant = fresh("tenant").toLowerCase();
   readonly #queue: PullQueueDefinition;
+  readonly #env: PullEnv;
   #token: Promise<string> | undefined;
 
-  constructor(queue: PullQueueDefinition) {
+  constructor(queue: PullQueueDefinition, env: PullEnv = pullEnv) {
     this.#queue = queue;
+    this.#env = env;
   }
 
   get path(): string {
@@ -50,11 +58,11 @@ export class LabQueue {
   }
 
   get client() {
-    return pullQueueOf(pullEnv, this.#queue, this.tenant);
+    return pullQueueOf(this.#env, this.#queue, this.tenant);
   }
 
   get object(): PullStub {
-    return pullObjectOf(pullEnv, { queue: this.#queue.name, tenant: this.tenant });
+    return pullObjectOf(this.#env, { queue: this.#queue.name, tenant: this.tenant });
   }
 
   send(...bodies: unknown[]) {
@@ -63,7 +71,7 @@ export class LabQueue {
 
   async ask(verb: "pull" | "ack", body: unknown): Promise<Answer> {
     this.#token ??= tokenFor(this.tenant, PULL_SCOPE);
-    return request(`${this.path}/${verb}`, body, { authorization: `Bearer ${await this.#token}` });
+    return request(`${this.path}/${verb}`, body, { authorization: `Bearer ${await this.#token}` }, this.#env);
   }
 
   async pull(body: { batch_size?: number; visibility_timeout_ms?: number } = {}): Promise<Pulled[]> {

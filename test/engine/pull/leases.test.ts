@@ -3,7 +3,7 @@ import type { PullLetter } from "millrace";
 import { expect, it } from "vitest";
 import { keepings, pullLetterTakers, renders } from "../../probe/pull.ts";
 import { until } from "../../until.ts";
-import { LabQueue, movedClock, textOf } from "./lab.ts";
+import { ALONE, LabQueue, movedClock, textOf } from "./lab.ts";
 
 it("what is leased nobody else gets, until it is acknowledged or its time is over", async () => {
   const queue = new LabQueue(renders);
@@ -100,7 +100,7 @@ it("a message whose deliveries are used up becomes a dead letter, which is hande
 });
 
 it("a lease that nobody ends is ended by the alarm, and its message given up without anybody's pulling", async () => {
-  const queue = new LabQueue(keepings);
+  const queue = new LabQueue(keepings, ALONE);
   await queue.send("lost");
   await queue.pull({ visibility_timeout_ms: 20 });
   const look = await until(
@@ -117,7 +117,7 @@ it("a lease that nobody ends is ended by the alarm, and its message given up wit
 
 it("what is too old is given up, but not while it is leased", async () => {
   using clock = movedClock();
-  const queue = new LabQueue(keepings);
+  const queue = new LabQueue(keepings, ALONE);
   await queue.send("held", "old");
   const held = await queue.pull({ batch_size: 1, visibility_timeout_ms: 600_000 });
   clock.pass(60_001);
@@ -130,7 +130,7 @@ it("what is too old is given up, but not while it is leased", async () => {
 
 it("one idempotency key is one message while it is remembered, also after that is done", async () => {
   using clock = movedClock();
-  const queue = new LabQueue(keepings);
+  const queue = new LabQueue(keepings, ALONE);
   const first = await queue.client.send("once", { idempotencyKey: "render/7" });
   const [again, other] = await queue.client.sendBatch([
     { body: "once", idempotencyKey: "render/7" },
@@ -145,7 +145,7 @@ it("one idempotency key is one message while it is remembered, also after that i
   expect((await queue.client.send("once", { idempotencyKey: "render/7" })).duplicate).toBe(false);
 });
 
-it("purged, a queue holds nothing any more, and takes messages as before", async () => {
+it("erased, a queue holds nothing any more, and takes messages as before", async () => {
   const queue = new LabQueue(renders);
   await queue.send("one", "two");
   await queue.pull({ batch_size: 1 });

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it, vi } from "vitest";
 import { howMany } from "../../full-size.ts";
 import { plain } from "../../probe/pull.ts";
-import { LabQueue } from "./lab.ts";
+import { ALONE, LabQueue } from "./lab.ts";
 import { PullModel } from "./model.ts";
 
 type Act =
@@ -40,7 +40,7 @@ it("any order of sends, pulls, settlements, waits and crashes: no message is lea
       // Far ahead, so that no alarm rings by itself.
       let now = Date.UTC(2100);
       clock.mockImplementation(() => now);
-      const queue = new LabQueue(plain);
+      const queue = new LabQueue(plain, ALONE);
       const model = new PullModel();
       for (const act of list) {
         if (act.do === "pass") now += act.ms;

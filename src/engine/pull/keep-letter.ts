@@ -1,0 +1,44 @@
+import type { EngineEnv } from "../contract/bindings.ts";
+import { digest } from "../contract/ids.ts";
+import { type DeadLetter, insertDeadLetters } from "../store/dead-letters.ts";
+import { query } from "../store/retry.ts";
+import type { PullLetter } from "./definition.ts";
+import type { PullContentType } from "./message.ts";
+
+const PULL = "pull:";
+
+/** The pull queue that a dead letter's queue stands for; undefined for any other. */
+export function pullIn(queue: string): string | undefined {
+  return queue.startsWith(PULL) ? queue.slice(PULL.length) : undefined;
+}
+
+/** A message of a pull queue in its dead letter: as it was sent, bytes in base64. */
+interface PulledBody {
+  content_type: PullContentType;
+  body: unknown;
+}
+
+const WHY = {
+  exhausted: "It was given back, or its lease ran out, more often than the queue's retries allow.",
+  expired: "It was in the queue for longer than that keeps messages.",
+} as const;
+
+/** Keeps a letter of a pull queue among the engine's dead letters. Handed over again, it is the same row. */
+export async function keepLetter(letter: PullLetter, { DB }: EngineEnv): Promise<void> {
+  const { tenant: tenantId, id, body, contentType, reason, attempts, sentAt: firstAt } = letter;
+  const queue = PULL + letter.queue;
+  const kept: PulledBody = { content_type: contentType, body: body instanceof ArrayBuffer ? Buffer.from(body).toString("base64") : body };
+  const row: DeadLetter = {
+    ...{ id: digest("dead-letter", queue, tenantId, id), queue, tenantId, body: JSON.stringify(kept) },
+    ...{ messageType: null, idempotencyKey: null, correlationId: null, instanceId: null, issues: null },
+    ...{ reason, error: WHY[reason], attempts, firstAt },
+  };
+  await query(DB, insertDeadLetters(JSON.stringify([row])));
+  console.warn(JSON.stringify({ log: "dead_letter", queue, dead_letter: row.id, code: reason }));
+}
+
+/** The message of such a letter, as `send` takes it. */
+export function pulledMessage(letterBody: unknown): { body: unknown; contentType: PullContentType } {
+  const { content_type: contentType, body } = letterBody as PulledBody;
+  return { contentType, body: contentType === "bytes" ? Buffer.from(String(body), "base64") : body };
+}
