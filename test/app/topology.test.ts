@@ -43,8 +43,8 @@ describe.each(app.consumers)("The queue $queue.name", ({ queue: { name }, batch,
     ]);
   });
 
-  it("has a name of the form purpose[-tenant]", () => {
-    expect(name).toMatch(/^[a-z]+(-[a-z]+)*$/);
+  it("has a name of the form purpose[-tenant], or purpose[-number]", () => {
+    expect(name).toMatch(/^[a-z]+(-[a-z]+)*(-[a-z0-9]+)?$/);
     expect(name).not.toMatch(/-dlq$/);
   });
 });
