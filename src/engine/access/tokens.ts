@@ -3,6 +3,7 @@ import type { EngineEnv } from "../contract/bindings.ts";
 import { isVisible } from "../contract/chosen-name.ts";
 import { MillraceError } from "../contract/errors.ts";
 import { type Statement, sql } from "../contract/sql.ts";
+import { isTenant } from "../contract/tenant.ts";
 import { characterCount } from "../contract/text.ts";
 import { keptOf, newToken } from "../contract/token.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
@@ -66,7 +67,6 @@ const TOKEN_CACHE_MS = 30_000;
 const TOKEN_CACHE_ENTRIES = 1000;
 /** Ids that nobody minted are kept apart, so that whoever makes them up drives out no good one. */
 const UNKNOWN_CACHE_ENTRIES = 10_000;
-const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 const cache = new Map<string, { row: StoredToken; until: number }>();
 /** Until when an id is believed to be nobody's, oldest first. */
@@ -215,7 +215,7 @@ function inOrder(scopes: readonly Scope[]): Scope[] {
 
 /** Errors: `config_invalid`, in the words of whoever may mint: no request brings such a grant here. */
 function assertGrant({ tenantId, actor, scopes }: Grant, known: readonly string[]): void {
-  assertThat(TENANT.test(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
+  assertThat(isTenant(tenantId), `"${tenantId}" is not a tenant: use up to 64 lower case letters, digits, - or _.`);
   assertThat(isVisible(actor) && characterCount(actor) <= 100, "Name the actor in 1 to 100 characters that can be seen.");
   assertThat(scopes.length > 0, `Give the token at least one scope of: ${known.join(", ")}.`);
   const unknown = scopes.find((scope) => !known.includes(scope));

@@ -1,8 +1,8 @@
 import { MillraceError, messageOf } from "../contract/errors.ts";
-import { byteLength } from "../contract/limits.ts";
+import { assertFewItems, byteLength } from "../contract/limits.ts";
 import type { RoomDefinition } from "./definition.ts";
 import type { RoomSent } from "./history.ts";
-import { MAX_ROOM_KEY_CHARACTERS } from "./room-name.ts";
+import { checkedRoomName, checkedText, MAX_ROOM_KEY_CHARACTERS } from "./room-name.ts";
 import { type RoomEnv, roomObjectOf } from "./stub.ts";
 
 export interface RoomSendOptions {
@@ -23,13 +23,14 @@ export interface RoomClient<Body> {
   dismiss(name: string, reason?: string): Promise<number>;
 }
 
-/** A tenant's room of this key: 1 to 200 characters. Errors: `invalid_payload` for another key. */
+/** A tenant's room of this key: 1 to 200 characters. Errors: `invalid_payload` for another key, or for what is no tenant. */
 export function roomOf<Body>(env: RoomEnv, room: RoomDefinition<Body>, key: string, tenant: string): RoomClient<Body> {
-  const at = { room: room.name, tenant, key: checked(room.name, "key", key) };
+  const at = checkedRoomName({ room: room.name, tenant, key });
   return {
     async send(body, { idempotencyKey, from = null } = {}) {
       const text = jsonOf(room.name, body);
-      const name = idempotencyKey === undefined ? null : checked(room.name, "idempotencyKey", idempotencyKey);
+      const given = idempotencyKey ?? null;
+      const name = given === null ? null : checkedText(room.name, "idempotencyKey", given, MAX_ROOM_KEY_CHARACTERS);
       const answer = await roomObjectOf(env, at).send({ from, text, key: name });
       if ("sent" in answer) return answer.sent;
       if ("unknownRoom" in answer) {
@@ -43,18 +44,16 @@ export function roomOf<Body>(env: RoomEnv, room: RoomDefinition<Body>, key: stri
   };
 }
 
-function checked(room: string, path: string, key: string): string {
-  if (key.length >= 1 && key.length <= MAX_ROOM_KEY_CHARACTERS && key.isWellFormed()) return key;
-  const message = `must be a well-formed text of 1 to ${MAX_ROOM_KEY_CHARACTERS} characters`;
-  throw new MillraceError("invalid_payload", `The ${path} for the room "${room}" ${message}.`, { issues: [{ path, message }] });
-}
-
 function jsonOf(room: string, body: unknown): string {
   let why = "send an object, a list, a text, a number, true, false or null";
   try {
     const text: string | undefined = JSON.stringify(body);
-    if (text !== undefined) return text;
+    if (text !== undefined) {
+      assertFewItems(text, { at: "body" });
+      return text;
+    }
   } catch (error) {
+    if (error instanceof MillraceError) throw error;
     why = messageOf(error);
   }
   const message = `has no JSON: ${why}`;

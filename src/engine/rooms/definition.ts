@@ -15,7 +15,7 @@ export interface RoomDefinition<Body = unknown> {
   message?: ZodType<Body>;
   /** Largest message, in bytes of JSON, whoever sends it. Default: 16 KB; at most 128 KB. */
   maxBytes?: number;
-  /** How often one socket may speak: so many frames at once, and then so many a second. Default: 10 and 5. */
+  /** How often one socket may speak: so many frames at once, and then so many a second. Default: 10 and 5; each at most 10,000. */
   rate?: { burst: number; perSecond: number };
   /** What whoever joins is told of before. Default: 50 messages and 256 KB; at most 500 and 1 MB. */
   history?: { messages?: number; bytes?: number };
@@ -54,7 +54,7 @@ const DEFAULT_ROOM = {
 } as const;
 
 /** What a room may not go beyond: what is told at the join travels as one frame, and an object takes some 32,000 sockets. */
-const MOST = { maxBytes: 128 * 1024, messages: 500, bytes: 1024 * 1024, maxSockets: 30_000 };
+const MOST = { maxBytes: 128 * 1024, rate: 10_000, messages: 500, bytes: 1024 * 1024, maxSockets: 30_000 };
 const NAME = /^[a-z][a-z0-9-]{0,62}$/;
 
 /** Declares a kind of rooms. */
@@ -62,9 +62,12 @@ export function defineRoom<Body = unknown>(definition: RoomDefinition<Body>): Ro
   return definition;
 }
 
-/** The plans of kinds of rooms by their names. Errors: `config_invalid`, which says what to change. */
+/** The plans of kinds of rooms by their names. Errors: `config_invalid`, which says what to change; also for two of one name. */
 export function plansOf(rooms: readonly AnyRoom[]): ReadonlyMap<string, RoomPlan> {
-  return new Map(rooms.map((room) => [room.name, planOf(room)]));
+  const plans = new Map(rooms.map((room) => [room.name, planOf(room)]));
+  if (plans.size === rooms.length) return plans;
+  const twice = rooms.find(({ name }, at) => rooms.findIndex((other) => other.name === name) !== at);
+  throw new MillraceError("config_invalid", `Two kinds of rooms are called "${twice?.name}": give each a name of its own.`);
 }
 
 function planOf(room: AnyRoom): RoomPlan {
@@ -88,7 +91,12 @@ function planOf(room: AnyRoom): RoomPlan {
   check(plan.maxBytes, 1, MOST.maxBytes, "maxBytes");
   check(plan.history.messages, 0, MOST.messages, "history.messages");
   check(plan.history.bytes, 0, MOST.bytes, "history.bytes");
-  check(plan.rate.burst, 1, 10_000, "rate.burst");
+  check(plan.rate.burst, 1, MOST.rate, "rate.burst");
+  if (!(plan.rate.perSecond > 0 && plan.rate.perSecond <= MOST.rate)) {
+    const rate = `rate.perSecond ${plan.rate.perSecond}: say more than 0, at most ${MOST.rate}.`;
+    throw new MillraceError("config_invalid", `The room "${room.name}" has ${rate}`);
+  }
+  check(plan.presence, 0, MOST.maxSockets, "presence");
   check(plan.maxSockets, 1, MOST.maxSockets, "maxSockets");
   for (const origin of plan.origins) {
     if (URL.canParse(origin) && new URL(origin).origin === origin) continue;

@@ -30,6 +30,25 @@ export const saidSchema = z.strictObject({
   key: z.string().min(1).max(MAX_ROOM_KEY_CHARACTERS).optional(),
 });
 
+/** The key of a frame that is refused, where it has one that may be said back. */
+export function keyIn(frame: string): string | undefined {
+  try {
+    return saidSchema.shape.key.safeParse(JSON.parse(frame)?.key).data;
+  } catch {
+    return undefined;
+  }
+}
+
+/** What JSON can make of a byte: `\u0041` is an A. */
+const MAX_ESCAPED_BYTES = 6;
+/** The words around a message, its key and blanks. */
+const AROUND_BYTES = 500;
+
+/** Largest frame, in bytes: however a message that fits is written, it is read. */
+export function maxFrameBytes({ maxBytes }: { maxBytes: number }): number {
+  return (maxBytes + 2 * MAX_ROOM_KEY_CHARACTERS + AROUND_BYTES) * MAX_ESCAPED_BYTES;
+}
+
 /** Why a socket is closed, beside the codes of WebSocket itself: 1003 for bytes, 1007 for what is not JSON, 1009 for too much. */
 export const CLOSE = { notText: 1003, notJson: 1007, tooLarge: 1009, tokenEnded: 4401, dismissed: 4403, tooFast: 4429 } as const;
 

@@ -5,8 +5,9 @@ import { byteLength, parseBounded } from "../contract/limits.ts";
 import { Registration } from "../store/tenant-objects.ts";
 import { ARRIVAL_HEADER, type Arrival } from "./arrival.ts";
 import { type AnyRoom, plansOf, type RoomPlan } from "./definition.ts";
-import { CLOSE, type RoomFrame, reasonOf, saidSchema } from "./frames.ts";
+import { CLOSE, keyIn, maxFrameBytes, type RoomFrame, reasonOf, saidSchema } from "./frames.ts";
 import { RoomHistory, type RoomMessage, type RoomPost, type RoomSent } from "./history.ts";
+import { Present } from "./present.ts";
 import { type RoomName, roomNameOf } from "./room-name.ts";
 import { afterFrame, Seats } from "./seat.ts";
 
@@ -23,10 +24,7 @@ type SendAnswer = { sent: RoomSent } | { unknownRoom: true } | { maxBytes: numbe
 
 /** Names that are listed at the join. */
 const LISTED_NAMES = 500;
-const OPEN = 1;
 const TOKEN_ENDED = "The token has ended: come again with a new one.";
-/** A frame is a message and a few words around it. */
-const FRAME_BYTES = 500;
 
 /**
  * One room. Its sockets are kept by the platform while it sleeps, and `ping` is answered with `pong` without waking it; it has neither
@@ -37,9 +35,8 @@ export class RoomObject extends DurableObject {
   #history = new RoomHistory(this.ctx.storage.sql);
   #registration = new Registration(this.env, this.ctx.storage.kv);
   readonly #seats = new Seats();
-  /** How many sockets each name has; undefined until somebody asks. */
-  #present: Map<string, number> | undefined;
-  readonly #counted = new WeakSet<WebSocket>();
+  /** Who is here; undefined until somebody asks. */
+  #present: Present | undefined;
 
   constructor(ctx: DurableObjectState, env: never) {
     super(ctx, env);
@@ -52,16 +49,14 @@ export class RoomObject extends DurableObject {
     const arrival: Arrival = JSON.parse(decodeURIComponent(request.headers.get(ARRIVAL_HEADER) ?? "null"));
     if (!plan) return new Response(null, { status: 404 });
     await this.#register();
-    if (this.ctx.getWebSockets().length >= plan.maxSockets) return new Response(null, { status: 429 });
+    const present = this.#presence();
+    if (present.sockets.size >= plan.maxSockets) return new Response(null, { status: 429 });
     const [client, socket] = Object.values(new WebSocketPair()) as [WebSocket, WebSocket];
     const { name, maySend, until, since, protocol } = arrival;
-    const present = this.#presence();
-    const isNew = !present.has(name);
     this.ctx.acceptWebSocket(socket);
     this.#seats.take(socket, { kind: plan.name, name, maySend, until, room: plan.rate.burst, at: Date.now() });
-    this.#count(socket, present);
-    const names = plan.presence === 0 ? [] : [...present.keys()].slice(0, LISTED_NAMES);
-    const here = { count: plan.presence === 0 ? 0 : present.size, names };
+    const isNew = present.enter(socket);
+    const here = plan.presence === 0 ? { count: 0, names: [] } : { count: present.count, names: present.names(LISTED_NAMES) };
     tell(socket, { type: "welcome", you: name, sequence: this.#history.last, ...this.#history.after(since, plan), present: here });
     if (isNew) this.#announce(plan, { type: "joined", who: name }, socket);
     const headers = new Headers(protocol === undefined ? [] : [["sec-websocket-protocol", protocol]]);
@@ -80,19 +75,20 @@ export class RoomObject extends DurableObject {
   /** How the room stands. */
   look(): RoomLook {
     const { name } = this.#self();
-    return { ...name, sockets: this.ctx.getWebSockets().length, sequence: this.#history.last, present: this.#presence().size };
+    const { sockets, count } = this.#presence();
+    return { ...name, sockets: sockets.size, sequence: this.#history.last, present: count };
   }
 
   /** Closes somebody's sockets. Answers how many there were. */
   dismiss(name: string, reason: string): number {
-    const theirs = this.ctx.getWebSockets().filter((socket) => this.#seats.of(socket).name === name);
-    for (const socket of theirs) socket.close(CLOSE.dismissed, reasonOf(reason));
+    const theirs = [...this.#presence().sockets].filter((socket) => this.#seats.of(socket).name === name);
+    this.#close(theirs, CLOSE.dismissed, reasonOf(reason));
     return theirs.length;
   }
 
   /** Removes every message and closes every socket, for good. The deletion of a tenant does it. */
   async erase(): Promise<void> {
-    for (const socket of this.ctx.getWebSockets()) attempt(() => socket.close(CLOSE.dismissed, "The room was erased."));
+    this.#close([...this.#presence().sockets], CLOSE.dismissed, "The room was erased.");
     const erased = this.ctx.storage.deleteAll();
     this.#history = new RoomHistory(this.ctx.storage.sql);
     this.#registration = new Registration(this.env, this.ctx.storage.kv);
@@ -100,46 +96,46 @@ export class RoomObject extends DurableObject {
   }
 
   override webSocketMessage(socket: WebSocket, data: string | ArrayBuffer): void {
-    // What was on its way to a room that was erased is not kept.
-    if (socket.readyState !== OPEN) return;
     const now = Date.now();
     const seat = this.#seats.of(socket);
     const plan = this.plans.get(seat.kind);
-    if (!plan) return;
+    // A client may go on speaking after it was sent away, and what it said before may come later.
+    if (!plan || seat.hasLeft) return;
     const after = afterFrame(seat, plan.rate, now);
     if (after) this.#seats.take(socket, after);
     const refusal = refusalOf(data, plan, { hasEnded: seat.until !== null && seat.until <= now, isTooFast: after === undefined });
-    if (refusal) socket.close(...refusal);
+    if (refusal) this.#close([socket], ...refusal);
     else this.#hear(socket, data as string, plan);
   }
 
   override webSocketClose(socket: WebSocket, code: number, reason: string): void {
-    this.#leaves(socket);
+    this.#leave([socket]);
     // What a client said that may not be said back (1005, 1006) is no reason to fail.
     attempt(() => socket.close(code, reason));
   }
 
   override webSocketError(socket: WebSocket): void {
-    this.#leaves(socket);
+    this.#leave([socket]);
   }
 
   #hear(socket: WebSocket, data: string, plan: RoomPlan): void {
     const { name, maySend } = this.#seats.of(socket);
-    let key: string | undefined;
     try {
       const said = saidSchema.safeParse(parseBounded(data));
       if (!said.success) throw new MillraceError("invalid_payload", firstOf(issuesOf(said.error).slice(0, 1), "the frame"));
-      key = said.data.key;
+      const { key } = said.data;
       if (!maySend) throw new MillraceError("forbidden", "You may listen here, and not speak.");
       const body = plan.message ? plan.message.safeParse(said.data.body) : { success: true as const, data: said.data.body };
       if (!body.success) throw new MillraceError("invalid_payload", firstOf(issuesOf(body.error).slice(0, 1), "the body"));
       const text = JSON.stringify(body.data);
-      if (byteLength(text) > plan.maxBytes) throw new MillraceError("payload_too_large", `A message has at most ${plan.maxBytes} bytes.`);
-      this.#say({ from: name, text, key: key === undefined ? null : `by/${name}/${key}` }, plan, { socket, key });
+      if (byteLength(text) > plan.maxBytes) throw new MillraceError("payload_too_large", tooLarge(plan));
+      this.#say({ from: name, text, key: key === undefined ? null : `by/${JSON.stringify([name, key])}` }, plan, { socket, key });
     } catch (error) {
       const code = codeOf(error);
       if (code === undefined) throw error;
-      if (code === "invalid_json") socket.close(CLOSE.notJson, "Send JSON.");
+      const key = keyIn(data);
+      if (code === "invalid_json") this.#close([socket], CLOSE.notJson, "Send JSON.");
+      else if (code === "payload_too_large") this.#close([socket], CLOSE.tooLarge, tooLarge(plan));
       else tell(socket, { type: "refused", code, message: messageOf(error), ...(key !== undefined && { key }) });
     }
   }
@@ -160,43 +156,42 @@ export class RoomObject extends DurableObject {
   #tellAll(frame: RoomFrame, except: WebSocket | undefined): void {
     const text = JSON.stringify(frame);
     const now = Date.now();
-    for (const socket of this.ctx.getWebSockets()) {
+    const ended: WebSocket[] = [];
+    for (const socket of this.#presence().sockets) {
       const { until } = this.#seats.of(socket);
-      if (until !== null && until <= now) attempt(() => socket.close(CLOSE.tokenEnded, TOKEN_ENDED));
+      if (until !== null && until <= now) ended.push(socket);
       else if (socket !== except) attempt(() => socket.send(text));
     }
+    this.#close(ended, CLOSE.tokenEnded, TOKEN_ENDED);
   }
 
-  #announce(plan: RoomPlan, frame: RoomFrame, except: WebSocket): void {
-    if (this.ctx.getWebSockets().length <= plan.presence) this.#tellAll(frame, except);
+  #announce(plan: RoomPlan, frame: RoomFrame, except?: WebSocket): void {
+    if (this.#presence().sockets.size <= plan.presence) this.#tellAll(frame, except);
   }
 
-  #leaves(socket: WebSocket): void {
-    const { kind, name } = this.#seats.of(socket);
-    const present = this.#presence(socket);
-    // A socket may fail and close as well; one that woke the object was not counted.
-    if (this.#counted.delete(socket)) present.set(name, (present.get(name) ?? 1) - 1);
-    if ((present.get(name) ?? 0) > 0) return;
-    present.delete(name);
-    const plan = this.plans.get(kind);
-    if (plan) this.#announce(plan, { type: "left", who: name }, socket);
+  /** Sends away: from now on these sockets are not in the room, whether or not their clients close them too. */
+  #close(sockets: readonly WebSocket[], code: number, reason: string): void {
+    for (const socket of sockets) attempt(() => socket.close(code, reason));
+    this.#leave(sockets);
   }
 
-  /** How many open sockets each name has, but for one that is leaving. */
-  #presence(leaving?: WebSocket): Map<string, number> {
-    if (this.#present) return this.#present;
-    const present = new Map<string, number>();
-    for (const socket of this.ctx.getWebSockets()) {
-      if (socket !== leaving && socket.readyState === OPEN) this.#count(socket, present);
+  /** Takes sockets out of the room. Each leaves once: it may fail and close as well, and close from both sides. */
+  #leave(sockets: readonly WebSocket[]): void {
+    const present = this.#presence();
+    const here = sockets.map((socket) => ({ socket, seat: this.#seats.of(socket) })).filter(({ seat }) => !seat.hasLeft);
+    const last = here.filter(({ socket, seat }) => {
+      this.#seats.take(socket, { ...seat, hasLeft: true });
+      return present.leave(socket);
+    });
+    for (const { seat } of last) {
+      const plan = this.plans.get(seat.kind);
+      if (plan) this.#announce(plan, { type: "left", who: seat.name });
     }
-    this.#present = present;
-    return present;
   }
 
-  #count(socket: WebSocket, present: Map<string, number>): void {
-    const { name } = this.#seats.of(socket);
-    present.set(name, (present.get(name) ?? 0) + 1);
-    this.#counted.add(socket);
+  #presence(): Present {
+    this.#present ??= new Present(this.#seats, this.ctx.getWebSockets());
+    return this.#present;
   }
 
   #register(): Promise<void> | undefined {
@@ -214,14 +209,18 @@ export class RoomObject extends DurableObject {
 /** Why a socket is closed that sent this. */
 function refusalOf(
   data: string | ArrayBuffer,
-  { rate, maxBytes }: RoomPlan,
+  plan: RoomPlan,
   { hasEnded, isTooFast }: { hasEnded: boolean; isTooFast: boolean },
 ): [code: number, reason: string] | undefined {
+  const { burst, perSecond } = plan.rate;
   if (hasEnded) return [CLOSE.tokenEnded, TOKEN_ENDED];
-  if (isTooFast) return [CLOSE.tooFast, `Too fast: at most ${rate.burst} frames at once, then ${rate.perSecond} a second.`];
+  if (isTooFast) return [CLOSE.tooFast, `Too fast: at most ${burst} frames at once, then ${perSecond} a second.`];
   if (typeof data !== "string") return [CLOSE.notText, "Send text: JSON in UTF-8."];
-  if (byteLength(data) <= maxBytes + FRAME_BYTES) return undefined;
-  return [CLOSE.tooLarge, `A message has at most ${maxBytes} bytes: store more, and send a reference to it.`];
+  return byteLength(data) > maxFrameBytes(plan) ? [CLOSE.tooLarge, tooLarge(plan)] : undefined;
+}
+
+function tooLarge({ maxBytes }: RoomPlan): string {
+  return `A message has at most ${maxBytes} bytes: store more, and send a reference to it.`;
 }
 
 function tell(socket: WebSocket, frame: RoomFrame): void {

@@ -10,6 +10,8 @@ export interface Seat {
   /** What may be said at once, as of `at`. */
   room: number;
   at: number;
+  /** True from its close on, by either side: nothing that comes of it is heard. */
+  hasLeft?: true;
 }
 
 /** The seat after one more frame, or undefined when that is one too many. */

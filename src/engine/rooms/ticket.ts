@@ -1,18 +1,23 @@
 import { timingSafeEqual } from "node:crypto";
 import * as z from "zod";
+import { chosenName, isVisible } from "../contract/chosen-name.ts";
+import { firstOf, issuesOf } from "../contract/envelope.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { signed } from "../contract/ids.ts";
 import type { RoomDefinition } from "./definition.ts";
-import type { RoomName } from "./room-name.ts";
+import { checkedRoomName, type RoomName } from "./room-name.ts";
 
 /** Who may come into a room. */
 export interface RoomGuest {
-  /** What the others see: 1 to 100 characters. */
+  /** What the others see: 1 to 100 characters, of which one can be seen. */
   name: string;
   /** Default: false. */
   maySend?: boolean | undefined;
   /** When they have to leave, in milliseconds since 1970. Default: never. */
   until?: number | null | undefined;
 }
+
+const MAX_GUEST_NAME_CHARACTERS = 100;
 
 /** A ticket opens a socket within so much of its minting. */
 const TICKET_VALID_MS = 30_000;
@@ -21,7 +26,7 @@ const ticketSchema = z.strictObject({
   room: z.string(),
   tenant: z.string(),
   key: z.string(),
-  name: z.string(),
+  name: chosenName(MAX_GUEST_NAME_CHARACTERS).refine(isVisible, "must have a character that can be seen"),
   maySend: z.boolean(),
   until: z.number().nullable(),
   expires: z.number(),
@@ -29,7 +34,8 @@ const ticketSchema = z.strictObject({
 
 /**
  * A ticket to a tenant's room, for somebody whom the app itself knows: it opens sockets of this room for 30 seconds, as the WebSocket
- * subprotocol `ticket.<text>` beside `millrace.room`. Nothing is stored for it. Errors: `config_invalid` without MILLRACE_KEY.
+ * subprotocol `ticket.<text>` beside `millrace.room`. Nothing is stored for it. Errors: `config_invalid` without MILLRACE_KEY;
+ * `invalid_payload` for a key, a tenant, a name or an `until` that cannot be.
  */
 export function roomTicket(
   env: { MILLRACE_KEY: string },
@@ -38,16 +44,13 @@ export function roomTicket(
   tenant: string,
   { name, maySend = false, until = null }: RoomGuest,
 ): string {
-  const ticket: z.infer<typeof ticketSchema> = {
-    room: room.name,
-    tenant,
-    key,
-    name,
-    maySend,
-    until,
-    expires: Date.now() + TICKET_VALID_MS,
-  };
-  const text = Buffer.from(JSON.stringify(ticket)).toString("base64url");
+  const at = checkedRoomName({ room: room.name, tenant, key });
+  const ticket = ticketSchema.safeParse({ ...at, name, maySend, until, expires: Date.now() + TICKET_VALID_MS });
+  if (!ticket.success) {
+    const issues = issuesOf(ticket.error);
+    throw new MillraceError("invalid_payload", `No ticket to the room "${room.name}": ${firstOf(issues, "the guest")}.`, { issues });
+  }
+  const text = Buffer.from(JSON.stringify(ticket.data)).toString("base64url");
   return `${text}.${signed(env.MILLRACE_KEY, "room ticket", text)}`;
 }
 
@@ -56,6 +59,8 @@ export function readTicket(env: { MILLRACE_KEY: string }, ticket: string): (Room
   const [text = "", proof = ""] = ticket.split(".");
   const [said, expected] = [Buffer.from(proof), Buffer.from(signed(env.MILLRACE_KEY, "room ticket", text))];
   if (said.length !== expected.length || !timingSafeEqual(said, expected)) return undefined;
-  const { expires, ...guest } = ticketSchema.parse(JSON.parse(Buffer.from(text, "base64url").toString()));
-  return expires > Date.now() ? guest : undefined;
+  const ticketed = ticketSchema.safeParse(JSON.parse(Buffer.from(text, "base64url").toString()));
+  if (!ticketed.success || ticketed.data.expires <= Date.now()) return undefined;
+  const { expires: _, ...guest } = ticketed.data;
+  return guest;
 }

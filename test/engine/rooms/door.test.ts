@@ -100,7 +100,10 @@ it.each([
   ["who may only listen", ["read"], { type: "send", body: { text: "hi" }, key: "k" }, "forbidden", "k"],
   ["a body that does not fit", ["read", "operate"], { type: "send", body: { txt: "hi" }, key: "k" }, "invalid_payload", "k"],
   ["a frame that is none", ["read", "operate"], { type: "shout", body: 1 }, "invalid_payload", undefined],
-  ["a name of one's own", ["read", "operate"], { type: "send", body: { text: "hi" }, from: "root" }, "invalid_payload", undefined],
+  ["a frame without a body", ["read", "operate"], { type: "send", key: "k" }, "invalid_payload", "k"],
+  ["a name of one's own", ["read", "operate"], { type: "send", body: { text: "hi" }, from: "root", key: "k" }, "invalid_payload", "k"],
+  ["a number beyond JSON's", ["read", "operate"], '{"type":"send","body":12345678901234567890,"key":"k"}', "invalid_payload", "k"],
+  ["a key that is none", ["read", "operate"], { type: "send", body: { text: "hi" }, key: "" }, "invalid_payload", undefined],
 ] as const)("%s is told so, and stays", async (_, scopes, frame, code, key) => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada", { scopes: [...scopes] });
@@ -108,6 +111,38 @@ it.each([
   const [refused] = await ada.hears("refused");
   expect([refused?.code, refused?.key]).toEqual([code, key]);
   expect([ada.closed, (await room.object.look()).sequence]).toEqual([undefined, 0]);
+});
+
+it("a message of as many bytes as may be is heard, however its frame is written, and one byte more is too much", async () => {
+  const room = new LabRoom(desk);
+  const [ada, bob] = [await room.enter("ada"), await room.enter("bob")];
+  const most = "界".repeat(329);
+  const escaped = [...most].map((one) => `\\u${one.charCodeAt(0).toString(16)}`).join("");
+  const key = "🙂".repeat(200);
+  ada.say({ type: "send", body: { text: `${most}12` }, key });
+  ada.say(`{ "type": "send", "body": { "text": "${escaped}34" } }`);
+  expect((await bob.hears("message", 2)).map(({ body }) => body)).toEqual([{ text: `${most}12` }, { text: `${most}34` }]);
+  ada.say({ type: "send", body: { text: `${most}567` } });
+  expect(await ada.isClosed()).toMatchObject({ code: 1009 });
+});
+
+it("a room's key of two hundred characters opens, whatever they are, and one that makes no name of an object is refused", async () => {
+  const room = new LabRoom(desk);
+  const headers = { upgrade: "websocket", authorization: `Bearer ${await room.token("ada", "read")}` };
+  const at = (key: string) => room.ask(`/rooms/desk/${encodeURIComponent(key)}`, headers);
+  expect((await at("🙂".repeat(200))).status).toBe(101);
+  expect(await codeOf(await at("🙂".repeat(201)))).toEqual([422, "invalid_payload"]);
+  expect(await codeOf(await at("\u0001".repeat(200)))).toEqual([422, "invalid_payload"]);
+});
+
+it.each([
+  ["a name of more than 100 characters", { name: "n".repeat(101) }, "name"],
+  ["a name that nobody sees", { name: "\u200b " }, "name"],
+  ["an end that is no number", { name: "ada", until: Number.NaN }, "until"],
+  ["an end in words", { name: "ada", until: "soon" as never }, "until"],
+])("no ticket is written with %s", (_, guest, path) => {
+  const writing = () => roomTicket(roomEnv, desk, "front", "acme", guest);
+  expect(writing).toThrow(expect.objectContaining({ code: "invalid_payload", message: expect.stringContaining(path) }));
 });
 
 it("where Workers alone speak, no token does", async () => {

@@ -8,13 +8,13 @@ import { fresh, probeEnv } from "../harness.ts";
 
 export const roomEnv = env as unknown as RoomEnv & { MILLRACE_KEY: string };
 
-/** A socket into a room, with all that it has heard. */
+/** A socket into a room, with all that it has heard. A deaf one does not close when it is told to. */
 export class Ear {
   readonly heard: RoomFrame[] = [];
   closed: { code: number; reason: string } | undefined;
   readonly #socket: WebSocket;
 
-  constructor(socket: WebSocket) {
+  constructor(socket: WebSocket, { isDeaf = false } = {}) {
     this.#socket = socket;
     socket.addEventListener("message", ({ data }) => {
       this.heard.push(data === "pong" ? { type: "refused", code: "pong", message: "" } : JSON.parse(data as string));
@@ -22,7 +22,7 @@ export class Ear {
     socket.addEventListener("close", ({ code, reason }) => {
       this.closed = { code, reason };
     });
-    socket.accept();
+    socket.accept({ allowHalfOpen: isDeaf });
   }
 
   say(frame: unknown): void {
@@ -96,11 +96,14 @@ export class LabRoom {
   }
 
   /** Comes in with a token. */
-  async enter(actor: string, { scopes = ["read", "operate"], since }: { scopes?: Scope[]; since?: number } = {}): Promise<Ear> {
+  async enter(
+    actor: string,
+    { scopes = ["read", "operate"], since, isDeaf }: { scopes?: Scope[]; since?: number; isDeaf?: boolean } = {},
+  ): Promise<Ear> {
     const query = since === undefined ? "" : `?since=${since}`;
     const { status, webSocket } = await this.upgrade({ authorization: `Bearer ${await this.token(actor, ...scopes)}` }, query);
     if (status !== 101 || !webSocket) throw new Error(`Not let in: ${status}.`);
-    const ear = new Ear(webSocket);
+    const ear = new Ear(webSocket, { isDeaf });
     await ear.hears("welcome");
     return ear;
   }

@@ -1,8 +1,10 @@
+import { defineRoom, roomOf } from "millrace";
+import { roomObject } from "millrace/worker";
 import { expect, it } from "vitest";
 import { desk, nowhere, ticker } from "../../probe/rooms.ts";
 import { until } from "../../until.ts";
 import { rowsWritten } from "../written.ts";
-import { LabRoom } from "./lab.ts";
+import { LabRoom, roomEnv } from "./lab.ts";
 
 const say = (text: string, key?: string) => ({ type: "send", body: { text }, ...(key && { key }) });
 
@@ -69,6 +71,18 @@ it("one key is one message: from a Worker, and from a client who is told the fir
   ]);
 });
 
+it("a client's key belongs to its name: no other name and key are taken for it", async () => {
+  const room = new LabRoom(desk);
+  const [ada, odd] = [await room.enter("ada"), await room.enter("ada/x")];
+  ada.say(say("one", "x/1"));
+  await odd.hears("message");
+  odd.say(say("two", "1"));
+  expect((await ada.hears("message", 2)).map(({ from, body }) => [from, body])).toEqual([
+    ["ada", { text: "one" }],
+    ["ada/x", { text: "two" }],
+  ]);
+});
+
 it("who is here: a list at the join, then who comes and who goes, each name once however many sockets it has", async () => {
   const room = new LabRoom(desk);
   const ada = await room.enter("ada");
@@ -119,6 +133,33 @@ it("an author's mistakes are told: a room that the object does not know, a body 
   await expect(new LabRoom(desk).client.send(undefined)).rejects.toMatchObject({ code: "invalid_payload" });
   const unknown = new LabRoom(nowhere).client.send(1);
   await expect(unknown).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("roomObject([…])") });
+});
+
+it("a tenant that cannot be has no room, nor has a key of more characters than the address takes; a nested body is refused", async () => {
+  const at =
+    (key: string, tenant = "acme") =>
+    () =>
+      roomOf(roomEnv, desk, key, tenant);
+  expect(at("🙂".repeat(200))).not.toThrow();
+  expect(at("🙂".repeat(201))).toThrow(expect.objectContaining({ code: "invalid_payload" }));
+  expect(at("front", "Acme")).toThrow(expect.objectContaining({ code: "invalid_payload", message: expect.stringContaining('"Acme"') }));
+  const nested = JSON.parse(`${"[".repeat(65)}${"]".repeat(65)}`);
+  await expect(new LabRoom(ticker).client.send(nested)).rejects.toMatchObject({
+    code: "invalid_payload",
+    message: expect.stringContaining("body"),
+  });
+});
+
+it.each([
+  ["rate.perSecond", { rate: { burst: 1, perSecond: Number.NaN } }],
+  ["rate.perSecond", { rate: { burst: 1, perSecond: 0 } }],
+  ["presence", { presence: -1 }],
+])("a definition whose %s is no such number is refused", (what, wrong) => {
+  expect(() => roomObject([defineRoom({ name: "desk", ...wrong })])).toThrow(what);
+});
+
+it("two kinds of rooms of one name are refused", () => {
+  expect(() => roomObject([desk, ticker, defineRoom({ name: "desk" })])).toThrow('Two kinds of rooms are called "desk"');
 });
 
 it("erased, a room has nothing to tell, and says to who comes with an old `since` that something is missing", async () => {
