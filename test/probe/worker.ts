@@ -1,4 +1,4 @@
-import { call, on, PULL_SCOPE, project, sendEach, signal } from "millrace";
+import { call, on, project, sendEach, signal } from "millrace";
 import { engineRoutes, pullRoutes, roomRoutes } from "millrace/http";
 import { armKeeper, catalog, dispatch, engineLanes, entrypoint, keeper } from "millrace/worker";
 import { followParcel, parcelConsumers } from "../docs/examples/parcel.ts";
@@ -69,7 +69,6 @@ export class FollowParcel extends entrypoint(followParcel, app) {}
 const consume = dispatch(app);
 const api = engineRoutes(app, {
   routes: [pullRoutes(pullQueues), roomRoutes(rooms)],
-  scopes: [PULL_SCOPE],
   knowsCallers: ["client", "rooms"],
 });
 

@@ -1,9 +1,10 @@
 import { parseArgs } from "node:util";
+import { isScope } from "../../engine/contract/token.ts";
 import { Misuse } from "../command.ts";
 import { whatIsWrong } from "../options.ts";
 
 /** As the engine knows them: a test holds the two against each other. */
-export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens"];
+export const SCOPES = ["enqueue", "read", "operate", "embedded", "unattributed", "tokens", "pull"];
 const USUAL_SCOPES = "enqueue,read,operate";
 const USUAL_DAYS = 90;
 const MAX_DAYS = 3660;
@@ -11,11 +12,12 @@ const ID = /^[0-9a-f]{16}$/;
 const TENANT = /^[a-z0-9][a-z0-9_-]{0,63}$/;
 
 /** Shown by `--help`, and behind a refusal. */
-export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--days ${USUAL_DAYS}] \
-[--reason …] [--remote] [--config …]
+export const USAGE = `Usage: npm run token -- --tenant acme --actor ada [--scopes ${USUAL_SCOPES}] [--own-scopes …] \
+[--days ${USUAL_DAYS}] [--reason …] [--remote] [--config …]
        npm run token -- list --tenant acme [--remote] [--config …]
        npm run token -- revoke <id> [--reason …] [--remote] [--config …]
-The first makes a token: its scopes are of ${SCOPES.join(", ")}; it ends after so many days, at most ${MAX_DAYS}. \
+The first makes a token: its scopes are of ${SCOPES.join(", ")}, and of the \
+app's own, behind --own-scopes; it ends after so many days, at most ${MAX_DAYS}. \
 --remote is about the deployed engine; --config about that of another wrangler.jsonc, which binds its database as DB.`;
 
 export interface Mint {
@@ -45,21 +47,25 @@ export function readRequest(args: readonly string[]): TokenRequest {
     if (!ID.test(short)) throw wrong(`"${short.slice(0, 40)}" is no token's id, which is the 16 digits after mr_`);
     return { verb, id: short, reason, remote, config };
   }
-  const { tenant = "", actor = "", scopes = USUAL_SCOPES, days = String(USUAL_DAYS) } = values;
+  const own = wordsOf(values["own-scopes"] ?? "");
+  const { tenant = "", actor = "", scopes = own.length > 0 ? "" : USUAL_SCOPES, days = String(USUAL_DAYS) } = values;
   if (!["mint", "list"].includes(verb) || rest.length > 0) throw wrong(`"${[verb, ...rest].join(" ")}" is nothing that it does`);
   if (!TENANT.test(tenant)) throw wrong(`--tenant is ${tenant ? `"${tenant}"` : "missing"}: up to 64 lower case letters, digits, - or _`);
   if (verb === "list") return { verb, tenant, remote, config };
   if (!/^\P{Cc}{1,100}$/u.test(actor) || !/[^\p{Cf}\p{Z}]/u.test(actor))
     throw wrong("--actor names who will hold it, in 1 to 100 characters: the audit shows it");
-  const named = scopes.split(/[\s,]+/).filter(Boolean);
+  const named = wordsOf(scopes);
   const unknown = named.find((scope) => !SCOPES.includes(scope));
-  if (unknown !== undefined || named.length === 0) throw wrong(`--scopes: "${unknown ?? ""}" is not one of ${SCOPES.join(", ")}`);
+  if (unknown !== undefined || named.length + own.length === 0)
+    throw wrong(`--scopes: "${unknown ?? ""}" is not one of ${SCOPES.join(", ")}; one of the app's own goes behind --own-scopes`);
+  const odd = own.find((scope) => !isScope(scope));
+  if (odd !== undefined) throw wrong(`--own-scopes: "${odd}" is no word of lower case letters, digits and _ : . -`);
   if (!/^\d{1,4}$/.test(days) || Number(days) < 1 || Number(days) > MAX_DAYS) throw wrong(`--days is 1 to ${MAX_DAYS}, not "${days}"`);
   return {
     verb: "mint",
     tenant,
     actor,
-    scopes: SCOPES.filter((scope) => named.includes(scope)),
+    scopes: [...new Set([...SCOPES.filter((scope) => named.includes(scope)), ...own])],
     days: Number(days),
     reason,
     remote,
@@ -67,9 +73,22 @@ export function readRequest(args: readonly string[]): TokenRequest {
   };
 }
 
+function wordsOf(list: string): string[] {
+  return list.split(/[\s,]+/).filter(Boolean);
+}
+
 function parsed(args: readonly string[]) {
   const text = { type: "string" } as const;
-  const options = { tenant: text, actor: text, scopes: text, days: text, reason: text, config: text, remote: { type: "boolean" } } as const;
+  const options = {
+    tenant: text,
+    actor: text,
+    scopes: text,
+    "own-scopes": text,
+    days: text,
+    reason: text,
+    config: text,
+    remote: { type: "boolean" },
+  } as const;
   try {
     return parseArgs({ args: [...args], options, allowPositionals: true });
   } catch (error) {

@@ -5,7 +5,7 @@ import { MillraceError } from "../contract/errors.ts";
 import { type Statement, sql } from "../contract/sql.ts";
 import { isTenant } from "../contract/tenant.ts";
 import { characterCount } from "../contract/text.ts";
-import { keptOf, newToken } from "../contract/token.ts";
+import { isScope, keptOf, newToken } from "../contract/token.ts";
 import { type Action, audit, type Operator } from "../store/actions.ts";
 import { namedBatch } from "../store/named.ts";
 import { keysetPage, type Page, type PageRequest } from "../store/paging.ts";
@@ -13,12 +13,12 @@ import { atomically, query } from "../store/retry.ts";
 import { insertToken, removeToken, selectTokens } from "../store/tokens.ts";
 
 /**
- * What a token may do: ask for work, look, act on what is there, see dead letters that name no tenant, and mint, list and revoke the
- * tokens of its tenant.
+ * What a token may do: ask for work, look, act on what is there, see dead letters that name no tenant, mint, list and revoke the tokens of
+ * its tenant, and pull from its queues.
  */
-export const SCOPES = ["enqueue", "read", "operate", "unattributed", "tokens"] as const;
+export const SCOPES = ["enqueue", "read", "operate", "unattributed", "tokens", "pull"] as const;
 
-/** The engine's scopes, and an app's own. A CHECK of the table names all of them too. */
+/** The engine's scopes, and an app's own: lower case letters, digits and `_ : . -`, at most 64, beginning with a letter. */
 export type Scope = (typeof SCOPES)[number] | (string & {});
 
 /** What a token stands for. */
@@ -220,6 +220,8 @@ function assertGrant({ tenantId, actor, scopes }: Grant, known: readonly string[
   assertThat(scopes.length > 0, `Give the token at least one scope of: ${known.join(", ")}.`);
   const unknown = scopes.find((scope) => !known.includes(scope));
   assertThat(unknown === undefined, `"${unknown}" is not a scope. Scopes are: ${known.join(", ")}.`);
+  const odd = scopes.find((scope) => !isScope(scope));
+  assertThat(odd === undefined, `The scope "${odd}" is no word: use up to 64 lower case letters, digits and _ : . -, a letter first.`);
 }
 
 function assertThat(holds: boolean, otherwise: string): void {

@@ -10,6 +10,13 @@ interface KeptToken {
   readonly hash: string;
 }
 
+const SCOPE = /^[a-z][a-z0-9_:.-]{0,63}$/;
+
+/** Whether a word can be a scope: a letter, then letters, digits and `_ : . -`, all lower case, at most 64. */
+export function isScope(word: string): boolean {
+  return SCOPE.test(word);
+}
+
 /** Makes a token. Its text is kept nowhere. */
 export function newToken(): KeptToken & { text: string } {
   const id = randomBytes(8).toString("hex");

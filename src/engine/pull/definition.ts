@@ -1,5 +1,6 @@
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { isScope } from "../contract/token.ts";
 import type { PullContentType } from "./message.ts";
 
 /** A message that its queue has given up, whole. */
@@ -96,6 +97,8 @@ function planOf(queue: AnyPullQueue): PullPlan {
   const retentionMs = durationMs(queue.retention ?? DEFAULT_RETENTION);
   if (retentionMs < MIN_RETENTION_MS || retentionMs > MAX_RETENTION_MS)
     refuse("has a retention beyond its bounds: say 1 minute to 365 days.");
+  const scope = queue.scope ?? PULL_SCOPE;
+  if (!isScope(scope)) refuse(`has the scope "${scope}", which no token can have: say one word in lower case.`);
   return {
     name: queue.name,
     retryLimit: limit,
@@ -103,7 +106,7 @@ function planOf(queue: AnyPullQueue): PullPlan {
     visibilityMs,
     retentionMs,
     rememberMs: durationMs(queue.remember ?? DEFAULT_PULL_MEMORY),
-    scope: queue.scope ?? PULL_SCOPE,
+    scope,
     onDeadLetter: queue.onDeadLetter as PullPlan["onDeadLetter"],
   };
 }

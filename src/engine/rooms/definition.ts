@@ -1,5 +1,6 @@
 import type { ZodType } from "zod";
 import { MillraceError } from "../contract/errors.ts";
+import { isScope } from "../contract/token.ts";
 
 /** A kind of rooms; each room of it has a key. Whoever is in one hears what is said there, live. */
 export interface RoomDefinition<Body = unknown> {
@@ -98,6 +99,11 @@ function planOf(room: AnyRoom): RoomPlan {
   }
   check(plan.presence, 0, MOST.maxSockets, "presence");
   check(plan.maxSockets, 1, MOST.maxSockets, "maxSockets");
+  const odd = [plan.join, plan.send].find((scope) => scope !== null && !isScope(scope));
+  if (odd !== undefined) {
+    const scope = `the scope "${odd}", which no token can have: say one word in lower case.`;
+    throw new MillraceError("config_invalid", `The room "${room.name}" has ${scope}`);
+  }
   for (const origin of plan.origins) {
     if (URL.canParse(origin) && new URL(origin).origin === origin) continue;
     throw new MillraceError(

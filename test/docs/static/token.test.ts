@@ -57,6 +57,11 @@ it("the commands of docs/operating.md make a token, store its hash only, list it
   expect(() => token("revoke", made)).toThrow("There is no token");
 });
 
+it("tokens that pull, and those of an app's own scopes, are made as others are", () => {
+  const made = token("--tenant", "acme", "--actor", "renderer", "--scopes", "pull", "--own-scopes", "gpu:fast").trim();
+  expect(rows(`SELECT scopes FROM tokens WHERE id = '${made.slice(3, 19)}'`)).toMatchObject([{ scopes: "pull gpu:fast" }]);
+});
+
 it("wrangler, and with it a deployed database, takes the same statements whole, whatever stands in a name", () => {
   const mint: Mint = { verb: "mint", tenant: "acme", actor: 'O\'Neil; "DROP" --', scopes: ["read"], days: 1, reason: "é" };
   const { token, sql } = mintStatements(mint, "cli/ada");
@@ -77,6 +82,8 @@ it.each([
   ["acme/x", ["--tenant", "acme/x", "--actor", "ada"]],
   ["--actor", ["--tenant", "acme"]],
   ["reed", ["--tenant", "acme", "--actor", "ada", "--scopes", "reed"]],
+  ["--own-scopes", ["--tenant", "acme", "--actor", "ada", "--scopes", "gpu"]],
+  ["GPU", ["--tenant", "acme", "--actor", "ada", "--own-scopes", "GPU"]],
   ["--days", ["--tenant", "acme", "--actor", "ada", "--days", "0"]],
   ["--forever", ["--tenant", "acme", "--forever"]],
   ["explode", ["explode"]],
@@ -92,5 +99,8 @@ it("a token is for ninety days, to ask, read and operate, unless somebody says o
     days: 90,
     remote: false,
   });
+  const wanted = (...args: string[]) => readRequest(["--tenant", "acme", "--actor", "ada", ...args]);
+  expect(wanted("--own-scopes", "gpu,render:fast")).toMatchObject({ scopes: ["gpu", "render:fast"] });
+  expect(wanted("--own-scopes", "gpu", "--scopes", "tokens,pull")).toMatchObject({ scopes: ["tokens", "pull", "gpu"] });
   expect(SCOPES.toSorted()).toEqual([...KNOWN, ...OWN_SCOPES].toSorted());
 });

@@ -12,8 +12,8 @@ type Api = Pick<Hono<HttpEnv>, "fetch">;
 
 async function asking(api: Api, scopes: readonly Scope[] = ["read", "operate"], own: readonly string[] = []) {
   const token = await mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes }, own);
-  return async (path: string) => {
-    const request = new Request(`http://localhost${path}`, { headers: { authorization: `Bearer ${token}` } });
+  return async (path: string, { headers, ...init }: { method?: string; headers?: Record<string, string>; body?: string } = {}) => {
+    const request = new Request(`http://localhost${path}`, { headers: { ...headers, authorization: `Bearer ${token}` }, ...init });
     const response = await api.fetch(request, probeEnv, createExecutionContext());
     return { status: response.status, body: (await response.json()) as Record<string, unknown> };
   };
@@ -47,11 +47,19 @@ it("an app's own routes stand beside the engine's: behind the same tokens, with 
   expect(JSON.stringify(document.components.schemas.Problem)).toContain('"order_not_found"');
 });
 
-it("an app's own scopes are minted and asked for, and its own verbs are in the audit", async () => {
-  const ask = await asking(engineRoutes(app, { scopes: ["embedded"], verbs: ["repaint"] }), ["read", "tokens", "embedded"], ["embedded"]);
-  await expect(mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes: ["embedded"] })).rejects.toMatchObject({
-    code: "config_invalid",
-  });
+it("an app's own scopes are minted and passed on, and its own verbs are in the audit", async () => {
+  const own = "gpu:render";
+  const ask = await asking(engineRoutes(app, { scopes: [own, "pull"], verbs: ["repaint"] }), ["read", "tokens", own, "pull"], [own]);
+  const wanted = { actor: "renderer", scopes: ["pull", own] };
+  const init = {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ ...wanted, reason: "A machine." }),
+  };
+  expect(await ask("/v1/tokens", init)).toMatchObject({ status: 201, body: wanted });
+  const minting = (scope: string, known: string[]) => mintToken(probeEnv, { tenantId: "acme", actor: "tess", scopes: [scope] }, known);
+  await expect(minting(own, [])).rejects.toMatchObject({ code: "config_invalid" });
+  await expect(minting("GPU 1", ["GPU 1"])).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("no word") });
   const target = fresh("house");
   await atomically(probeEnv.DB, [
     audit(operator, { id: crypto.randomUUID(), verb: "repaint", target, instanceId: null, reason: "Faded." }, false),

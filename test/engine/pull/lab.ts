@@ -38,7 +38,7 @@ export async function request(path: string, body: unknown, headers: Record<strin
 }
 
 export function tokenFor(tenantId: string, ...scopes: Scope[]): Promise<string> {
-  return mintToken(probeEnv, { tenantId, actor: "renderer", scopes }, [PULL_SCOPE]);
+  return mintToken(probeEnv, { tenantId, actor: "renderer", scopes });
 }
 
 /** A queue of a tenant that no other test uses, with what pulls from it over HTTP. */

@@ -115,7 +115,7 @@ const LEASE_OVER = "This lease is over: it ran out, or its message was settled b
 
 /**
  * The routes of pull queues, in the shape of Cloudflare's API and below its path: `engineRoutes(catalog, { routes: [pullRoutes([renders])],
- * scopes: [PULL_SCOPE], knowsCallers: ["client"] })`, or mounted at the root of any Hono app. The account of their path is the token's tenant.
+ * knowsCallers: ["client"] })`, or mounted at the root of any Hono app. The account of their path is the token's tenant.
  */
 export function pullRoutes(queues: readonly AnyPullQueue[]): OpenAPIHono<PullHttpEnv> {
   const plans = plansOf(queues);

@@ -14,7 +14,7 @@ const MAX_DAYS = 366;
 
 /** Tokens as the document has them, whose scopes are the engine's and the app's `own`. */
 function schemasOf(own: readonly string[]) {
-  const scope = z.enum([...SCOPES, ...own]);
+  const scope = z.enum([...new Set<string>([...SCOPES, ...own])]);
   const newTokenSchema = reasoned.extend({
     actor: chosenName(100)
       .refine(isVisible, "must have a character that can be seen")
