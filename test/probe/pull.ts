@@ -20,6 +20,9 @@ export const plain = definePullQueue({ name: "plain", retries: { limit: 1 } });
 /** Declared, and in no object's list. */
 export const unlisted = definePullQueue({ name: "unlisted" });
 
+/** Asked for over HTTP, and in no object's list. */
+export const halfListed = definePullQueue({ name: "half-listed" });
+
 export const pullQueues = [renders, keepings, guarded, plain];
 
 export class PullQueues extends pullObject(pullQueues) {}

@@ -7,7 +7,7 @@ import { routesOf, startsOf } from "./consumers.ts";
 import { lab, labRoute } from "./lab.ts";
 import { ownLanes } from "./lanes.ts";
 import { ProbeFollow, ProbeRouted, ProbeSignal } from "./messages.ts";
-import { pullQueues } from "./pull.ts";
+import { halfListed, pullQueues } from "./pull.ts";
 import { rooms } from "./rooms.ts";
 import { make, routedRow, routing } from "./routing.ts";
 import { sharedConsumers, tellShared } from "./shared.ts";
@@ -68,7 +68,7 @@ export class FollowParcel extends entrypoint(followParcel, app) {}
 
 const consume = dispatch(app);
 const api = engineRoutes(app, {
-  routes: [pullRoutes(pullQueues), roomRoutes(rooms)],
+  routes: [pullRoutes([...pullQueues, halfListed]), roomRoutes(rooms)],
   knowsCallers: ["client", "rooms"],
 });
 

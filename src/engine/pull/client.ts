@@ -1,4 +1,5 @@
 import { MillraceError } from "../contract/errors.ts";
+import { checkedTenant } from "../contract/tenant.ts";
 import type { PullQueueDefinition } from "./definition.ts";
 import { type PullMessage, type PullSendOptions, postedBatch } from "./message.ts";
 import type { PullSent } from "./storage.ts";
@@ -15,20 +16,15 @@ export interface PullQueueClient<Body> {
   sendBatch(messages: readonly PullMessage<Body>[]): Promise<PullSent[]>;
 }
 
-/** A tenant's pull queue. */
+/** A tenant's pull queue. Errors: `invalid_payload` for what is no tenant. */
 export function pullQueueOf<Body>(env: PullEnv, queue: PullQueueDefinition<Body, never>, tenant: string): PullQueueClient<Body> {
+  const name = { queue: queue.name, tenant: checkedTenant(tenant) };
   const sendBatch = async (messages: readonly PullMessage<Body>[]): Promise<PullSent[]> => {
     const posts = postedBatch(queue.name, messages);
     if (posts.length === 0) return [];
-    const answer = await pullObjectOf(env, { queue: queue.name, tenant }).send(posts);
+    const answer = await pullObjectOf(env, name).send(posts);
     if ("sent" in answer) return answer.sent;
-    if ("full" in answer) {
-      throw new MillraceError("unavailable", `The pull queue "${queue.name}" is full: it holds ${answer.full} bytes. Pull from it first.`);
-    }
-    throw new MillraceError(
-      "config_invalid",
-      `The object PULL_QUEUES has no queue "${queue.name}". Add it to the list of pullObject([…]), and deploy that.`,
-    );
+    throw new MillraceError("unavailable", `The pull queue "${queue.name}" is full: it holds ${answer.full} bytes. Pull from it first.`);
   };
   return {
     async send(body, options) {

@@ -1,5 +1,6 @@
 import { type Duration, durationMs } from "../contract/duration.ts";
 import { MillraceError } from "../contract/errors.ts";
+import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
 import { isScope } from "../contract/token.ts";
 import type { PullContentType } from "./message.ts";
 
@@ -29,14 +30,14 @@ export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
   retries?: {
     /** Deliveries of one message that may fail and be followed by another. Default: 3. */
     limit?: number;
-    /** The wait before a message comes again whose lease ran out, or that was given back without a delay. Default: none. */
+    /** The wait before a message comes again whose lease ran out, or that was given back without a delay. Default: none; at most 12 hours. */
     delay?: Duration;
   };
   /** How long a lease lasts where the puller does not say. Default: 30 seconds; at most 12 hours. */
   visibility?: Duration;
   /** How long a message may be in the queue; then it is a dead letter. Default: 4 days. */
   retention?: Duration;
-  /** How long an idempotency key is known, from its message's sending. Default: 1 day. */
+  /** How long an idempotency key is known, from its message's sending. Default: 1 day; at most 365. */
   remember?: Duration;
   /** The scope that a token needs to pull and to acknowledge. Default: `pull`. */
   scope?: string;
@@ -94,18 +95,22 @@ function planOf(queue: AnyPullQueue): PullPlan {
   const visibilityMs = durationMs(queue.visibility ?? DEFAULT_VISIBILITY);
   if (visibilityMs < 1 || visibilityMs > MAX_VISIBILITY_MS)
     refuse("has a visibility beyond its bounds: say more than 0, at most 12 hours.");
+  const retryDelayMs = durationMs(delay);
+  if (retryDelayMs > MAX_DELAY_SECONDS * 1000) refuse("has a retries.delay beyond its bounds: say at most 12 hours.");
   const retentionMs = durationMs(queue.retention ?? DEFAULT_RETENTION);
   if (retentionMs < MIN_RETENTION_MS || retentionMs > MAX_RETENTION_MS)
     refuse("has a retention beyond its bounds: say 1 minute to 365 days.");
+  const rememberMs = durationMs(queue.remember ?? DEFAULT_PULL_MEMORY);
+  if (rememberMs > MAX_RETENTION_MS) refuse("has a remember beyond its bounds: say at most 365 days.");
   const scope = queue.scope ?? PULL_SCOPE;
   if (!isScope(scope)) refuse(`has the scope "${scope}", which no token can have: say one word in lower case.`);
   return {
     name: queue.name,
     retryLimit: limit,
-    retryDelayMs: durationMs(delay),
+    retryDelayMs,
     visibilityMs,
     retentionMs,
-    rememberMs: durationMs(queue.remember ?? DEFAULT_PULL_MEMORY),
+    rememberMs,
     scope,
     onDeadLetter: queue.onDeadLetter as PullPlan["onDeadLetter"],
   };

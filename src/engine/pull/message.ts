@@ -1,6 +1,7 @@
 import { MillraceError, messageOf } from "../contract/errors.ts";
-import { byteLength } from "../contract/limits.ts";
+import { assertFewItems, byteLength } from "../contract/limits.ts";
 import { MAX_DELAY_SECONDS } from "../contract/queue.ts";
+import { characterCount } from "../contract/text.ts";
 
 /** How a body is written: Cloudflare's own names. */
 export type PullContentType = "json" | "text" | "bytes";
@@ -80,6 +81,7 @@ function jsonOf(queue: string, body: unknown, at: string): string {
     throw refused(queue, at, "body", `has no JSON: ${messageOf(cause)}`);
   }
   if (text === undefined) throw refused(queue, at, "body", "has no JSON: send an object, a list, a text, a number, true, false or null");
+  assertFewItems(text, { at: `the body of ${at}` });
   return text;
 }
 
@@ -89,7 +91,7 @@ function sizeOf(body: string | ArrayBuffer): number {
 }
 
 function isKey(key: unknown): boolean {
-  return typeof key === "string" && key.length >= 1 && key.length <= MAX_KEY_CHARACTERS && key.isWellFormed();
+  return typeof key === "string" && key !== "" && characterCount(key) <= MAX_KEY_CHARACTERS && key.isWellFormed();
 }
 
 function tooLarge(queue: string, what: string): MillraceError {

@@ -1,5 +1,6 @@
 import { DurableObject } from "cloudflare:workers";
 import { type EngineEnv, hasEngine } from "../contract/bindings.ts";
+import { MillraceError } from "../contract/errors.ts";
 import { Registration } from "../store/tenant-objects.ts";
 import { type AnyPullQueue, type PullPlan, plansOf } from "./definition.ts";
 import { keepLetter } from "./keep-letter.ts";
@@ -44,7 +45,7 @@ export interface PullLook extends PullName {
   bytes: number;
 }
 
-type SendAnswer = { sent: PullSent[] } | { unknownQueue: true } | { full: number };
+type SendAnswer = { sent: PullSent[] } | { full: number };
 
 /** An object has 10 GB. */
 const FULL_BYTES = 9_000_000_000;
@@ -69,10 +70,9 @@ export class PullObject extends DurableObject {
     });
   }
 
-  /** Keeps messages, all or none. */
+  /** Keeps messages, all or none. Errors: `config_invalid` where the object has no such queue. */
   async send(posts: readonly Posted[]): Promise<SendAnswer> {
-    const { plan, name } = this.#self();
-    if (!plan) return { unknownQueue: true };
+    const { plan, name } = this.#asked();
     if (this.#messages.bytes > FULL_BYTES) return { full: this.#messages.bytes };
     const { name: object } = this.ctx.id;
     if (object !== undefined) await this.#registration.make({ tenantId: name.tenant, binding: "PULL_QUEUES", name: object });
@@ -82,22 +82,23 @@ export class PullObject extends DurableObject {
     return { sent };
   }
 
-  /** Leases messages, the oldest first. */
+  /** Leases messages, the oldest first. Errors: `config_invalid` where the object has no such queue. */
   pull({ batchSize, visibilityMs }: PullRequest): { backlog: number; messages: Leased[] } {
-    const { plan } = this.#self();
-    if (!plan) return { backlog: 0, messages: [] };
+    const { plan } = this.#asked();
     const now = Date.now();
     this.#endLeases(plan, now);
-    const messages = this.#messages.take(batchSize, now + (visibilityMs ?? plan.visibilityMs), now);
+    const messages = this.#messages.take(batchSize, now + (visibilityMs ?? plan.visibilityMs), plan, now);
     this.#arm();
     return { backlog: this.#messages.depth, messages };
   }
 
-  /** Removes messages, or lets them come again, by their leases. Nothing is done for a lease that is over. */
+  /**
+   * Removes messages, or lets them come again, by their leases. Nothing is done for a lease that is over. Errors: `config_invalid` where the
+   * object has no such queue.
+   */
   settle({ acks, retries }: Settlement): Settled {
-    const { plan } = this.#self();
+    const { plan } = this.#asked();
     const all = [...acks, ...retries.map(({ leaseId }) => leaseId)];
-    if (!plan) return { acked: 0, retried: 0, over: all };
     const now = Date.now();
     this.#endLeases(plan, now);
     const acked = new Set(acks.map((leaseId) => this.#messages.heldBy(leaseId)).filter((held) => held !== undefined));
@@ -177,6 +178,14 @@ export class PullObject extends DurableObject {
     this.#messages.settle([], [{ sequences: ranOut, dueAt: now + plan.retryDelayMs }], plan, now);
   }
 
+  /** The queue that somebody asks something of. Errors: `config_invalid` for one that is not in the object's list. */
+  #asked(): { name: PullName; plan: PullPlan } {
+    const { name, plan } = this.#self();
+    if (plan) return { name, plan };
+    const said = `The object PULL_QUEUES has no queue "${name.queue}". Add it to the list of pullObject([…]), and deploy that.`;
+    throw new MillraceError("config_invalid", said);
+  }
+
   /** Which queue of whose this is. An alarm that wakes the object does not say its name. */
   #self(): { name: PullName; plan: PullPlan | undefined } {
     const name = pullNameOf(this.ctx.id.name) ?? this.ctx.storage.kv.get<PullName>("name") ?? { queue: "", tenant: "" };
@@ -189,8 +198,9 @@ export class PullObject extends DurableObject {
   #arm(): void {
     const { plan } = this.#self();
     if (!plan) return;
-    const next = this.#messages.nextAt(plan);
-    const forgets = this.#messages.remembers ? Date.now() + plan.rememberMs : undefined;
+    const now = Date.now();
+    const next = this.#messages.nextAt(plan, now);
+    const forgets = this.#messages.remembers ? now + plan.rememberMs : undefined;
     const due = Math.min(next ?? Number.POSITIVE_INFINITY, forgets ?? Number.POSITIVE_INFINITY);
     if (due === Number.POSITIVE_INFINITY || (this.#alarmAt !== undefined && this.#alarmAt <= due)) return;
     this.#alarmAt = due;

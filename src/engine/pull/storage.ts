@@ -131,12 +131,13 @@ export class PullStorage {
     return sent;
   }
 
-  /** Leases the oldest messages that may come. Nobody else gets them before `until`. */
-  take(most: number, until: number, now: number): Leased[] {
+  /** Leases the oldest messages that may come, and none that is too old. Nobody else gets them before `until`. */
+  take(most: number, until: number, { retentionMs }: Pick<PullPlan, "retentionMs">, now: number): Leased[] {
     if (this.#depth === this.#book.count) return [];
-    const due = `SELECT ${COLUMNS} FROM pull_messages WHERE due_at <= ? ORDER BY due_at LIMIT ?`;
-    const returned = this.#sql.exec<Row>(due, now, most).toArray();
-    const fresh = this.#fresh(most);
+    const from = this.#firstAfter(now - retentionMs);
+    if (from === undefined) return [];
+    const returned = this.#returned(from, most, now);
+    const fresh = this.#fresh(from, most);
     const chosen = [...returned, ...fresh].toSorted((one, other) => one.sequence - other.sequence).slice(0, most);
     if (chosen.length === 0) return [];
     const sequences = chosen.map(({ sequence }) => sequence);
@@ -201,11 +202,10 @@ export class PullStorage {
   }
 
   /** When something is due next, in milliseconds since 1970: a lease's end, a message's, a letter's hand-off. */
-  nextAt({ retentionMs }: Pick<PullPlan, "retentionMs">): number | undefined {
+  nextAt(plan: Pick<PullPlan, "retentionMs">, now: number): number | undefined {
     if (!this.#made) return undefined;
-    const head = this.#head();
     const letter = this.#sql.exec<{ due: number | null }>("SELECT min(due_at) AS due FROM pull_letters WHERE due_at IS NOT NULL").one().due;
-    const times = [this.#book.endsAt, head && !this.#book.has(head.sequence) ? head.sent_at + retentionMs : undefined, letter ?? undefined];
+    const times = [this.#book.endsAt, this.#expiresAt(plan, now), letter ?? undefined];
     const known = times.filter((time) => time !== undefined);
     return known.length > 0 ? Math.min(...known) : undefined;
   }
@@ -237,10 +237,33 @@ export class PullStorage {
     return this.#sql.exec<Row>("SELECT sequence, sent_at FROM pull_messages ORDER BY sequence LIMIT 1").toArray()[0];
   }
 
-  #fresh(most: number): Row[] {
+  /** The first message that was sent after a time. */
+  #firstAfter(sentAt: number): number | undefined {
+    const sql = "SELECT sequence FROM pull_messages WHERE sent_at > ? ORDER BY sequence LIMIT 1";
+    return this.#sql.exec<Row>(sql, sentAt).toArray()[0]?.sequence;
+  }
+
+  /** When a message may be too old first. One that is leased is not given up, so a closer look is for those that are too old already. */
+  #expiresAt({ retentionMs }: Pick<PullPlan, "retentionMs">, now: number): number | undefined {
+    for (const { sequence, sent_at } of this.#sql.exec<Row>("SELECT sequence, sent_at FROM pull_messages ORDER BY sequence")) {
+      const at = sent_at + retentionMs;
+      if (at > now || !this.#book.has(sequence)) return at;
+    }
+    return undefined;
+  }
+
+  /** Messages whose wait is over, from one on. Which they are the index says alone: the others' bodies are not read. */
+  #returned(from: number, most: number, now: number): Row[] {
+    const due =
+      "SELECT sequence FROM pull_messages INDEXED BY pull_messages_due WHERE due_at <= ? AND sequence >= ? ORDER BY sequence LIMIT ?";
+    return this.#sql.exec<Row>(`SELECT ${COLUMNS} FROM pull_messages WHERE sequence IN (${due})`, now, from, most).toArray();
+  }
+
+  /** Messages that were never leased, from one on. */
+  #fresh(from: number, most: number): Row[] {
     const fresh: Row[] = [];
     const sql = `SELECT ${COLUMNS} FROM pull_messages WHERE sequence > ? AND due_at IS NULL ORDER BY sequence`;
-    for (const row of this.#sql.exec<Row>(sql, this.#cursor)) {
+    for (const row of this.#sql.exec<Row>(sql, Math.max(this.#cursor, from - 1))) {
       if (!this.#book.has(row.sequence)) fresh.push(row);
       if (fresh.length === most) break;
     }

@@ -1,4 +1,4 @@
-import { runDurableObjectAlarm } from "cloudflare:test";
+import { runDurableObjectAlarm, runInDurableObject } from "cloudflare:test";
 import type { PullLetter } from "millrace";
 import { expect, it } from "vitest";
 import { keepings, pullLetterTakers, renders } from "../../probe/pull.ts";
@@ -126,6 +126,47 @@ it("what is too old is given up, but not while it is leased", async () => {
   expect(await queue.object.letters()).toMatchObject([{ body: "old", reason: "expired", attempts: 0 }]);
   expect(await queue.ack(held)).toMatchObject({ ackCount: 1 });
   expect((await queue.pull()).map(textOf)).toEqual(["young"]);
+});
+
+it("what is too old is given up behind one that is leased for longer, and nobody is handed it meanwhile", async () => {
+  using clock = movedClock();
+  const queue = new LabQueue(keepings, ALONE);
+  await queue.send("held");
+  const held = await queue.pull({ visibility_timeout_ms: 43_200_000 });
+  clock.pass(2000);
+  await queue.send("old");
+  clock.pass(60_000);
+  expect(await queue.pull()).toEqual([]);
+  const alarmAt = await runInDurableObject(queue.object as never, (_, { storage }) => storage.getAlarm());
+  expect(alarmAt).toBeLessThanOrEqual(Date.now());
+  await runDurableObjectAlarm(queue.object as never);
+  expect(await queue.object.letters()).toMatchObject([{ body: "old", reason: "expired", attempts: 0 }]);
+  await queue.ack([], held);
+  expect(await queue.pull()).toEqual([]);
+});
+
+it("retention rings for who is behind a leased head, without anybody's coming by", async () => {
+  using clock = movedClock();
+  const queue = new LabQueue(keepings, ALONE);
+  await queue.send("held");
+  await queue.pull({ visibility_timeout_ms: 43_200_000 });
+  clock.pass(2000);
+  await queue.send("old");
+  for (const ms of [58_001, 2000]) {
+    clock.pass(ms);
+    expect(await runInDurableObject(queue.object as never, (_, { storage }) => storage.getAlarm())).toBeLessThanOrEqual(Date.now());
+    await runDurableObjectAlarm(queue.object as never);
+  }
+  expect(await queue.object.letters()).toMatchObject([{ body: "old", reason: "expired" }]);
+});
+
+it("of those that may come the first that was sent goes first, whenever each became due", async () => {
+  using clock = movedClock();
+  const queue = new LabQueue(renders);
+  await queue.client.sendBatch([3, 1, 2].map((delaySeconds, at) => ({ body: at + 1, delaySeconds })));
+  clock.pass(3001);
+  const pulled = [await queue.pull({ batch_size: 1 }), await queue.pull({ batch_size: 1 }), await queue.pull({ batch_size: 1 })];
+  expect(pulled.flat().map(textOf)).toEqual([1, 2, 3]);
 });
 
 it("one idempotency key is one message while it is remembered, also after that is done", async () => {

@@ -1,6 +1,7 @@
-import { pullQueueOf } from "millrace";
+import { definePullQueue, pullQueueOf } from "millrace";
+import { pullObject } from "millrace/worker";
 import { expect, it } from "vitest";
-import { renders, unlisted } from "../../probe/pull.ts";
+import { halfListed, renders, unlisted } from "../../probe/pull.ts";
 import { rowsWritten } from "../written.ts";
 import { LabQueue, type Pulled, pullEnv } from "./lab.ts";
 
@@ -13,6 +14,8 @@ it.each([
   ["a content type of the runtime's own", [{ body: 1, contentType: "v8" as never }], "invalid_payload", "json, text or bytes"],
   ["a delay beyond 12 hours", [{ body: 1 }, { body: 2, delaySeconds: 43_201 }], "invalid_payload", "message 1"],
   ["an empty key", [{ body: 1, idempotencyKey: "" }], "invalid_payload", "1 to 500"],
+  ["a key of too many characters", [{ body: 1, idempotencyKey: "🙂".repeat(501) }], "invalid_payload", "1 to 500"],
+  ["a body nested too deep", [{ body: 1 }, { body: JSON.parse(`${"[".repeat(65)}${"]".repeat(65)}`) }], "invalid_payload", "message 1"],
 ] as const)("refuses %s, and keeps nothing of the batch", async (_, batch, code, said) => {
   const queue = new LabQueue(renders);
   await expect(queue.client.sendBatch([...batch])).rejects.toMatchObject({ code, message: expect.stringContaining(said) });
@@ -28,9 +31,29 @@ it("takes as much as a Cloudflare queue: 100 messages in one call, and a body of
   expect(await queue.object.look()).toMatchObject({ depth: 101, leased: 100 });
 });
 
-it("says which list lacks a queue that the object does not know", async () => {
-  const sending = pullQueueOf(pullEnv, unlisted, "acme").send(1);
-  await expect(sending).rejects.toMatchObject({ code: "config_invalid", message: expect.stringContaining("pullObject([…])") });
+it("says which list lacks a queue that the object does not know, to who sends and to who pulls", async () => {
+  const said = { code: "config_invalid", message: expect.stringContaining("pullObject([…])") };
+  await expect(pullQueueOf(pullEnv, unlisted, "acme").send(1)).rejects.toMatchObject(said);
+  const queue = new LabQueue(halfListed);
+  for (const verb of ["pull", "ack"] as const) {
+    const { status, body } = await queue.ask(verb, {});
+    expect([status, body.errors]).toMatchObject([500, [{ message: expect.stringContaining("pullObject([…])") }]]);
+  }
+});
+
+it("a key is counted in characters, and who is no tenant has no queue, because nobody could pull from it", async () => {
+  expect(await new LabQueue(renders).client.send(1, { idempotencyKey: "🙂".repeat(500) })).toMatchObject({ duplicate: false });
+  const said = { code: "invalid_payload", message: expect.stringContaining('"Acme" is not a tenant') };
+  expect(() => pullQueueOf(pullEnv, renders, "Acme")).toThrow(expect.objectContaining(said));
+});
+
+it.each([
+  ["retries.delay", { retries: { delay: "13 hours" as const } }],
+  ["remember", { remember: "366 days" as const }],
+  ["scope", { scope: "GPU" }],
+])("a definition whose %s is beyond its bounds is refused", (what, wrong) => {
+  expect(() => pullObject([definePullQueue({ name: "renders", ...wrong })])).toThrow(expect.objectContaining({ code: "config_invalid" }));
+  expect(() => pullObject([definePullQueue({ name: "renders", ...wrong })])).toThrow(what);
 });
 
 it("a queue that is only asked keeps nothing on disk", async () => {
