@@ -21,6 +21,7 @@ const READS_ALL: Record<string, string> = {
   "store/waits.ts assignEvents": "Sorts the events and waits of the subjects that a batch is about.",
   "pull/letters.ts sql": "The dead letters of one queue, when a person pages through them.",
   "pull/storage.ts copy": "The dead letters of one queue, when a person puts one back.",
+  "pull/storage.ts ripe": "Messages whose wait is over, sorted by when they were sent: from an index that holds nothing else.",
   "inspect/instances.ts listInstances":
     "What is open, from an index that holds nothing else; sorted, because the keeper's order is another.",
 };

@@ -7,12 +7,13 @@ import type { Catalog } from "../topology/catalog.ts";
 import { authenticate } from "./auth.ts";
 import { drain } from "./body.ts";
 import type { HttpEnv } from "./env.ts";
+import { answererOf } from "./failures.ts";
 import { invalidRequest } from "./invalid-request.ts";
 import { refuseKeys } from "./keyless.ts";
 import { readable } from "./media-type.ts";
 import { openApi } from "./openapi.ts";
 import type { Group } from "./openapi-groups.ts";
-import { answerProblem, HttpRefusal } from "./problem.ts";
+import { HttpRefusal } from "./problem.ts";
 import { ENGINE_PROBLEMS, type Problems } from "./problems.ts";
 import { limitStrangers } from "./request-limits.ts";
 import { approvals } from "./routes/approvals.ts";
@@ -85,8 +86,9 @@ export function engineRoutes(catalog: Catalog, options: EngineRoutesOptions = {}
       throw invalidRequest(result.target === "query" ? issues.map(saidOnce) : issues);
     },
   });
-  api.onError(answerProblem);
-  api.notFound((context) => answerProblem(refusalOf(api, context), context));
+  const answer = answererOf(routes);
+  api.onError(answer);
+  api.notFound((context) => answer(refusalOf(api, context), context));
   api.use((context, next) => {
     context.set("problems", problems);
     return next();

@@ -73,9 +73,19 @@ export function problemOf(error: unknown, problems: Problems): Answered {
   };
 }
 
-/** Answers a thrown error. What is our fault is logged, by code and message only. */
+/** Answers a thrown error with problem details. */
 export function answerProblem(error: unknown, context: Context<HttpEnv>): Response {
   const problem = problemOf(error, context.var.problems);
+  return answerFailure(error, problem, context, { type: "application/problem+json", body: problem });
+}
+
+/** Answers a thrown error in any shape. What is our fault is logged, by code and message only. */
+export function answerFailure(
+  error: unknown,
+  problem: Answered,
+  context: Context<HttpEnv>,
+  { type, body }: { type: string; body: object },
+): Response {
   if (problem.status >= 500) {
     const { method, path } = context.req;
     console.error(
@@ -83,8 +93,8 @@ export function answerProblem(error: unknown, context: Context<HttpEnv>): Respon
     );
   }
   // Through the context, which adds the headers that whoever threw had set on it.
-  return context.body(JSON.stringify(problem), problem.status as ContentfulStatusCode, {
-    "content-type": "application/problem+json",
+  return context.body(JSON.stringify(body), problem.status as ContentfulStatusCode, {
+    "content-type": type,
     ...headersOf(error, problem),
   });
 }

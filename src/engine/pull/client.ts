@@ -1,8 +1,7 @@
 import { MillraceError } from "../contract/errors.ts";
 import { checkedTenant } from "../contract/tenant.ts";
 import type { PullQueueDefinition } from "./definition.ts";
-import { type PullMessage, type PullSendOptions, postedBatch } from "./message.ts";
-import type { PullSent } from "./storage.ts";
+import { type PullMessage, type PullSendOptions, type PullSent, postedBatch } from "./message.ts";
 import { type PullEnv, pullObjectOf } from "./stub.ts";
 
 /** A tenant's pull queue, as its senders see it. */

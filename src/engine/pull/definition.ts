@@ -30,7 +30,7 @@ export interface PullQueueDefinition<Body = unknown, E = Cloudflare.Env> {
   retries?: {
     /** Deliveries of one message that may fail and be followed by another. Default: 3. */
     limit?: number;
-    /** The wait before a message comes again whose lease ran out, or that was given back without a delay. Default: none; at most 12 hours. */
+    /** The wait before a message comes again whose lease ran out, or that was given back without a delay. At most 12 hours. Default: 0. */
     delay?: Duration;
   };
   /** How long a lease lasts where the puller does not say. Default: 30 seconds; at most 12 hours. */

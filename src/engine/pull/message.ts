@@ -28,6 +28,24 @@ export interface Posted {
   delayMs: number;
 }
 
+/** What became of a message that was sent: its id, and whether its idempotency key was known, so that nothing new was kept. */
+export interface PullSent {
+  id: string;
+  duplicate: boolean;
+}
+
+/** A message in a lease, as its puller gets it. */
+export interface Leased {
+  id: string;
+  leaseId: string;
+  type: PullContentType;
+  /** JSON as its text. */
+  body: string | ArrayBuffer;
+  sentAt: number;
+  /** Its deliveries with this one. */
+  attempts: number;
+}
+
 /** Largest body, in bytes, and largest batch, in messages and in bytes: a Cloudflare queue's, where a KB has 1000 bytes. */
 const MAX_PULL_BODY_BYTES = 128_000;
 export const MAX_PULL_BATCH = 100;

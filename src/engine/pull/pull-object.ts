@@ -5,9 +5,9 @@ import { Registration } from "../store/tenant-objects.ts";
 import { type AnyPullQueue, type PullPlan, plansOf } from "./definition.ts";
 import { keepLetter } from "./keep-letter.ts";
 import { type KeptPullLetter, PullLetters } from "./letters.ts";
-import type { Posted } from "./message.ts";
+import type { Leased, Posted, PullSent } from "./message.ts";
 import { type PullName, pullNameOf } from "./pull-name.ts";
-import { type Leased, type PullSent, PullStorage } from "./storage.ts";
+import { PullStorage } from "./storage.ts";
 
 /** A pull that was asked for. */
 export interface PullRequest {
@@ -164,7 +164,7 @@ export class PullObject extends DurableObject {
       this.#endLeases(plan, now);
       this.#messages.retire(plan, now);
       if (this.#forgetAt <= now) {
-        this.#messages.forget(now);
+        this.#messages.keys?.forget(now);
         this.#forgetAt = now + plan.rememberMs / 4;
       }
       await this.#letters.handOff(name, plan, this.env);
@@ -200,7 +200,7 @@ export class PullObject extends DurableObject {
     if (!plan) return;
     const now = Date.now();
     const next = this.#messages.nextAt(plan, now);
-    const forgets = this.#messages.remembers ? now + plan.rememberMs : undefined;
+    const forgets = this.#messages.keys?.some ? now + plan.rememberMs : undefined;
     const due = Math.min(next ?? Number.POSITIVE_INFINITY, forgets ?? Number.POSITIVE_INFINITY);
     if (due === Number.POSITIVE_INFINITY || (this.#alarmAt !== undefined && this.#alarmAt <= due)) return;
     this.#alarmAt = due;

@@ -1,25 +1,8 @@
 import { randomBytes } from "node:crypto";
 import type { PullPlan } from "./definition.ts";
+import { PullKeys } from "./keys.ts";
 import { LeaseBook, leaseIdOf } from "./leases.ts";
-import type { Posted, PullContentType } from "./message.ts";
-
-/** What became of a message that was sent: its id, and whether its idempotency key was known, so that nothing new was kept. */
-export interface PullSent {
-  id: string;
-  duplicate: boolean;
-}
-
-/** A message in a lease, as its puller gets it. */
-export interface Leased {
-  id: string;
-  leaseId: string;
-  type: PullContentType;
-  /** JSON as its text. */
-  body: string | ArrayBuffer;
-  sentAt: number;
-  /** Its deliveries with this one. */
-  attempts: number;
-}
+import type { Leased, Posted, PullContentType, PullSent } from "./message.ts";
 
 interface Row extends Record<string, SqlStorageValue> {
   sequence: number;
@@ -46,7 +29,6 @@ const SCHEMA = `
     attempts INTEGER NOT NULL DEFAULT 0, due_at INTEGER);
   CREATE INDEX IF NOT EXISTS pull_messages_due ON pull_messages (due_at) WHERE due_at IS NOT NULL;
   CREATE TABLE IF NOT EXISTS pull_leases (id TEXT PRIMARY KEY, until INTEGER NOT NULL, sequences TEXT NOT NULL) WITHOUT ROWID;
-  CREATE TABLE IF NOT EXISTS pull_keys (key TEXT PRIMARY KEY, id TEXT NOT NULL, until INTEGER NOT NULL) WITHOUT ROWID;
   CREATE TABLE IF NOT EXISTS pull_letters (
     sequence INTEGER PRIMARY KEY, id TEXT NOT NULL, type TEXT NOT NULL, body BLOB NOT NULL, reason TEXT NOT NULL, attempts INTEGER NOT NULL,
     sent_at INTEGER NOT NULL, dead_at INTEGER NOT NULL, tries INTEGER NOT NULL DEFAULT 0, due_at INTEGER, error TEXT);
@@ -64,6 +46,7 @@ export class PullStorage {
   readonly #storage: DurableObjectStorage;
   readonly #sql: SqlStorage;
   readonly #book: LeaseBook;
+  readonly #keys: PullKeys;
   #made: boolean;
   /** No message up to this one is new. */
   #cursor = 0;
@@ -75,6 +58,7 @@ export class PullStorage {
     this.#sql = storage.sql;
     this.#made = this.#number("SELECT count(*) FROM sqlite_master WHERE name = 'pull_messages'") > 0;
     this.#book = new LeaseBook(this.#sql);
+    this.#keys = new PullKeys(this.#sql);
     if (!this.#made) return;
     this.#book.read();
     this.#depth = this.#number("SELECT count(*) FROM pull_messages");
@@ -85,6 +69,11 @@ export class PullStorage {
   /** False until the first message: a queue that nobody sends to writes nothing. */
   get made(): boolean {
     return this.#made;
+  }
+
+  /** Its idempotency keys; undefined until the first message. */
+  get keys(): PullKeys | undefined {
+    return this.#made ? this.#keys : undefined;
   }
 
   /** Messages that are neither acknowledged nor given up. */
@@ -114,14 +103,14 @@ export class PullStorage {
   keep(posts: readonly Posted[], { rememberMs }: Pick<PullPlan, "rememberMs">, now: number): PullSent[] {
     let last = this.#last;
     const sent = this.#storage.transactionSync(() => {
-      if (!this.#made) this.#sql.exec(SCHEMA);
+      if (!this.#made) this.#make();
       return posts.map(({ type, body, key, delayMs }) => {
-        const known = key === null ? undefined : this.#idOf(key, now);
+        const known = key === null ? undefined : this.#keys.idOf(key, now);
         if (known !== undefined) return { id: known, duplicate: true };
         const id = randomBytes(16).toString("hex");
         const message = [++last, id, type, body, now, delayMs > 0 ? now + delayMs : null];
         this.#sql.exec("INSERT INTO pull_messages (sequence, id, type, body, sent_at, due_at) VALUES (?, ?, ?, ?, ?, ?)", ...message);
-        if (key !== null) this.#sql.exec("INSERT OR REPLACE INTO pull_keys (key, id, until) VALUES (?, ?, ?)", key, id, now + rememberMs);
+        if (key !== null) this.#keys.remember(key, id, now + rememberMs);
         return { id, duplicate: false };
       });
     });
@@ -196,11 +185,6 @@ export class PullStorage {
     return old.length === RETIRED_AT_ONCE;
   }
 
-  /** Forgets keys whose time is over. */
-  forget(now: number): void {
-    if (this.#made) this.#sql.exec("DELETE FROM pull_keys WHERE until <= ?", now);
-  }
-
   /** When something is due next, in milliseconds since 1970: a lease's end, a message's, a letter's hand-off. */
   nextAt(plan: Pick<PullPlan, "retentionMs">, now: number): number | undefined {
     if (!this.#made) return undefined;
@@ -208,11 +192,6 @@ export class PullStorage {
     const times = [this.#book.endsAt, this.#expiresAt(plan, now), letter ?? undefined];
     const known = times.filter((time) => time !== undefined);
     return known.length > 0 ? Math.min(...known) : undefined;
-  }
-
-  /** True while there are keys to forget one day. */
-  get remembers(): boolean {
-    return this.#made && this.#sql.exec("SELECT 1 FROM pull_keys LIMIT 1").toArray().length > 0;
   }
 
   /** Puts a letter's message back behind all others, as if it were new; false when there is none of this id. */
@@ -237,6 +216,11 @@ export class PullStorage {
     return this.#sql.exec<Row>("SELECT sequence, sent_at FROM pull_messages ORDER BY sequence LIMIT 1").toArray()[0];
   }
 
+  #make(): void {
+    this.#sql.exec(SCHEMA);
+    this.#keys.make();
+  }
+
   /** The first message that was sent after a time. */
   #firstAfter(sentAt: number): number | undefined {
     const sql = "SELECT sequence FROM pull_messages WHERE sent_at > ? ORDER BY sequence LIMIT 1";
@@ -254,9 +238,9 @@ export class PullStorage {
 
   /** Messages whose wait is over, from one on. Which they are the index says alone: the others' bodies are not read. */
   #returned(from: number, most: number, now: number): Row[] {
-    const due =
-      "SELECT sequence FROM pull_messages INDEXED BY pull_messages_due WHERE due_at <= ? AND sequence >= ? ORDER BY sequence LIMIT ?";
-    return this.#sql.exec<Row>(`SELECT ${COLUMNS} FROM pull_messages WHERE sequence IN (${due})`, now, from, most).toArray();
+    const ripe = `SELECT ${COLUMNS} FROM pull_messages WHERE sequence IN (SELECT sequence FROM pull_messages INDEXED BY pull_messages_due
+      WHERE due_at <= ? AND sequence >= ? ORDER BY sequence LIMIT ?)`;
+    return this.#sql.exec<Row>(ripe, now, from, most).toArray();
   }
 
   /** Messages that were never leased, from one on. */
@@ -268,10 +252,6 @@ export class PullStorage {
       if (fresh.length === most) break;
     }
     return fresh;
-  }
-
-  #idOf(key: string, now: number): string | undefined {
-    return this.#sql.exec<{ id: string }>("SELECT id FROM pull_keys WHERE key = ? AND until > ?", key, now).toArray()[0]?.id;
   }
 
   #delete(sequences: readonly number[]): number {

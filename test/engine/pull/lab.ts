@@ -26,9 +26,14 @@ export interface Answer {
 }
 
 /** Sends a request to the probe Worker. */
-export async function request(path: string, body: unknown, headers: Record<string, string> = {}, env: PullEnv = pullEnv): Promise<Answer> {
-  const init = { method: "POST", headers: { "content-type": "application/json", ...headers }, body: JSON.stringify(body) };
-  const asked = new Request(`http://localhost${path}`, init);
+export async function request(
+  path: string,
+  body: unknown,
+  headers: Record<string, string> = {},
+  { method = "POST", env }: { method?: string; env?: object } = {},
+): Promise<Answer> {
+  const init = { method, headers: { "content-type": "application/json", ...headers } };
+  const asked = new Request(`http://localhost${path}`, method === "GET" ? init : { ...init, body: JSON.stringify(body) });
   const response = (await worker.fetch?.(
     asked as never,
     { ...probeEnv, ...env } as unknown as Env,
@@ -71,7 +76,7 @@ export class LabQueue {
 
   async ask(verb: "pull" | "ack", body: unknown): Promise<Answer> {
     this.#token ??= tokenFor(this.tenant, PULL_SCOPE);
-    return request(`${this.path}/${verb}`, body, { authorization: `Bearer ${await this.#token}` }, this.#env);
+    return request(`${this.path}/${verb}`, body, { authorization: `Bearer ${await this.#token}` }, { env: this.#env });
   }
 
   async pull(body: { batch_size?: number; visibility_timeout_ms?: number } = {}): Promise<Pulled[]> {

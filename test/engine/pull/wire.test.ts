@@ -52,6 +52,30 @@ it.each([
   expect(error).toMatchObject({ code: 10_000 + status, message: expect.stringContaining(named) });
 });
 
+it.each([
+  ["another method", "pull", { method: "GET" }, {}, 405],
+  ["a verb that there is not", "push", {}, {}, 404],
+  ["an Idempotency-Key, which nothing reads", "pull", {}, { "idempotency-key": "k" }, 422],
+  ["a body in gzip", "pull", {}, { "content-encoding": "gzip" }, 415],
+  ["a body in another charset", "pull", {}, { "content-type": "application/json; charset=utf-16" }, 415],
+] as const)("refuses %s in the shape of Cloudflare's failures too, though no queue is asked", async (_, verb, how, headers, status) => {
+  const queue = new LabQueue(renders);
+  const authorization = `Bearer ${await tokenFor(queue.tenant, PULL_SCOPE)}`;
+  const answer = await request(`${queue.path}/${verb}`, {}, { authorization, ...headers }, how);
+  expect([answer.status, publishedFailure.parse(answer.body).errors[0]?.code]).toEqual([status, 10_000 + status]);
+});
+
+it("says to a token that asks too often when there is room again", async () => {
+  const queue = new LabQueue(renders);
+  const authorization = `Bearer ${await tokenFor(queue.tenant, PULL_SCOPE)}`;
+  const asked = () => request(`${queue.path}/pull`, {}, { authorization }, { env: { REQUESTS_PER_TOKEN: 1 } });
+  expect((await asked()).status).toBe(200);
+  const { status, headers, body } = await asked();
+  expect([status, publishedFailure.parse(body).errors[0]?.code]).toEqual([429, 10_429]);
+  expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
+  expect([headers.get("ratelimit"), headers.get("ratelimit-policy")]).toEqual([expect.stringContaining("r=0"), '"token";q=1;w=10']);
+});
+
 it("is open to nobody without a token of this tenant that may pull this queue", async () => {
   const queue = new LabQueue(renders);
   await queue.send("secret");

@@ -1,18 +1,16 @@
 import { createRoute, OpenAPIHono, z } from "@hono/zod-openapi";
 import type { Context, MiddlewareHandler } from "hono";
-import type { ContentfulStatusCode } from "hono/utils/http-status";
-import { askedDelayMs, MillraceError, messageOf } from "../../contract/errors.ts";
+import { MillraceError } from "../../contract/errors.ts";
 import { MAX_DELAY_SECONDS } from "../../contract/queue.ts";
-import { beginning } from "../../contract/text.ts";
 import { type AnyPullQueue, MAX_VISIBILITY_MS, type PullPlan, plansOf } from "../../pull/definition.ts";
-import { MAX_PULL_BATCH } from "../../pull/message.ts";
-import type { Leased } from "../../pull/storage.ts";
+import { type Leased, MAX_PULL_BATCH } from "../../pull/message.ts";
 import { type PullEnv, pullObjectOf } from "../../pull/stub.ts";
 import { callerOf } from "../auth.ts";
 import { jsonBody, readBody } from "../body.ts";
 import type { HttpEnv } from "../env.ts";
+import { answersBelow } from "../failures.ts";
 import { refuseInvalid } from "../invalid-request.ts";
-import { HttpRefusal, problemOf } from "../problem.ts";
+import { answerFailure, HttpRefusal, problemOf } from "../problem.ts";
 import { ENGINE_PROBLEMS } from "../problems.ts";
 import { countToken } from "../request-limits.ts";
 import { answers } from "../responses.ts";
@@ -120,7 +118,8 @@ const LEASE_OVER = "This lease is over: it ran out, or its message was settled b
 export function pullRoutes(queues: readonly AnyPullQueue[]): OpenAPIHono<PullHttpEnv> {
   const plans = plansOf(queues);
   const api = new OpenAPIHono<PullHttpEnv>({ defaultHook: refuseInvalid });
-  api.onError(answerFailure);
+  api.onError((error, context) => answerEnveloped(error, context as unknown as Context<HttpEnv>));
+  answersBelow(api, BASE, answerEnveloped);
   api.use(`${BASE}/accounts/:account_id/queues/:queue_id/messages/*`, authorized(plans));
   return api
     .openapi(pull, async ({ env, req, var: { plan, caller }, json }) => {
@@ -184,20 +183,10 @@ function succeeded<Result>(result: Result) {
 }
 
 /** An error in the envelope that a client of Cloudflare's API reads. */
-function answerFailure(error: Error, context: Context<PullHttpEnv>): Response {
-  const { status, detail, code } = problemOf(error, PROBLEMS);
-  if (status >= 500) {
-    const message = beginning(messageOf(error), 500);
-    console.error(JSON.stringify({ log: "api", code, message, method: context.req.method, path: context.req.path }));
-  }
-  const delayMs = askedDelayMs(error);
-  if (delayMs !== undefined) context.header("retry-after", String(Math.ceil(delayMs / 1000)));
-  if (status === 401) context.header("www-authenticate", 'Bearer realm="millrace"');
-  const body = {
-    success: false,
-    errors: [{ code: ERROR_CODES_FROM + status, message: `${detail} (${code})` }],
-    messages: [],
-    result: null,
-  };
-  return context.json(body, status as ContentfulStatusCode);
+function answerEnveloped(error: unknown, context: Context<HttpEnv>): Response {
+  const problem = problemOf(error, PROBLEMS);
+  if (problem.status === 401) context.header("www-authenticate", 'Bearer realm="millrace"');
+  const errors = [{ code: ERROR_CODES_FROM + problem.status, message: `${problem.detail} (${problem.code})` }];
+  const body = { success: false, errors, messages: [], result: null };
+  return answerFailure(error, problem, context, { type: "application/json", body });
 }
