@@ -42,9 +42,10 @@ function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage
   let { last } = stream;
   for (const one of messages.toSorted((a, b) => placeOf(a) - placeOf(b))) {
     const place = placeOf(one);
-    if (place <= stream.last) {
+    if (place <= Math.max(stream.last, rule.first)) {
       // A replay is an operator's word that it still counts.
       if (one.envelope.replay !== undefined) turns.push(one);
+      else if (place <= rule.first) outcomes.set(one.message, { did: "refused", error: beforeFirst(one, rule) });
       else if (stream.missing.includes(place)) outcomes.set(one.message, { did: "refused", error: tooLate(one) });
       else turns.push({ ...one, isOver: true });
       continue;
@@ -54,19 +55,20 @@ function takeTurns(stream: Stream, rule: GapRule, messages: readonly ReadMessage
       outcomes.set(one.message, { did: "retried", error: stuckBehind(one), unharmed: true });
       continue;
     }
-    const isNext = place === last + 1 || (last === 0 && place === 2);
+    const next = Math.max(last, rule.first) + 1;
+    const isNext = place === next;
     if (!isNext && !mayPass(rule, one)) {
       outcomes.set(one.message, { did: "retried", error: gapBefore(one, last), ...(rule.gap === "wait" && { unharmed: true }) });
       continue;
     }
-    const missing = rule.gap === "wait" && !isNext ? between(last, place) : [];
+    const missing = rule.gap === "wait" && !isNext ? between(next, place) : [];
     turns.push({ ...one, move: { id: stream.id, from: last, to: place, missing } });
     last = place;
   }
   return turns;
 }
 
-/** Numbers begin with 0 or 1, places with 1. */
+/** Numbers begin with 0, places with 1. */
 const placeOf = ({ envelope }: ReadMessage): number => (envelope.sequence ?? 0) + 1;
 
 function mayPass(rule: GapRule, { envelope }: ReadMessage): boolean {
@@ -74,9 +76,9 @@ function mayPass(rule: GapRule, { envelope }: ReadMessage): boolean {
   return rule.gap === "skip";
 }
 
-/** The places between two, the newest hundred. */
-function between(last: number, place: number): number[] {
-  const first = Math.max(last + 1, place - 100);
+/** The places from one up to another, without that; the newest hundred. */
+function between(next: number, place: number): number[] {
+  const first = Math.max(next, place - 100);
   return Array.from({ length: place - first }, (_, index) => first + index);
 }
 
@@ -93,6 +95,13 @@ function gapBefore({ envelope }: ReadMessage, last: number): MillraceError {
 /** Why a message comes back whose turn is not reached: the one before it in its stream is not taken in yet. */
 export function stuckBehind({ envelope }: ReadMessage): MillraceError {
   return new MillraceError(OUT_OF_ORDER, `It is number ${envelope.sequence} of its stream, and the one before it is not taken in yet.`);
+}
+
+function beforeFirst({ envelope, definition: { queue } }: ReadMessage, { first }: GapRule): MillraceError {
+  return new MillraceError(
+    OUT_OF_ORDER,
+    `It is number ${envelope.sequence}, and the numbers of ${queue.name} begin with ${first}: let its consumer say "first: 0" in sequence. Replay it if it counts.`,
+  );
 }
 
 function tooLate({ envelope }: ReadMessage): MillraceError {

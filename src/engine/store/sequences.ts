@@ -20,11 +20,16 @@ export interface StreamMove {
 
 const KEPT_MISSING = 100;
 
-/** Moves streams on, each once. Refused as a whole where one of them has moved meanwhile: see `hasMoved`. */
+/**
+ * Moves streams on, one move for each. Refused as a whole where one of them is not where its writer saw it, or has not begun, and is moved
+ * from further on: see `hasMoved`.
+ */
 export function advanceStreams(moves: readonly StreamMove[]): Statement {
   return sql`
     INSERT INTO sequences (id, last, before, missing, moved_at)
-    SELECT unhex(value->>'id'), value->>'to', value->>'from', value->>'missing', ${now} FROM json_each(${JSON.stringify(moves)}) WHERE true
+    SELECT unhex(value->>'id'), iif(value->>'from' = 0 OR EXISTS (SELECT 1 FROM sequences WHERE id = unhex(value->>'id')), value->>'to', NULL),
+      value->>'from', value->>'missing', ${now}
+    FROM json_each(${JSON.stringify(moves)}) WHERE true
     ON CONFLICT (id) DO UPDATE SET
       last = CASE WHEN sequences.last = excluded.before THEN excluded.last END, before = excluded.before, moved_at = excluded.moved_at,
       missing = CASE WHEN excluded.missing = '[]' THEN sequences.missing ELSE (

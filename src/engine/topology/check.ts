@@ -42,7 +42,7 @@ function queues(consumers: readonly ConsumerDefinition[]): string[] {
 }
 
 function lanes(consumers: readonly ConsumerDefinition[]): string[] {
-  return consumers.flatMap(({ queue, onFailure, starts, batch, concurrency, priority }) => {
+  return consumers.flatMap(({ queue, onFailure, starts, batch, concurrency, priority, sequence }) => {
     const lane = laneIn(queue.name);
     if (lane === undefined) {
       return onFailure === undefined
@@ -53,6 +53,8 @@ function lanes(consumers: readonly ConsumerDefinition[]): string[] {
       return [`The lane "${lane}" must say what follows a failure: onFailure: "block", "park" or "hold" in its consumer.`];
     }
     if (priority) return [`The lane "${lane}" has priority, and nothing goes ahead in a lane: leave it out of its consumer.`];
+    if (sequence)
+      return [`The lane "${lane}" has sequence, and a gap would block the message that fills it: leave it out, or declare a queue.`];
     if (starts && batch.size !== 1)
       return [`The lane "${lane}" starts workflows in order, which is one after another: leave batch out of its consumer.`];
     if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > MAX_LANE_CONCURRENCY) {

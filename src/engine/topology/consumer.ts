@@ -45,7 +45,13 @@ interface Policy {
  * or until it is so old; then it goes on without what is missing, which becomes a dead letter if it still comes. `retry`: it has its
  * queue's retries, then it is a dead letter. `skip`: it goes on at once, and what comes behind it is left out.
  */
-export type GapRule = { readonly gap: "wait"; readonly limitMs: number } | { readonly gap: "retry" | "skip" };
+export type GapRule = ({ readonly gap: "wait"; readonly limitMs: number } | { readonly gap: "retry" | "skip" }) & {
+  /** The number with which senders begin. */
+  readonly first: FirstNumber;
+};
+type FirstNumber = 0 | 1;
+
+const FIRST_NUMBER: FirstNumber = 1;
 
 /** Consumers of a dead-letter queue: one statement keeps a hundred letters, and the work whose database is in trouble comes first. */
 export const DEAD_LETTER_CONCURRENCY = 1;
@@ -78,7 +84,7 @@ type ConsumerOptions = {
   concurrency?: number;
   deadline?: Duration;
   priority?: { low: Duration };
-  sequence?: { gap: "wait"; limit: Duration } | { gap: "retry" | "skip" };
+  sequence?: ({ gap: "wait"; limit: Duration } | { gap: "retry" | "skip" }) & { first?: FirstNumber };
   onFailure?: OnFailure;
 } & (Pick<CommandConsumer, "starts" | "routes"> | Pick<EventConsumer, "routes" | "starts">);
 
@@ -86,7 +92,8 @@ type ConsumerOptions = {
  * Declares the consumer of a queue: `starts` lists the workflows that perform a queue's commands, `routes` what follows from its events.
  * Retries default to 3, from 30 seconds up to 10 minutes; batches to 10 messages and no wait, as suits a queue a person waits for;
  * concurrency to 5 batches at a time; the deadline of a batch to 13 minutes. `priority` lets commands of this queue be asked for as `high`,
- * which start at once, ahead of all that wait in the queue, and as `low`, which are held back for so long. Of a lane (`defineLaneQueue`)
+ * which start at once, ahead of all that wait in the queue, and as `low`, which are held back for so long. `sequence` says what a gap in a
+ * sender's numbers means, and whether they begin with 0 (`first`; default 1). Of a lane (`defineLaneQueue`)
  * `onFailure` must be said; retries default to 3, from 1 second up to 30 seconds; batches to one message; `concurrency` to one instance of a
  * key under way; the deadline to a minute. Errors: `config_invalid`.
  */
@@ -109,10 +116,14 @@ export function defineConsumer(options: ConsumerOptions): ConsumerDefinition {
     batch,
     concurrency,
     deadlineMs: checkedDeadline(takes.queue, durationMs(deadline)),
-    sequence: sequence?.gap === "wait" ? { gap: "wait", limitMs: durationMs(sequence.limit) } : sequence,
+    sequence: sequence && gapRule(sequence),
     priority: priority && { lowMs: checkedLow(takes.queue, durationMs(priority.low)) },
     onFailure,
   };
+}
+
+function gapRule({ first = FIRST_NUMBER, ...rule }: NonNullable<ConsumerOptions["sequence"]>): GapRule {
+  return rule.gap === "wait" ? { gap: rule.gap, limitMs: durationMs(rule.limit), first } : { gap: rule.gap, first };
 }
 
 function checkedDeadline({ name }: QueueDefinition, deadlineMs: number): number {

@@ -1,11 +1,12 @@
-import { call, defineConsumer, type Envelope, on } from "millrace";
+import { call, defineConsumer, type Envelope, on, project } from "millrace";
 import { deliverTo } from "millrace/testing";
 import { catalog, dispatch } from "millrace/worker";
 import { describe, expect, it, onTestFinished, vi } from "vitest";
 import { ProbeRequested, ProbeRouted, probeCommands, probeEvents } from "../../probe/messages.ts";
+import { routedRow } from "../../probe/routing.ts";
 import { probe } from "../../probe/workflows.ts";
 import { event, fresh, probeEnv, rows } from "../harness.ts";
-import { keepRow, lettersAbout } from "./routed.ts";
+import { lettersAbout } from "./routed.ts";
 
 type Rule = NonNullable<Parameters<typeof defineConsumer>[0]["sequence"]>;
 
@@ -13,6 +14,12 @@ type Rule = NonNullable<Parameters<typeof defineConsumer>[0]["sequence"]>;
 function listening(sequence: Rule) {
   const heard: string[] = [];
   const failing = new Set<string>();
+  /** Messages whose rows the database has no table for. */
+  const tableless = new Set<string>();
+  const keepRow = project<{ name: string }>(({ payload: { name }, envelope }) => {
+    const row = routedRow(envelope.idempotency_key, name);
+    return tableless.has(name) ? { ...row, text: row.text.replace("probe_rows", "later_rows") } : row;
+  });
   const hear = call<{ name: string }>(async ({ payload: { name } }) => {
     await scheduler.wait(Math.random() * 3);
     if (failing.has(name)) throw new Error(`${name} failed.`);
@@ -28,7 +35,7 @@ function listening(sequence: Rule) {
   const consume = dispatch(catalog({ consumers: [consumer] }));
   const deliver = (bodies: readonly Envelope[], attempts = 1) =>
     deliverTo((batch) => consume(batch, probeEnv as never), "probe-events", bodies, attempts);
-  return { heard, failing, deliver };
+  return { heard, failing, tableless, deliver };
 }
 
 /** Numbered events about a subject, made once each: the nth is the same however often it is delivered. */
@@ -69,14 +76,35 @@ describe.each<[string, Rule]>([
     expect(await lettersAbout(nth(1).subject)).toEqual([]);
   });
 
-  it("begin with 0 or 1; another subject, source or tenant is another stream, and what has no number goes its own way", async () => {
+  it("of another subject, source or tenant are another stream, and what has no number goes its own way", async () => {
     const { heard, deliver } = listening(rule);
     const subject = fresh();
     const [one, other] = [stream(subject), stream(subject, "another")];
     const free = { ...event("probe.routed", subject, { name: `${subject}#9` }) };
-    const bodies = [one(0), one(1), other(1), stream(subject)(1, { tenant_id: fresh("tenant") }), stream()(1), free];
+    const bodies = [one(2), one(1), other(1), stream(subject)(1, { tenant_id: fresh("tenant") }), stream()(1), free];
     expect(await deliver(bodies)).toEqual({ acked: 6, retried: 0 });
-    expect(numbers(heard).toSorted()).toEqual([0, 1, 1, 1, 1, 9]);
+    expect(numbers(heard).toSorted()).toEqual([1, 1, 1, 1, 2, 9]);
+  });
+
+  it("begin with 1: a 0 is never lost, but a letter that says where it is declared that they begin with 0", async () => {
+    const { heard, deliver } = listening(rule);
+    const nth = stream();
+    expect(await deliver([nth(1)])).toEqual({ acked: 1, retried: 0 });
+    expect(await deliver([nth(0)])).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersAbout(nth(0).subject)).toMatchObject([{ reason: "out_of_order", error: expect.stringContaining("first: 0") }]);
+    expect(await deliver([nth(0, { replay: "by-hand" }), nth(2)])).toEqual({ acked: 2, retried: 0 });
+    expect(numbers(heard).toSorted()).toEqual([0, 1, 2]);
+  });
+
+  it("of which the first cannot be written now stay behind it, also in the first batch of their stream", async () => {
+    const { tableless, deliver } = listening(rule);
+    const nth = stream();
+    tableless.add(`${nth(1).subject}#1`);
+    expect(await deliver([1, 2, 3].map((number) => nth(number)))).toEqual({ acked: 0, retried: 3 });
+    tableless.clear();
+    expect(await deliver([1, 2, 3].map((number) => nth(number)))).toEqual({ acked: 3, retried: 0 });
+    const kept = await rows<{ name: string }>("SELECT name FROM probe_rows WHERE name LIKE ?1", `${nth(1).subject}#%`);
+    expect(numbers(kept.map(({ name }) => name)).toSorted()).toEqual([1, 2, 3]);
   });
 
   it("of two batches that see the same place, one moves it and the other comes back: nothing is kept of it", async () => {
@@ -102,6 +130,19 @@ describe.each<[string, Rule]>([
 });
 
 describe("A gap", () => {
+  it("is where 0 is missing, in numbers that are declared to begin with it", async () => {
+    const { heard, deliver } = listening({ gap: "wait", limit: "2 minutes", first: 0 });
+    const nth = stream();
+    expect(await deliver([nth(1)])).toEqual({ acked: 0, retried: 1 });
+    expect(await deliver([nth(0), nth(1)])).toEqual({ acked: 2, retried: 0 });
+    expect(await deliver([nth(2, { created_at: LONG_AGO })])).toEqual({ acked: 1, retried: 0 });
+    expect(numbers(heard)).toEqual([0, 1, 2]);
+    const late = stream();
+    expect(await deliver([late(1, { created_at: LONG_AGO })])).toEqual({ acked: 1, retried: 0 });
+    expect(await deliver([late(0)])).toEqual({ acked: 1, retried: 0 });
+    expect(await lettersAbout(late(0).subject)).toMatchObject([{ reason: "out_of_order", error: expect.stringContaining("too late") }]);
+  });
+
   it("under wait: what is behind comes back without losing a try, and goes on when the gap is filled", async () => {
     const back = vi.spyOn(Object.getPrototypeOf(probeEnv.PROBE_EVENTS) as Queue, "send").mockResolvedValue(undefined as never);
     onTestFinished(() => back.mockRestore());
