@@ -1,7 +1,8 @@
 import { runInDurableObject } from "cloudflare:test";
-import { listActions, steerLane } from "millrace/operate";
+import { listActions, listDeadLetters, replayDeadLetter, SCOPES, steerLane } from "millrace/operate";
 import { describe, expect, it } from "vitest";
 import { blocked, parked } from "../../probe/turns.ts";
+import { app } from "../../probe/worker.ts";
 import { until } from "../../until.ts";
 import { dieAt, failAt, keeperRound, pauseAt, probeEnv, rows } from "../harness.ts";
 import { TurnKey } from "./turning.ts";
@@ -116,6 +117,27 @@ describe("the keeper", () => {
     await keeperRound();
     expect(await key.reaches("a", "complete")).toBe("complete");
     expect(await key.seen()).toEqual(["a begins", "a ends"]);
+  });
+
+  it("L14 does not start past its lane what a person took out of it and has replayed since", async () => {
+    const key = new TurnKey(blocked);
+    const letGo = key.gate("a");
+    await key.askAll("a", "b", "c");
+    await key.stands(({ state }) => state === "waiting");
+    await steerLane(probeEnv, key.by, key.name, { verb: "skip_head", reason: "A test." });
+    await key.letters();
+    const by = { ...key.by, scopes: SCOPES };
+    const letter = (await listDeadLetters(probeEnv, by, { limit: 200 })).items.find(({ instanceId }) => instanceId === key.id("b"));
+    await replayDeadLetter(probeEnv, app, by, letter?.id ?? "", { reason: "A test." });
+    await key.stands(({ depth }) => depth === 2);
+    for (let looks = 0; looks < 2; looks++) {
+      await rows("UPDATE instances SET check_at = 0 WHERE id = ?1", key.id("b"));
+      await keeperRound();
+    }
+    expect(await key.stands(({ depth }) => depth === 2)).toMatchObject({ state: "waiting" });
+    expect(await key.seen()).toEqual(["a begins"]);
+    letGo();
+    expect((await key.seenBy("b ends")).slice(2)).toEqual(["c begins", "c ends", "b begins", "b ends"]);
   });
 
   it("L14 does not start what a person took out of the lane, however long its dead letter is on the way", async () => {

@@ -87,7 +87,8 @@ export function markDead(rows: readonly (Identity & { letter: string })[]): Stat
 
 /**
  * Accepts a command once more, behind the replay of its dead letter: a new row for one that never had any, and its own row for one that
- * died before it started. `before` is the fingerprint of the message as it was captured.
+ * died before it started. `before` is the fingerprint of the message as it was captured. Its row bears the replay's mark from now on: whoever
+ * sends it again sends what was replayed, and not the message that was given up.
  */
 export function acceptAgain(
   { id, workflow, envelope, fingerprint, queue }: NewInstance,
@@ -98,7 +99,7 @@ export function acceptAgain(
     INSERT INTO instances (id, tenant_id, workflow, message_type, idempotency_key, correlation_id, causation_id, subject, fingerprint,
       envelope, queue, status, accepted_at, updated_at, check_at)
     SELECT ${id}, ${envelope.tenant_id}, ${workflow}, ${envelope.message_type}, ${envelope.idempotency_key},
-      ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${JSON.stringify(envelope)}, ${queue},
+      ${envelope.correlation_id}, ${envelope.causation_id}, ${envelope.subject}, ${fingerprint}, ${JSON.stringify({ ...envelope, replay: actionId })}, ${queue},
       'accepted', ${now}, ${now}, ${now} + ${KEEPER_PATIENCE_MS}
     WHERE ${wasApplied(actionId)} AND NOT ${isPruned(id)}
     ON CONFLICT (id) DO UPDATE SET
